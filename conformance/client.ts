@@ -1,5 +1,8 @@
 /* oxlint-disable typescript/no-deprecated -- the suite does not say before which issuer it has */
-/** The client under test: the sessions that McpToolSource has, in one scenario of the suite, which appends the address of its server. */
+/**
+ * The client under test: the sessions that McpToolSource has, in one scenario of the suite, which
+ * appends the address of its server.
+ */
 import {
   auth,
   ClientCredentialsProvider,
@@ -23,11 +26,18 @@ const MOST_ATTEMPTS = 3;
 const REDIRECT = 'http://localhost:3000/callback';
 const said = (name: string): string => (typeof context[name] === 'string' ? context[name] : '');
 
-/** A person who consents to everything, in a browser that is sent back with a code. Its authorization server is found anew after each refusal. */
+/**
+ * A person who consents to everything, in a browser that is sent back with a code. Its
+ * authorization server is found anew after each refusal.
+ */
 class Consenting implements OAuthClientProvider {
   readonly clientMetadataUrl = 'https://conformance-test.local/client-metadata.json';
   readonly redirectUrl = REDIRECT;
-  readonly clientMetadata = { client_name: 'toolloop', redirect_uris: [REDIRECT], grant_types: ['authorization_code', 'refresh_token'] };
+  readonly clientMetadata = {
+    client_name: 'toolloop',
+    redirect_uris: [REDIRECT],
+    grant_types: ['authorization_code', 'refresh_token'],
+  };
   /** What the browser came back with. */
   returned: URLSearchParams | undefined;
   found: OAuthDiscoveryState | undefined;
@@ -73,7 +83,11 @@ function providerFor(): OAuthClientProvider | undefined {
   if (scenario === 'auth/client-credentials-basic')
     return new ClientCredentialsProvider({ ...options, clientSecret: said('client_secret') });
   if (scenario === 'auth/client-credentials-jwt')
-    return new PrivateKeyJwtProvider({ ...options, privateKey: said('private_key_pem'), algorithm: said('signing_algorithm') || 'ES256' });
+    return new PrivateKeyJwtProvider({
+      ...options,
+      privateKey: said('private_key_pem'),
+      algorithm: said('signing_algorithm') || 'ES256',
+    });
   return scenario.startsWith('auth/') ? new Consenting() : undefined;
 }
 
@@ -84,15 +98,23 @@ const server: McpHttpServer = {
   isPrivate: true,
   hasHeaderArguments: true,
   limits: { connectMs: 120_000 }, // all scenarios run at once
-  ...(authProvider && { authProvider, egress: { allowPrivateAddresses: true, ports: Array.from({ length: 65_536 }, (_, port) => port) } }),
+  ...(authProvider && {
+    authProvider,
+    egress: {
+      allowPrivateAddresses: true,
+      ports: Array.from({ length: 65_536 }, (_, port) => port),
+    },
+  }),
 };
-// Imported servers are told of no capability; what a client answers to questions is tested nevertheless.
+// Imported servers are told of no capability; what a client answers to questions is tested
+// nevertheless.
 const settings: SessionSettings =
   scenario.includes('elicitation') || scenario.includes('sep-2322')
     ? {
         capabilities: { elicitation: { form: { applyDefaults: true } } },
         inputRequired: { autoFulfill: true },
-        prepare: (client) => client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: {} })),
+        prepare: (client) =>
+          client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: {} })),
       }
     : {};
 const use = { fail: (error: Error): never => { throw error; } }; // prettier-ignore
@@ -102,16 +124,22 @@ async function work(session: McpSession): Promise<void> {
   const { tools } = await session.list(use, signal);
   const wanted = Array.isArray(context['toolCalls'])
     ? context['toolCalls']
-    : [...tools].flatMap(([name, tool]) => ('definition' in tool ? [name] : [])).map((name) => ({ name, arguments: argumentsFor(name) }));
+    : [...tools]
+        .flatMap(([name, tool]) => ('definition' in tool ? [name] : []))
+        .map((name) => ({ name, arguments: argumentsFor(name) }));
   for (const { name, arguments: args = {} } of wanted.filter(isCall)) {
     const tool = tools.get(name);
     const deadline = new Date(Date.now() + 200_000);
     if (tool && 'definition' in tool)
-      await session.call(tool.definition, args, { signal, deadline, progress: () => undefined, use }).catch(unlessUnauthorized);
+      await session
+        .call(tool.definition, args, { signal, deadline, progress: () => undefined, use })
+        .catch(unlessUnauthorized);
   }
 }
 
-function isCall(value: unknown): value is { readonly name: string; readonly arguments?: JsonObject } {
+function isCall(
+  value: unknown,
+): value is { readonly name: string; readonly arguments?: JsonObject } {
   return isRecord(value) && typeof value['name'] === 'string';
 }
 
@@ -123,7 +151,9 @@ function unlessUnauthorized(error: unknown): void {
 
 const argumentsFor = (name: string): JsonObject => (name === 'add_numbers' ? { a: 5, b: 3 } : {});
 
-/** Ends a consent with the code that the browser brought, through the network that the session has. */
+/**
+ * Ends a consent with the code that the browser brought, through the network that the session has.
+ */
 async function consent(provider: Consenting): Promise<void> {
   const { returned, found } = provider;
   if (!returned) throw new Error('The browser came back with nothing.');
@@ -133,7 +163,9 @@ async function consent(provider: Consenting): Promise<void> {
     serverUrl: url,
     authorizationCode: returned.get('code') ?? '',
     ...(iss !== null && { iss }),
-    ...(found?.resourceMetadataUrl !== undefined && { resourceMetadataUrl: new URL(found.resourceMetadataUrl) }),
+    ...(found?.resourceMetadataUrl !== undefined && {
+      resourceMetadataUrl: new URL(found.resourceMetadataUrl),
+    }),
     fetchFn: network.fetch,
   }).finally(() => void network.close());
   provider.returned = undefined;
@@ -142,12 +174,22 @@ async function consent(provider: Consenting): Promise<void> {
 for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt += 1) {
   let session: McpSession | undefined;
   try {
-    session = await McpSession.open(namedServer('conformance', server), { use, signal, onChange: () => undefined, settings });
+    session = await McpSession.open(namedServer('conformance', server), {
+      use,
+      signal,
+      onChange: () => undefined,
+      settings,
+    });
 
     await work(session);
     break;
   } catch (error) {
-    if (!(error instanceof UnauthorizedError) || !(authProvider instanceof Consenting) || attempt === MOST_ATTEMPTS) throw error;
+    if (
+      !(error instanceof UnauthorizedError) ||
+      !(authProvider instanceof Consenting) ||
+      attempt === MOST_ATTEMPTS
+    )
+      throw error;
     await consent(authProvider);
   } finally {
     await session?.close();

@@ -1,6 +1,8 @@
 /**
- * Runs the official suite against a server of decorated classes and against the sessions of McpToolSource, has clients of others visit the demo, and prints what passes. It needs no network once
- * suite and clients are installed. One scenario runs at a time: the suite by itself starts a process for each client at once.
+ * Runs the official suite against a server of decorated classes and against the sessions of
+ * McpToolSource, has clients of others visit the demo, and prints what passes. It needs no network
+ * once suite and clients are installed. One scenario runs at a time: the suite by itself starts a
+ * process for each client at once.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync } from 'node:fs';
@@ -20,7 +22,10 @@ const REVISIONS = ['2025-11-25', '2026-07-28'];
 /** The clients of others, each a program of its own in `clients`. */
 const VISITORS = ['sdk-1', 'sdk-2', 'ai-sdk', 'openai-agents', 'inspector'];
 
-/** One part of the suite: its scenarios that are scored, and those of them that failed, with what they printed. */
+/**
+ * One part of the suite: its scenarios that are scored, and those of them that failed, with what
+ * they printed.
+ */
 interface Part {
   readonly title: string;
   readonly scored: readonly string[];
@@ -38,15 +43,32 @@ const parts = [
   ...(isWanted('client') ? REVISIONS.map(ofClient) : []),
   ...(isWanted('visitors') ? await ofVisitors() : []),
 ];
-for (const { failed } of parts) for (const [scenario, printed] of failed) process.stdout.write(`== ${scenario}\n${printed}\n`);
-console.table(parts.map(({ title, scored, failed }) => ({ part: title, scored: scored.length, passed: scored.length - failed.size })));
-process.exitCode = parts.length > 0 && parts.every(({ scored, failed }) => scored.length > 0 && failed.size === 0) ? 0 : 1;
+for (const { failed } of parts)
+  for (const [scenario, printed] of failed) process.stdout.write(`== ${scenario}\n${printed}\n`);
+console.table(
+  parts.map(({ title, scored, failed }) => ({
+    part: title,
+    scored: scored.length,
+    passed: scored.length - failed.size,
+  })),
+);
+process.exitCode =
+  parts.length > 0 && parts.every(({ scored, failed }) => scored.length > 0 && failed.size === 0)
+    ? 0
+    : 1;
 
 async function ofServer(): Promise<readonly Part[]> {
-  const server = spawn(process.execPath, [built('server.js')], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const server = spawn(process.execPath, [built('server.js')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   try {
     // Its name has to be localhost for the scenario of DNS rebinding.
-    const asked = ['server', '--url', (await addressOf(server)).replace('127.0.0.1', 'localhost'), ...out];
+    const asked = [
+      'server',
+      '--url',
+      (await addressOf(server)).replace('127.0.0.1', 'localhost'),
+      ...out,
+    ];
     return [
       ...REVISIONS.map((revision) => {
         const printed = run([SUITE, ...asked, '--requirements', revision]);
@@ -89,18 +111,30 @@ function ofClient(revision: string): Part {
   return { title: `client, ${revision}`, scored, failed };
 }
 
-/** Has each client of others list the tools of the demo and call one, in each revision that it speaks. */
+/**
+ * Has each client of others list the tools of the demo and call one, in each revision that it
+ * speaks.
+ */
 async function ofVisitors(): Promise<readonly Part[]> {
   const env = { ...process.env, PORT: '0' };
-  const desk = spawn(process.execPath, [join(folder, '../dist/main.js')], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const desk = spawn(process.execPath, [join(folder, '../dist/main.js')], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   try {
     const url = `${await addressOf(desk)}/mcp`;
     return VISITORS.map((visitor) => {
       const printed = run([join(folder, 'clients/main.mjs'), visitor, url]);
       const seen = [...printed.matchAll(/^([✓✗]) (.+)$/gm)];
-      const failed = seen.filter(([, mark]) => mark !== '✓').map(([, , era = '']): [string, string] => [`${visitor}, ${era}`, printed]);
+      const failed = seen
+        .filter(([, mark]) => mark !== '✓')
+        .map(([, , era = '']): [string, string] => [`${visitor}, ${era}`, printed]);
       if (seen.length === 0) failed.push([visitor, printed]);
-      return { title: `${visitor}, demo`, scored: seen.map(([, , era = '']) => era), failed: new Map(failed) };
+      return {
+        title: `${visitor}, demo`,
+        scored: seen.map(([, , era = '']) => era),
+        failed: new Map(failed),
+      };
     });
   } finally {
     desk.kill();
@@ -109,7 +143,9 @@ async function ofVisitors(): Promise<readonly Part[]> {
 
 /** Lists the scenarios that a revision requires, as the suite has frozen them. */
 function requiredBy(revision: string): Readonly<Record<'server' | 'client', readonly string[]>> {
-  const [, server = '', client = ''] = run([SUITE, 'list', '--requirements', revision]).split(/^(?:Server|Client) scenarios.*:$/m);
+  const [, server = '', client = ''] = run([SUITE, 'list', '--requirements', revision]).split(
+    /^(?:Server|Client) scenarios.*:$/m,
+  );
   return { server: namesIn(server), client: namesIn(client.split(/^\S/m)[0] ?? '') };
 }
 
@@ -117,14 +153,23 @@ function namesIn(list: string): readonly string[] {
   return [...list.matchAll(/^ {2}- (\S+)$/gm)].map(([, name = '']) => name);
 }
 
-/** Reads which scenarios of a server failed: of those that are scored, or of all. One that the output does not name has failed. */
+/**
+ * Reads which scenarios of a server failed: of those that are scored, or of all. One that the
+ * output does not name has failed.
+ */
 function partOf(title: string, printed: string, scored?: readonly string[]): Part {
   const failures = new Map(
-    [...printed.matchAll(/^[✓✗] (\S+): \d+ passed, (\d+) failed/gm)].map(([, name = '', failed]) => [name, Number(failed)]),
+    [...printed.matchAll(/^[✓✗] (\S+): \d+ passed, (\d+) failed/gm)].map(
+      ([, name = '', failed]) => [name, Number(failed)],
+    ),
   );
   const names = scored ?? [...failures.keys()];
   const failed = names.filter((name) => failures.get(name) !== 0);
-  return { title, scored: names, failed: new Map(failed.map((name) => [name, outputOf(name, printed)])) };
+  return {
+    title,
+    scored: names,
+    failed: new Map(failed.map((name) => [name, outputOf(name, printed)])),
+  };
 }
 
 function outputOf(scenario: string, printed: string): string {
@@ -133,6 +178,9 @@ function outputOf(scenario: string, printed: string): string {
 }
 
 function run(args: readonly string[]): string {
-  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', maxBuffer: 2 ** 28 });
+  const { stdout, stderr } = spawnSync(process.execPath, args, {
+    encoding: 'utf8',
+    maxBuffer: 2 ** 28,
+  });
   return stdout + stderr;
 }

@@ -27,8 +27,14 @@ export class TestOffers {
   }
 
   @LlmPrompt({ as: 'test_prompt_with_embedded_resource', description: 'A prompt with a resource.' })
-  withResource(@ToolParam('resourceUri', { description: 'The address of the resource' }) uri: string): PromptTurn[] {
-    const resource = { uri, mimeType: 'text/plain', text: 'Embedded resource content for testing.' };
+  withResource(
+    @ToolParam('resourceUri', { description: 'The address of the resource' }) uri: string,
+  ): PromptTurn[] {
+    const resource = {
+      uri,
+      mimeType: 'text/plain',
+      text: 'Embedded resource content for testing.',
+    };
     return [
       { role: 'user', content: { type: 'resource', resource } },
       { role: 'user', content: 'Please process the embedded resource above.' },
@@ -37,27 +43,58 @@ export class TestOffers {
 
   @LlmPrompt({ as: 'test_prompt_with_image', description: 'A prompt with a picture.' })
   withImage(): unknown {
-    return attach([{ role: 'user', content: 'Please analyze the image.' }], { type: 'image', data: PNG, mediaType: 'image/png' });
+    return attach([{ role: 'user', content: 'Please analyze the image.' }], {
+      type: 'image',
+      data: PNG,
+      mediaType: 'image/png',
+    });
   }
 
-  @LlmPrompt({ as: 'test_input_required_result_prompt', description: 'A prompt that asks the user.' })
+  @LlmPrompt({
+    as: 'test_input_required_result_prompt',
+    description: 'A prompt that asks the user.',
+  })
   async asking(@ToolContext() context: ToolCallContext): Promise<string> {
-    const schema: Question['schema'] = { type: 'object', properties: { context: { type: 'string' } }, required: ['context'] };
-    const answer = await context.ask({ key: 'user_context', question: 'What context should the prompt use?', schema });
+    const schema: Question['schema'] = {
+      type: 'object',
+      properties: { context: { type: 'string' } },
+      required: ['context'],
+    };
+    const answer = await context.ask({
+      key: 'user_context',
+      question: 'What context should the prompt use?',
+      schema,
+    });
     return `Use this context: ${JSON.stringify(answer)}`;
   }
 
-  @LlmResource({ uri: 'test://static-text', as: 'static-text', description: 'A text.', reveal: 'all' })
+  @LlmResource({
+    uri: 'test://static-text',
+    as: 'static-text',
+    description: 'A text.',
+    reveal: 'all',
+  })
   text(): string {
     return 'This is the content of the static text resource.';
   }
 
-  @LlmResource({ uri: 'test://static-binary', as: 'static-binary', description: 'A picture.', mimeType: 'image/png', reveal: 'all' })
+  @LlmResource({
+    uri: 'test://static-binary',
+    as: 'static-binary',
+    description: 'A picture.',
+    mimeType: 'image/png',
+    reveal: 'all',
+  })
   binary(): unknown {
     return attach(null, { type: 'image', data: PNG, mediaType: 'image/png' });
   }
 
-  @LlmResource({ uri: 'test://watched-resource', as: 'watched', description: 'A text that may change.', reveal: 'all' })
+  @LlmResource({
+    uri: 'test://watched-resource',
+    as: 'watched',
+    description: 'A text that may change.',
+    reveal: 'all',
+  })
   watched(): string {
     return 'Watched.';
   }

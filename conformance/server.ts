@@ -1,4 +1,7 @@
-/** The server under test: decorated classes of Nest behind McpServerModule, as any application has them. It prints its address. */
+/**
+ * The server under test: decorated classes of Nest behind McpServerModule, as any application has
+ * them. It prints its address.
+ */
 import 'reflect-metadata';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -28,7 +31,12 @@ const withDefinitions = tool({
   input: {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     type: 'object',
-    $defs: { address: { type: 'object', properties: { street: { type: 'string' }, city: { type: 'string' } } } },
+    $defs: {
+      address: {
+        type: 'object',
+        properties: { street: { type: 'string' }, city: { type: 'string' } },
+      },
+    },
     properties: { name: { type: 'string' }, address: { $ref: '#/$defs/address' } },
     additionalProperties: false,
   },
@@ -41,7 +49,11 @@ const withDefinitions = tool({
   imports: [
     ToolLoopModule.forRoot({
       model: new ScriptedModel([]),
-      policy: { version: '1', flow: 'off', allow: ['content__*', 'asking__*', 'rounds__*', 'offers__*', WITH_DEFINITIONS] },
+      policy: {
+        version: '1',
+        flow: 'off',
+        allow: ['content__*', 'asking__*', 'rounds__*', 'offers__*', WITH_DEFINITIONS],
+      },
       tools: [withDefinitions],
       sessions: { perActor: 200 }, // its clients leave without a word
       limits: { callsPerTool: 10_000, identicalCalls: 10_000 },
@@ -56,7 +68,10 @@ const withDefinitions = tool({
 })
 class ConformanceModule {}
 
-const app = await NestFactory.create(ConformanceModule, { logger: ['error'], forceCloseConnections: true });
+const app = await NestFactory.create(ConformanceModule, {
+  logger: ['error'],
+  forceCloseConnections: true,
+});
 app.enableShutdownHooks();
 await app.listen(Number(process.env['PORT'] ?? 0), '127.0.0.1');
 process.stdout.write(`${await app.getUrl()}/mcp\n`);

@@ -1,7 +1,18 @@
-/** The tools that the suite calls by name, as decorated methods. Each does what its scenario asks for, and nothing else. */
+/**
+ * The tools that the suite calls by name, as decorated methods. Each does what its scenario asks
+ * for, and nothing else.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { attach, LlmTool, ToolContext, ToolError, ToolParam, ToolProvider, type ToolCallContext } from '@toolloop/core';
+import {
+  attach,
+  LlmTool,
+  ToolContext,
+  ToolError,
+  ToolParam,
+  ToolProvider,
+  type ToolCallContext,
+} from '@toolloop/core';
 import type { Question } from '@toolloop/core/contracts';
 import { clientModel, clientRoots } from '@toolloop/mcp';
 import type { JsonValue } from '@toolloop/protocol';
@@ -17,7 +28,11 @@ const STEP_MS = 50;
 
 const READ = { effect: 'read_only', reveal: 'all' } as const;
 
-const ofText = (name: string): Question['schema'] => ({ type: 'object', properties: { [name]: { type: 'string' } }, required: [name] });
+const ofText = (name: string): Question['schema'] => ({
+  type: 'object',
+  properties: { [name]: { type: 'string' } },
+  required: [name],
+});
 const NAME: Question = { key: 'user_name', question: 'What is your name?', schema: ofText('name') };
 const CONFIRM: Question = {
   key: 'confirm',
@@ -75,7 +90,11 @@ export class ContentTools {
 
   @LlmTool({ description: 'Logs what it does.', ...READ })
   async test_tool_with_logging(@ToolContext() context: ToolCallContext): Promise<string> {
-    for (const message of ['Tool execution started', 'Tool processing data', 'Tool execution completed']) {
+    for (const message of [
+      'Tool execution started',
+      'Tool processing data',
+      'Tool execution completed',
+    ]) {
       context.progress({ level: 'info', message });
       await pause(STEP_MS);
     }
@@ -128,7 +147,9 @@ export class AskingTools {
   }
 
   @LlmTool({ description: 'Asks for values that have defaults.', ...READ })
-  async test_elicitation_sep1034_defaults(@ToolContext() context: ToolCallContext): Promise<string> {
+  async test_elicitation_sep1034_defaults(
+    @ToolContext() context: ToolCallContext,
+  ): Promise<string> {
     const properties = {
       name: { type: 'string', default: 'John Doe' },
       age: { type: 'integer', default: 30 },
@@ -136,14 +157,21 @@ export class AskingTools {
       status: { type: 'string', enum: ['active', 'inactive', 'pending'], default: 'active' },
       verified: { type: 'boolean', default: true },
     } satisfies Question['schema']['properties'];
-    const answer = await context.ask({ key: 'profile', question: 'Your profile?', schema: { type: 'object', properties } });
+    const answer = await context.ask({
+      key: 'profile',
+      question: 'Your profile?',
+      schema: { type: 'object', properties },
+    });
     return `Elicitation completed: action=accept, content=${JSON.stringify(answer)}`;
   }
 
   @LlmTool({ description: 'Asks for choices of every kind.', ...READ })
   async test_elicitation_sep1330_enums(@ToolContext() context: ToolCallContext): Promise<string> {
     const options = ['option1', 'option2', 'option3'];
-    const titled = ['First', 'Second', 'Third'].map((title, index) => ({ const: `value${index + 1}`, title: `${title} Option` }));
+    const titled = ['First', 'Second', 'Third'].map((title, index) => ({
+      const: `value${index + 1}`,
+      title: `${title} Option`,
+    }));
     const properties = {
       untitledSingle: { type: 'string', enum: options },
       titledSingle: { type: 'string', oneOf: titled },
@@ -154,7 +182,11 @@ export class AskingTools {
       untitledMulti: { type: 'array', items: { type: 'string', enum: options } },
       titledMulti: { type: 'array', items: { anyOf: titled } },
     } satisfies Question['schema']['properties'];
-    const answer = await context.ask({ key: 'choices', question: 'Your choices?', schema: { type: 'object', properties } });
+    const answer = await context.ask({
+      key: 'choices',
+      question: 'Your choices?',
+      schema: { type: 'object', properties },
+    });
     return `Elicitation completed: action=accept, content=${JSON.stringify(answer)}`;
   }
 }
@@ -164,34 +196,53 @@ export class AskingTools {
 @ToolProvider({ namespace: 'rounds' })
 export class RoundsTools {
   @LlmTool({ description: 'Greets the user.', ...READ })
-  async test_input_required_result_elicitation(@ToolContext() context: ToolCallContext): Promise<string> {
+  async test_input_required_result_elicitation(
+    @ToolContext() context: ToolCallContext,
+  ): Promise<string> {
     return `Hello, ${nameIn(await context.ask(NAME))}!`;
   }
 
   @LlmTool({ description: "Asks the client's model for a capital.", ...READ })
   test_input_required_result_sampling(@ToolContext() context: ToolCallContext): Promise<JsonValue> {
-    return context.ask(clientModel({ key: 'capital_question', prompt: 'What is the capital of France?', maxTokens: 100 }));
+    return context.ask(
+      clientModel({
+        key: 'capital_question',
+        prompt: 'What is the capital of France?',
+        maxTokens: 100,
+      }),
+    );
   }
 
   @LlmTool({ description: 'Asks for the roots of the client.', ...READ })
-  test_input_required_result_list_roots(@ToolContext() context: ToolCallContext): Promise<JsonValue> {
+  test_input_required_result_list_roots(
+    @ToolContext() context: ToolCallContext,
+  ): Promise<JsonValue> {
     return context.ask(clientRoots({ key: 'client_roots' }));
   }
 
   @LlmTool({ description: 'Asks for a confirmation.', ...READ })
-  async test_input_required_result_request_state(@ToolContext() context: ToolCallContext): Promise<string> {
+  async test_input_required_result_request_state(
+    @ToolContext() context: ToolCallContext,
+  ): Promise<string> {
     await context.ask(CONFIRM);
     return 'state-ok';
   }
 
-  @LlmTool({ description: 'Asks for a confirmation whose state a client may have changed.', ...READ })
-  async test_input_required_result_tampered_state(@ToolContext() context: ToolCallContext): Promise<string> {
+  @LlmTool({
+    description: 'Asks for a confirmation whose state a client may have changed.',
+    ...READ,
+  })
+  async test_input_required_result_tampered_state(
+    @ToolContext() context: ToolCallContext,
+  ): Promise<string> {
     await context.ask(CONFIRM);
     return 'state-ok';
   }
 
   @LlmTool({ description: 'Asks for three things at once.', ...READ })
-  async test_input_required_result_multiple_inputs(@ToolContext() context: ToolCallContext): Promise<string> {
+  async test_input_required_result_multiple_inputs(
+    @ToolContext() context: ToolCallContext,
+  ): Promise<string> {
     const [name, greeting, roots] = await Promise.all([
       context.ask(NAME),
       context.ask(clientModel({ key: 'greeting', prompt: 'Generate a greeting', maxTokens: 50 })),
@@ -201,21 +252,38 @@ export class RoundsTools {
   }
 
   @LlmTool({ description: 'Asks for two things, one after the other.', ...READ })
-  async test_input_required_result_multi_round(@ToolContext() context: ToolCallContext): Promise<string> {
-    const name = await context.ask({ key: 'step1', question: 'Step 1: What is your name?', schema: ofText('name') });
-    const color = await context.ask({ key: 'step2', question: 'Step 2: What is your favorite color?', schema: ofText('color') });
+  async test_input_required_result_multi_round(
+    @ToolContext() context: ToolCallContext,
+  ): Promise<string> {
+    const name = await context.ask({
+      key: 'step1',
+      question: 'Step 1: What is your name?',
+      schema: ofText('name'),
+    });
+    const color = await context.ask({
+      key: 'step2',
+      question: 'Step 2: What is your favorite color?',
+      schema: ofText('color'),
+    });
     return JSON.stringify([name, color]);
   }
 
   @LlmTool({ description: 'Asks for what the client can give.', ...READ })
-  async test_input_required_result_capabilities(@ToolContext() context: ToolCallContext): Promise<string> {
-    const asked = [context.ask(NAME), context.ask(clientModel({ key: 'greeting', prompt: 'Generate a greeting', maxTokens: 50 }))];
+  async test_input_required_result_capabilities(
+    @ToolContext() context: ToolCallContext,
+  ): Promise<string> {
+    const asked = [
+      context.ask(NAME),
+      context.ask(clientModel({ key: 'greeting', prompt: 'Generate a greeting', maxTokens: 50 })),
+    ];
     return JSON.stringify(await Promise.all(asked));
   }
 }
 
 function nameIn(answer: JsonValue): string {
-  return typeof answer === 'object' && answer !== null && 'name' in answer ? textOf(answer.name) : '';
+  return typeof answer === 'object' && answer !== null && 'name' in answer
+    ? textOf(answer.name)
+    : '';
 }
 
 function textOf(answer: JsonValue | undefined): string {

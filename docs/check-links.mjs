@@ -10,7 +10,10 @@ export function checkLinks(folder) {
       .map((file) => [file, readFileSync(join(folder, file), 'utf8')]),
   );
   const anchors = new Map(
-    [...pages].map(([file, html]) => [file, new Set([...html.matchAll(/ id="([^"]+)"/g)].map(([, id]) => decodeURIComponent(id)))]),
+    [...pages].map(([file, html]) => [
+      file,
+      new Set([...html.matchAll(/ id="([^"]+)"/g)].map(([, id]) => decodeURIComponent(id))),
+    ]),
   );
   const broken = new Set();
   for (const [file, html] of pages) {
@@ -18,13 +21,15 @@ export function checkLinks(folder) {
       if (!/^[a-z]+:/.test(href) && !leadsSomewhere(href, file)) broken.add(`${href} (in ${file})`);
     }
   }
-  if (broken.size > 0) throw new Error(`${broken.size} links lead nowhere:\n${[...broken].slice(0, 40).join('\n')}`);
+  if (broken.size > 0)
+    throw new Error(`${broken.size} links lead nowhere:\n${[...broken].slice(0, 40).join('\n')}`);
 
   function leadsSomewhere(href, from) {
     const [path, anchor] = decodeURIComponent(href).split('#');
     const file = path === '' ? from : `${path.slice(1)}${path.endsWith('/') ? 'index' : ''}.html`;
     const found = anchors.get(file);
     if (!found) return existsSync(join(folder, path));
-    return !anchor || found.has(anchor) || from.startsWith('reference/api/'); // TypeDoc numbers equal headings otherwise than VitePress
+    // TypeDoc numbers equal headings otherwise than VitePress
+    return !anchor || found.has(anchor) || from.startsWith('reference/api/');
   }
 }

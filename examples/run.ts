@@ -5,7 +5,9 @@ import { NestFactory } from '@nestjs/core';
 
 /** Prints one line. */
 export function print(...parts: readonly unknown[]): void {
-  const words = parts.map((part) => (typeof part === 'string' ? part : inspect(part, { depth: 5, breakLength: Infinity })));
+  const words = parts.map((part) =>
+    typeof part === 'string' ? part : inspect(part, { depth: 5, breakLength: Infinity }),
+  );
   process.stdout.write(`${words.join(' ')}\n`);
 }
 

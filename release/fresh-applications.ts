@@ -1,4 +1,9 @@
-import { type ChildProcess, type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
+import {
+  type ChildProcess,
+  type ChildProcessByStdio,
+  execFileSync,
+  spawn,
+} from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
@@ -32,7 +37,10 @@ export interface FreshApplication {
   /** The Node.js on which it is made and built. */
   readonly node: NodeMajor;
   readonly manager: 'npm' | 'pnpm';
-  /** Variables of its environment, such as the one by which package managers know a machine of continuous integration. */
+  /**
+   * Variables of its environment, such as the one by which package managers know a machine of
+   * continuous integration.
+   */
   readonly env?: Readonly<Record<string, string>>;
   /** Why its tests are not run on a Node.js. */
   readonly untested?: Partial<Readonly<Record<NodeMajor, string>>>;
@@ -42,7 +50,10 @@ export interface FreshApplication {
   readonly ask?: Asking;
 }
 
-/** Asks an application at an address; the token is that of the link to its console. Throws an error where it does not answer as it should. */
+/**
+ * Asks an application at an address; the token is that of the link to its console. Throws an error
+ * where it does not answer as it should.
+ */
 type Asking = (url: string, link: string) => Promise<void>;
 
 /** A place where an application is made, and a Node.js for it. */
@@ -68,7 +79,13 @@ export class Workplace {
   }
 
   get environment(): NodeJS.ProcessEnv {
-    const { NODE_OPTIONS: _options, NODE_ENV: _env, CI: _ci, npm_config_user_agent: _agent, ...known } = process.env;
+    const {
+      NODE_OPTIONS: _options,
+      NODE_ENV: _env,
+      CI: _ci,
+      npm_config_user_agent: _agent,
+      ...known
+    } = process.env;
     return {
       ...known,
       ...this.env,
@@ -113,7 +130,10 @@ function isThere(node: NodeMajor): boolean {
   return existsSync(join(PROGRAMS[node], 'node'));
 }
 
-/** The Node.js that makes an application: its own, or the one that runs this where the machine has not got it. */
+/**
+ * The Node.js that makes an application: its own, or the one that runs this where the machine has
+ * not got it.
+ */
 export function madeOn({ node }: FreshApplication): NodeMajor {
   return isThere(node) ? node : 24;
 }
@@ -140,7 +160,10 @@ function filesOn(page: string): readonly (readonly [path: string, text: string])
   return [...fences].map(([, path = '', text = '']) => [path, text]);
 }
 
-/** `nest new`, answered with CommonJS: it asks for the type of modules, and takes ESM where there is no terminal. This is what it runs then. */
+/**
+ * `nest new`, answered with CommonJS: it asks for the type of modules, and takes ESM where there is
+ * no terminal. This is what it runs then.
+ */
 function newCommonJs(at: Workplace, manager: string): void {
   at.runIn(
     at.folder,
@@ -155,7 +178,10 @@ function newCommonJs(at: Workplace, manager: string): void {
   );
 }
 
-/** Writes the files of a page that begins anew, runs its test, and deletes it, as the page behind it says. */
+/**
+ * Writes the files of a page that begins anew, runs its test, and deletes it, as the page behind it
+ * says.
+ */
 function follow(at: Workplace, page: string): void {
   const files = filesOn(page);
   for (const [path, text] of files) writeFileSync(join(at.root, path), text);
@@ -165,10 +191,18 @@ function follow(at: Workplace, page: string): void {
 
 /** Runs `create-toolloop` as the package manager of the application does it. */
 function create(at: Workplace, ...args: readonly string[]): void {
-  at.runIn(at.folder, at.manager, ...args, at.application.name, ...(at.application.manager === 'npm' ? ['--'] : []), '--skip-git');
+  at.runIn(
+    at.folder,
+    at.manager,
+    ...args,
+    at.application.name,
+    ...(at.application.manager === 'npm' ? ['--'] : []),
+    '--skip-git',
+  );
 }
 
-const JEST_NEEDS_24 = 'Jest requires the modules of Nest 12 from Node 24.9 on; what "nest new" writes fails on 22 without a line of ours';
+const JEST_NEEDS_24 =
+  'Jest requires the modules of Nest 12 from Node 24.9 on; what "nest new" writes fails on 22 without a line of ours';
 const CI = { CI: '1' };
 
 export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
@@ -215,7 +249,9 @@ export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
     manager: 'pnpm',
     make: (at) => {
       newEsm(at, 'pnpm');
-      at.edit('nest-cli.json', (text) => text.replace('"deleteOutDir"', '"builder": "swc",\n    "deleteOutDir"'));
+      at.edit('nest-cli.json', (text) =>
+        text.replace('"deleteOutDir"', '"builder": "swc",\n    "deleteOutDir"'),
+      );
       at.manage('add', '--save-dev', '@swc/cli', '@swc/core', 'toolloop');
       at.manage('exec', 'toolloop', 'init');
     },
@@ -253,7 +289,10 @@ export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
       at.manage('install', '@nestjs/platform-fastify');
       at.edit('src/main.ts', (text) =>
         text
-          .replace('NestFactory.create(AppModule)', 'NestFactory.create(AppModule, new FastifyAdapter())')
+          .replace(
+            'NestFactory.create(AppModule)',
+            'NestFactory.create(AppModule, new FastifyAdapter())',
+          )
           .replace(/^/, "import { FastifyAdapter } from '@nestjs/platform-fastify';\n"),
       );
       at.run('npx', 'nest', 'add', '@toolloop/core');
@@ -267,8 +306,9 @@ export const FRESH_APPLICATIONS: readonly FreshApplication[] = [
 ];
 
 /**
- * Tests, builds and starts an application on every Node.js that this machine has, asks it for a tool and for a refund, and opens its console. The Node.js with which it was
- * made starts it as the first steps say, with `start:dev`; the others what was built.
+ * Tests, builds and starts an application on every Node.js that this machine has, asks it for a
+ * tool and for a refund, and opens its console. The Node.js with which it was made starts it as the
+ * first steps say, with `start:dev`; the others what was built.
  *
  * @returns what was left out, and why
  * @throws Error that says what is not as it should be
@@ -284,8 +324,13 @@ export async function tryApplication(at: Workplace): Promise<readonly string[]> 
 }
 
 function leftOut({ node, hasNode, application: { untested = {} } }: Workplace): readonly string[] {
-  if (!hasNode) return [`nothing was tried on Node ${node}: its package has no program for ${process.platform} on ${process.arch}`];
-  return untested[node] === undefined ? [] : [`its tests were not run on Node ${node}: ${untested[node]}`];
+  if (!hasNode)
+    return [
+      `nothing was tried on Node ${node}: its package has no program for ${process.platform} on ${process.arch}`,
+    ];
+  return untested[node] === undefined
+    ? []
+    : [`its tests were not run on Node ${node}: ${untested[node]}`];
 }
 
 /** Names what has failed before the output of a program. */
@@ -302,13 +347,17 @@ async function startAndAsk(at: Workplace): Promise<void> {
   const port = await freePort();
   const server = startOf(at, port);
   const output: string[] = [];
-  for (const stream of [server.stdout, server.stderr]) stream.on('data', (chunk: Buffer) => output.push(chunk.toString()));
+  for (const stream of [server.stdout, server.stderr])
+    stream.on('data', (chunk: Buffer) => output.push(chunk.toString()));
   try {
     const { ask = askAssistant } = at.application;
     await ask(`http://127.0.0.1:${port}`, await linkOf(server, output));
   } catch (error) {
     const said = error instanceof Error ? error.message : String(error);
-    throw new Error(`Its start on Node ${at.node}: ${said} It printed:\n${output.join('').slice(-4_000)}`, { cause: error });
+    throw new Error(
+      `Its start on Node ${at.node}: ${said} It printed:\n${output.join('').slice(-4_000)}`,
+      { cause: error },
+    );
   } finally {
     await stop(server);
   }
@@ -318,7 +367,9 @@ async function startAndAsk(at: Workplace): Promise<void> {
 function startOf(at: Workplace, port: number): ChildProcessByStdio<null, Readable, Readable> {
   const isMade = at.node === madeOn(at.application);
   const main = existsSync(join(at.root, 'dist/main.js')) ? 'dist/main.js' : 'dist/src/main.js';
-  const [program, args] = isMade ? [at.manager, ['run', 'start:dev']] : [join(PROGRAMS[at.node], 'node'), [main]];
+  const [program, args] = isMade
+    ? [at.manager, ['run', 'start:dev']]
+    : [join(PROGRAMS[at.node], 'node'), [main]];
   return spawn(program, args, {
     cwd: at.root,
     env: { ...at.environment, PORT: String(port), DEV_TOKEN: 'dev' },
@@ -335,7 +386,11 @@ async function stop(server: ChildProcess): Promise<void> {
 
 /** The token of the link to the console that a start prints. */
 async function linkOf(server: ChildProcess, output: readonly string[]): Promise<string> {
-  for (const end = performance.now() + START_MS; server.exitCode === null && performance.now() < end; await wait(100)) {
+  for (
+    const end = performance.now() + START_MS;
+    server.exitCode === null && performance.now() < end;
+    await wait(100)
+  ) {
     const [, link] = /#link=([\w-]+)/.exec(output.join('')) ?? [];
     if (link !== undefined) return link;
   }
@@ -345,9 +400,13 @@ async function linkOf(server: ChildProcess, output: readonly string[]): Promise<
 /** Returns what an application says: to a question as a body, or to a request without one. */
 async function answerOf(url: string, token: string, body?: object): Promise<string> {
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-  const response = await fetch(url, body ? { method: 'POST', headers, body: JSON.stringify(body) } : { headers });
+  const response = await fetch(
+    url,
+    body ? { method: 'POST', headers, body: JSON.stringify(body) } : { headers },
+  );
   const text = await response.text();
-  if (response.status !== 200) throw new Error(`${url} answered ${response.status}: ${text.slice(0, 300)}`);
+  if (response.status !== 200)
+    throw new Error(`${url} answered ${response.status}: ${text.slice(0, 300)}`);
   return text;
 }
 
@@ -362,12 +421,21 @@ async function enterConsole(url: string, link: string): Promise<void> {
     body: JSON.stringify({ link }),
   };
   const entered = await fetch(`${url}/console/session`, entering);
-  if (entered.status !== 204) throw new Error(`The link to the console answered ${entered.status}: ${await entered.text()}`);
+  if (entered.status !== 204)
+    throw new Error(`The link to the console answered ${entered.status}: ${await entered.text()}`);
 }
 
 async function askAssistant(url: string, link: string): Promise<void> {
-  mustHave(await answerOf(`${url}/ask?question=Find+the+orders+of+Ada+Lovelace`, 'dev'), '"tool":"orders__find"');
-  mustHave(await answerOf(`${url}/assistant/chat`, 'dev', { message: 'Refund the order o-1 of Ada Lovelace' }), '"waitingFor":"approval"');
+  mustHave(
+    await answerOf(`${url}/ask?question=Find+the+orders+of+Ada+Lovelace`, 'dev'),
+    '"tool":"orders__find"',
+  );
+  mustHave(
+    await answerOf(`${url}/assistant/chat`, 'dev', {
+      message: 'Refund the order o-1 of Ada Lovelace',
+    }),
+    '"waitingFor":"approval"',
+  );
   mustHave(await answerOf(`${url}/console`, 'dev'), '<script');
   await enterConsole(url, link);
   const { status } = await fetch(`${url}/ask?question=Hello`);
@@ -375,6 +443,9 @@ async function askAssistant(url: string, link: string): Promise<void> {
 }
 
 async function askFirstTool(url: string, link: string): Promise<void> {
-  mustHave(await answerOf(`${url}/chat`, 'alice', { message: 'What is the status of order o-7?' }), '"status":"shipped"');
+  mustHave(
+    await answerOf(`${url}/chat`, 'alice', { message: 'What is the status of order o-7?' }),
+    '"status":"shipped"',
+  );
   await enterConsole(url, link);
 }

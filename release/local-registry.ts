@@ -8,7 +8,10 @@ import { npm } from './packages.js';
 
 const START_MS = 60_000;
 
-/** A registry on this machine that has the packages of this repository, and asks the one that npm is set to for all others. */
+/**
+ * A registry on this machine that has the packages of this repository, and asks the one that npm is
+ * set to for all others.
+ */
 export class LocalRegistry implements AsyncDisposable {
   private constructor(
     private readonly process: ChildProcess,
@@ -23,14 +26,21 @@ export class LocalRegistry implements AsyncDisposable {
     const port = await freePort();
     const url = `http://127.0.0.1:${port}/`;
     const config = join(folder, 'verdaccio.yaml');
-    writeFileSync(config, JSON.stringify(settings(folder, npm('config', 'get', 'registry').trim())));
+    writeFileSync(
+      config,
+      JSON.stringify(settings(folder, npm('config', 'get', 'registry').trim())),
+    );
     const settingsFile = join(folder, 'npmrc');
     writeFileSync(settingsFile, `registry=${url}\n//127.0.0.1:${port}/:_authToken=local\n`);
     const program = 'release/node_modules/verdaccio/bin/verdaccio';
-    const started = spawn(process.execPath, [program, '--config', config, '--listen', `127.0.0.1:${port}`], {
-      stdio: ['ignore', 'ignore', 'inherit'],
-      env: { ...process.env, NODE_NO_WARNINGS: '1' },
-    });
+    const started = spawn(
+      process.execPath,
+      [program, '--config', config, '--listen', `127.0.0.1:${port}`],
+      {
+        stdio: ['ignore', 'ignore', 'inherit'],
+        env: { ...process.env, NODE_NO_WARNINGS: '1' },
+      },
+    );
     await answers(url, started);
     return new LocalRegistry(started, url, {
       npm_config_userconfig: settingsFile,
@@ -60,7 +70,12 @@ function settings(folder: string, upstream: string): object {
   return {
     storage: join(folder, 'storage'),
     uplinks: { npm: { url: upstream, timeout: '60s', maxage: '60m' } },
-    packages: { '@toolloop/*': own, toolloop: own, 'create-toolloop': own, '**': { access: '$all', proxy: 'npm' } },
+    packages: {
+      '@toolloop/*': own,
+      toolloop: own,
+      'create-toolloop': own,
+      '**': { access: '$all', proxy: 'npm' },
+    },
     auth: { htpasswd: { file: join(folder, 'users') } },
     max_body_size: '50mb',
     log: { type: 'stdout', level: 'fatal' },
@@ -69,7 +84,10 @@ function settings(folder: string, upstream: string): object {
 
 async function answers(url: string, started: ChildProcess): Promise<void> {
   for (const end = performance.now() + START_MS; performance.now() < end; await wait(200)) {
-    if (started.exitCode !== null) throw new Error(`Verdaccio has ended with ${started.exitCode}. Run "npm ci --prefix release" first.`);
+    if (started.exitCode !== null)
+      throw new Error(
+        `Verdaccio has ended with ${started.exitCode}. Run "npm ci --prefix release" first.`,
+      );
     const isThere = await fetch(`${url}-/ping`).then(
       ({ ok }) => ok,
       () => false,

@@ -11,7 +11,10 @@ import { publishCommands } from './publishing.js';
 import { printTokens, writeTokens } from './token-report.js';
 
 /** Its sentences are problems; the command fails where there are any. */
-type Command = (staged: readonly StagedPackage[], work: string) => readonly string[] | Promise<readonly string[]>;
+type Command = (
+  staged: readonly StagedPackage[],
+  work: string,
+) => readonly string[] | Promise<readonly string[]>;
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   check: (staged, work) => {
@@ -42,12 +45,17 @@ const [, , name = '', ...names] = process.argv;
 const command = COMMANDS[name];
 if (command) await run(command);
 else {
-  console.error(`Usage: npm run release -- ${Object.keys(COMMANDS).join('|')}, after try the names of applications`);
+  console.error(
+    `Usage: npm run release -- ${Object.keys(COMMANDS).join('|')}, after try the names of applications`,
+  );
   process.exitCode = 2;
 }
 
 /** Keeps a registry with the packages until it is stopped, for what a person tries by hand. */
-async function serveRegistry(staged: readonly StagedPackage[], work: string): Promise<readonly string[]> {
+async function serveRegistry(
+  staged: readonly StagedPackage[],
+  work: string,
+): Promise<readonly string[]> {
   await using registry = await LocalRegistry.start(join(work, 'registry'));
   registry.publish(packStaged(staged, join(work, 'tarballs')).values());
   const settings = Object.entries(registry.env).map(([key, value]) => `${key}=${value}`);

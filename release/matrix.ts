@@ -1,11 +1,20 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { FRESH_APPLICATIONS, type FreshApplication, madeOn, NODES, tryApplication, within, Workplace } from './fresh-applications.js';
+import {
+  FRESH_APPLICATIONS,
+  type FreshApplication,
+  madeOn,
+  NODES,
+  tryApplication,
+  within,
+  Workplace,
+} from './fresh-applications.js';
 import { LocalRegistry } from './local-registry.js';
 import { packStaged, type StagedPackage } from './packages.js';
 
 /**
- * Publishes every package to a registry on this machine, makes fresh applications with them, and tests, builds and starts each.
+ * Publishes every package to a registry on this machine, makes fresh applications with them, and
+ * tests, builds and starts each.
  *
  * @param only the names of the applications that are tried; all where there is none
  * @returns a sentence for each application that does not work
@@ -23,11 +32,16 @@ export async function tryInApplications(
   const chosen = FRESH_APPLICATIONS.filter(({ name }) => only.length === 0 || only.includes(name));
   for (const application of chosen) {
     const started = performance.now();
-    const { left, problem } = await outcomeOf(new Workplace(folder, application, registry.env), application);
-    const { name, manager, env = {} } = application;
-    const how = [manager, ...Object.entries(env).map(([key, value]) => `${key}=${value}`), `made on Node ${madeOn(application)}`].join(
-      ', ',
+    const { left, problem } = await outcomeOf(
+      new Workplace(folder, application, registry.env),
+      application,
     );
+    const { name, manager, env = {} } = application;
+    const how = [
+      manager,
+      ...Object.entries(env).map(([key, value]) => `${key}=${value}`),
+      `made on Node ${madeOn(application)}`,
+    ].join(', ');
     const seconds = ((performance.now() - started) / 1_000).toFixed(0);
     console.log(
       `${problem === undefined ? 'ok' : 'FAILED'}: ${name} (${how}), tested and started on Node ${NODES.join(' and ')} (${seconds} s)`,
@@ -53,7 +67,12 @@ async function outcomeOf(at: Workplace, application: FreshApplication): Promise<
     return { left: await tryApplication(at) };
   } catch (error) {
     const printed =
-      error instanceof Error && 'stdout' in error && 'stderr' in error ? `\n${String(error.stdout)}${String(error.stderr)}` : '';
-    return { left: [], problem: `${error instanceof Error ? error.message : String(error)}${printed.slice(-6_000)}` };
+      error instanceof Error && 'stdout' in error && 'stderr' in error
+        ? `\n${String(error.stdout)}${String(error.stderr)}`
+        : '';
+    return {
+      left: [],
+      problem: `${error instanceof Error ? error.message : String(error)}${printed.slice(-6_000)}`,
+    };
   }
 }

@@ -2,8 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { packStaged, type StagedPackage } from './packages.js';
 
 /**
- * Lets publint and "Are the types wrong?" look at every package as it is published. Two ways to resolve a package are left out, `node10` and `node16` from CommonJS:
- * see docs/decisions/toolchain.md.
+ * Lets publint and "Are the types wrong?" look at every package as it is published. Two ways to
+ * resolve a package are left out, `node10` and `node16` from CommonJS: see
+ * docs/decisions/toolchain.md.
  *
  * @returns what they found, a text for each package and tool
  */
@@ -19,6 +20,8 @@ export function lintPackages(staged: readonly StagedPackage[], work: string): re
 }
 
 function complaints(name: string, tool: string, args: readonly string[]): readonly string[] {
-  const { status, stdout, stderr } = spawnSync(`release/node_modules/.bin/${tool}`, args, { encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync(`release/node_modules/.bin/${tool}`, args, {
+    encoding: 'utf8',
+  });
   return status === 0 ? [] : [`${tool} of ${name}:\n${stdout}${stderr}`];
 }

@@ -14,10 +14,16 @@ interface ReleaseCheck {
 
 const SERVERS = ['TOOLLOOP_TEST_POSTGRES', 'TOOLLOOP_TEST_MARIADB'];
 
-/** The minutes that all checks may take together. A release must not take two hours, and ten minutes are kept for a slow day. */
+/**
+ * The minutes that all checks may take together. A release must not take two hours, and ten minutes
+ * are kept for a slow day.
+ */
 const MAX_MINUTES = 110;
 
-/** Everything that takes too long for `.ci/run`, and nothing that this runs as well, in the order in which it is run. The minutes are those of the processors where a check uses them throughout. */
+/**
+ * Everything that takes too long for `.ci/run`, and nothing that this runs as well, in the order in
+ * which it is run. The minutes are those of the processors where a check uses them throughout.
+ */
 const CHECKS: readonly ReleaseCheck[] = [
   { name: 'tools of releases', command: 'npm ci --prefix release', minutes: 1 },
   { name: 'packages', command: 'npm run -s release -- check', minutes: 4 },
@@ -42,10 +48,24 @@ const CHECKS: readonly ReleaseCheck[] = [
     minutes: 9,
     env: { TOOLLOOP_RELEASE: '1', TOOLLOOP_FULL: '1' },
   },
-  { name: 'the other specs on what is built', command: 'npm run -s test:built', minutes: 5, env: { TOOLLOOP_BUILT: 'others' } },
-  { name: 'documentation site', command: 'npm ci --prefix docs && npm run -s build --prefix docs', minutes: 2 },
+  {
+    name: 'the other specs on what is built',
+    command: 'npm run -s test:built',
+    minutes: 5,
+    env: { TOOLLOOP_BUILT: 'others' },
+  },
+  {
+    name: 'documentation site',
+    command: 'npm ci --prefix docs && npm run -s build --prefix docs',
+    minutes: 2,
+  },
   { name: 'soak', command: 'npm run -s soak', minutes: 11, isTimed: true },
-  { name: 'soak of durable runs', command: 'npm run -s soak -- --streams 100 --durable 1 --minutes 3', minutes: 4, isTimed: true },
+  {
+    name: 'soak of durable runs',
+    command: 'npm run -s soak -- --streams 100 --durable 1 --minutes 3',
+    minutes: 4,
+    isTimed: true,
+  },
   { name: 'readers over HTTP', command: 'npm run -s soak:readers', minutes: 3, isTimed: true },
   { name: 'a reader that stands still', command: 'npm run -s soak:stalled', minutes: 2 },
   { name: 'the console', command: 'npm run -s bench:console', minutes: 5, isTimed: true },
@@ -64,8 +84,13 @@ const { values } = parseArgs({
 const wanted = CHECKS.filter(({ name }) => !values.only || values.only.includes(name));
 const unknown = values.only?.filter((wish) => CHECKS.every(({ name }) => name !== wish)) ?? [];
 if (minutesOf(CHECKS) > MAX_MINUTES)
-  refuse(`The checks take ${minutesOf(CHECKS)} minutes, more than ${MAX_MINUTES}: shorten one, or leave out what another one shows.`);
-else if (unknown.length > 0) refuse(`There is no check "${unknown.join('", "')}". Known: ${CHECKS.map(({ name }) => name).join(', ')}.`);
+  refuse(
+    `The checks take ${minutesOf(CHECKS)} minutes, more than ${MAX_MINUTES}: shorten one, or leave out what another one shows.`,
+  );
+else if (unknown.length > 0)
+  refuse(
+    `There is no check "${unknown.join('", "')}". Known: ${CHECKS.map(({ name }) => name).join(', ')}.`,
+  );
 else if (values.list) print(wanted);
 else run(wanted);
 
@@ -85,10 +110,16 @@ function print(checks: readonly ReleaseCheck[]): void {
   console.log(`${minutesOf(checks)} min`);
 }
 
-/** Runs the checks one after the other, and fails with those that failed. With `--busy` those with a clock are left out. */
+/**
+ * Runs the checks one after the other, and fails with those that failed. With `--busy` those with a
+ * clock are left out.
+ */
 function run(checks: readonly ReleaseCheck[]): void {
   for (const server of SERVERS)
-    if (!process.env[server]) console.log(`${server} names no server: the suites on it are skipped. .ci/run has some of its own.`);
+    if (!process.env[server])
+      console.log(
+        `${server} names no server: the suites on it are skipped. .ci/run has some of its own.`,
+      );
   const begun = performance.now();
   const failed: string[] = [];
   const skipped = checks.filter(({ isTimed }) => values.busy && isTimed);
@@ -97,7 +128,11 @@ function run(checks: readonly ReleaseCheck[]): void {
     console.log(`== ${name}: ${command} (about ${minutes} min)`);
     const started = performance.now();
     const before = minutesOfProcessors();
-    const { status } = spawnSync(command, { shell: true, stdio: 'inherit', env: { ...process.env, ...env } });
+    const { status } = spawnSync(command, {
+      shell: true,
+      stdio: 'inherit',
+      env: { ...process.env, ...env },
+    });
     if (status !== 0) failed.push(name);
     const took = ranFor(started, before);
     console.log(`== ${name}: ${status === 0 ? 'ok' : 'FAILED'} (${took})`);
@@ -110,13 +145,18 @@ function run(checks: readonly ReleaseCheck[]): void {
   if (failed.length > 0) process.exitCode = 1;
 }
 
-/** Tells how long something took, which began at a time by the clock and at one of the processors. */
+/**
+ * Tells how long something took, which began at a time by the clock and at one of the processors.
+ */
 function ranFor(started: number, before: number): string {
   const minutes = (performance.now() - started) / 60_000;
   return `${minutes.toFixed(1)} min, ${(minutesOfProcessors() - before).toFixed(1)} min of the processors`;
 }
 
-/** The time that ended processes of this one have used, which others on the machine do not lengthen; 0 where the system does not tell. */
+/**
+ * The time that ended processes of this one have used, which others on the machine do not lengthen;
+ * 0 where the system does not tell.
+ */
 function minutesOfProcessors(): number {
   if (!existsSync('/proc/self/stat')) return 0;
   const [, fields = ''] = readFileSync('/proc/self/stat', 'utf8').split(') ');

@@ -12,9 +12,15 @@ const programs = new Map(
 const [name = ''] = process.argv.slice(2);
 const program = programs.get(name);
 if (program === undefined) {
-  process.stderr.write(`Usage: npm run example -- NAME, where NAME is one of ${[...programs.keys()].toSorted().join(', ')}.\n`);
+  process.stderr.write(
+    `Usage: npm run example -- NAME, where NAME is one of ${[...programs.keys()].toSorted().join(', ')}.\n`,
+  );
   process.exitCode = 2;
 } else {
-  const { status } = spawnSync(process.execPath, [...process.execArgv, join(process.cwd(), program)], { stdio: 'inherit' });
+  const { status } = spawnSync(
+    process.execPath,
+    [...process.execArgv, join(process.cwd(), program)],
+    { stdio: 'inherit' },
+  );
   process.exitCode = status ?? 1;
 }

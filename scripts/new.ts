@@ -5,12 +5,15 @@ import { format, resolveConfig } from 'prettier';
 import ts from 'typescript';
 import { LAYERS } from '../test/architecture/layers.js';
 
-const USAGE = 'Usage: npm run new -- store|strategy|wire NAME, such as: npm run new -- strategy after-hours';
+const USAGE =
+  'Usage: npm run new -- store|strategy|wire NAME, such as: npm run new -- strategy after-hours';
 const TEMPLATES = 'scripts/templates';
 const KINDS: ReadonlySet<string> = new Set(['store', 'strategy', 'wire']);
 const MOST_CHARACTERS = 32;
 
-/** A command that nothing was written for. The message is one line that says what to type instead. */
+/**
+ * A command that nothing was written for. The message is one line that says what to type instead.
+ */
 export class RefusedCommandError extends Error {
   override readonly name = 'RefusedCommandError';
 }
@@ -23,12 +26,19 @@ export interface WrittenFiles {
 }
 
 /**
- * Writes the files of a new store, injection strategy or wire. They are made from `scripts/templates/KIND`, which mirrors the repository: a file ending in
- * `.append.txt` is added to one that exists, any other becomes a file of its own. No file is replaced. Templates are read below the working directory.
+ * Writes the files of a new store, injection strategy or wire. They are made from
+ * `scripts/templates/KIND`, which mirrors the repository: a file ending in `.append.txt` is added
+ * to one that exists, any other becomes a file of its own. No file is replaced. Templates are read
+ * below the working directory.
  *
- * @throws RefusedCommandError for a kind that does not exist, and for a name that is badly formed or taken; then nothing is written
+ * @throws RefusedCommandError for a kind that does not exist, and for a name that is badly formed
+ *   or taken; then nothing is written
  */
-export async function writeNew(kind: string | undefined, name: string | undefined, root = '.'): Promise<WrittenFiles> {
+export async function writeNew(
+  kind: string | undefined,
+  name: string | undefined,
+  root = '.',
+): Promise<WrittenFiles> {
   const names = checkedNames(kind, name, root);
   const templates = globSync('libs/**/*.txt', { cwd: join(TEMPLATES, names.kind) }).toSorted();
   const files = templates.map((template) => ({
@@ -39,9 +49,13 @@ export async function writeNew(kind: string | undefined, name: string | undefine
     }),
     isAppended: template.endsWith('.append.txt'),
   }));
-  const existing = files.find(({ path, isAppended }) => !isAppended && existsSync(join(root, path)));
+  const existing = files.find(
+    ({ path, isAppended }) => !isAppended && existsSync(join(root, path)),
+  );
   if (existing)
-    throw new RefusedCommandError(`The ${names.kind} "${names.kebab}" is there already: ${existing.path} exists. Choose another name.`);
+    throw new RefusedCommandError(
+      `The ${names.kind} "${names.kebab}" is there already: ${existing.path} exists. Choose another name.`,
+    );
   for (const { path, text, isAppended } of files) {
     const known = isAppended ? readFileSync(join(root, path), 'utf8') : '';
     mkdirSync(dirname(join(root, path)), { recursive: true });
@@ -57,19 +71,23 @@ export async function writeNew(kind: string | undefined, name: string | undefine
 type Names = Readonly<Record<'kind' | 'kebab' | 'camel' | 'Pascal' | 'words', string>>;
 
 function checkedNames(kind: string | undefined, name: string | undefined, root: string): Names {
-  if (kind === undefined || name === undefined || !KINDS.has(kind)) throw new RefusedCommandError(USAGE);
+  if (kind === undefined || name === undefined || !KINDS.has(kind))
+    throw new RefusedCommandError(USAGE);
   if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name) || name.length > MOST_CHARACTERS)
     throw new RefusedCommandError(
       `"${name}" is no name: write it in kebab-case with at most ${MOST_CHARACTERS} characters, such as after-hours.`,
     );
   if (name === kind || name.endsWith(`-${kind}`)) {
-    throw new RefusedCommandError(`"${name}" says "${kind}" once more: the files add it. Choose a name without it.`);
+    throw new RefusedCommandError(
+      `"${name}" says "${kind}" once more: the files add it. Choose a name without it.`,
+    );
   }
   const camel = name.replaceAll(/-(\w)/g, (_dash, letter: string) => letter.toUpperCase());
   const Pascal = camel.charAt(0).toUpperCase() + camel.slice(1);
   const names = { kind, kebab: name, camel, Pascal, words: name.replaceAll('-', ' ') };
   const taken = takenName(names, root);
-  if (taken !== undefined) throw new RefusedCommandError(`The name "${name}" is taken: ${taken}. Choose another one.`);
+  if (taken !== undefined)
+    throw new RefusedCommandError(`The name "${name}" is taken: ${taken}. Choose another one.`);
   return names;
 }
 
@@ -78,8 +96,14 @@ function takenName({ kind, kebab, camel, Pascal }: Names, root: string): string 
   if (kind === 'wire' && kebab in LAYERS) return 'test/architecture/layers.ts has a row for it';
   if (kind !== 'store' && isKeyword(camel)) return `"${camel}" is a word of TypeScript`;
   const own =
-    { store: [`${Pascal}Store`, `${Pascal}Record`], strategy: [`${Pascal}Strategy`, camel], wire: [`${Pascal}Model`, camel] }[kind] ?? [];
-  const lists = globSync('test/architecture/exports/*.txt', { cwd: root }).map((list) => readFileSync(join(root, list), 'utf8'));
+    {
+      store: [`${Pascal}Store`, `${Pascal}Record`],
+      strategy: [`${Pascal}Strategy`, camel],
+      wire: [`${Pascal}Model`, camel],
+    }[kind] ?? [];
+  const lists = globSync('test/architecture/exports/*.txt', { cwd: root }).map((list) =>
+    readFileSync(join(root, list), 'utf8'),
+  );
   const exported = new Set(lists.flatMap((list) => list.split(/\s+/)));
   const clash = own.find((one) => exported.has(one));
   return clash && `a package exports ${clash}`;
@@ -104,7 +128,14 @@ async function formatted(path: string, text: string): Promise<string> {
 async function main(): Promise<void> {
   try {
     const { created, extended, next } = await writeNew(...commandLine());
-    console.log([...created.map((path) => `created ${path}`), ...extended.map((path) => `extended ${path}`), '', next.trim()].join('\n'));
+    console.log(
+      [
+        ...created.map((path) => `created ${path}`),
+        ...extended.map((path) => `extended ${path}`),
+        '',
+        next.trim(),
+      ].join('\n'),
+    );
   } catch (error) {
     if (!(error instanceof RefusedCommandError)) throw error;
     console.error(error.message);

@@ -1,6 +1,12 @@
 import { Module } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
-import { ActorDirectory, ConnectionBroker, LanguageModel, Notifier, ToolLoopModule } from '@toolloop/core';
+import {
+  ActorDirectory,
+  ConnectionBroker,
+  LanguageModel,
+  Notifier,
+  ToolLoopModule,
+} from '@toolloop/core';
 import { ToolLoopExceptionFilter } from '@toolloop/http';
 import { offline } from '@toolloop/offline';
 import { WebhookNotifier } from '@toolloop/toolbox';
@@ -55,7 +61,8 @@ const meterProvider = new MeterProvider({ readers: [prometheus] });
         actorRoles: rolesOf,
         operators: mayOperate,
         audit: { key: auditKeyOf(settings) },
-        directives: { operators: ['manager'], immediateEffects: 'allow' }, // a receipt that is mailed twice does no harm
+        // a receipt that is mailed twice does no harm
+        directives: { operators: ['manager'], immediateEffects: 'allow' },
       }),
       providers: [
         { provide: ActorDirectory, useClass: UserDirectory },

@@ -24,7 +24,9 @@ try {
   await app.listen(settings.port, HOST);
   app.flushLogs();
   const url = await app.getUrl();
-  process.stdout.write(welcome(url, app.get(LanguageModel), settings, app.get(ConsoleSessions).linkAt(url)));
+  process.stdout.write(
+    welcome(url, app.get(LanguageModel), settings, app.get(ConsoleSessions).linkAt(url)),
+  );
 } catch (error) {
   process.stderr.write(`${failureOf(error)}\n`);
   process.exit(1);

@@ -26,20 +26,24 @@ export const DESK_POLICY: Policy = {
     'cart_*_*',
   ],
   roles: { manager: { allow: ['catalog__update'] } },
-  // A client declares a page in its request, if it has a screen: to show one changes nothing, and no data leaves by it. The carrier's tool only reads, and a tracking number says nothing that its
-  // carrier does not know. What either answers stays untrusted.
+  // A client declares a page in its request, if it has a screen: to show one changes nothing, and
+  // no data leaves by it. The carrier's tool only reads, and a tracking number says nothing that
+  // its carrier does not know. What either answers stays untrusted.
   vouched: {
     screen__showPage: { effect: 'read_only', reads: 'public', egress: false },
     [CARRIER_TOOL]: { effect: 'read_only', reads: 'public', egress: false },
   },
-  questions: [{ tools: ['person__ask'], roles: ['manager'] }], // a model asks a manager, who need not be its user
+  // a model asks a manager, who need not be its user
+  questions: [{ tools: ['person__ask'], roles: ['manager'] }],
   runBudgets: [
     { tools: ['orders__sendReceipt'], calls: 5, beyond: 'ask' },
     { tools: ['cart_*_checkout'], calls: 3, beyond: 'ask' },
     { tools: ['cart_*_addItem'], sum: { argument: '/quantity', most: 100 } },
   ],
-  // Customers write their own names and addresses here, and a mail can carry data out: once a run has read them, it asks before it mails. The stricter
-  // levels would ask at every cart too, since a customer who was searched for is no trusted origin; a person who is asked all day says yes unread.
+  // Customers write their own names and addresses here, and a mail can carry data out: once a run
+  // has read them, it asks before it mails. The stricter levels would ask at every cart too, since
+  // a customer who was searched for is no trusted origin; a person who is asked all day says yes
+  // unread.
   flow: 'trifecta',
 };
 
@@ -49,7 +53,9 @@ export const CANDIDATES: Readonly<Record<string, Policy>> = {
   readOnly: { ...DESK_POLICY, version: 'desk-9-read-only', effects: ['read_only'] },
 };
 
-/** The calls for which support needs a manager. It narrows the desk's policy in the runs of support. */
+/**
+ * The calls for which support needs a manager. It narrows the desk's policy in the runs of support.
+ */
 const SUPPORT_POLICY: Policy = {
   version: 'desk-support-7',
   allow: ['*', 'screen__showPage', CARRIER_TOOL],
@@ -73,10 +79,16 @@ const SUPPORT_POLICY: Policy = {
   ],
 };
 
-/** The actor and the tenant of a run, and what it may do. All come from the guard, never from what a client says. */
+/**
+ * The actor and the tenant of a run, and what it may do. All come from the guard, never from what a
+ * client says.
+ */
 export type RunTerms = Pick<LoopRequest<unknown, User>, 'actor' | 'tenant' | 'policy'>;
 
-/** Takes the terms of a user's runs: a manager has the desk's policy, and everyone else a narrower one. */
+/**
+ * Takes the terms of a user's runs: a manager has the desk's policy, and everyone else a narrower
+ * one.
+ */
 export function termsFor(user: User): RunTerms {
   return { ...principalOf(user), ...(user.role !== 'manager' && { policy: SUPPORT_POLICY }) };
 }

@@ -18,7 +18,9 @@ import { RefundTools } from './refunds/refund-tools.js';
     ResourceToolsModule.forFeature([CustomerTools, ProductTools, OrderTools, CartTools], {
       providers: [OutboxMailer, { provide: Mailer, useExisting: OutboxMailer }],
     }),
-    ToolLoopModule.forFeature({ tools: [scanBarcode, quotePostage, rawTool(AskPerson), rawTool(WithdrawCall)] }),
+    ToolLoopModule.forFeature({
+      tools: [scanBarcode, quotePostage, rawTool(AskPerson), rawTool(WithdrawCall)],
+    }),
   ],
   providers: [RefundTools, LedgerPayments, { provide: Payments, useExisting: LedgerPayments }],
 })

@@ -5,7 +5,12 @@ import type { Settings } from './settings.js';
 import { placeOf } from './storage.module.js';
 
 /** The lines that are printed when the desk has opened: where it is, and a question to ask it. */
-export function welcome(url: string, model: LanguageModel, settings: Settings, consoleLink?: string): string {
+export function welcome(
+  url: string,
+  model: LanguageModel,
+  settings: Settings,
+  consoleLink?: string,
+): string {
   return [
     `The order desk is open at ${url}, answered by ${model.provider}/${model.modelId}. It keeps orders, runs and approvals ${placeOf(settings)}.`,
     ...(consoleLink === undefined ? [] : [`Its console, for Alice and this once: ${consoleLink}`]),
@@ -37,15 +42,28 @@ export class WelcomeController {
 }
 
 /** The environment variables behind the options of the storage. */
-const VARIABLES: Readonly<Record<string, string>> = { 'DurableModule url': 'DATABASE_URL', 'DurableModule dataDir': 'DATA_DIR' };
+const VARIABLES: Readonly<Record<string, string>> = {
+  'DurableModule url': 'DATABASE_URL',
+  'DurableModule dataDir': 'DATA_DIR',
+};
 
-/** The reason why the desk could not open, in one line for the person who started it; a line for each of several mistakes in its declarations. */
+/**
+ * The reason why the desk could not open, in one line for the person who started it; a line for
+ * each of several mistakes in its declarations.
+ */
 export function failureOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if ('code' in error && error.code === 'EADDRINUSE' && 'port' in error && typeof error.port === 'number') {
+  if (
+    'code' in error &&
+    error.code === 'EADDRINUSE' &&
+    'port' in error &&
+    typeof error.port === 'number'
+  ) {
     return `Port ${error.port} is taken. Choose another one, e.g. PORT=${error.port + 1} npm start`;
   }
   if (!(error instanceof ConfigurationError)) return error.message;
-  const lines = error.findings.map(({ at, problem, remedy }) => `${VARIABLES[at] ?? at}: ${problem} ${remedy}`);
+  const lines = error.findings.map(
+    ({ at, problem, remedy }) => `${VARIABLES[at] ?? at}: ${problem} ${remedy}`,
+  );
   return lines.join('\n');
 }

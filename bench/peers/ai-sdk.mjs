@@ -11,9 +11,17 @@ export function create(taskTools, { model, instructions }) {
     ]),
   );
   return async ({ steps, prompt }, baseURL) => {
-    const provider = providers.get(baseURL) ?? createOpenAICompatible({ name: 'bench', apiKey: 'none', baseURL, includeUsage: true });
+    const provider =
+      providers.get(baseURL) ??
+      createOpenAICompatible({ name: 'bench', apiKey: 'none', baseURL, includeUsage: true });
     providers.set(baseURL, provider);
-    const result = streamText({ model: provider.chatModel(model), instructions, prompt, tools, stopWhen: isStepCount(steps + 1) });
+    const result = streamText({
+      model: provider.chatModel(model),
+      instructions,
+      prompt,
+      tools,
+      stopWhen: isStepCount(steps + 1),
+    });
     let text = '';
     let toolCalls = 0;
     for await (const part of result.fullStream) {

@@ -17,7 +17,10 @@ export function create(taskTools, { model, instructions }) {
     const agent = agents.get(baseURL) ?? agentAt(baseURL);
     agents.set(baseURL, agent);
     return read(
-      await agent.stream({ messages: [{ role: 'user', content: prompt }] }, { streamMode: 'messages', recursionLimit: 3 * steps + 10 }),
+      await agent.stream(
+        { messages: [{ role: 'user', content: prompt }] },
+        { streamMode: 'messages', recursionLimit: 3 * steps + 10 },
+      ),
     );
   };
 }

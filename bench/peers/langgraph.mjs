@@ -11,8 +11,15 @@ export function create(taskTools, { model, instructions }) {
     tool((args) => JSON.stringify(execute(args)), { name, description, schema: parameters }),
   );
   const graphAt = (baseURL) => {
-    const bound = new ChatOpenAI({ model, apiKey: 'none', streaming: true, configuration: { baseURL } }).bindTools(tools);
-    const ask = async ({ messages }) => ({ messages: [await bound.invoke([{ role: 'system', content: instructions }, ...messages])] });
+    const bound = new ChatOpenAI({
+      model,
+      apiKey: 'none',
+      streaming: true,
+      configuration: { baseURL },
+    }).bindTools(tools);
+    const ask = async ({ messages }) => ({
+      messages: [await bound.invoke([{ role: 'system', content: instructions }, ...messages])],
+    });
     return new StateGraph(MessagesAnnotation)
       .addNode('model', ask)
       .addNode('tools', new ToolNode(tools))
@@ -25,7 +32,10 @@ export function create(taskTools, { model, instructions }) {
     const graph = graphs.get(baseURL) ?? graphAt(baseURL);
     graphs.set(baseURL, graph);
     return read(
-      await graph.stream({ messages: [{ role: 'user', content: prompt }] }, { streamMode: 'messages', recursionLimit: 3 * steps + 10 }),
+      await graph.stream(
+        { messages: [{ role: 'user', content: prompt }] },
+        { streamMode: 'messages', recursionLimit: 3 * steps + 10 },
+      ),
     );
   };
 }

@@ -8,11 +8,22 @@ export function create(taskTools, { model, instructions }) {
   const tools = Object.fromEntries(
     taskTools.map(({ name, description, parameters, execute }) => [
       name,
-      createTool({ id: name, description, inputSchema: z.fromJSONSchema(parameters), execute: async (args) => execute(args) }),
+      createTool({
+        id: name,
+        description,
+        inputSchema: z.fromJSONSchema(parameters),
+        execute: async (args) => execute(args),
+      }),
     ]),
   );
   const agentAt = (url) =>
-    new Agent({ id: 'bench', name: 'bench', instructions, tools, model: { providerId: 'bench', modelId: model, url, apiKey: 'none' } });
+    new Agent({
+      id: 'bench',
+      name: 'bench',
+      instructions,
+      tools,
+      model: { providerId: 'bench', modelId: model, url, apiKey: 'none' },
+    });
   return async ({ steps, prompt }, baseURL) => {
     const agent = agents.get(baseURL) ?? agentAt(baseURL);
     agents.set(baseURL, agent);

@@ -11,7 +11,12 @@ export function create(taskTools, { model, instructions }) {
   );
   const agentAt = (baseURL) => {
     const client = new OpenAI({ baseURL, apiKey: 'none' });
-    return new Agent({ name: 'bench', instructions, tools, model: new OpenAIChatCompletionsModel(client, model) });
+    return new Agent({
+      name: 'bench',
+      instructions,
+      tools,
+      model: new OpenAIChatCompletionsModel(client, model),
+    });
   };
   return async ({ steps, prompt }, baseURL) => {
     const agent = agents.get(baseURL) ?? agentAt(baseURL);
@@ -20,7 +25,8 @@ export function create(taskTools, { model, instructions }) {
     let text = '';
     let toolCalls = 0;
     for await (const event of result) {
-      if (event.type === 'raw_model_stream_event' && event.data.type === 'output_text_delta') text += event.data.delta;
+      if (event.type === 'raw_model_stream_event' && event.data.type === 'output_text_delta')
+        text += event.data.delta;
       if (event.type === 'run_item_stream_event' && event.name === 'tool_output') toolCalls += 1;
     }
     return { text, toolCalls };

@@ -5,7 +5,13 @@ export function create(taskTools, { model, instructions }) {
   const clients = new Map();
   const tools = taskTools.map(({ name, description, parameters, execute }) => ({
     type: 'function',
-    function: { name, description, parameters, parse: JSON.parse, function: (args) => execute(args) },
+    function: {
+      name,
+      description,
+      parameters,
+      parse: JSON.parse,
+      function: (args) => execute(args),
+    },
   }));
   return async ({ steps, prompt }, baseURL) => {
     const client = clients.get(baseURL) ?? new OpenAI({ baseURL, apiKey: 'none' });

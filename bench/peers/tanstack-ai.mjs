@@ -5,10 +5,13 @@ import { createOpenaiChatCompletions } from '@tanstack/ai-openai';
 export function create(taskTools, { model, instructions }) {
   const adapters = new Map();
   const tools = taskTools.map(({ name, description, parameters, execute }) =>
-    toolDefinition({ name, description, inputSchema: parameters }).server(async (args) => execute(args)),
+    toolDefinition({ name, description, inputSchema: parameters }).server(async (args) =>
+      execute(args),
+    ),
   );
   return async ({ steps, prompt }, baseURL) => {
-    const adapter = adapters.get(baseURL) ?? createOpenaiChatCompletions(model, 'none', { baseURL });
+    const adapter =
+      adapters.get(baseURL) ?? createOpenaiChatCompletions(model, 'none', { baseURL });
     adapters.set(baseURL, adapter);
     let text = '';
     let toolCalls = 0;

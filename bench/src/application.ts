@@ -16,7 +16,12 @@ import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 export const WHO = { actor: { id: 'alice', roles: ['staff'] }, tenant: 'acme' };
 
 /** Limits that no benchmark reaches. */
-const NO_LIMITS = { steps: 100_000, callsPerTool: 100_000, identicalCalls: 100_000, injectedTools: 100_000 } as const;
+const NO_LIMITS = {
+  steps: 100_000,
+  callsPerTool: 100_000,
+  identicalCalls: 100_000,
+  injectedTools: 100_000,
+} as const;
 
 /** An application with a loop and these providers, as a user would start it. */
 export interface BenchApplication {
@@ -43,24 +48,44 @@ export async function start(
 }
 
 /** The module alone, for who measures the start itself. */
-export function moduleOf(model: LanguageModel, providers: readonly Provider[], options: Partial<ToolLoopOptions> = {}): DynamicModule {
+export function moduleOf(
+  model: LanguageModel,
+  providers: readonly Provider[],
+  options: Partial<ToolLoopOptions> = {},
+): DynamicModule {
   class BenchModule {
     readonly name = 'bench';
   }
-  const loop = ToolLoopModule.forRoot({ model, policy: { allow: ['*'] }, limits: NO_LIMITS, ...options });
+  const loop = ToolLoopModule.forRoot({
+    model,
+    policy: { allow: ['*'] },
+    limits: NO_LIMITS,
+    ...options,
+  });
   return { module: BenchModule, imports: [loop], providers: [...providers] };
 }
 
-/** A model inside this process: what it answers is decided by a function of the step, from 1. It costs next to nothing. */
+/**
+ * A model inside this process: what it answers is decided by a function of the step, from 1. It
+ * costs next to nothing.
+ */
 export class InProcessModel extends LanguageModel {
   readonly provider = 'bench';
   readonly modelId = 'in-process';
 
-  constructor(private readonly answer: (step: number, signal: AbortSignal) => readonly ModelEvent[] | Promise<readonly ModelEvent[]>) {
+  constructor(
+    private readonly answer: (
+      step: number,
+      signal: AbortSignal,
+    ) => readonly ModelEvent[] | Promise<readonly ModelEvent[]>,
+  ) {
     super();
   }
 
-  async *stream({ messages }: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+  async *stream(
+    { messages }: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelEvent, void, undefined> {
     // One call per step, so an answer and a result; nothing here may take longer in a later step.
     yield* await this.answer(1 + Math.floor((messages.length - 1) / 2), signal);
   }
@@ -88,14 +113,20 @@ export function textOf(words: string): readonly ModelEvent[] {
 
 export type ExecutionScope = Parameters<ToolRunner['exec']>[1];
 
-/** A run that has made one call and waits for its second answer; `scope` is what the loop executes the run's calls in. */
+/**
+ * A run that has made one call and waits for its second answer; `scope` is what the loop executes
+ * the run's calls in.
+ */
 export interface HeldRun {
   readonly scope: ExecutionScope;
   /** Ends the run; its tools that were injected. */
   end(): Promise<readonly ToolSpec[]>;
 }
 
-/** Holds a run open, so that calls can be made in it as the loop makes them, its events stamped and read. The model must wait at its second step. */
+/**
+ * Holds a run open, so that calls can be made in it as the loop makes them, its events stamped and
+ * read. The model must wait at its second step.
+ */
 export async function hold(
   { loop, runner }: BenchApplication,
   options: Pick<LoopRequest, 'injection' | 'exclude' | 'surface'> = {},
@@ -109,7 +140,8 @@ export async function hold(
       return exec(request, given);
     };
     handle.events$.subscribe((event) => {
-      if (event.type === 'run-end') reject(new Error(`The run ended with ${event.finishReason} before its second step.`));
+      if (event.type === 'run-end')
+        reject(new Error(`The run ended with ${event.finishReason} before its second step.`));
       if (event.type !== 'step-start' || event.step !== 2 || !seen) return;
       Reflect.deleteProperty(runner, 'exec');
       resolve(seen);

@@ -13,7 +13,10 @@ import type { Section, Suite, Table } from './report.js';
 import { compare, median, repeat, type Contender } from './sampling.js';
 import { YARDSTICK, yardstick } from './yardstick.js';
 
-/** Few, since every class that was ever declared stays in class-validator's storage, and some of its look-ups go through all of them. */
+/**
+ * Few, since every class that was ever declared stays in class-validator's storage, and some of its
+ * look-ups go through all of them.
+ */
 const BATCH = 50;
 const MANY = 1000;
 const COLD_STARTS = 3;
@@ -41,8 +44,18 @@ export const buildingSuite: Suite = {
       ],
       tables: [built.table, booted.table, await listAndEncode()],
       targets: [
-        { what: 'building a tool with 10 properties', value: built.perTool, unit: 'ms', atMost: 0.2 },
-        { what: `starting with ${MANY} tools, beyond the twin`, value: booted.beyond, unit: 'ms', atMost: 1000 },
+        {
+          what: 'building a tool with 10 properties',
+          value: built.perTool,
+          unit: 'ms',
+          atMost: 0.2,
+        },
+        {
+          what: `starting with ${MANY} tools, beyond the twin`,
+          value: booted.beyond,
+          unit: 'ms',
+          atMost: 1000,
+        },
       ],
       skipped: [],
     };
@@ -96,7 +109,8 @@ function starter(kind: 'tools' | 'twins'): Contender {
 
 async function bootCold(): Promise<{ readonly table: Table; readonly beyond: number }> {
   const starts: { readonly tools: StartUp; readonly twins: StartUp }[] = [];
-  for (let round = 0; round < COLD_STARTS; round += 1) starts.push({ twins: await startUp('twins'), tools: await startUp('tools') });
+  for (let round = 0; round < COLD_STARTS; round += 1)
+    starts.push({ twins: await startUp('twins'), tools: await startUp('tools') });
   const row = (measure: keyof StartUp) => ({
     measure: measure === 'wall' ? 'by the clock' : 'of the thread on a CPU',
     tools: median(starts.map(({ tools }) => tools[measure])),
@@ -146,12 +160,16 @@ async function listAndEncode(): Promise<Table> {
   };
 }
 
-const ANSWER = ['{"choices":[{"index":0,"delta":{"content":"Done."},"finish_reason":"stop"}]}', '[DONE]'].map(
-  (data) => `data: ${data}\n\n`,
-);
+const ANSWER = [
+  '{"choices":[{"index":0,"delta":{"content":"Done."},"finish_reason":"stop"}]}',
+  '[DONE]',
+].map((data) => `data: ${data}\n\n`);
 
 async function listAndEncodeOf(tools: number): Promise<Table['rows'][number]> {
-  const app = await start(new InProcessModel(() => textOf('Done.')), freshProviders(tools, 'tools'));
+  const app = await start(
+    new InProcessModel(() => textOf('Done.')),
+    freshProviders(tools, 'tools'),
+  );
   const specs = await app.loop.list(WHO);
   const model = openai('bench', {
     apiKey: 'none',

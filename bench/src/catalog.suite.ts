@@ -1,6 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
-import { type LoopRequest, type RawTool, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import {
+  type LoopRequest,
+  type RawTool,
+  tool,
+  ToolLoopModule,
+  ToolLoopService,
+} from '@toolloop/core';
 import { InProcessModel, textOf, untilCancelled } from './application.js';
 import type { Section, Suite, Table } from './report.js';
 import { compare, median, repeat } from './sampling.js';
@@ -13,7 +19,9 @@ const HELD_RUNS = 200;
 const ACTORS = 100;
 const TENANTS = 10;
 
-/** The cost of a run's beginning, and the weight of an open one, by the tools of its application. */
+/**
+ * The cost of a run's beginning, and the weight of an open one, by the tools of its application.
+ */
 export const catalogSuite: Suite = {
   name: 'catalog',
   async run(): Promise<Section> {
@@ -31,9 +39,24 @@ export const catalogSuite: Suite = {
       ],
       tables: [openingTable(rows), weightTable(weights)],
       targets: [
-        { what: `opening a run at ${LARGEST} tools`, value: (rows.at(-1)?.open ?? Number.NaN) / 1000, unit: 'ms', atMost: 0.3 },
-        { what: `the same with a when`, value: (rows.at(-1)?.when ?? Number.NaN) / 1000, unit: 'ms', atMost: 0.3 },
-        { what: `an open run at ${HELD_AT} tools`, value: weights.at(-1)?.kilobytes ?? Number.NaN, unit: 'KB', atMost: 30 },
+        {
+          what: `opening a run at ${LARGEST} tools`,
+          value: (rows.at(-1)?.open ?? Number.NaN) / 1000,
+          unit: 'ms',
+          atMost: 0.3,
+        },
+        {
+          what: `the same with a when`,
+          value: (rows.at(-1)?.when ?? Number.NaN) / 1000,
+          unit: 'ms',
+          atMost: 0.3,
+        },
+        {
+          what: `an open run at ${HELD_AT} tools`,
+          value: weights.at(-1)?.kilobytes ?? Number.NaN,
+          unit: 'KB',
+          atMost: 30,
+        },
       ],
       skipped: globalThis.gc ? [] : [{ what: 'the weight', why: 'needs node --expose-gc' }],
     };
@@ -62,20 +85,37 @@ function openingTable(rows: readonly Opening[]): Table {
 }
 
 async function openingRow(tools: number): Promise<Opening> {
-  const [plain, conditional] = [await started(catalogOf(tools)), await started([...catalogOf(tools), conditionalTool()])];
+  const [plain, conditional] = [
+    await started(catalogOf(tools)),
+    await started([...catalogOf(tools), conditionalTool()]),
+  ];
   const [times, lists] = [2000, Math.max(5, 50_000 / tools)];
   const samples = await compare(
     [
-      { name: 'open', units: times, work: () => repeat(times, () => plain.loop.open(asked()).runId) },
-      { name: 'when', units: times, work: () => repeat(times, () => conditional.loop.open(asked()).runId) },
-      { name: 'fresh', units: lists, work: () => repeat(lists, () => plain.loop.open(askedAnew()).runId) },
+      {
+        name: 'open',
+        units: times,
+        work: () => repeat(times, () => plain.loop.open(asked()).runId),
+      },
+      {
+        name: 'when',
+        units: times,
+        work: () => repeat(times, () => conditional.loop.open(asked()).runId),
+      },
+      {
+        name: 'fresh',
+        units: lists,
+        work: () => repeat(lists, () => plain.loop.open(askedAnew()).runId),
+      },
       { name: 'run', units: times, work: () => repeat(times, () => plain.loop.run(asked())) },
       yardstick(),
     ],
     { rounds: 9, warmUp: 5 },
   );
   await Promise.all([plain.close(), conditional.close()]);
-  const [open, when, fresh, run] = ['open', 'when', 'fresh', 'run'].map((name) => samples.of(name, 'thread'));
+  const [open, when, fresh, run] = ['open', 'when', 'fresh', 'run'].map((name) =>
+    samples.of(name, 'thread'),
+  );
   return {
     tools,
     open: open ?? Number.NaN,
@@ -103,7 +143,10 @@ function weightTable(rows: readonly Weight[]): Table {
 }
 
 async function weightRow(tools: number): Promise<Weight> {
-  const app = await started(catalogOf(tools), new InProcessModel((_, signal) => untilCancelled(signal)));
+  const app = await started(
+    catalogOf(tools),
+    new InProcessModel((_, signal) => untilCancelled(signal)),
+  );
   const weights: number[] = [];
   for (let round = -2; round < 5; round += 1) {
     const weight = await weightOfRuns(app.loop);
@@ -113,7 +156,10 @@ async function weightRow(tools: number): Promise<Weight> {
   return { tools, kilobytes: median(weights) };
 }
 
-/** Returns the bytes of one of many runs that are open at the same time, each waiting for the answer of its model. */
+/**
+ * Returns the bytes of one of many runs that are open at the same time, each waiting for the answer
+ * of its model.
+ */
 async function weightOfRuns(loop: ToolLoopService): Promise<number> {
   const before = await heapUsed();
   const handles = await Promise.all(Array.from({ length: HELD_RUNS }, () => waiting(loop)));
@@ -122,7 +168,10 @@ async function weightOfRuns(loop: ToolLoopService): Promise<number> {
   return bytes / HELD_RUNS;
 }
 
-/** Returns what is left of the heap after full collections, with time for what waits to be released between them. */
+/**
+ * Returns what is left of the heap after full collections, with time for what waits to be released
+ * between them.
+ */
 async function heapUsed(): Promise<number> {
   const { gc } = globalThis;
   if (!gc) return Number.NaN;
@@ -177,13 +226,19 @@ interface Started {
   close(): Promise<void>;
 }
 
-async function started(tools: RawTool[], model = new InProcessModel(() => textOf('Done.'))): Promise<Started> {
+async function started(
+  tools: RawTool[],
+  model = new InProcessModel(() => textOf('Done.')),
+): Promise<Started> {
   class BenchModule {
     readonly name = 'catalog';
   }
   const audit = { key: 'a key of the benchmarks, which signs the entries of their audit' };
   const imports = [ToolLoopModule.forRoot({ model, policy: POLICY, tools, audit })];
-  const app = await NestFactory.createApplicationContext({ module: BenchModule, imports }, { logger: false });
+  const app = await NestFactory.createApplicationContext(
+    { module: BenchModule, imports },
+    { logger: false },
+  );
   return { loop: app.get(ToolLoopService), close: () => app.close() };
 }
 

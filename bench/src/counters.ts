@@ -13,12 +13,23 @@ export interface Counts {
   compilations: number;
 }
 
-/** Counts what is done while `work` runs. It slows everything down, so nothing is timed meanwhile. */
+/**
+ * Counts what is done while `work` runs. It slows everything down, so nothing is timed meanwhile.
+ */
 export async function count(work: () => Promise<unknown>): Promise<Readonly<Counts>> {
-  const counts: Counts = { parses: 0, stringifies: 0, charactersStringified: 0, hashes: 0, promises: 0, compilations: 0 };
+  const counts: Counts = {
+    parses: 0,
+    stringifies: 0,
+    charactersStringified: 0,
+    hashes: 0,
+    promises: 0,
+    compilations: 0,
+  };
   const { parse, stringify } = JSON;
   const { createHash, hash } = crypto;
-  const hook = createHook({ init: (_id, type) => void (counts.promises += type === 'PROMISE' ? 1 : 0) });
+  const hook = createHook({
+    init: (_id, type) => void (counts.promises += type === 'PROMISE' ? 1 : 0),
+  });
   Object.assign(JSON, counting(counts, { parse, stringify }));
   Object.assign(crypto, {
     createHash: (...args: Parameters<typeof createHash>) => {
@@ -51,7 +62,10 @@ export async function count(work: () => Promise<unknown>): Promise<Readonly<Coun
   return counts;
 }
 
-function counting(counts: Counts, { parse, stringify }: Pick<typeof JSON, 'parse' | 'stringify'>): object {
+function counting(
+  counts: Counts,
+  { parse, stringify }: Pick<typeof JSON, 'parse' | 'stringify'>,
+): object {
   return {
     parse: (...args: Parameters<typeof parse>): unknown => {
       counts.parses += 1;

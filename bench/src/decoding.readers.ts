@@ -15,12 +15,16 @@ const OPTIONS = { apiKey: 'none', baseURL: 'http://127.0.0.1:9/v1' };
 /** Our models: the SDK's request, and our decoder. */
 export const ours: Reader = async (stream) => {
   const fetch = (): Promise<Response> => Promise.resolve(toResponse(stream));
-  const answer = await assemble(modelOf(stream.api, fetch).stream(REQUEST, new AbortController().signal));
+  const answer = await assemble(
+    modelOf(stream.api, fetch).stream(REQUEST, new AbortController().signal),
+  );
   return answer.text;
 };
 
 function modelOf(api: AnswerStream['api'], fetch: () => Promise<Response>): LanguageModel {
-  return api === 'messages' ? anthropic('bench', { ...OPTIONS, fetch }) : openai('bench', { ...OPTIONS, api, fetch });
+  return api === 'messages'
+    ? anthropic('bench', { ...OPTIONS, fetch })
+    : openai('bench', { ...OPTIONS, api, fetch });
 }
 
 /** The SDKs' own accumulators: what their `stream()` gives in the end. */
@@ -33,10 +37,16 @@ export const sdks: Reader = async (stream) => {
     return completion.choices[0]?.message.content ?? '';
   }
   if (stream.api === 'responses') {
-    const response = await new OpenAI(options).responses.stream({ model: 'bench', input: 'Go on.' }).finalResponse();
+    const response = await new OpenAI(options).responses
+      .stream({ model: 'bench', input: 'Go on.' })
+      .finalResponse();
     return response.output_text;
   }
-  const reading = new Anthropic(options).messages.stream({ model: 'bench', max_tokens: 16_000, messages: REQUEST.messages });
+  const reading = new Anthropic(options).messages.stream({
+    model: 'bench',
+    max_tokens: 16_000,
+    messages: REQUEST.messages,
+  });
   return reading.finalText();
 };
 

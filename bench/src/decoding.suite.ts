@@ -60,7 +60,9 @@ async function rowOf(api: AnswerStream['api'], pace: Pace): Promise<Row> {
     Object.entries(READERS).map(([name, reader]) => contender(name, reader, stream)),
     ROUNDS,
   );
-  const [floorCost, oursCost, sdkCost] = ['floor', 'ours', 'sdk'].map((name) => samples.of(name, 'cpu'));
+  const [floorCost, oursCost, sdkCost] = ['floor', 'ours', 'sdk'].map((name) =>
+    samples.of(name, 'cpu'),
+  );
   return {
     api,
     pace,
@@ -77,7 +79,10 @@ function contender(name: string, reader: Reader, stream: AnswerStream): Contende
   const times = 5;
   const read = async (): Promise<void> => {
     const text = await reader(stream);
-    if (text !== stream.text) throw new Error(`${name} read ${text.length} of ${stream.text.length} characters of ${stream.api}.`);
+    if (text !== stream.text)
+      throw new Error(
+        `${name} read ${text.length} of ${stream.text.length} characters of ${stream.api}.`,
+      );
   };
   return { name, units: times * stream.chunks, work: () => repeat(times, read) };
 }

@@ -1,7 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { ActorDirectory, LlmTool, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  ActorDirectory,
+  LlmTool,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import type { ModelEvent } from '@toolloop/protocol';
 import { Database, DurableModule, type DurableOptions } from '@toolloop/durable';
 import { InProcessModel, WHO, callOf, textOf } from './application.js';
@@ -51,11 +58,16 @@ class NamedToolModel extends InProcessModel {
   }
 
   private answerOf(step: number): readonly ModelEvent[] {
-    return step > STEPS ? textOf('Done.') : callOf(`bench__${this.tool()}`, this.tool() === 'ask' ? {} : { step }, `call_${step}`);
+    return step > STEPS
+      ? textOf('Done.')
+      : callOf(`bench__${this.tool()}`, this.tool() === 'ask' ? {} : { step }, `call_${step}`);
   }
 }
 
-/** Steps of runs that are kept beside those of runs that are not, and runs that wait, all in one application. */
+/**
+ * Steps of runs that are kept beside those of runs that are not, and runs that wait, all in one
+ * application.
+ */
 export async function measureRuns(engine: string, durable: DurableOptions): Promise<RunFigures> {
   let tool = 'look';
   const application = await openApplication(durable, new NamedToolModel(() => tool));
@@ -64,19 +76,36 @@ export async function measureRuns(engine: string, durable: DurableOptions): Prom
     const steps = await measureSteps(engine, application, use);
     use('ask');
     const waiting = await measureWaiting(engine, application);
-    return { tables: [steps.table, waiting.table], targets: [...steps.targets, ...waiting.targets] };
+    return {
+      tables: [steps.table, waiting.table],
+      targets: [...steps.targets, ...waiting.targets],
+    };
   } finally {
     await application.close();
   }
 }
 
-function openApplication(durable: DurableOptions, model: InProcessModel): Promise<INestApplicationContext> {
+function openApplication(
+  durable: DurableOptions,
+  model: InProcessModel,
+): Promise<INestApplicationContext> {
   class BenchModule {
     readonly name = 'durable bench';
   }
-  const policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ tools: ['bench__ask'] }] } as const;
-  const imports = [ToolLoopModule.forRoot({ model, policy, limits: NO_LIMITS }), DurableModule.forRoot(durable)];
-  return NestFactory.createApplicationContext({ module: BenchModule, imports, providers: [BenchTools, Staff] }, { logger: false });
+  const policy = {
+    version: 'v1',
+    allow: ['*'],
+    flow: 'off',
+    requireApproval: [{ tools: ['bench__ask'] }],
+  } as const;
+  const imports = [
+    ToolLoopModule.forRoot({ model, policy, limits: NO_LIMITS }),
+    DurableModule.forRoot(durable),
+  ];
+  return NestFactory.createApplicationContext(
+    { module: BenchModule, imports, providers: [BenchTools, Staff] },
+    { logger: false },
+  );
 }
 
 async function measureSteps(
@@ -118,8 +147,14 @@ async function measureSteps(
   return { table, targets };
 }
 
-/** A few runs that really were suspended here, and copies of one of them: suspending ten thousand takes minutes and leaves the same rows. */
-async function measureWaiting(engine: string, application: INestApplicationContext): Promise<{ table: Table; targets: Target[] }> {
+/**
+ * A few runs that really were suspended here, and copies of one of them: suspending ten thousand
+ * takes minutes and leaves the same rows.
+ */
+async function measureWaiting(
+  engine: string,
+  application: INestApplicationContext,
+): Promise<{ table: Table; targets: Target[] }> {
   const loop = application.get(ToolLoopService);
   await repeat(SUSPENDED, () => loop.run({ prompt: 'Go on.', ...WHO, durable: true }));
   await wait(1_000);
@@ -139,7 +174,12 @@ async function measureWaiting(engine: string, application: INestApplicationConte
     rows: [{ bytes, idle, idleBefore }],
   };
   const targets = [
-    { what: `${engine}: what a waiting run weighs in the process`, value: bytes, unit: 'bytes', atMost: 100 },
+    {
+      what: `${engine}: what a waiting run weighs in the process`,
+      value: bytes,
+      unit: 'bytes',
+      atMost: 100,
+    },
     { what: `${engine}: CPU with ${WAITING} waiting runs`, value: idle, unit: '%', atMost: 1 },
   ];
   return { table, targets };

@@ -19,8 +19,14 @@ const SERVER = process.env['TOOLLOOP_TEST_POSTGRES'];
 export const durableSuite: Suite = {
   name: 'durable',
   async run(): Promise<Section> {
-    const skipped: Skip[] = SERVER === undefined ? [{ what: 'PostgreSQL', why: 'TOOLLOOP_TEST_POSTGRES is not set' }] : [];
-    const measured = [await onPglite(), ...(SERVER === undefined ? [] : [await inOwnDatabase(SERVER, onPostgres)])];
+    const skipped: Skip[] =
+      SERVER === undefined
+        ? [{ what: 'PostgreSQL', why: 'TOOLLOOP_TEST_POSTGRES is not set' }]
+        : [];
+    const measured = [
+      await onPglite(),
+      ...(SERVER === undefined ? [] : [await inOwnDatabase(SERVER, onPostgres)]),
+    ];
     return {
       title: 'keeping things, and runs',
       method: [
@@ -43,7 +49,12 @@ async function onPglite(): Promise<RunFigures> {
   try {
     const stores = await measureStores('PGlite', { dataDir });
     const runs = await measureRuns('PGlite', { dataDir });
-    const start = { what: 'PGlite: a start on a folder that is there', value: await startOn(dataDir), unit: 'ms', atMost: 1_000 };
+    const start = {
+      what: 'PGlite: a start on a folder that is there',
+      value: await startOn(dataDir),
+      unit: 'ms',
+      atMost: 1_000,
+    };
     return { tables: [stores, ...runs.tables], targets: [...runs.targets, start] };
   } finally {
     await rm(folder, { recursive: true });
@@ -53,7 +64,9 @@ async function onPglite(): Promise<RunFigures> {
 async function startOn(dataDir: string): Promise<number> {
   const script = fileURLToPath(new URL('durable-start.process.js', import.meta.url));
   const took: number[] = [];
-  await repeat(5, async () => took.push(Number((await promisify(execFile)(process.execPath, [script, dataDir])).stdout)));
+  await repeat(5, async () =>
+    took.push(Number((await promisify(execFile)(process.execPath, [script, dataDir])).stdout)),
+  );
   return median(took);
 }
 
@@ -74,7 +87,10 @@ async function measureStores(engine: string, durable: DurableOptions): Promise<T
 
 async function measure(engine: string, database: Database): Promise<Table> {
   await database.query('create table plain (id text primary key, content text not null)');
-  const samples = await compare(contenders(database, new SqlStores(database)), { rounds: 9, warmUp: 2 });
+  const samples = await compare(contenders(database, new SqlStores(database)), {
+    rounds: 9,
+    warmUp: 2,
+  });
   return {
     title: engine,
     columns: [
@@ -95,10 +111,18 @@ const STATEMENTS = [
 ] as const;
 
 function rowOf(samples: Samples, what: string, statements: number): Table['rows'][number] {
-  return { what, statements, ms: samples.of(what, 'wall') / 1000, ratio: samples.ratio(what, 'plain insert', 'wall') };
+  return {
+    what,
+    statements,
+    ms: samples.of(what, 'wall') / 1000,
+    ratio: samples.ratio(what, 'plain insert', 'wall'),
+  };
 }
 
-function contenders(database: Database, { journal, audit, pending }: SqlStores): readonly Contender[] {
+function contenders(
+  database: Database,
+  { journal, audit, pending }: SqlStores,
+): readonly Contender[] {
   const units = TIMES;
   const each = (name: string, work: (id: string) => Promise<unknown>): Contender => ({
     name,
@@ -106,16 +130,30 @@ function contenders(database: Database, { journal, audit, pending }: SqlStores):
     work: () => repeat(TIMES, () => work(randomUUID())),
   });
   return [
-    each('plain insert', (id) => database.query('insert into plain (id, content) values ($1, $2)', [id, 'x'.repeat(200)])),
+    each('plain insert', (id) =>
+      database.query('insert into plain (id, content) values ($1, $2)', [id, 'x'.repeat(200)]),
+    ),
     each('call: begin, finish', async (id) => {
       const hold = { tenant: 'acme', idempotencyKey: id, owner: id, epoch: 1 };
-      await journal.acquire({ ...hold, runId: id, declaredId: 'bank__pay', args: '{"amount":5}', forMs: 30_000 });
+      await journal.acquire({
+        ...hold,
+        runId: id,
+        declaredId: 'bank__pay',
+        args: '{"amount":5}',
+        forMs: 30_000,
+      });
       await journal.finish(hold, { status: 'succeeded', content: 'Paid.', ui: { receipt: 1 } });
     }),
-    each('audit: append', () => audit.append('acme', (head) => entryAfter(head?.sequence ?? 0, head?.hash ?? ''))),
+    each('audit: append', () =>
+      audit.append('acme', (head) => entryAfter(head?.sequence ?? 0, head?.hash ?? '')),
+    ),
     each('approval: add, answer', async (id) => {
       await pending.add(approvalOf(id));
-      await pending.answer(id, { decision: 'approve', decidedBy: 'mia', decidedAt: '2026-01-01T00:00:00.000Z' });
+      await pending.answer(id, {
+        decision: 'approve',
+        decidedBy: 'mia',
+        decidedAt: '2026-01-01T00:00:00.000Z',
+      });
     }),
   ];
 }
@@ -130,18 +168,40 @@ function entryAfter(sequence: number, previousHash: string): AuditEntry {
     keyId: '1',
     previousHash,
   } as const;
-  return { ...stamp, hash: `hash ${sequence}`, runId: 'run_1', toolCallId: 'call_1', step: 1, kind: 'denied', code: 'forbidden' };
+  return {
+    ...stamp,
+    hash: `hash ${sequence}`,
+    runId: 'run_1',
+    toolCallId: 'call_1',
+    step: 1,
+    kind: 'denied',
+    code: 'forbidden',
+  };
 }
 
 function approvalOf(approvalId: string): Pending {
   const call = { runId: approvalId, toolCallId: 'call_1', declaredId: 'bank__pay' };
   const expiresAt = '2036-01-01T00:00:00.000Z';
-  const request = { ...call, approvalId, step: 1, tool: 'bank__pay', args: { amount: 5 }, reason: 'It is dear.' };
+  const request = {
+    ...call,
+    approvalId,
+    step: 1,
+    tool: 'bank__pay',
+    args: { amount: 5 },
+    reason: 'It is dear.',
+  };
   return {
     id: approvalId,
     kind: 'approval',
     request: { ...request, expiresAt, mayEdit: false, mayRemember: false },
-    binding: { ...call, tenant: 'acme', requesterId: 'alice', instanceId: undefined, argsHash: 'ab', policyVersion: 'v1' },
+    binding: {
+      ...call,
+      tenant: 'acme',
+      requesterId: 'alice',
+      instanceId: undefined,
+      argsHash: 'ab',
+      policyVersion: 'v1',
+    },
     admitted: [],
     rule: 'requireApproval[0]',
     createdAt: '2026-01-01T00:00:00.000Z',

@@ -1,4 +1,11 @@
-import { InProcessModel, WHO, callOf, start, textOf, type BenchApplication } from './application.js';
+import {
+  InProcessModel,
+  WHO,
+  callOf,
+  start,
+  textOf,
+  type BenchApplication,
+} from './application.js';
 import type { Driver } from './drivers/driver.js';
 import { FLOOR, floorDriver } from './drivers/floor.driver.js';
 import { TaskTools, toolloopDrivers } from './drivers/toolloop.driver.js';
@@ -29,7 +36,12 @@ export const growthSuite: Suite = {
       tables: [wire.table, noWire.table],
       targets: [
         { what: 'CPU per step of 200 steps', value: wire.lastRatio, unit: '× floor', atMost: 1.3 },
-        { what: 'without a wire: a step of 200, to one of 50', value: noWire.growth, unit: '×', atMost: 1.2 },
+        {
+          what: 'without a wire: a step of 200, to one of 50',
+          value: noWire.growth,
+          unit: '×',
+          atMost: 1.2,
+        },
       ],
       skipped: [],
     };
@@ -50,7 +62,8 @@ async function overWire(): Promise<{ readonly table: Table; readonly lastRatio: 
     { rounds: 5, warmUp: 3 },
   );
   const rows = [];
-  for (const steps of STEPS) rows.push(await wireRow(samples, steps, () => perform(floor, taskOf(steps), provider)));
+  for (const steps of STEPS)
+    rows.push(await wireRow(samples, steps, () => perform(floor, taskOf(steps), provider)));
   for (const driver of [floor, ...drivers]) await driver.close();
   await provider.stop();
   const ratios = rows.map(({ ratio }) => ratio);
@@ -76,10 +89,18 @@ function taskOf(steps: number): Task {
 }
 
 function growing(driver: Driver, steps: number, provider: LocalProvider): Contender {
-  return entry(driver, taskOf(steps), { provider, runs: 200 / steps, name: labelled(driver.name, steps) });
+  return entry(driver, taskOf(steps), {
+    provider,
+    runs: 200 / steps,
+    name: labelled(driver.name, steps),
+  });
 }
 
-async function wireRow(samples: Samples, steps: number, once: () => Promise<{ readonly bytesSent?: number }>) {
+async function wireRow(
+  samples: Samples,
+  steps: number,
+  once: () => Promise<{ readonly bytesSent?: number }>,
+) {
   const [floor, toolloop] = [labelled(FLOOR, steps), labelled(TOOLLOOP, steps)];
   const { bytesSent = Number.NaN } = await once();
   return {
@@ -116,7 +137,11 @@ async function withoutWire(): Promise<{ readonly table: Table; readonly growth: 
 function inProcess({ loop }: BenchApplication, steps: number): Contender {
   const model = new InProcessModel((step) => {
     if (step >= steps) return textOf('Done.');
-    return callOf(TOOL_NAMES[step % TOOL_NAMES.length] ?? '', { query: 'Dublin', page: step, open: true }, `call_${step}`);
+    return callOf(
+      TOOL_NAMES[step % TOOL_NAMES.length] ?? '',
+      { query: 'Dublin', page: step, open: true },
+      `call_${step}`,
+    );
   });
   const runs = 1000 / steps;
   const run = async (): Promise<void> => {

@@ -3,7 +3,10 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { pathOf, type Task } from './task.js';
 
-/** A request to the provider: when it arrived and when its answer was given to the socket, in milliseconds of the clock that all processes share. */
+/**
+ * A request to the provider: when it arrived and when its answer was given to the socket, in
+ * milliseconds of the clock that all processes share.
+ */
 export type RequestTimes = readonly [arrived: number, answered: number];
 
 /** The provider's process, as its parent knows it. */
@@ -20,7 +23,10 @@ export async function startProvider(certificate?: string): Promise<LocalProvider
   const script = fileURLToPath(new URL('provider.process.js', import.meta.url));
   const child = fork(script, certificate === undefined ? [] : [certificate], { execArgv: [] });
   const port = await new Promise<unknown>((resolve) => child.once('message', resolve));
-  const origin = certificate === undefined ? `http://127.0.0.1:${String(port)}` : `https://localhost:${String(port)}`;
+  const origin =
+    certificate === undefined
+      ? `http://127.0.0.1:${String(port)}`
+      : `https://localhost:${String(port)}`;
   return {
     baseURL: (task) => `${origin}${pathOf(task)}`,
     requestTimes: () =>

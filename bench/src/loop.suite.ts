@@ -32,8 +32,14 @@ export const loopSuite: Suite = {
     const { drivers: own, tools } = await toolloopDrivers();
     const { drivers: peers, skipped } = await loadPeers(tools);
     const floor = floorDriver(tools);
-    const near = await measure([floor, ...own, openAiSdkDriver(tools)], provider, { rounds: 9, warmUp: 12 });
-    const fields = peers.length === 0 ? [near] : [near, await measure([floor, ...peers], provider, { rounds: 5, warmUp: 3 })];
+    const near = await measure([floor, ...own, openAiSdkDriver(tools)], provider, {
+      rounds: 9,
+      warmUp: 12,
+    });
+    const fields =
+      peers.length === 0
+        ? [near]
+        : [near, await measure([floor, ...peers], provider, { rounds: 5, warmUp: 3 })];
     const drivers = [...near.drivers, ...peers];
     const counted = await countAll(drivers, provider);
     for (const driver of drivers) await driver.close();
@@ -42,14 +48,21 @@ export const loopSuite: Suite = {
   },
 };
 
-async function measure(drivers: readonly Driver[], provider: LocalProvider, { rounds, warmUp }: Rounds): Promise<Field> {
+async function measure(
+  drivers: readonly Driver[],
+  provider: LocalProvider,
+  { rounds, warmUp }: Rounds,
+): Promise<Field> {
   const entriesFor = (task: Task, runs: number, label = (name: string) => name): Contender[] =>
     drivers.map((driver) => entry(driver, task, { provider, runs, name: label(driver.name) }));
   return {
     drivers,
     steps: await compare(entriesFor(STEPS, 12), { rounds, warmUp }),
     paced: await compare(entriesFor(PACED, 3), { rounds: Math.ceil(rounds / 2), warmUp: 2 }),
-    chunks: await compare([...entriesFor(FEW, 16, few), ...entriesFor(MANY, 8, many)], { rounds, warmUp: 2 }),
+    chunks: await compare([...entriesFor(FEW, 16, few), ...entriesFor(MANY, 8, many)], {
+      rounds,
+      warmUp: 2,
+    }),
   };
 }
 
@@ -66,8 +79,18 @@ function describe(field: Field): Pick<Section, 'title' | 'method' | 'targets'> {
   const perCall = Math.max(...own.map((name) => field.steps.ratio(name, FLOOR, 'cpu')));
   const perText = Math.max(...own.map((name) => perChunk(name, field) / perChunk(FLOOR, field)));
   const targets: Target[] = [
-    { what: 'CPU per model call, the slowest way to read', value: perCall, unit: '× floor', atMost: 4 },
-    { what: 'CPU per text chunk, the slowest way to read', value: perText, unit: '× floor', atMost: 0.6 },
+    {
+      what: 'CPU per model call, the slowest way to read',
+      value: perCall,
+      unit: '× floor',
+      atMost: 4,
+    },
+    {
+      what: 'CPU per text chunk, the slowest way to read',
+      value: perText,
+      unit: '× floor',
+      atMost: 0.6,
+    },
   ];
   return {
     title: 'the loop over a local provider',
@@ -102,7 +125,9 @@ function cpuTable(fields: readonly Field[]): Table {
       { key: 'paced', title: 'paced, per chunk' },
       { key: 'pacedRatio', title: '×' },
     ],
-    rows: fields.flatMap((field, index) => field.drivers.slice(index === 0 ? 0 : 1).map(({ name }) => cpuRow(name, field))),
+    rows: fields.flatMap((field, index) =>
+      field.drivers.slice(index === 0 ? 0 : 1).map(({ name }) => cpuRow(name, field)),
+    ),
   };
 }
 
@@ -125,9 +150,16 @@ function cpuRow(name: string, field: Field): Table['rows'][number] {
 async function countAll(drivers: readonly Driver[], provider: LocalProvider): Promise<Table> {
   const rows = [];
   for (const driver of drivers) {
-    const { promises, parses, stringifies, charactersStringified, hashes } = await count(() => perform(driver, STEPS, provider));
+    const { promises, parses, stringifies, charactersStringified, hashes } = await count(() =>
+      perform(driver, STEPS, provider),
+    );
     const perCall = { promises, parses, stringifies, characters: charactersStringified, hashes };
-    rows.push({ driver: driver.name, ...Object.fromEntries(Object.entries(perCall).map(([key, value]) => [key, value / STEPS.steps])) });
+    rows.push({
+      driver: driver.name,
+      ...Object.fromEntries(
+        Object.entries(perCall).map(([key, value]) => [key, value / STEPS.steps]),
+      ),
+    });
   }
   return {
     title: 'counted per model call, independent of any clock',

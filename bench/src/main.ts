@@ -36,7 +36,9 @@ const SUITES: readonly Suite[] = [
   telemetrySuite,
 ];
 
-const { values } = parseArgs({ options: { json: { type: 'boolean', default: false }, only: { type: 'string', multiple: true } } });
+const { values } = parseArgs({
+  options: { json: { type: 'boolean', default: false }, only: { type: 'string', multiple: true } },
+});
 const machine = {
   node: process.version,
   cpu: cpus()[0]?.model ?? 'unknown',
@@ -46,7 +48,9 @@ const machine = {
 const unknown = values.only?.find((wanted) => !SUITES.some(({ name }) => name === wanted));
 if (unknown === undefined) await measure();
 else {
-  console.error(`There is no suite "${unknown}". Known: ${SUITES.map(({ name }) => name).join(', ')}.`);
+  console.error(
+    `There is no suite "${unknown}". Known: ${SUITES.map(({ name }) => name).join(', ')}.`,
+  );
   process.exitCode = 1;
 }
 
@@ -62,17 +66,32 @@ async function printText(suites: readonly Suite[]): Promise<void> {
   for (const suite of suites) {
     const before = performance.now();
     const section = await suite.run();
-    missed.push(...section.targets.filter((target) => !isMet(target)).map(({ what }) => `${suite.name}: ${what}`));
-    console.log(`${toText(suite.name, section)}\n(${((performance.now() - before) / 1000).toFixed(0)} s)`);
+    missed.push(
+      ...section.targets
+        .filter((target) => !isMet(target))
+        .map(({ what }) => `${suite.name}: ${what}`),
+    );
+    console.log(
+      `${toText(suite.name, section)}\n(${((performance.now() - before) / 1000).toFixed(0)} s)`,
+    );
   }
-  console.log(missed.length === 0 ? '\nEvery target holds.' : `\nMISSED, ${missed.length} in all:\n${missed.join('\n')}`);
+  console.log(
+    missed.length === 0
+      ? '\nEvery target holds.'
+      : `\nMISSED, ${missed.length} in all:\n${missed.join('\n')}`,
+  );
 }
 
 async function printJson(suites: readonly Suite[]): Promise<void> {
   const sections: Record<string, Section> = {};
   for (const suite of suites) {
     const section = await suite.run();
-    sections[suite.name] = { ...section, targets: section.targets.map((target) => Object.assign({ met: isMet(target) }, target)) };
+    sections[suite.name] = {
+      ...section,
+      targets: section.targets.map((target) => Object.assign({ met: isMet(target) }, target)),
+    };
   }
-  console.log(JSON.stringify({ machine, measuredAt: new Date().toISOString(), sections }, undefined, 2));
+  console.log(
+    JSON.stringify({ machine, measuredAt: new Date().toISOString(), sections }, undefined, 2),
+  );
 }

@@ -1,8 +1,9 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 
 /**
- * Plays clients of MCP servers, in a process of its own, so that their CPU time is not counted. Its parent sends what to do; it sends back how many calls had the right
- * result, and ends with its parent.
+ * Plays clients of MCP servers, in a process of its own, so that their CPU time is not counted. Its
+ * parent sends what to do; it sends back how many calls had the right result, and ends with its
+ * parent.
  */
 interface Order {
   readonly url: string;
@@ -29,7 +30,10 @@ async function fulfil({ url, era, calls, inFlight }: Order): Promise<number> {
   const call = async (): Promise<void> => {
     for (let mine = next++; mine < calls; mine = next++) {
       const limit = 1 + (mine % 50);
-      const { content } = await client.callTool({ name: NAME, arguments: { name: 'John Smith', limit, active: true } });
+      const { content } = await client.callTool({
+        name: NAME,
+        arguments: { name: 'John Smith', limit, active: true },
+      });
       const [first] = content;
       if (first?.type === 'text' && first.text === `{"found":${limit}}`) right += 1;
     }
@@ -48,7 +52,11 @@ function clientOf(url: string, era: string): Promise<Client> {
 async function connect(url: string, era: string): Promise<Client> {
   const mode = era === '2025-11-25' ? 'legacy' : { pin: era };
   const client = new Client({ name: 'bench', version: '1.0.0' }, { versionNegotiation: { mode } });
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { authorization: 'Bearer alice' } } }));
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(url), {
+      requestInit: { headers: { authorization: 'Bearer alice' } },
+    }),
+  );
   await client.listTools();
   return client;
 }

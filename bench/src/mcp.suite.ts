@@ -1,12 +1,28 @@
-/* oxlint-disable typescript/no-deprecated -- the low-level Server of the SDK, which @toolloop/mcp uses as well */
+/*
+ * oxlint-disable typescript/no-deprecated -- the low-level Server of the SDK, which @toolloop/mcp
+ * uses as well
+ */
 import { fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
-import { createMcpHandler, isInitializeRequest, Server, verifyBearerToken } from '@modelcontextprotocol/server';
-import { All, Controller, type INestApplication, Module, Req, Res, type Type } from '@nestjs/common';
+import {
+  createMcpHandler,
+  isInitializeRequest,
+  Server,
+  verifyBearerToken,
+} from '@modelcontextprotocol/server';
+import {
+  All,
+  Controller,
+  type INestApplication,
+  Module,
+  Req,
+  Res,
+  type Type,
+} from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { McpServerModule } from '@toolloop/mcp';
 import { InProcessModel, moduleOf, textOf, WHO } from './application.js';
@@ -28,12 +44,20 @@ export const mcpSuite: Suite = {
   async run(): Promise<Section> {
     const apps = [await listen(ToolloopModule), await listen(SdkModule)];
     const clients = startClients();
-    const [desk = '', bare = ''] = await Promise.all(apps.map(async (app) => `${await app.getUrl()}/mcp`));
+    const [desk = '', bare = ''] = await Promise.all(
+      apps.map(async (app) => `${await app.getUrl()}/mcp`),
+    );
     const servers = [{ name: DESK, url: desk }, { name: BARE, url: bare }]; // prettier-ignore
     const fast = new Map<string, number>();
-    for (const era of ERAS) for (const { name, url } of servers) fast.set(nameOf(name, era), await clients.perSecond({ url, era }));
+    for (const era of ERAS)
+      for (const { name, url } of servers)
+        fast.set(nameOf(name, era), await clients.perSecond({ url, era }));
     const contenders = ERAS.flatMap((era) =>
-      servers.map(({ name, url }): Contender => ({ name: nameOf(name, era), units: CALLS, work: () => clients.make({ url, era }, CALLS) })),
+      servers.map(({ name, url }): Contender => ({
+        name: nameOf(name, era),
+        units: CALLS,
+        work: () => clients.make({ url, era }, CALLS),
+      })),
     );
     const samples = await compare(contenders, ROUNDS);
     await clients.stop();
@@ -58,7 +82,11 @@ class ToolloopModule {}
 
 const INPUT = {
   type: 'object',
-  properties: { name: { type: 'string', maxLength: 80 }, limit: { type: 'integer', minimum: 1, maximum: 50 }, active: { type: 'boolean' } },
+  properties: {
+    name: { type: 'string', maxLength: 80 },
+    limit: { type: 'integer', minimum: 1, maximum: 50 },
+    active: { type: 'boolean' },
+  },
   required: ['name', 'limit', 'active'],
 } as const;
 
@@ -70,7 +98,11 @@ function bareServer(): Server {
     tools: [{ name: 'bench__plain', inputSchema: { ...INPUT, required: [...INPUT.required] } }],
   }));
   server.setRequestHandler('tools/call', async ({ params: { arguments: args = {} } }) => {
-    const found = await tools.plain({ name: String(args['name']), limit: Number(args['limit']), active: args['active'] === true });
+    const found = await tools.plain({
+      name: String(args['name']),
+      limit: Number(args['limit']),
+      active: args['active'] === true,
+    });
     return { content: [{ type: 'text', text: JSON.stringify(found) }] };
   });
   return server;
@@ -88,11 +120,15 @@ class SdkController {
 
   @All()
   async handle(@Req() request: Asked, @Res() response: ServerResponse): Promise<void> {
-    await verifyBearerToken(request.headers.authorization, { verifier: { verifyAccessToken: claimsOf } });
+    await verifyBearerToken(request.headers.authorization, {
+      verifier: { verifyAccessToken: claimsOf },
+    });
     const { body } = request;
-    if (request.headers['mcp-protocol-version'] === ERAS[0]) return this.modern(request, response, body);
+    if (request.headers['mcp-protocol-version'] === ERAS[0])
+      return this.modern(request, response, body);
     const id = String(request.headers['mcp-session-id']);
-    const transport = this.sessions.get(id) ?? (isInitializeRequest(body) ? await this.begin() : undefined);
+    const transport =
+      this.sessions.get(id) ?? (isInitializeRequest(body) ? await this.begin() : undefined);
     if (transport) await transport.handleRequest(request, response, body);
     else response.writeHead(404).end();
   }
@@ -107,9 +143,16 @@ class SdkController {
   }
 }
 
-function claimsOf(token: string): Promise<{ token: string; clientId: string; scopes: string[]; expiresAt: number }> {
+function claimsOf(
+  token: string,
+): Promise<{ token: string; clientId: string; scopes: string[]; expiresAt: number }> {
   if (!verifier.verify(token)) throw new Error('The token is unknown.');
-  return Promise.resolve({ token: '', clientId: '', scopes: [], expiresAt: Math.floor(Date.now() / 1000) + 60 });
+  return Promise.resolve({
+    token: '',
+    clientId: '',
+    scopes: [],
+    expiresAt: Math.floor(Date.now() / 1000) + 60,
+  });
 }
 
 @Module({ controllers: [SdkController] })
@@ -134,12 +177,17 @@ interface Clients {
 }
 
 function startClients(): Clients {
-  const child = fork(fileURLToPath(new URL('mcp-client.process.js', import.meta.url)), { execArgv: [] });
+  const child = fork(fileURLToPath(new URL('mcp-client.process.js', import.meta.url)), {
+    execArgv: [],
+  });
   const make = async (place: Place, calls: number): Promise<void> => {
     const answer = new Promise<unknown>((resolve) => child.once('message', resolve));
     child.send({ ...place, calls, inFlight: IN_FLIGHT });
     const right = await answer;
-    if (right !== calls) throw new Error(`Of ${calls} calls to ${place.url} (${place.era}) these were right: ${String(right)}.`);
+    if (right !== calls)
+      throw new Error(
+        `Of ${calls} calls to ${place.url} (${place.era}) these were right: ${String(right)}.`,
+      );
   };
   return {
     make,

@@ -1,7 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { LlmTool, type LoopRequest, ToolParam, ToolProvider, type ToolSpec } from '@toolloop/core';
 import { Expose } from 'class-transformer';
-import { InProcessModel, callOf, hold, start, untilCancelled, type BenchApplication } from './application.js';
+import {
+  InProcessModel,
+  callOf,
+  hold,
+  start,
+  untilCancelled,
+  type BenchApplication,
+} from './application.js';
 import type { Section, Suite } from './report.js';
 import { median } from './sampling.js';
 
@@ -25,7 +32,10 @@ class Item {
   }
 
   @LlmTool({ description: 'What it cost lately.', effect: 'read_only', reveal: 'all' })
-  getPrices(@ToolParam('limit', { description: 'How many', default: 10, minimum: 1, maximum: 50 }) limit: number): number[] {
+  getPrices(
+    @ToolParam('limit', { description: 'How many', default: 10, minimum: 1, maximum: 50 })
+    limit: number,
+  ): number[] {
     return [limit];
   }
 
@@ -53,7 +63,13 @@ export const memorySuite: Suite = {
   name: 'memory',
   async run(): Promise<Section> {
     const { gc } = globalThis;
-    if (!gc) return { ...describe(), tables: [], targets: [], skipped: [{ what: 'everything', why: 'needs node --expose-gc' }] };
+    if (!gc)
+      return {
+        ...describe(),
+        tables: [],
+        targets: [],
+        skipped: [{ what: 'everything', why: 'needs node --expose-gc' }],
+      };
     const rows = [];
     for (const instances of [100, INSTANCES]) rows.push(await rowOf(instances, 'named', gc));
     const grouped = await rowOf(INSTANCES, 'grouped', gc);
@@ -83,9 +99,19 @@ export const memorySuite: Suite = {
           unit: '',
           atMost: 1,
         },
-        { what: `finding and adding the tools of ${INSTANCES} instances, named`, value: rows[1]?.ms ?? Number.NaN, unit: 'ms', atMost: 20 },
+        {
+          what: `finding and adding the tools of ${INSTANCES} instances, named`,
+          value: rows[1]?.ms ?? Number.NaN,
+          unit: 'ms',
+          atMost: 20,
+        },
         { what: `the same, grouped`, value: grouped.ms, unit: 'ms', atMost: 20 },
-        { what: `what ${INSTANCES} instances weigh, grouped`, value: (grouped.perInstance * INSTANCES) / 2 ** 20, unit: 'MB', atMost: 5 },
+        {
+          what: `what ${INSTANCES} instances weigh, grouped`,
+          value: (grouped.perInstance * INSTANCES) / 2 ** 20,
+          unit: 'MB',
+          atMost: 5,
+        },
       ],
       skipped: [],
     };
@@ -110,14 +136,18 @@ async function rowOf(instances: number, surface: 'named' | 'grouped', gc: NodeJS
   const [bytes, ms]: [number[], number[]] = [[], []];
   let tools: readonly ToolSpec[] = [];
   for (let round = -1; round < ROUNDS; round += 1) {
-    const [without, withTools] = [await held(app, { surface, injection: false }, gc), await held(app, { surface }, gc)];
+    const [without, withTools] = [
+      await held(app, { surface, injection: false }, gc),
+      await held(app, { surface }, gc),
+    ];
     tools = withTools.injected;
     if (round < 0) continue;
     bytes.push(withTools.bytes - without.bytes);
     ms.push(withTools.ms - without.ms);
   }
   await app.close();
-  if (tools.length !== (surface === 'named' ? instances * TOOLS_EACH : TOOLS_EACH)) throw new Error(`${tools.length} tools were injected.`);
+  if (tools.length !== (surface === 'named' ? instances * TOOLS_EACH : TOOLS_EACH))
+    throw new Error(`${tools.length} tools were injected.`);
   const schemas = new Set(tools.map(({ inputSchema }) => inputSchema)).size;
   const took = median(ms);
   const weight = median(bytes) / instances;
@@ -133,7 +163,11 @@ async function rowOf(instances: number, surface: 'named' | 'grouped', gc: NodeJS
   };
 }
 
-async function held(app: BenchApplication, options: Pick<LoopRequest, 'surface' | 'injection'>, gc: NodeJS.GCFunction): Promise<Held> {
+async function held(
+  app: BenchApplication,
+  options: Pick<LoopRequest, 'surface' | 'injection'>,
+  gc: NodeJS.GCFunction,
+): Promise<Held> {
   gc();
   const before = process.memoryUsage().heapUsed;
   const began = process.threadCpuUsage();

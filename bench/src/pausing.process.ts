@@ -5,8 +5,9 @@ import { httpFetch, openai } from '@toolloop/openai';
 import type { Reading } from './pressure.suite.js';
 
 /**
- * Reads one long answer in a process of its own, stops for a while after its first tenth, and tells its parent what that took of memory. `node
- * pausing.process.js <reader> <origin> <megabytes> <pause in ms>`; needs --expose-gc.
+ * Reads one long answer in a process of its own, stops for a while after its first tenth, and tells
+ * its parent what that took of memory. `node pausing.process.js <reader> <origin> <megabytes>
+ * <pause in ms>`; needs --expose-gc.
  */
 const [reader = '', origin = '', megabytes = '', pauseMs = ''] = process.argv.slice(2);
 const total = Number(megabytes) * 2 ** 20;
@@ -40,7 +41,10 @@ async function pause(): Promise<number> {
   return process.memoryUsage.rss() - rss;
 }
 
-/** Returns the live memory: everything that survives a full collection. Buffers are given back a little after it. */
+/**
+ * Returns the live memory: everything that survives a full collection. Buffers are given back a
+ * little after it.
+ */
 async function live(): Promise<number> {
   for (let round = 0; round < 3; round += 1) {
     globalThis.gc?.();

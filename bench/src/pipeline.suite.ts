@@ -1,7 +1,22 @@
 import type { ToolSession } from '@toolloop/core/contracts';
 import { validate } from 'class-validator';
-import { InProcessModel, callOf, hold, start, untilCancelled, WHO, type BenchApplication, type ExecutionScope } from './application.js';
-import { CheckedInput, OpenGuard, PassingInterceptor, PipelineTools, PlainInput } from './pipeline.tools.js';
+import {
+  InProcessModel,
+  callOf,
+  hold,
+  start,
+  untilCancelled,
+  WHO,
+  type BenchApplication,
+  type ExecutionScope,
+} from './application.js';
+import {
+  CheckedInput,
+  OpenGuard,
+  PassingInterceptor,
+  PipelineTools,
+  PlainInput,
+} from './pipeline.tools.js';
 import type { Section, Suite, Table, Target } from './report.js';
 import { compare, repeat, type Contender, type Samples } from './sampling.js';
 import { YARDSTICK, yardstick } from './yardstick.js';
@@ -50,14 +65,21 @@ const CASES: readonly Case[] = [
   PLAIN,
   CHECKED,
   { name: '(c) no arguments', tool: 'bench__nothing', args: {}, bare: () => tools.nothing() },
-  { name: '(e) as (a), state_change, journaled', tool: 'bench__change', args: PLAIN_ARGUMENTS, bare: () => tools.change(plain) },
+  {
+    name: '(e) as (a), state_change, journaled',
+    tool: 'bench__change',
+    args: PLAIN_ARGUMENTS,
+    bare: () => tools.change(plain),
+  },
 ];
 
 /** The cost of the pipeline itself per call. */
 export const pipelineSuite: Suite = {
   name: 'pipeline',
   async run(): Promise<Section> {
-    const model = new InProcessModel((step, signal) => (step === 1 ? callOf('bench__nothing', {}, 'first') : untilCancelled(signal)));
+    const model = new InProcessModel((step, signal) =>
+      step === 1 ? callOf('bench__nothing', {}, 'first') : untilCancelled(signal),
+    );
     const app = await start(model, [PipelineTools, OpenGuard, PassingInterceptor]);
     const held = await hold(app);
     const isGuarded = await asksEnhancers(app, held.scope);
@@ -73,7 +95,11 @@ export const pipelineSuite: Suite = {
   },
 };
 
-function throughPipeline({ name, tool, args }: Case, { runner }: BenchApplication, scope: ExecutionScope): Contender {
+function throughPipeline(
+  { name, tool, args }: Case,
+  { runner }: BenchApplication,
+  scope: ExecutionScope,
+): Contender {
   const text = JSON.stringify(args);
   let count = 0;
   const call = async (): Promise<void> => {
@@ -110,10 +136,17 @@ function bareMethod(one: Case): Contender {
 /** With the options of the pipeline. */
 function classValidator(): Contender {
   const options = { forbidUnknownValues: true, validationError: { target: false, value: false } };
-  return { name: CLASS_VALIDATOR, units: CALLS, work: () => repeat(CALLS, () => validate(checked, options)) };
+  return {
+    name: CLASS_VALIDATOR,
+    units: CALLS,
+    work: () => repeat(CALLS, () => validate(checked, options)),
+  };
 }
 
-async function asksEnhancers({ runner }: BenchApplication, scope: ExecutionScope): Promise<boolean> {
+async function asksEnhancers(
+  { runner }: BenchApplication,
+  scope: ExecutionScope,
+): Promise<boolean> {
   const call = { toolCallId: 'probe', name: GUARDED.tool, arguments: JSON.stringify(GUARDED.args) };
   await runner.exec({ call, step: 2, index: 0 }, scope);
   return OpenGuard.asked > 0 && PassingInterceptor.asked > 0;
@@ -128,15 +161,36 @@ function section(cases: readonly Case[], samples: Samples, isGuarded: boolean): 
       `"without c-v" is own less class-validator's validate() alone (${samples.of(CLASS_VALIDATOR, 'thread').toFixed(1)} µs for the DTO of (b)).`,
       `"× yardstick" is own in units of one ${YARDSTICK} (${samples.of(YARDSTICK, 'thread').toFixed(2)} µs here), to compare machines. "All threads" is process.cpuUsage. ± is half the quartile distance.`,
     ],
-    tables: [{ title: 'µs per call', columns: COLUMNS, rows: cases.map((one) => rowOf(one, samples)) }],
+    tables: [
+      { title: 'µs per call', columns: COLUMNS, rows: cases.map((one) => rowOf(one, samples)) },
+    ],
     targets: [
       ...cases.flatMap((one): Target[] =>
-        one.atMost === undefined ? [] : [{ what: one.name, value: ownTime(one, samples), unit: 'µs', atMost: one.atMost }],
+        one.atMost === undefined
+          ? []
+          : [{ what: one.name, value: ownTime(one, samples), unit: 'µs', atMost: one.atMost }],
       ),
-      { what: 'session.call of (a), in exec of (a)', value: samples.ratio(SESSION_CALL, PLAIN.name, 'thread'), unit: '×', atMost: 1.15 },
-      { what: 'loop.call of (a), in exec of (a)', value: samples.ratio(ONE_CALL, PLAIN.name, 'thread'), unit: '×', atMost: 2.5 },
+      {
+        what: 'session.call of (a), in exec of (a)',
+        value: samples.ratio(SESSION_CALL, PLAIN.name, 'thread'),
+        unit: '×',
+        atMost: 1.15,
+      },
+      {
+        what: 'loop.call of (a), in exec of (a)',
+        value: samples.ratio(ONE_CALL, PLAIN.name, 'thread'),
+        unit: '×',
+        atMost: 2.5,
+      },
     ],
-    skipped: isGuarded ? [] : [{ what: GUARDED.name, why: 'the pipeline does not ask the guards and interceptors of a tool method yet.' }],
+    skipped: isGuarded
+      ? []
+      : [
+          {
+            what: GUARDED.name,
+            why: 'the pipeline does not ask the guards and interceptors of a tool method yet.',
+          },
+        ],
   };
 }
 

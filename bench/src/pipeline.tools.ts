@@ -1,4 +1,11 @@
-import { Injectable, UseGuards, UseInterceptors, type CallHandler, type CanActivate, type NestInterceptor } from '@nestjs/common';
+import {
+  Injectable,
+  UseGuards,
+  UseInterceptors,
+  type CallHandler,
+  type CanActivate,
+  type NestInterceptor,
+} from '@nestjs/common';
 import { LlmTool, ToolInput, ToolProvider } from '@toolloop/core';
 import { IsBoolean, IsEmail, IsInt, IsString, Max, MaxLength, Min } from 'class-validator';
 import type { Observable } from 'rxjs';
@@ -42,7 +49,10 @@ interface Found {
   readonly found: number;
 }
 
-/** Tools that do nothing, so that what is measured is what is around them. All are asynchronous, as tools are. */
+/**
+ * Tools that do nothing, so that what is measured is what is around them. All are asynchronous, as
+ * tools are.
+ */
 @Injectable()
 @ToolProvider({ namespace: 'bench' })
 export class PipelineTools {
@@ -51,7 +61,11 @@ export class PipelineTools {
     return Promise.resolve({ found: limit });
   }
 
-  @LlmTool({ description: 'Takes what only class-validator can check.', effect: 'read_only', reveal: 'all' })
+  @LlmTool({
+    description: 'Takes what only class-validator can check.',
+    effect: 'read_only',
+    reveal: 'all',
+  })
   checked(@ToolInput() { limit }: CheckedInput): Promise<Found> {
     return Promise.resolve({ found: limit });
   }
@@ -68,7 +82,11 @@ export class PipelineTools {
 
   @UseGuards(OpenGuard)
   @UseInterceptors(PassingInterceptor)
-  @LlmTool({ description: 'Is behind a guard and an interceptor.', effect: 'read_only', reveal: 'all' })
+  @LlmTool({
+    description: 'Is behind a guard and an interceptor.',
+    effect: 'read_only',
+    reveal: 'all',
+  })
   guarded(@ToolInput() { limit }: PlainInput): Promise<Found> {
     return Promise.resolve({ found: limit });
   }

@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 
 /**
- * Pours an answer of so many megabytes, in events of about 1 KB of text, as fast as it is read. The last part of the path says which API speaks. Tells its port
- * to its parent, and how much it has written whenever it is asked.
+ * Pours an answer of so many megabytes, in events of about 1 KB of text, as fast as it is read. The
+ * last part of the path says which API speaks. Tells its port to its parent, and how much it has
+ * written whenever it is asked.
  */
 const WORDS = 'word '.repeat(200);
 
@@ -21,7 +22,8 @@ const EVENTS: Readonly<Record<string, readonly [begin: string, word: string, end
   messages: [
     data({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }),
     data({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: WORDS } }),
-    data({ type: 'message_delta', delta: { stop_reason: 'end_turn' } }) + data({ type: 'message_stop' }),
+    data({ type: 'message_delta', delta: { stop_reason: 'end_turn' } }) +
+      data({ type: 'message_stop' }),
   ],
 };
 

@@ -48,8 +48,18 @@ export const pressureSuite: Suite = {
         },
       ],
       targets: [
-        { what: 'growth in the pause, at worst', value: Math.max(...models.map(({ inPause }) => inPause)), unit: 'MB', atMost: 20 },
-        { what: 'held at half, at worst', value: Math.max(...models.map(({ atHalf }) => atHalf)), unit: 'MB', atMost: 20 },
+        {
+          what: 'growth in the pause, at worst',
+          value: Math.max(...models.map(({ inPause }) => inPause)),
+          unit: 'MB',
+          atMost: 20,
+        },
+        {
+          what: 'held at half, at worst',
+          value: Math.max(...models.map(({ atHalf }) => atHalf)),
+          unit: 'MB',
+          atMost: 20,
+        },
       ],
       skipped: [],
     };
@@ -57,13 +67,19 @@ export const pressureSuite: Suite = {
 };
 
 async function readingOf(reader: string): Promise<Reading> {
-  const provider = fork(fileURLToPath(new URL('pouring.process.js', import.meta.url)), { execArgv: [] });
+  const provider = fork(fileURLToPath(new URL('pouring.process.js', import.meta.url)), {
+    execArgv: [],
+  });
   const port = await new Promise<unknown>((resolve) => provider.once('message', resolve));
   const args = [reader, `http://127.0.0.1:${String(port)}`, String(MEGABYTES), String(PAUSE_MS)];
-  const child = fork(fileURLToPath(new URL('pausing.process.js', import.meta.url)), args, { execArgv: ['--expose-gc'] });
+  const child = fork(fileURLToPath(new URL('pausing.process.js', import.meta.url)), args, {
+    execArgv: ['--expose-gc'],
+  });
   const message = await new Promise<unknown>((resolve, reject) => {
     child.once('message', resolve);
-    child.once('exit', (code) => reject(new Error(`${reader} ended with ${code} before it had read everything.`)));
+    child.once('exit', (code) =>
+      reject(new Error(`${reader} ended with ${code} before it had read everything.`)),
+    );
   });
   const exited = once(provider, 'exit');
   provider.disconnect();

@@ -5,18 +5,29 @@ import { setImmediate } from 'node:timers/promises';
 import { sharedClock, TOOL_NAMES, wordOf } from './task.js';
 
 /**
- * Plays a provider, in a process of its own, so that its CPU time is not counted. It knows nothing of a run: the path tells the task, the prompt its number, and the tool
- * results in the request tell the step. Tells its port to its parent, and ends with it; a message from the parent is answered with the times of the requests since the last
- * one. With a certificate's file as its argument (key and certificate in PEM) it speaks TLS.
+ * Plays a provider, in a process of its own, so that its CPU time is not counted. It knows nothing
+ * of a run: the path tells the task, the prompt its number, and the tool results in the request
+ * tell the step. Tells its port to its parent, and ends with it; a message from the parent is
+ * answered with the times of the requests since the last one. With a certificate's file as its
+ * argument (key and certificate in PEM) it speaks TLS.
  */
-const USAGE = { prompt_tokens: 812, completion_tokens: 61, total_tokens: 873, prompt_tokens_details: { cached_tokens: 512 } };
+const USAGE = {
+  prompt_tokens: 812,
+  completion_tokens: 61,
+  total_tokens: 873,
+  prompt_tokens_details: { cached_tokens: 512 },
+};
 
-/** When a request arrived and when the last byte of its answer was given to the socket: milliseconds on the clock that all processes share. */
+/**
+ * When a request arrived and when the last byte of its answer was given to the socket: milliseconds
+ * on the clock that all processes share.
+ */
 const times: (readonly [arrived: number, answered: number])[] = [];
 
 const [certificate] = process.argv.slice(2);
 const pem = certificate === undefined ? undefined : readFileSync(certificate);
-const handler = (request: IncomingMessage, response: ServerResponse): void => void play(request, response);
+const handler = (request: IncomingMessage, response: ServerResponse): void =>
+  void play(request, response);
 const server = pem ? createSecureServer({ key: pem, cert: pem }, handler) : createServer(handler);
 server.keepAliveTimeout = 60_000;
 server.listen(0, '127.0.0.1', () => {
@@ -59,35 +70,64 @@ interface Place {
   readonly number: number;
 }
 
-/** One call, its arguments in five pieces; different in every step, so that no limit of identical calls is reached. */
+/**
+ * One call, its arguments in five pieces; different in every step, so that no limit of identical
+ * calls is reached.
+ */
 function callAnswer(place: Place): string[] {
   const { step, number } = place;
   const name = TOOL_NAMES[step % TOOL_NAMES.length];
-  const args = JSON.stringify({ query: `Dublin ${number % 97}`, page: step, open: (step + number) % 2 === 0 });
+  const args = JSON.stringify({
+    query: `Dublin ${number % 97}`,
+    page: step,
+    open: (step + number) % 2 === 0,
+  });
   const size = Math.ceil(args.length / 5);
-  const pieces = Array.from({ length: 5 }, (_, piece) => args.slice(piece * size, (piece + 1) * size));
-  const call = { index: 0, id: `call_${number}_${step}`, type: 'function', function: { name, arguments: '' } };
+  const pieces = Array.from({ length: 5 }, (_, piece) =>
+    args.slice(piece * size, (piece + 1) * size),
+  );
+  const call = {
+    index: 0,
+    id: `call_${number}_${step}`,
+    type: 'function',
+    function: { name, arguments: '' },
+  };
   return [
     delta(place, { role: 'assistant', content: null, tool_calls: [call] }),
-    ...pieces.map((piece) => delta(place, { tool_calls: [{ index: 0, function: { arguments: piece } }] })),
+    ...pieces.map((piece) =>
+      delta(place, { tool_calls: [{ index: 0, function: { arguments: piece } }] }),
+    ),
     ...endOf(place, 'tool_calls'),
   ];
 }
 
 function textAnswer(chunks: number, place: Place): string[] {
-  const words = Array.from({ length: chunks }, (_, chunk) => delta(place, { content: wordOf(chunk, place.number) }));
+  const words = Array.from({ length: chunks }, (_, chunk) =>
+    delta(place, { content: wordOf(chunk, place.number) }),
+  );
   return [delta(place, { role: 'assistant', content: '' }), ...words, ...endOf(place, 'stop')];
 }
 
 function endOf(place: Place, reason: string): readonly string[] {
-  return [delta(place, {}, reason), event({ ...headOf(place), choices: [], usage: USAGE }), 'data: [DONE]\n\n'];
+  return [
+    delta(place, {}, reason),
+    event({ ...headOf(place), choices: [], usage: USAGE }),
+    'data: [DONE]\n\n',
+  ];
 }
 
 function delta(place: Place, content: object, reason: string | null = null): string {
-  return event({ ...headOf(place), choices: [{ index: 0, delta: content, logprobs: null, finish_reason: reason }], usage: null });
+  return event({
+    ...headOf(place),
+    choices: [{ index: 0, delta: content, logprobs: null, finish_reason: reason }],
+    usage: null,
+  });
 }
 
-/** Each answer has an id of its own: some frameworks take a message with a known id for the same one. */
+/**
+ * Each answer has an id of its own: some frameworks take a message with a known id for the same
+ * one.
+ */
 function headOf({ step, number }: Place): object {
   return {
     id: `chatcmpl-B9MHDbslfkBeAs8l${number}s${step}`,

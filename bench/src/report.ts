@@ -69,10 +69,16 @@ export function toTextTable({ columns, rows }: Table): string {
     columns.map(({ title }) => title),
     ...rows.map((row) => columns.map(({ key, digits = 2 }) => format(row[key] ?? null, digits))),
   ];
-  const widths = columns.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
+  const widths = columns.map((_, column) =>
+    Math.max(...cells.map((row) => row[column]?.length ?? 0)),
+  );
   const isText = columns.map(({ key }) => rows.some((row) => typeof row[key] === 'string'));
   const lines = cells.map((row) =>
-    row.map((cell, column) => (isText[column] ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0))).join('  '),
+    row
+      .map((cell, column) =>
+        isText[column] ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
+      )
+      .join('  '),
   );
   const rule = widths.map((width) => '-'.repeat(width)).join('  ');
   return [lines[0], rule, ...lines.slice(1)].map((line) => `  ${line ?? ''}`.trimEnd()).join('\n');
@@ -81,5 +87,8 @@ export function toTextTable({ columns, rows }: Table): string {
 function format(value: Value, digits: number): string {
   if (value === null) return '-';
   if (typeof value !== 'number') return String(value);
-  return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return value.toLocaleString('en-US', {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
 }

@@ -55,10 +55,19 @@ class Items implements OnModuleInit {
     const em = this.orm.em.fork();
     for (const statement of this.gateway.statements([Item])) await em.execute(statement);
     const texts = Object.fromEntries(TEXT_NAMES.map((name) => [name, `The ${name} of an item.`]));
-    const row = { pieces: 3, total: '12.50', express: true, day: '2026-11-16', at: new Date('2026-11-16T09:00:00Z'), ...texts };
+    const row = {
+      pieces: 3,
+      total: '12.50',
+      express: true,
+      day: '2026-11-16',
+      at: new Date('2026-11-16T09:00:00Z'),
+      ...texts,
+    };
     await em.insertMany(
       Item,
-      Array.from({ length: 5 * ROWS }, (_, index) => Object.assign({ tenant: index % 2 === 0 ? 'acme' : 'globex' }, row)),
+      Array.from({ length: 5 * ROWS }, (_, index) =>
+        Object.assign({ tenant: index % 2 === 0 ? 'acme' : 'globex' }, row),
+      ),
     );
   }
 }
@@ -75,31 +84,48 @@ export const resourcesSuite: Suite = {
         'and by a call of a session, through policy, validation, projection, labels, hooks and record. Medians of the rounds; a ratio is the median of the ratios within a round.',
       ],
       tables: measured ? [measured.table] : [],
-      targets: measured ? [{ what: 'a whole call of a read tool, to the same query', value: measured.ratio, unit: '×', atMost: 1.15 }] : [],
+      targets: measured
+        ? [
+            {
+              what: 'a whole call of a read tool, to the same query',
+              value: measured.ratio,
+              unit: '×',
+              atMost: 1.15,
+            },
+          ]
+        : [],
       skipped: measured ? [] : [{ what: 'PostgreSQL', why: 'TOOLLOOP_TEST_POSTGRES is not set' }],
     };
   },
 };
 
-async function measure(url: string): Promise<{ readonly table: Section['tables'][number]; readonly ratio: number }> {
+async function measure(
+  url: string,
+): Promise<{ readonly table: Section['tables'][number]; readonly ratio: number }> {
   const app = await NestFactory.createApplicationContext(applicationOn(url), { logger: ['error'] });
   const gateway = app.get(MikroOrmGateway);
   const who = { actor: { id: 'ada' }, tenant: 'acme' };
   const session = await app.get(ToolLoopService).session(who);
   const query = async (): Promise<void> => {
-    await gateway.within(who, (em) => em.find(Item, { tenant: 'acme' }, { orderBy: { id: 'asc' }, limit: ROWS + 1 }));
+    await gateway.within(who, (em) =>
+      em.find(Item, { tenant: 'acme' }, { orderBy: { id: 'asc' }, limit: ROWS + 1 }),
+    );
   };
   const call = async (): Promise<void> => {
     const { record } = await session.call(TOOL, { limit: ROWS });
-    if (record.status !== 'succeeded') throw new Error(`The read failed: ${JSON.stringify(record.error)}`);
+    if (record.status !== 'succeeded')
+      throw new Error(`The read failed: ${JSON.stringify(record.error)}`);
   };
   const own = app.get(ToolCatalog).find(TOOL);
-  const method = async (): Promise<void> => void (await own?.invoke({ limit: ROWS }, { ...who, context: {}, state: new Map() } as never));
-  const contenders = Object.entries({ [QUERY]: query, [TOOL]: method, [CALL]: call }).map(([name, one]) => ({
-    name,
-    units: TIMES,
-    work: () => times(one),
-  }));
+  const method = async (): Promise<void> =>
+    void (await own?.invoke({ limit: ROWS }, { ...who, context: {}, state: new Map() } as never));
+  const contenders = Object.entries({ [QUERY]: query, [TOOL]: method, [CALL]: call }).map(
+    ([name, one]) => ({
+      name,
+      units: TIMES,
+      work: () => times(one),
+    }),
+  );
   const samples = await compare(contenders, { rounds: 25, warmUp: 5 });
   await session.close();
   await app.close();
@@ -117,7 +143,10 @@ async function measure(url: string): Promise<{ readonly table: Section['tables']
     { key: 'ratio', title: '× query' },
     { key: 'ratioOnCpu', title: '× query, of this thread' },
   ];
-  return { table: { title: '20 rows of 20 fields', columns, rows }, ratio: samples.ratio(CALL, QUERY, 'wall') };
+  return {
+    table: { title: '20 rows of 20 fields', columns, rows },
+    ratio: samples.ratio(CALL, QUERY, 'wall'),
+  };
 }
 
 async function times(work: () => Promise<void>): Promise<void> {
@@ -139,9 +168,14 @@ function applicationOn(url: string): new () => object {
           schemaGenerator: { ignoreSchema: ['toolloop', 'pgboss'] },
         }),
       }),
-      ResourceToolsModule.forRoot({ gateway: mikroOrmGateway({ tenancy: { role: 'toolloop_bench_tools' } }) }),
+      ResourceToolsModule.forRoot({
+        gateway: mikroOrmGateway({ tenancy: { role: 'toolloop_bench_tools' } }),
+      }),
       ResourceToolsModule.forFeature([ItemTools]),
-      ToolLoopModule.forRoot({ model: new InProcessModel(() => []), policy: { allow: ['items__*'] } }),
+      ToolLoopModule.forRoot({
+        model: new InProcessModel(() => []),
+        policy: { allow: ['items__*'] },
+      }),
     ],
     providers: [Items],
   })

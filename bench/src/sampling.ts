@@ -13,8 +13,9 @@ export interface Rounds {
 }
 
 /**
- * Microseconds per unit: by the clock; of this thread on a CPU, which leaves out what other processes take; of all threads on a CPU, which includes the
- * garbage collector's and the compiler's.
+ * Microseconds per unit: by the clock; of this thread on a CPU, which leaves out what other
+ * processes take; of all threads on a CPU, which includes the garbage collector's and the
+ * compiler's.
  */
 export interface Sample {
   readonly wall: number;
@@ -49,7 +50,9 @@ export class Samples {
 
   private pairs(name: string, other: string, measure: Measure): (readonly [number, number])[] {
     const others = this.valuesOf(other, measure);
-    return this.valuesOf(name, measure).map((value, round) => [value, others[round] ?? Number.NaN] as const);
+    return this.valuesOf(name, measure).map(
+      (value, round) => [value, others[round] ?? Number.NaN] as const,
+    );
   }
 
   private valuesOf(name: string, measure: Measure): number[] {
@@ -59,8 +62,14 @@ export class Samples {
   }
 }
 
-/** Measures contenders against each other: one sample of each per round, the order turned by one from round to round. */
-export async function compare(contenders: readonly Contender[], { rounds, warmUp }: Rounds): Promise<Samples> {
+/**
+ * Measures contenders against each other: one sample of each per round, the order turned by one
+ * from round to round.
+ */
+export async function compare(
+  contenders: readonly Contender[],
+  { rounds, warmUp }: Rounds,
+): Promise<Samples> {
   const samples = new Map(contenders.map(({ name }) => [name, [] as Sample[]]));
   for (let round = -warmUp; round < rounds; round += 1) {
     for (const contender of rotated(contenders, round + warmUp)) {
@@ -72,8 +81,9 @@ export async function compare(contenders: readonly Contender[], { rounds, warmUp
 }
 
 /**
- * A collection of young garbage comes before, so that no contender pays for its predecessor's; samples are long enough to pay for their own. A full
- * collection would throw optimised code away and measure the interpreter.
+ * A collection of young garbage comes before, so that no contender pays for its predecessor's;
+ * samples are long enough to pay for their own. A full collection would throw optimised code away
+ * and measure the interpreter.
  */
 async function take({ units, work, prepare }: Contender): Promise<Sample> {
   await prepare?.();
@@ -85,7 +95,11 @@ async function take({ units, work, prepare }: Contender): Promise<Sample> {
   const wall = (performance.now() - before) * 1000;
   const thread = process.threadCpuUsage(threadBefore);
   const cpu = process.cpuUsage(cpuBefore);
-  return { wall: wall / units, thread: (thread.user + thread.system) / units, cpu: (cpu.user + cpu.system) / units };
+  return {
+    wall: wall / units,
+    thread: (thread.user + thread.system) / units,
+    cpu: (cpu.user + cpu.system) / units,
+  };
 }
 
 function rotated<Item>(items: readonly Item[], by: number): Item[] {
@@ -103,7 +117,8 @@ export function median(values: readonly number[]): number {
 /** Half the distance between the quartiles, in percent of the median. */
 export function spread(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
-  const at = (share: number): number => sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN;
+  const at = (share: number): number =>
+    sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN;
   return (50 * (at(0.75) - at(0.25))) / at(0.5);
 }
 

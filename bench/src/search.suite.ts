@@ -1,6 +1,12 @@
 import { NestFactory } from '@nestjs/core';
 import { type RawTool, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
-import { type RunBeginning, type ToolInjection, ToolInjectionStrategy, toolSearch, type WithheldTools } from '@toolloop/core/strategies';
+import {
+  type RunBeginning,
+  type ToolInjection,
+  ToolInjectionStrategy,
+  toolSearch,
+  type WithheldTools,
+} from '@toolloop/core/strategies';
 import { InProcessModel, WHO, callOf, textOf } from './application.js';
 import type { Section, Suite, Table } from './report.js';
 import { compare, repeat } from './sampling.js';
@@ -30,8 +36,18 @@ export const searchSuite: Suite = {
       ],
       tables: [table(rows)],
       targets: [
-        { what: `a query over ${MANY} tools`, value: (last?.query ?? Number.NaN) / 1000, unit: 'ms', atMost: 5 },
-        { what: `a query over ${MANY} tools, half of them permitted`, value: (last?.half ?? Number.NaN) / 1000, unit: 'ms', atMost: 5 },
+        {
+          what: `a query over ${MANY} tools`,
+          value: (last?.query ?? Number.NaN) / 1000,
+          unit: 'ms',
+          atMost: 5,
+        },
+        {
+          what: `a query over ${MANY} tools, half of them permitted`,
+          value: (last?.half ?? Number.NaN) / 1000,
+          unit: 'ms',
+          atMost: 5,
+        },
       ],
       skipped: globalThis.gc ? [] : [{ what: 'heap', why: 'needs node --expose-gc' }],
     };
@@ -76,13 +92,21 @@ class Keeper extends ToolInjectionStrategy {
 }
 
 async function rowOf(tools: number): Promise<Row> {
-  const model = new InProcessModel((step) => (step === 1 ? callOf('tools__search', { query: QUERIES[0] }, 'first') : textOf('Done.')));
-  const policy = { allow: ['*'], tenants: { half: { deny: ['*0__*', '*2__*', '*4__*', '*6__*', '*8__*'] } } };
+  const model = new InProcessModel((step) =>
+    step === 1 ? callOf('tools__search', { query: QUERIES[0] }, 'first') : textOf('Done.'),
+  );
+  const policy = {
+    allow: ['*'],
+    tenants: { half: { deny: ['*0__*', '*2__*', '*4__*', '*6__*', '*8__*'] } },
+  };
   class BenchModule {
     readonly name = 'search';
   }
   const imports = [ToolLoopModule.forRoot({ model, policy, tools: catalogOf(tools) })];
-  const app = await NestFactory.createApplicationContext({ module: BenchModule, imports }, { logger: false });
+  const app = await NestFactory.createApplicationContext(
+    { module: BenchModule, imports },
+    { logger: false },
+  );
   const loop = app.get(ToolLoopService);
   const [all, half] = [poolOf(loop, WHO.tenant), poolOf(loop, 'half')];
   const built = indexed(all);
@@ -93,14 +117,32 @@ async function rowOf(tools: number): Promise<Row> {
     [
       { name: 'query', units: times * QUERIES.length, work: () => repeat(times, () => ask(all)) },
       { name: 'half', units: times * QUERIES.length, work: () => repeat(times, () => ask(half)) },
-      { name: 'list', units: lists, work: () => repeat(lists, () => loop.open({ prompt: 'Go on.', ...WHO, injection: [search] }).runId) },
-      { name: 'run', units: 10, work: () => repeat(10, () => loop.run({ prompt: 'Go on.', ...WHO, injection: [search] })) },
+      {
+        name: 'list',
+        units: lists,
+        work: () =>
+          repeat(lists, () => loop.open({ prompt: 'Go on.', ...WHO, injection: [search] }).runId),
+      },
+      {
+        name: 'run',
+        units: 10,
+        work: () => repeat(10, () => loop.run({ prompt: 'Go on.', ...WHO, injection: [search] })),
+      },
     ],
     { rounds: 9, warmUp: 5 },
   );
   await app.close();
-  const [query, permitted, list, run] = ['query', 'half', 'list', 'run'].map((name) => samples.of(name, 'thread'));
-  return { tools, ...built, query: query ?? Number.NaN, half: permitted ?? Number.NaN, list: list ?? Number.NaN, run: run ?? Number.NaN };
+  const [query, permitted, list, run] = ['query', 'half', 'list', 'run'].map((name) =>
+    samples.of(name, 'thread'),
+  );
+  return {
+    tools,
+    ...built,
+    query: query ?? Number.NaN,
+    half: permitted ?? Number.NaN,
+    list: list ?? Number.NaN,
+    run: run ?? Number.NaN,
+  };
 }
 
 function poolOf(loop: ToolLoopService, tenant: string): WithheldTools {
@@ -122,15 +164,24 @@ function indexed(pool: WithheldTools): { readonly index: number; readonly heap: 
   pool.search('order', 8);
   const index = performance.now() - before;
   globalThis.gc?.();
-  return { index, heap: (process.memoryUsage().heapUsed + process.memoryUsage().arrayBuffers - heapBefore) / 1024 };
+  return {
+    index,
+    heap: (process.memoryUsage().heapUsed + process.memoryUsage().arrayBuffers - heapBefore) / 1024,
+  };
 }
 
-const VERBS = 'find create update archive refund ship cancel approve export count assign merge split print schedule'.split(' ');
+const VERBS =
+  'find create update archive refund ship cancel approve export count assign merge split print schedule'.split(
+    ' ',
+  );
 const NOUNS =
   'order customer invoice parcel warehouse supplier product price contract ticket payment account report region currency employee'.split(
     ' ',
   );
-const EXTRAS = 'date amount status reason country category weight owner channel priority language discount'.split(' ');
+const EXTRAS =
+  'date amount status reason country category weight owner channel priority language discount'.split(
+    ' ',
+  );
 
 function catalogOf(count: number): RawTool[] {
   return Array.from({ length: count }, (_, index) => {

@@ -25,7 +25,13 @@ export const stopsSuite: Suite = {
     ];
     const title = 'a stop in another process';
     if (SERVER === undefined) {
-      return { title, method, tables: [], targets: [], skipped: [{ what: 'PostgreSQL', why: 'TOOLLOOP_TEST_POSTGRES is not set' }] };
+      return {
+        title,
+        method,
+        tables: [],
+        targets: [],
+        skipped: [{ what: 'PostgreSQL', why: 'TOOLLOOP_TEST_POSTGRES is not set' }],
+      };
     }
     return { title, method, ...(await inOwnDatabase(SERVER, measure)), skipped: [] };
   },
@@ -55,15 +61,24 @@ async function start(url: string): Promise<DeskProcess> {
   }
   const model = new InProcessModel(() => textOf('Done.'));
   const policy = { version: 'v1', allow: ['*'], flow: 'off' } as const;
-  const imports = [ToolLoopModule.forRoot({ model, policy, operators: () => 'all' }), DurableModule.forRoot({ url, connections: 4 })];
+  const imports = [
+    ToolLoopModule.forRoot({ model, policy, operators: () => 'all' }),
+    DurableModule.forRoot({ url, connections: 4 }),
+  ];
   const app = await NestFactory.createApplicationContext(
     { module: StopsModule, imports, providers: [DeskTools, Staff] },
     { logger: false },
   );
-  return { policies: app.get(PolicyService), engine: app.get(DataPolicyEngine), close: () => app.close() };
+  return {
+    policies: app.get(PolicyService),
+    engine: app.get(DataPolicyEngine),
+    close: () => app.close(),
+  };
 }
 
-async function measure(url: string): Promise<{ readonly tables: readonly Table[]; readonly targets: readonly Target[] }> {
+async function measure(
+  url: string,
+): Promise<{ readonly tables: readonly Table[]; readonly targets: readonly Target[] }> {
   const [one, other] = [await start(url), await start(url)];
   try {
     const told = await msOfStops(one, other);
@@ -81,7 +96,12 @@ async function measure(url: string): Promise<{ readonly tables: readonly Table[]
       ],
       rows: figures.map(([what, ms]) => ({ what, median: median(ms), longest: Math.max(...ms) })),
     };
-    const targets = figures.map(([what, ms]) => ({ what: `a stop ${what}`, value: Math.max(...ms), unit: 'ms', atMost: 1_000 }));
+    const targets = figures.map(([what, ms]) => ({
+      what: `a stop ${what}`,
+      value: Math.max(...ms),
+      unit: 'ms',
+      atMost: 1_000,
+    }));
     return { tables: [table], targets };
   } finally {
     await Promise.all([one.close(), other.close()]);
@@ -105,8 +125,14 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await wait(1);
 }
 
-/** Ends the connections that hear notifications while the work lasts, again as soon as they are back. */
-async function withoutNotifications<Result>(url: string, work: () => Promise<Result>): Promise<Result> {
+/**
+ * Ends the connections that hear notifications while the work lasts, again as soon as they are
+ * back.
+ */
+async function withoutNotifications<Result>(
+  url: string,
+  work: () => Promise<Result>,
+): Promise<Result> {
   const client = new Client({ connectionString: url });
   await client.connect();
   const over = new AbortController();

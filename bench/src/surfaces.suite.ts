@@ -2,7 +2,14 @@ import { Injectable } from '@nestjs/common';
 import { LlmTool, ToolParam, ToolProvider } from '@toolloop/core';
 import type { EntitySurface } from '@toolloop/core/strategies';
 import { Expose } from 'class-transformer';
-import { InProcessModel, WHO, callOf, start, textOf, type BenchApplication } from './application.js';
+import {
+  InProcessModel,
+  WHO,
+  callOf,
+  start,
+  textOf,
+  type BenchApplication,
+} from './application.js';
 import { count, type Counts } from './counters.js';
 import type { Section, Suite, Table, Value } from './report.js';
 
@@ -19,7 +26,10 @@ class Item {
   }
 
   @LlmTool({ description: 'What it cost lately.', effect: 'read_only', reveal: 'all' })
-  getPrices(@ToolParam('limit', { description: 'How many', default: 10, minimum: 1, maximum: 50 }) limit: number): number[] {
+  getPrices(
+    @ToolParam('limit', { description: 'How many', default: 10, minimum: 1, maximum: 50 })
+    limit: number,
+  ): number[] {
     return [limit];
   }
 }
@@ -39,7 +49,8 @@ export const surfacesSuite: Suite = {
   async run(): Promise<Section> {
     const rows: Row[] = [];
     for (const surface of ['named', 'grouped', 'dispatcher'] as const)
-      for (const instances of [5, TOOLS]) rows.push({ surface, instances, ...(await perStep(surface, instances)) });
+      for (const instances of [5, TOOLS])
+        rows.push({ surface, instances, ...(await perStep(surface, instances)) });
     const most = rows.filter(({ instances }) => instances === TOOLS);
     return {
       title: 'a step with many tools',
@@ -135,5 +146,6 @@ function callAt(surface: EntitySurface, id: string, step: number): ReturnType<ty
 async function play({ loop }: BenchApplication, surface: EntitySurface): Promise<void> {
   const { finishReason, toolCalls } = await loop.run({ prompt: 'Go on.', ...WHO, surface });
   const failed = toolCalls.find(({ status }) => status !== 'succeeded');
-  if (finishReason !== 'stop' || failed) throw new Error(`The run ended with ${finishReason}: ${failed?.error?.safeMessage ?? ''}`);
+  if (finishReason !== 'stop' || failed)
+    throw new Error(`The run ended with ${finishReason}: ${failed?.error?.safeMessage ?? ''}`);
 }

@@ -1,4 +1,7 @@
-/** The task of every driver: a run over the local provider, which wants one tool per step and answers in words in the last. */
+/**
+ * The task of every driver: a run over the local provider, which wants one tool per step and
+ * answers in words in the last.
+ */
 export interface Task {
   readonly steps: number;
   /** Text chunks of the last answer. */
@@ -7,12 +10,17 @@ export interface Task {
   readonly pace: 'chunk by chunk' | 'one write';
 }
 
-/** A task with its number, which decides its texts, ids and arguments, so that no run is like the one before. */
+/**
+ * A task with its number, which decides its texts, ids and arguments, so that no run is like the
+ * one before.
+ */
 export interface NumberedTask extends Task {
   readonly number: number;
 }
 
-/** The outcome of a run as its driver saw it; a driver that did less than the task is not compared. */
+/**
+ * The outcome of a run as its driver saw it; a driver that did less than the task is not compared.
+ */
 export interface Outcome {
   readonly text: string;
   readonly toolCalls: number;
@@ -69,10 +77,14 @@ export function wordOf(chunk: number, number: number): string {
 
 const texts = new Map<string, string>();
 
-/** Returns the text of a last answer. It is kept, so that the check of an outcome costs next to nothing. */
+/**
+ * Returns the text of a last answer. It is kept, so that the check of an outcome costs next to
+ * nothing.
+ */
 export function textOfTask({ chunks, number }: NumberedTask): string {
   const key = `${chunks} ${number % WORDS.length}`;
-  const text = texts.get(key) ?? Array.from({ length: chunks }, (_, chunk) => wordOf(chunk, number)).join('');
+  const text =
+    texts.get(key) ?? Array.from({ length: chunks }, (_, chunk) => wordOf(chunk, number)).join('');
   texts.set(key, text);
   return text;
 }

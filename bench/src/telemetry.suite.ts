@@ -24,7 +24,8 @@ export const telemetrySuite: Suite = {
   async run(): Promise<Section> {
     const rounds = await measure();
     const times = (title: string): readonly number[] => rounds.get(title) ?? [];
-    const ratio = (title: string): number => median(times(title).map((cpu, round) => cpu / (times(BARE.title)[round] ?? Number.NaN)));
+    const ratio = (title: string): number =>
+      median(times(title).map((cpu, round) => cpu / (times(BARE.title)[round] ?? Number.NaN)));
     return {
       title: 'a run that is seen in OpenTelemetry',
       method: [
@@ -39,10 +40,21 @@ export const telemetrySuite: Suite = {
             { key: 'us', title: 'µs', digits: 0 },
             { key: 'ratio', title: '×' },
           ],
-          rows: APPLICATIONS.map(({ title }) => ({ name: title, us: median(times(title)), ratio: ratio(title) })),
+          rows: APPLICATIONS.map(({ title }) => ({
+            name: title,
+            us: median(times(title)),
+            ratio: ratio(title),
+          })),
         },
       ],
-      targets: [{ what: 'a run with telemetry, to one without', value: ratio(SEEN.title), unit: '×', atMost: 1.05 }],
+      targets: [
+        {
+          what: 'a run with telemetry, to one without',
+          value: ratio(SEEN.title),
+          unit: '×',
+          atMost: 1.05,
+        },
+      ],
       skipped: [],
     };
   },
@@ -52,7 +64,8 @@ async function measure(): Promise<Rounds> {
   const provider = await startProvider();
   const slice = { task: TASK, baseURL: provider.baseURL(TASK), runs: RUNS, atOnce: 1 };
   const contenders: { readonly title: string; readonly process: Contender }[] = [];
-  for (const { name, title } of APPLICATIONS) contenders.push({ title, process: await Contender.start(name, { tools: [] }) });
+  for (const { name, title } of APPLICATIONS)
+    contenders.push({ title, process: await Contender.start(name, { tools: [] }) });
   const rounds = new Map(contenders.map(({ title }) => [title, [] as number[]]));
   for (let round = -WARM_UP_ROUNDS; round < ROUNDS; round += 1) {
     // Each goes first as often as the others do.

@@ -12,7 +12,10 @@ const program = fileURLToPath(new URL('../node_modules/.bin/mcp-inspector', impo
 
 export async function visit({ url, headers, tool, args, era }) {
   const HOME = await mkdtemp(join(tmpdir(), 'inspector-')); // where it keeps what it learns
-  const given = Object.entries(headers).flatMap(([name, value]) => ['--header', `${name}: ${value}`]);
+  const given = Object.entries(headers).flatMap(([name, value]) => [
+    '--header',
+    `${name}: ${value}`,
+  ]);
   const always = [
     '--cli',
     url,
@@ -25,12 +28,21 @@ export async function visit({ url, headers, tool, args, era }) {
     era === '2025-11-25' ? 'legacy' : 'modern',
   ];
   const ask = async (...more) => {
-    const { stdout } = await promisify(execFile)(program, [...always, ...given, ...more], { env: { ...process.env, HOME } });
+    const { stdout } = await promisify(execFile)(program, [...always, ...given, ...more], {
+      env: { ...process.env, HOME },
+    });
     return JSON.parse(stdout).result;
   };
   try {
     const { tools } = await ask('--method', 'tools/list');
-    const { content } = await ask('--method', 'tools/call', '--tool-name', tool, '--tool-args-json', JSON.stringify(args));
+    const { content } = await ask(
+      '--method',
+      'tools/call',
+      '--tool-name',
+      tool,
+      '--tool-args-json',
+      JSON.stringify(args),
+    );
     return { tools: tools.map(({ name }) => name), content };
   } finally {
     await rm(HOME, { recursive: true });

@@ -12,7 +12,10 @@ const api = existsSync(join(root, 'docs/reference/api/sidebar.json'))
   ? JSON.parse(readFileSync(join(root, 'docs/reference/api/sidebar.json'), 'utf8'))
   : [];
 
-/** The address of each page of the repository that lies outside of its place in the site, by its path. */
+/**
+ * The address of each page of the repository that lies outside of its place in the site, by its
+ * path.
+ */
 const addresses = new Map(Object.entries(elsewhere).map(([link, page]) => [page, link]));
 
 /** The address of a page of the repository; undefined for a file that is no page of the site. */
@@ -23,7 +26,10 @@ function addressOf(page) {
   return inDocs === undefined ? undefined : `/${inDocs.replace(/(^|\/)index$/, '$1')}`;
 }
 
-/** Has links lead to pages of the site, which may lie elsewhere than their files. What is no page of it, such as a source file, is shown without a link. */
+/**
+ * Has links lead to pages of the site, which may lie elsewhere than their files. What is no page of
+ * it, such as a source file, is shown without a link.
+ */
 function siteLinks(md) {
   md.core.ruler.push('site-links', ({ tokens, env }) => {
     const page = relative(root, env.path ?? '');
@@ -32,8 +38,10 @@ function siteLinks(md) {
         const href = token.type === 'link_open' ? token.attrGet('href') : undefined;
         if (!href || /^(?:[a-z]+:|#|\/)/.test(href)) continue;
         const [path, anchor] = href.split('#');
-        const address = addressOf(join(dirname(page), path)) ?? addressOf(join(dirname(page), path, 'README.md'));
-        if (address !== undefined) token.attrSet('href', `${address}${anchor === undefined ? '' : `#${anchor}`}`);
+        const address =
+          addressOf(join(dirname(page), path)) ?? addressOf(join(dirname(page), path, 'README.md'));
+        if (address !== undefined)
+          token.attrSet('href', `${address}${anchor === undefined ? '' : `#${anchor}`}`);
         else unlink(children, index);
       }
     }
@@ -42,7 +50,14 @@ function siteLinks(md) {
 
 function unlink(children, index) {
   const end = children.findIndex((token, at) => at > index && token.type === 'link_close');
-  for (const at of [index, end]) Object.assign(children[at], { type: 'html_inline', tag: '', content: '', attrs: null, nesting: 0 });
+  for (const at of [index, end])
+    Object.assign(children[at], {
+      type: 'html_inline',
+      tag: '',
+      content: '',
+      attrs: null,
+      nesting: 0,
+    });
 }
 
 /** Shows the name of the file above a code block that has one. */
@@ -51,7 +66,9 @@ function fileNames(md) {
   md.renderer.rules.fence = (...args) => {
     const [tokens, index] = args;
     const [, name] = /\[([\w./-]+)\]/.exec(tokens[index].info) ?? [];
-    return name === undefined ? fence(...args) : `<p class="file-name"><code>${name}</code></p>\n${fence(...args)}`;
+    return name === undefined
+      ? fence(...args)
+      : `<p class="file-name"><code>${name}</code></p>\n${fence(...args)}`;
   };
 }
 
@@ -59,13 +76,19 @@ function fileNames(md) {
 function pagesInOrder() {
   return [...sections, ...api].flatMap(({ text: section, items }) =>
     items.map(({ text, link }) => {
-      const file = join(root, elsewhere[link] ?? `docs${link.endsWith('/') ? `${link}index` : link}.md`);
+      const file = join(
+        root,
+        elsewhere[link] ?? `docs${link.endsWith('/') ? `${link}index` : link}.md`,
+      );
       return { section, text, link, content: readFileSync(file, 'utf8') };
     }),
   );
 }
 
-/** Writes what coding assistants read: `llms.txt` with one line a page, `llms-full.txt` with all of them, and each page as Markdown. */
+/**
+ * Writes what coding assistants read: `llms.txt` with one line a page, `llms-full.txt` with all of
+ * them, and each page as Markdown.
+ */
 function writeTexts(outDir) {
   const pages = pagesInOrder();
   const fileOf = (link) => `${link.endsWith('/') ? `${link}index` : link}.md`;
@@ -75,13 +98,17 @@ function writeTexts(outDir) {
     writeFileSync(file, content);
   }
   const lines = sections.map(
-    ({ text, items }) => `## ${text}\n\n${items.map((item) => `- [${item.text}](${fileOf(item.link)})`).join('\n')}\n`,
+    ({ text, items }) =>
+      `## ${text}\n\n${items.map((item) => `- [${item.text}](${fileOf(item.link)})`).join('\n')}\n`,
   );
   writeFileSync(
     join(outDir, 'llms.txt'),
     `# Toolloop\n\n> Lets a language model use a NestJS application: tools, policy, approvals, durable runs.\n\n${lines.join('\n')}`,
   );
-  writeFileSync(join(outDir, 'llms-full.txt'), pages.map(({ content }) => content).join('\n\n---\n\n'));
+  writeFileSync(
+    join(outDir, 'llms-full.txt'),
+    pages.map(({ content }) => content).join('\n\n---\n\n'),
+  );
   cpSync(join(root, 'docs/pictures'), join(outDir, 'pictures'), { recursive: true });
 }
 
@@ -97,9 +124,14 @@ const vueOfSite = {
   },
 };
 
-/** A page as the search reads it: of the reference the names alone, or its index would be most of the site. */
+/**
+ * A page as the search reads it: of the reference the names alone, or its index would be most of
+ * the site.
+ */
 function searched(source, env, md) {
-  const text = env.relativePath.includes('reference/api/') ? (source.match(/^#{1,3} .+$/gm) ?? []).join('\n\n') : source;
+  const text = env.relativePath.includes('reference/api/')
+    ? (source.match(/^#{1,3} .+$/gm) ?? []).join('\n\n')
+    : source;
   return md.render(text, env);
 }
 
@@ -138,7 +170,10 @@ export default defineConfig({
       { text: 'Fix', link: '/fix/' },
       { text: 'Reference', link: '/reference/events' },
     ],
-    sidebar: [...sections, ...api].map((section) => ({ ...section, collapsed: section.text !== 'Start' })),
+    sidebar: [...sections, ...api].map((section) => ({
+      ...section,
+      collapsed: section.text !== 'Start',
+    })),
   },
   buildEnd: ({ outDir }) => {
     writeTexts(outDir);

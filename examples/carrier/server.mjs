@@ -1,4 +1,5 @@
-// A carrier, as an MCP server over standard input and output: the desk imports its one tool. It finds whose account asks in CARRIER_TOKEN.
+// A carrier, as an MCP server over standard input and output: the desk imports its one tool. It
+// finds whose account asks in CARRIER_TOKEN.
 import { McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
@@ -16,7 +17,8 @@ serveStdio(() => {
   });
   server.registerTool('track_shipment', { description, inputSchema }, ({ tracking }) => {
     const account = process.env.CARRIER_TOKEN?.replace('carrier-account-', '');
-    if (account === undefined) return { isError: true, content: [{ type: 'text', text: 'The account is unknown.' }] };
+    if (account === undefined)
+      return { isError: true, content: [{ type: 'text', text: 'The account is unknown.' }] };
     const stage = STAGES[Number(tracking.slice(2)) % STAGES.length];
     return { content: [{ type: 'text', text: `Shipment ${tracking} of ${account} ${stage}.` }] };
   });

@@ -24,7 +24,10 @@ export class LightTools {
   readonly lit = new Set<string>();
 
   @LlmTool({ description: 'Switch on the light in a room.', effect: 'state_change', reveal: 'all' })
-  switchOn(@ToolParam('room', { description: 'The room, such as kitchen', enum: ['kitchen', 'bedroom'] }) room: string): string {
+  switchOn(
+    @ToolParam('room', { description: 'The room, such as kitchen', enum: ['kitchen', 'bedroom'] })
+    room: string,
+  ): string {
     this.lit.add(room);
     return `The light in the ${room} is on.`;
   }
@@ -34,11 +37,15 @@ export class LightTools {
   imports: [
     ToolLoopModule.forRoot({
       model: offline(),
-      policy: { allow: ['lights__*'], requireApproval: [{ tools: ['lights__*'], reason: 'Someone may be asleep.' }] },
+      policy: {
+        allow: ['lights__*'],
+        requireApproval: [{ tools: ['lights__*'], reason: 'Someone may be asleep.' }],
+      },
       providers: [{ provide: ActorDirectory, useClass: People }],
     }),
     ToolLoopHttpModule.forRoot({
-      identity: ({ headers }: HttpRequest) => (headers.authorization === 'Bearer ann' ? { actor: ANN, tenant: 'home' } : undefined),
+      identity: ({ headers }: HttpRequest) =>
+        headers.authorization === 'Bearer ann' ? { actor: ANN, tenant: 'home' } : undefined,
       protocols: ['ai-sdk'],
     }),
   ],

@@ -1,11 +1,19 @@
 /**
- * A help desk: its assistant finds tickets, and closing one waits for a lead, who says yes or no in the inbox of the console.
+ * A help desk: its assistant finds tickets, and closing one waits for a lead, who says yes or no in
+ * the inbox of the console.
  *
  * `npm run example -- help-desk`
  */
 import { Injectable, Module } from '@nestjs/common';
 import { ConsoleModule } from '@toolloop/console';
-import { ActorDirectory, LlmTool, type Policy, ToolLoopModule, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  ActorDirectory,
+  LlmTool,
+  type Policy,
+  ToolLoopModule,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { type Caller, type HttpRequest, ToolLoopHttpModule } from '@toolloop/http';
 import { offline } from '@toolloop/offline';
 import { Expose } from 'class-transformer';
@@ -56,23 +64,46 @@ export class Ticket {
 @Injectable()
 @ToolProvider({ namespace: 'tickets' })
 export class TicketTools {
-  readonly tickets = [new Ticket('t-1', 'The printer is on fire'), new Ticket('t-2', 'The invoice is wrong')];
+  readonly tickets = [
+    new Ticket('t-1', 'The printer is on fire'),
+    new Ticket('t-2', 'The invoice is wrong'),
+  ];
 
-  @LlmTool({ description: 'Find tickets by words of their subject.', effect: 'read_only', output: [Ticket] })
+  @LlmTool({
+    description: 'Find tickets by words of their subject.',
+    effect: 'read_only',
+    output: [Ticket],
+  })
   find(@ToolParam('subject', { description: 'Words of the subject.' }) subject: string): Ticket[] {
-    return this.tickets.filter((ticket) => ticket.subject.toLowerCase().includes(subject.toLowerCase()));
+    return this.tickets.filter((ticket) =>
+      ticket.subject.toLowerCase().includes(subject.toLowerCase()),
+    );
   }
 }
 
 const policy: Policy = {
   allow: ['tickets__*', 'ticket_*_*'],
-  requireApproval: [{ tools: ['ticket_*_close'], roles: ['lead'], notRequester: true, reason: 'A lead looks at what is closed.' }],
+  requireApproval: [
+    {
+      tools: ['ticket_*_close'],
+      roles: ['lead'],
+      notRequester: true,
+      reason: 'A lead looks at what is closed.',
+    },
+  ],
 };
 
 @Module({
   imports: [
-    ToolLoopModule.forRoot({ model: offline(), policy, providers: [{ provide: ActorDirectory, useClass: People }] }),
-    ToolLoopHttpModule.forRoot({ identity: ({ headers }: HttpRequest) => callerOf(headers.authorization?.replace('Bearer ', '')) }),
+    ToolLoopModule.forRoot({
+      model: offline(),
+      policy,
+      providers: [{ provide: ActorDirectory, useClass: People }],
+    }),
+    ToolLoopHttpModule.forRoot({
+      identity: ({ headers }: HttpRequest) =>
+        callerOf(headers.authorization?.replace('Bearer ', '')),
+    }),
     ConsoleModule.forRoot({
       login: ({ name, password }) => (name === password ? callerOf(name) : undefined),
       developer: () => callerOf('lee'),

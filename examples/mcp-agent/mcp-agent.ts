@@ -1,5 +1,6 @@
 /**
- * An agent behind MCP: one of its tools is a run of its own, so that another's assistant hands over a question and reads a summary, not ten tools and their results.
+ * An agent behind MCP: one of its tools is a run of its own, so that another's assistant hands over
+ * a question and reads a summary, not ten tools and their results.
  *
  * `npm run example -- mcp-agent`
  */

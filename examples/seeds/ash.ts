@@ -1,5 +1,6 @@
 /**
- * Actions of an application as tools: listed, called directly without a model and by a loop, under one policy, with the same callbacks and the same JSON:API errors.
+ * Actions of an application as tools: listed, called directly without a model and by a loop, under
+ * one policy, with the same callbacks and the same JSON:API errors.
  *
  * `npm run example -- ash`
  */
@@ -24,7 +25,10 @@ import { IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validato
 import { print, runIfMain, withApplication } from '../run.js';
 
 class Post {
-  /** Made by the application, as the title is made by the editors of the blog: reading them makes no later call suspect. */
+  /**
+   * Made by the application, as the title is made by the editors of the blog: reading them makes no
+   * later call suspect.
+   */
   @ToolField({ origin: 'application' }) @Expose() readonly id: string;
   @ToolField({ origin: 'application' }) @Expose() readonly title: string;
   @ToolField({ origin: 'application' }) @Expose() status: 'draft' | 'published' = 'draft';
@@ -64,7 +68,10 @@ class PostTools {
   }
 
   @LlmTool({ description: 'Publish a draft.', effect: 'state_change', output: Post })
-  publish(@ToolParam('id', { description: 'The id of the post.' }) id: string, @ToolContext() { tenant }: ToolCallContext): Post {
+  publish(
+    @ToolParam('id', { description: 'The id of the post.' }) id: string,
+    @ToolContext() { tenant }: ToolCallContext,
+  ): Post {
     const post = this.posts.find((one) => one.id === id && one.tenant === tenant);
     if (!post) throw new ToolError(`No post has the id "${id}".`);
     post.status = 'published';
@@ -79,7 +86,10 @@ const model = new ScriptedModel([
 ]);
 
 /** Readers read; editors create and publish too. No other actor is told of these tools. */
-const policy = { allow: [], roles: { reader: { allow: ['posts__read'] }, editor: { allow: ['posts__*'] } } };
+const policy = {
+  allow: [],
+  roles: { reader: { allow: ['posts__read'] }, editor: { allow: ['posts__*'] } },
+};
 
 @Module({ imports: [ToolLoopModule.forRoot({ model, policy })], providers: [PostTools] })
 class BlogModule {}
@@ -98,9 +108,20 @@ export async function ash() {
     };
     const listed = (await loop.list(reader)).map(({ id }) => id);
     const described = app.get(ToolCatalog).describe('posts__create');
-    const direct = await loop.call({ tool: 'posts__create', args: { title: 'By hand' }, argsOrigin: 'application', ...editor, hooks });
+    const direct = await loop.call({
+      tool: 'posts__create',
+      args: { title: 'By hand' },
+      argsOrigin: 'application',
+      ...editor,
+      hooks,
+    });
     const wrong = await loop.call({ tool: 'posts__read', args: { limit: 999 }, ...editor, hooks });
-    const forbidden = await loop.call({ tool: 'posts__publish', args: { id: 'p-1' }, ...reader, hooks });
+    const forbidden = await loop.call({
+      tool: 'posts__publish',
+      args: { id: 'p-1' },
+      ...reader,
+      hooks,
+    });
     const result = await loop.run({
       prompt: 'Create a draft post about Elixir and publish it',
       ...editor,

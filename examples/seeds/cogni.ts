@@ -1,12 +1,20 @@
 /**
- * One runner executes every call, and policy stands at both ends: a tool that it denies is neither offered nor executed. Calls are assembled from the deltas of the provider's stream, and their
- * ids stay the same from start to result.
+ * One runner executes every call, and policy stands at both ends: a tool that it denies is neither
+ * offered nor executed. Calls are assembled from the deltas of the provider's stream, and their ids
+ * stay the same from start to result.
  *
  * `npm run example -- cogni`
  */
 import { createServer, type Server } from 'node:http';
 import { Injectable, Module } from '@nestjs/common';
-import { LlmTool, type LoopEvent, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  type LoopEvent,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { openai } from '@toolloop/openai';
 import { lastValueFrom, toArray } from 'rxjs';
 import { print, runIfMain, withApplication } from '../run.js';
@@ -27,22 +35,39 @@ class CoreTools {
   }
 }
 
-const delta = (fields: object, finish_reason: string | null = null) => ({ choices: [{ index: 0, delta: fields, finish_reason }] });
+const delta = (fields: object, finish_reason: string | null = null) => ({
+  choices: [{ index: 0, delta: fields, finish_reason }],
+});
 const part = (index: number, fields: object) => delta({ tool_calls: [{ index, ...fields }] });
 
-/** Two answers as a provider streams them: the arguments of both calls arrive in fragments, and those of the second are no JSON. */
+/**
+ * Two answers as a provider streams them: the arguments of both calls arrive in fragments, and
+ * those of the second are no JSON.
+ */
 const ANSWERS = [
   [
-    part(0, { id: 'call_a', type: 'function', function: { name: 'core__generateTitle', arguments: '' } }),
+    part(0, {
+      id: 'call_a',
+      type: 'function',
+      function: { name: 'core__generateTitle', arguments: '' },
+    }),
     part(0, { function: { arguments: '{"mes' } }),
-    part(1, { id: 'call_b', type: 'function', function: { name: 'core__generateTitle', arguments: '{"message": hi' } }),
+    part(1, {
+      id: 'call_b',
+      type: 'function',
+      function: { name: 'core__generateTitle', arguments: '{"message": hi' },
+    }),
     part(0, { function: { arguments: 'sage":"hi"}' } }),
     delta({}, 'tool_calls'),
   ],
   [delta({ content: 'The title is HI.' }), delta({}, 'stop')],
 ];
 
-async function provider(): Promise<{ readonly server: Server; readonly baseURL: string; readonly requests: string[] }> {
+async function provider(): Promise<{
+  readonly server: Server;
+  readonly baseURL: string;
+  readonly requests: string[];
+}> {
   const requests: string[] = [];
   const server = createServer((request, response) => {
     let body = '';
@@ -50,7 +75,9 @@ async function provider(): Promise<{ readonly server: Server; readonly baseURL: 
     request.on('end', () => {
       const answer = ANSWERS[requests.push(body) - 1] ?? [];
       response.writeHead(200, { 'content-type': 'text/event-stream' });
-      response.end(`${answer.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`);
+      response.end(
+        `${answer.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`,
+      );
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -63,14 +90,21 @@ async function provider(): Promise<{ readonly server: Server; readonly baseURL: 
 export async function cogni() {
   const { server, baseURL, requests } = await provider();
   @Module({
-    imports: [ToolLoopModule.forRoot({ model: openai('cogni-1', { baseURL }), policy: { allow: ['core__generateTitle'] } })],
+    imports: [
+      ToolLoopModule.forRoot({
+        model: openai('cogni-1', { baseURL }),
+        policy: { allow: ['core__generateTitle'] },
+      }),
+    ],
     providers: [CoreTools],
   })
   class CogniModule {}
   return withApplication(CogniModule, async (app) => {
     const loop: ToolLoopService = app.get(ToolLoopService);
     const who = { actor: { id: 'ada' }, tenant: 'acme' };
-    const events: LoopEvent[] = await lastValueFrom(loop.stream({ prompt: 'Title it: hi', ...who }).pipe(toArray()));
+    const events: LoopEvent[] = await lastValueFrom(
+      loop.stream({ prompt: 'Title it: hi', ...who }).pipe(toArray()),
+    );
     const denied = await loop.call({ tool: 'core__deleteText', args: { id: 't-1' }, ...who });
     const deleted = [...app.get(CoreTools).deleted];
     server.close();
@@ -82,7 +116,8 @@ await runIfMain(import.meta.url, async () => {
   const { events, denied } = await cogni();
   for (const event of events) {
     if (event.type === 'tool-call') print(event.type, event.toolCallId, event.tool);
-    if (event.type === 'tool-result') print(event.type, event.record.toolCallId, event.record.result ?? event.record.error);
+    if (event.type === 'tool-result')
+      print(event.type, event.record.toolCallId, event.record.result ?? event.record.error);
     if (event.type === 'text-delta') print(event.type, event.text);
     if (event.type === 'run-end') print(event.type, event.finishReason);
   }

@@ -1,10 +1,19 @@
 /**
- * Entities bring their tools: a search returns a customer, and the model can then call what that one customer can do; a cart keeps its state between the calls of one answer.
+ * Entities bring their tools: a search returns a customer, and the model can then call what that
+ * one customer can do; a cart keeps its state between the calls of one answer.
  *
  * `npm run example -- embabel`
  */
 import { Injectable, Module } from '@nestjs/common';
-import { LlmTool, type LoopResult, ToolInput, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  type LoopResult,
+  ToolInput,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { Expose, Type } from 'class-transformer';
 import { IsInt, IsString, Min } from 'class-validator';
@@ -52,14 +61,25 @@ class Customer {
     this.name = name;
   }
 
-  @LlmTool({ description: "This customer's average spend per order.", effect: 'read_only', output: Money })
+  @LlmTool({
+    description: "This customer's average spend per order.",
+    effect: 'read_only',
+    output: Money,
+  })
   getAverageSpend(): Money {
     const totals = this.orders.list(this.id).map(({ total }) => total);
     return new Money(totals.reduce((sum, total) => sum + total, 0) / Math.max(1, totals.length));
   }
 
-  @LlmTool({ description: "This customer's most recent orders.", effect: 'read_only', output: [Order] })
-  getRecentOrders(@ToolParam('limit', { description: 'How many', default: 10, minimum: 1, maximum: 50 }) limit: number): Order[] {
+  @LlmTool({
+    description: "This customer's most recent orders.",
+    effect: 'read_only',
+    output: [Order],
+  })
+  getRecentOrders(
+    @ToolParam('limit', { description: 'How many', default: 10, minimum: 1, maximum: 50 })
+    limit: number,
+  ): Order[] {
     return this.orders.list(this.id).slice(0, limit);
   }
 }
@@ -89,7 +109,11 @@ class ShoppingCart {
     return new CartUpdate(this.items.length);
   }
 
-  @LlmTool({ description: 'Get the contents of the cart.', effect: 'read_only', output: [CartItem] })
+  @LlmTool({
+    description: 'Get the contents of the cart.',
+    effect: 'read_only',
+    output: [CartItem],
+  })
   getContents(): CartItem[] {
     return [...this.items];
   }
@@ -100,7 +124,11 @@ class ShoppingCart {
 class CustomerSearchTools {
   constructor(private readonly orders: Orders) {}
 
-  @LlmTool({ description: 'Find a customer by name.', effect: 'read_only', output: { type: Customer, nullable: true } })
+  @LlmTool({
+    description: 'Find a customer by name.',
+    effect: 'read_only',
+    output: { type: Customer, nullable: true },
+  })
   searchCustomer(@ToolParam('name', { description: 'Its name.' }) name: string): Customer | null {
     return name === 'John Smith' ? new Customer('c-123', name, this.orders) : null;
   }
@@ -111,7 +139,9 @@ class CustomerSearchTools {
   }
 }
 
-/** What a model would answer: it finds the customer, then calls a tool that was not there before. */
+/**
+ * What a model would answer: it finds the customer, then calls a tool that was not there before.
+ */
 const model = new ScriptedModel([
   calls(call('shop__searchCustomer', { name: 'John Smith' })),
   calls(call('customer_c-123_getAverageSpend')),
@@ -121,7 +151,12 @@ const model = new ScriptedModel([
 ]);
 
 @Module({
-  imports: [ToolLoopModule.forRoot({ model, policy: { allow: ['shop__*', 'customer_*_*', 'cart_*_*'], flow: 'off' } })],
+  imports: [
+    ToolLoopModule.forRoot({
+      model,
+      policy: { allow: ['shop__*', 'customer_*_*', 'cart_*_*'], flow: 'off' },
+    }),
+  ],
   providers: [Orders, CustomerSearchTools],
 })
 class ShopModule {}

@@ -1,5 +1,6 @@
 /**
- * A registry of tools, of which those that change something ask for a directive: a stored intent that is performed once, later. A tenant is never an argument.
+ * A registry of tools, of which those that change something ask for a directive: a stored intent
+ * that is performed once, later. A tenant is never an argument.
  *
  * `npm run example -- fleetprompt`
  */
@@ -38,7 +39,10 @@ class Members extends ActorDirectory<Member> {
 
 class CreatePost {
   @ToolField({ description: 'The thread.' }) @IsUUID() thread_id!: string;
-  @ToolField({ description: 'The words of the post.' }) @IsString() @MaxLength(500) content!: string;
+  @ToolField({ description: 'The words of the post.' })
+  @IsString()
+  @MaxLength(500)
+  content!: string;
 }
 
 @Injectable()
@@ -58,7 +62,10 @@ class ForumTools {
     preview: 'previewPost',
     directive: { type: 'forum.post.create', subject: '{thread_id}' },
   })
-  createPost(@ToolInput() { content }: CreatePost, @ToolContext() { tenant }: ToolCallContext): string {
+  createPost(
+    @ToolInput() { content }: CreatePost,
+    @ToolContext() { tenant }: ToolCallContext,
+  ): string {
     this.posts.push(`${tenant}: ${content}`);
     return `post-${this.posts.length}`;
   }
@@ -83,24 +90,42 @@ class ForumModule {}
 
 const THREAD = '7c9e6679-7425-40de-944b-e07fc1f90ae7';
 
-/** Lists the definitions, asks for a post twice under one request id, and tries to choose another tenant. */
+/**
+ * Lists the definitions, asks for a post twice under one request id, and tries to choose another
+ * tenant.
+ */
 export async function fleetprompt() {
   return withApplication(ForumModule, async (app) => {
     const loop: ToolLoopService = app.get(ToolLoopService);
     const directives: DirectiveService = app.get(DirectiveService);
     const who = { actor: ada, tenant: 'org_demo' };
-    const performed = firstValueFrom(directives.events$.pipe(filter(({ event }: DirectiveEvent) => event === 'succeeded')));
+    const performed = firstValueFrom(
+      directives.events$.pipe(filter(({ event }: DirectiveEvent) => event === 'succeeded')),
+    );
     const definitions = (await loop.list(who)).map(({ id, description, inputSchema }) => ({
       type: 'function',
       function: { name: id, description, parameters: inputSchema },
     }));
     const args = { thread_id: THREAD, content: 'Hello.' };
-    const post = { tool: 'forum__createPost', args, argsOrigin: 'actor' as const, ...who, requestId: 'client-1' };
+    const post = {
+      tool: 'forum__createPost',
+      args,
+      argsOrigin: 'actor' as const,
+      ...who,
+      requestId: 'client-1',
+    };
     const requested = await loop.call(post);
     const repeated = await loop.call(post);
     const overridden = await loop.call({ ...post, args: { ...post.args, tenant: 'org_other' } });
     const { subject } = await performed;
-    return { definitions, requested, repeated, overridden, subject, posts: [...app.get(ForumTools).posts] };
+    return {
+      definitions,
+      requested,
+      repeated,
+      overridden,
+      subject,
+      posts: [...app.get(ForumTools).posts],
+    };
   });
 }
 

@@ -1,10 +1,18 @@
 /**
- * A class that knows nothing of any framework is a tool as it is: the loop validates, logs and measures its calls, and reads from what it returns that it failed.
+ * A class that knows nothing of any framework is a tool as it is: the loop validates, logs and
+ * measures its calls, and reads from what it returns that it failed.
  *
  * `npm run example -- raaf`
  */
 import { Module } from '@nestjs/common';
-import { InjectToolLoop, type LoopResult, rawTool, ToolLoopModule, type ToolLoopService, toolLoopToken } from '@toolloop/core';
+import {
+  InjectToolLoop,
+  type LoopResult,
+  rawTool,
+  ToolLoopModule,
+  type ToolLoopService,
+  toolLoopToken,
+} from '@toolloop/core';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { print, runIfMain, withApplication } from '../run.js';
 
@@ -32,14 +40,23 @@ const search = rawTool(SearchClient, {
   as: 'web__search',
   description: 'Search the web.',
   effect: 'read_only',
-  input: { type: 'object', properties: { query: { type: 'string', minLength: 2 } }, required: ['query'], additionalProperties: false },
+  input: {
+    type: 'object',
+    properties: { query: { type: 'string', minLength: 2 } },
+    required: ['query'],
+    additionalProperties: false,
+  },
   reveal: 'all',
   options: { timeout: 60, model: 'sonar' },
   failed: (result) => isSearchResult(result) && !result.success && (result.error ?? true),
 });
 
 const model = new ScriptedModel([
-  calls(call('web__search', { query: 'NestJS' }), call('web__search', { query: 'x' }), call('web__search', { query: 'the outage' })),
+  calls(
+    call('web__search', { query: 'NestJS' }),
+    call('web__search', { query: 'x' }),
+    call('web__search', { query: 'the outage' }),
+  ),
   text('Three pages about NestJS.'),
 ]);
 
@@ -50,7 +67,13 @@ const model = new ScriptedModel([
       loops: {
         researcher: {
           instructions: 'You search the web.',
-          execution: { validation: true, logging: true, logArguments: true, truncateLogs: 100, metadata: 'inline' },
+          execution: {
+            validation: true,
+            logging: true,
+            logArguments: true,
+            truncateLogs: 100,
+            metadata: 'inline',
+          },
         },
       },
     }),
@@ -60,13 +83,20 @@ class ResearchModule {
   constructor(@InjectToolLoop('researcher') readonly researcher: ToolLoopService) {}
 }
 
-/** One answer of the model with three calls: one that succeeds, one with wrong arguments, and one that the class says has failed. */
+/**
+ * One answer of the model with three calls: one that succeeds, one with wrong arguments, and one
+ * that the class says has failed.
+ */
 export async function raaf(): Promise<LoopResult> {
   return withApplication(
     ResearchModule,
     async (app) => {
       const researcher: ToolLoopService = app.get(toolLoopToken('researcher'));
-      return researcher.run({ prompt: 'What is there about NestJS?', actor: { id: 'ada' }, tenant: 'acme' });
+      return researcher.run({
+        prompt: 'What is there about NestJS?',
+        actor: { id: 'ada' },
+        tenant: 'acme',
+      });
     },
     ['error', 'warn', 'log'],
   );

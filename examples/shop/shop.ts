@@ -1,5 +1,6 @@
 /**
- * A shop on PostgreSQL: its rows are tools, and the database itself keeps the rows of one tenant from another.
+ * A shop on PostgreSQL: its rows are tools, and the database itself keeps the rows of one tenant
+ * from another.
  *
  * `npm run example -- shop` runs on an embedded database, with DATABASE_URL on that server.
  */
@@ -38,7 +39,10 @@ export class Product {
 @ToolResource(Product, { namespace: 'products', actions: ['read', 'create', 'update'] })
 class ProductTools {}
 
-/** Makes the table and protects it, for a first start. In production these are migrations of your own. */
+/**
+ * Makes the table and protects it, for a first start. In production these are migrations of your
+ * own.
+ */
 @Injectable()
 class Tables implements OnModuleInit {
   constructor(
@@ -48,7 +52,8 @@ class Tables implements OnModuleInit {
 
   async onModuleInit(): Promise<void> {
     await this.orm.schema.update();
-    for (const statement of this.gateway.statements([Product])) await this.orm.em.fork().execute(statement);
+    for (const statement of this.gateway.statements([Product]))
+      await this.orm.em.fork().execute(statement);
   }
 }
 
@@ -73,9 +78,14 @@ const SCRIPT = [
         schemaGenerator: { ignoreSchema: ['toolloop', 'pgboss'] }, // the tables of DurableModule
       }),
     }),
-    ResourceToolsModule.forRoot({ gateway: mikroOrmGateway({ tenancy: { property: 'tenant', role: 'shop_tools' } }) }),
+    ResourceToolsModule.forRoot({
+      gateway: mikroOrmGateway({ tenancy: { property: 'tenant', role: 'shop_tools' } }),
+    }),
     ResourceToolsModule.forFeature([ProductTools]),
-    ToolLoopModule.forRoot({ model: new ScriptedModel(SCRIPT, { perRun: true }), policy: { allow: ['products__*'] } }),
+    ToolLoopModule.forRoot({
+      model: new ScriptedModel(SCRIPT, { perRun: true }),
+      policy: { allow: ['products__*'] },
+    }),
   ],
   providers: [Tables],
 })
@@ -85,9 +95,24 @@ export class ShopModule {}
 export async function shop(): Promise<readonly LoopResult[]> {
   return withApplication(ShopModule, async (app) => {
     const loop: ToolLoopService = app.get(ToolLoopService);
-    const mine = await loop.run({ prompt: 'How many lamps are there?', actor: { id: 'ada' }, tenant: 'acme' });
-    const model = new ScriptedModel([calls(call('products__read', {})), text('The shelf is empty.')]);
-    return [mine, await loop.run({ prompt: 'How many lamps are there?', actor: { id: 'bob' }, tenant: 'globex', model })];
+    const mine = await loop.run({
+      prompt: 'How many lamps are there?',
+      actor: { id: 'ada' },
+      tenant: 'acme',
+    });
+    const model = new ScriptedModel([
+      calls(call('products__read', {})),
+      text('The shelf is empty.'),
+    ]);
+    return [
+      mine,
+      await loop.run({
+        prompt: 'How many lamps are there?',
+        actor: { id: 'bob' },
+        tenant: 'globex',
+        model,
+      }),
+    ];
   });
 }
 

@@ -1,5 +1,6 @@
 /**
- * A pool of workers: one process queues runs and reads their events, three others work on them. Kill a worker, and another takes its runs over.
+ * A pool of workers: one process queues runs and reads their events, three others work on them.
+ * Kill a worker, and another takes its runs over.
  *
  * `DATABASE_URL=postgres://… npm run example -- worker-pool`
  */
@@ -23,7 +24,9 @@ const ANN = { actor: { id: 'ann' }, tenant: 'acme' };
 @ToolProvider({ namespace: 'photos' })
 class PhotoTools {
   @LlmTool({ description: 'Shrink a photo.', effect: 'state_change', reveal: 'all' })
-  async shrink(@ToolParam('photo', { description: 'Such as p-1', pattern: String.raw`^p-\d+$` }) photo: string): Promise<string> {
+  async shrink(
+    @ToolParam('photo', { description: 'Such as p-1', pattern: String.raw`^p-\d+$` }) photo: string,
+  ): Promise<string> {
     await wait(300);
     return `${photo} by process ${process.pid}`;
   }
@@ -39,29 +42,41 @@ class Staff extends ActorDirectory<{ readonly id: string }> {
 
 @Module({})
 class PhotoModule {
-  /** The application with room for so many runs at once. With 0 it works on none, and only queues and reads. */
+  /**
+   * The application with room for so many runs at once. With 0 it works on none, and only queues
+   * and reads.
+   */
   static with(url: string, concurrency: number): DynamicModule {
     const policy = { allow: ['photos__*'] };
     return {
       module: PhotoModule,
-      imports: [DurableModule.forRoot({ url, runs: { concurrency } }), ToolLoopModule.forRoot({ model: offline(), policy })],
+      imports: [
+        DurableModule.forRoot({ url, runs: { concurrency } }),
+        ToolLoopModule.forRoot({ model: offline(), policy }),
+      ],
       providers: [PhotoTools, Staff],
     };
   }
 }
 
 async function work(url: string): Promise<void> {
-  const app = await NestFactory.createApplicationContext(PhotoModule.with(url, 2), { logger: ['error'] });
+  const app = await NestFactory.createApplicationContext(PhotoModule.with(url, 2), {
+    logger: ['error'],
+  });
   app.enableShutdownHooks();
 }
 
 /** Starts the workers, queues a run for each photo, and prints which process has shrunk it. */
 async function pool(url: string): Promise<void> {
-  const workers = Array.from({ length: WORKERS }, () => fork(fileURLToPath(import.meta.url), { env: { ...process.env, WORKER: 'yes' } }));
+  const workers = Array.from({ length: WORKERS }, () =>
+    fork(fileURLToPath(import.meta.url), { env: { ...process.env, WORKER: 'yes' } }),
+  );
   try {
     await withApplication(PhotoModule.with(url, 0), async (app) => {
       const runs: RunService = app.get(RunService);
-      const ids = await Promise.all(PHOTOS.map((photo) => runs.start({ ...ANN, prompt: `Shrink the photo ${photo}` })));
+      const ids = await Promise.all(
+        PHOTOS.map((photo) => runs.start({ ...ANN, prompt: `Shrink the photo ${photo}` })),
+      );
       const results = ids.map((id) =>
         lastValueFrom(
           runs.events(id, ANN).pipe(
@@ -79,6 +94,7 @@ async function pool(url: string): Promise<void> {
 
 await runIfMain(import.meta.url, () => {
   const { DATABASE_URL, WORKER } = process.env;
-  if (DATABASE_URL === undefined) throw new Error('Set DATABASE_URL to a PostgreSQL that the processes share.');
+  if (DATABASE_URL === undefined)
+    throw new Error('Set DATABASE_URL to a PostgreSQL that the processes share.');
   return WORKER === undefined ? pool(DATABASE_URL) : work(DATABASE_URL);
 });

@@ -1,11 +1,18 @@
-// Builds the page of the console where its sources have changed since; an unchanged one costs some milliseconds.
+// Builds the page of the console where its sources have changed since; an unchanged one costs some
+// milliseconds.
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
 
 const pathOf = (relative) => fileURLToPath(new URL(relative, import.meta.url));
-const SOURCES = ['page', 'vite.config.ts', '../react/src', '../client/src', '../../package-lock.json'];
+const SOURCES = [
+  'page',
+  'vite.config.ts',
+  '../react/src',
+  '../client/src',
+  '../../package-lock.json',
+];
 const mark = pathOf('dist/page/.sources');
 
 function filesIn(path) {

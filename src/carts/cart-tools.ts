@@ -2,7 +2,16 @@ import { LlmTool, type ToolCallContext, ToolContext, ToolField, ToolInput } from
 import { ToolResource } from '@toolloop/resources';
 import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { Type } from 'class-transformer';
-import { ArrayMaxSize, IsArray, IsInt, IsOptional, Matches, Max, Min, ValidateNested } from 'class-validator';
+import {
+  ArrayMaxSize,
+  IsArray,
+  IsInt,
+  IsOptional,
+  Matches,
+  Max,
+  Min,
+  ValidateNested,
+} from 'class-validator';
 import { Cart } from '../desk/entities.js';
 import { MOST_PIECES } from '../desk/items.js';
 
@@ -37,7 +46,10 @@ export class CartTools {
     output: Cart,
     labels: { returns: 'trusted' },
   })
-  openCart(@ToolInput() { customerId, items }: OpenCart, @ToolContext() context: ToolCallContext): Promise<Cart> {
+  openCart(
+    @ToolInput() { customerId, items }: OpenCart,
+    @ToolContext() context: ToolCallContext,
+  ): Promise<Cart> {
     return Cart.open(this.gateway, context, customerId, items);
   }
 }

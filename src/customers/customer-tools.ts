@@ -21,11 +21,19 @@ export class SearchCustomers {
 export class CustomerTools {
   constructor(private readonly gateway: MikroOrmGateway) {}
 
-  /** Every word of the query begins a word of the name, without regard to case and accents, which no filter of `crm__read` can say: "jo smith" finds "John Smith". */
+  /**
+   * Every word of the query begins a word of the name, without regard to case and accents, which no
+   * filter of `crm__read` can say: "jo smith" finds "John Smith".
+   */
   @LlmTool({ description: 'Find customers by name.', effect: 'read_only', output: [Customer] })
-  searchCustomers(@ToolInput() { name, limit }: SearchCustomers, @ToolContext() context: ToolCallContext): Promise<Customer[]> {
+  searchCustomers(
+    @ToolInput() { name, limit }: SearchCustomers,
+    @ToolContext() context: ToolCallContext,
+  ): Promise<Customer[]> {
     const words = wordsOf(name).map((word) => ({ searchName: { $like: `% ${word}%` } }));
     const where = { $and: [{ tenant: context.tenant }, ...words] };
-    return this.gateway.within(context, (em) => em.find(Customer, where, { orderBy: { id: 'asc' }, limit }));
+    return this.gateway.within(context, (em) =>
+      em.find(Customer, where, { orderBy: { id: 'asc' }, limit }),
+    );
   }
 }

@@ -7,7 +7,10 @@ import { mikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { Cart, Customer, Order, Product } from './entities.js';
 import { migrate } from './migrations.js';
 
-/** The stored data of the order desk, on the database that keeps its runs: what a call changes is committed together with the mark of the call. */
+/**
+ * The stored data of the order desk, on the database that keeps its runs: what a call changes is
+ * committed together with the mark of the call.
+ */
 @Module({
   imports: [
     MikroOrmModule.forRootAsync({
@@ -15,13 +18,17 @@ import { migrate } from './migrations.js';
       inject: [Database],
       useFactory: ({ connection }: Database) => ({
         driverOptions: connection,
-        dbName: 'desk', // has to be said; it is the database of the connection, which no other is to be created beside
+        // has to be said; it is the database of the connection, which no other is to be created
+        // beside
+        dbName: 'desk',
         ensureDatabase: false,
         entities: [Customer, Product, Order, Cart],
         registerRequestContext: false, // each call of a tool has an entity manager of its own
       }),
     }),
-    ResourceToolsModule.forRoot({ gateway: mikroOrmGateway({ tenancy: { property: 'tenant', role: 'toolloop_desk' } }) }),
+    ResourceToolsModule.forRoot({
+      gateway: mikroOrmGateway({ tenancy: { property: 'tenant', role: 'toolloop_desk' } }),
+    }),
   ],
 })
 export class DeskModule implements OnModuleInit {

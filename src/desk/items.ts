@@ -64,13 +64,18 @@ type Items = readonly ProductQuantity[];
 /** Items with more of a product; quantities of the same one add up. */
 export function withItem(items: Items, product: StockedProduct, quantity: number): Items {
   const total = quantityOf(items, product.id) + quantity;
-  if (total > MOST_PIECES) throw new ToolError(`A cart holds at most ${MOST_PIECES} pieces of one product.`);
+  if (total > MOST_PIECES)
+    throw new ToolError(`A cart holds at most ${MOST_PIECES} pieces of one product.`);
   assertInStock(product, total);
-  return [...items.filter(({ productId }) => productId !== product.id), { productId: product.id, quantity: total }];
+  return [
+    ...items.filter(({ productId }) => productId !== product.id),
+    { productId: product.id, quantity: total },
+  ];
 }
 
 export function withoutItem(items: Items, productId: string): Items {
-  if (quantityOf(items, productId) === 0) throw new ToolError(`There is no ${productId} in this cart.`);
+  if (quantityOf(items, productId) === 0)
+    throw new ToolError(`There is no ${productId} in this cart.`);
   return items.filter((item) => item.productId !== productId);
 }
 

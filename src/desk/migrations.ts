@@ -2,7 +2,10 @@ import { ConfigurationError } from '@toolloop/core';
 import type { Database } from '@toolloop/durable';
 import { sampleRows } from './seed.js';
 
-/** One step of the desk's schema. What was released is never changed: what is wrong with it is mended by the next one. */
+/**
+ * One step of the desk's schema. What was released is never changed: what is wrong with it is
+ * mended by the next one.
+ */
 interface Migration {
   readonly name: string;
   run(this: void, database: Database): Promise<void>;
@@ -29,7 +32,8 @@ const TABLES = [
     in_stock integer not null check (in_stock >= 0),
     primary key (tenant, id)
   )`,
-  // A foreign key is checked without row level security: only with the tenant in it does it refuse another tenant's customer.
+  // A foreign key is checked without row level security: only with the tenant in it does it refuse
+  // another tenant's customer.
   `create table desk.orders (
     tenant text not null,
     id text not null,
@@ -79,19 +83,24 @@ async function runAll(database: Database, statements: readonly string[]): Promis
   for (const statement of statements) await database.query(statement);
 }
 
-/** It belongs to all tenants, so it comes before row level security, which would hide it from the owner of the tables as well. */
+/**
+ * It belongs to all tenants, so it comes before row level security, which would hide it from the
+ * owner of the tables as well.
+ */
 async function insertSamples(database: Database): Promise<void> {
   for (const [table, rows] of Object.entries(sampleRows()))
-    await database.query(`insert into desk.${table} select * from jsonb_populate_recordset(null::desk.${table}, $1)`, [
-      JSON.stringify(rows),
-    ]);
+    await database.query(
+      `insert into desk.${table} select * from jsonb_populate_recordset(null::desk.${table}, $1)`,
+      [JSON.stringify(rows)],
+    );
 }
 
 /** The number of the lock that makes only one of several desks that start together migrate. */
 const LOCK = 7_061_108_200;
 
 /**
- * Brings the tables of the desk up to date, all or nothing: each migration runs once in the life of a database.
+ * Brings the tables of the desk up to date, all or nothing: each migration runs once in the life of
+ * a database.
  *
  * @throws {ConfigurationError} Where the user of the database may not.
  */
@@ -103,14 +112,19 @@ export async function migrate(database: Database): Promise<void> {
       await database.query(
         'create table if not exists desk.migrations (name text primary key, applied_at timestamptz not null default now())',
       );
-      const applied = await database.query<{ readonly name: string }>('select name from desk.migrations');
-      for (const { name, run } of MIGRATIONS.filter((migration) => !applied.some((one) => one.name === migration.name))) {
+      const applied = await database.query<{ readonly name: string }>(
+        'select name from desk.migrations',
+      );
+      for (const { name, run } of MIGRATIONS.filter(
+        (migration) => !applied.some((one) => one.name === migration.name),
+      )) {
         await run(database);
         await database.query('insert into desk.migrations (name) values ($1)', [name]);
       }
     });
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === INSUFFICIENT_PRIVILEGE) throw forbidden(error);
+    if (error instanceof Error && 'code' in error && error.code === INSUFFICIENT_PRIVILEGE)
+      throw forbidden(error);
     throw error;
   }
 }
@@ -121,5 +135,7 @@ const INSUFFICIENT_PRIVILEGE = '42501';
 function forbidden({ message }: Error): ConfigurationError {
   const remedy =
     'Start the desk once as a user who may create schemas and roles, or give its user both: CREATE on the database, and CREATEROLE.';
-  return new ConfigurationError([{ at: 'DATABASE_URL', problem: `The tables of the desk cannot be made: ${message}.`, remedy }]);
+  return new ConfigurationError([
+    { at: 'DATABASE_URL', problem: `The tables of the desk cannot be made: ${message}.`, remedy },
+  ]);
 }

@@ -35,7 +35,8 @@ export class Money {
   }
 
   plus(other: Money): Money {
-    if (other.currency !== this.currency) throw new RangeError(`${this.currency} and ${other.currency} cannot be added.`);
+    if (other.currency !== this.currency)
+      throw new RangeError(`${this.currency} and ${other.currency} cannot be added.`);
     return new Money(this.cents + other.cents, this.currency);
   }
 

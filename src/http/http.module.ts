@@ -23,25 +23,36 @@ export class Answer {
   sources!: string[];
 }
 
-/** Lets a user into the console whose password is their token. A real application asks its own users here. */
+/**
+ * Lets a user into the console whose password is their token. A real application asks its own users
+ * here.
+ */
 function login({ name, password }: ConsoleCredentials): Principal | undefined {
   const user = userOfToken(password);
   return user?.id === name.trim().toLowerCase() ? principalOf(user) : undefined;
 }
 
-/** The routes of the desk: those of every Toolloop application, with the desk's users, policy and form of an answer. */
+/**
+ * The routes of the desk: those of every Toolloop application, with the desk's users, policy and
+ * form of an answer.
+ */
 @Module({
   imports: [
     ToolLoopHttpModule.forRootAsync({
       imports: [IdentityModule, SettingsModule],
       inject: [TicketOffice, DurableHealth, SETTINGS],
-      useFactory: (tickets: TicketOffice, health: DurableHealth, settings: Settings): ToolLoopHttpOptions => ({
+      useFactory: (
+        tickets: TicketOffice,
+        health: DurableHealth,
+        settings: Settings,
+      ): ToolLoopHttpOptions => ({
         identity: (request) => principalOf(userOfRequest(request, tickets)),
         terms: ({ actor }) => (actor instanceof User ? termsFor(actor) : {}),
         output: Answer,
         hosts: settings.allowedHosts,
         origins: settings.allowedOrigins,
-        limits: { requests: 0, openStreams: 100_000 }, // four users share the desk, and tests of load are one of them
+        // four users share the desk, and tests of load are one of them
+        limits: { requests: 0, openStreams: 100_000 },
         readiness: async () => {
           const { database, ...readiness } = await health.readiness();
           return { ...readiness, checks: { database } };

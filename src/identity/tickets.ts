@@ -18,12 +18,16 @@ interface IssuedTicket extends Ticket {
 
 const LIFE_MS = 60_000;
 const TICKET_BYTES = 32;
-/** Tickets of one user; the oldest gives way, so that a page which is reloaded often never gets stuck. */
+/**
+ * Tickets of one user; the oldest gives way, so that a page which is reloaded often never gets
+ * stuck.
+ */
 const MOST_PER_USER = 5;
 
 /**
- * Hands out tickets, each good for one stream within a minute. `EventSource` cannot send headers, and a bearer token in a URL would end up in logs
- * and histories; a used ticket is worth nothing there.
+ * Hands out tickets, each good for one stream within a minute. `EventSource` cannot send headers,
+ * and a bearer token in a URL would end up in logs and histories; a used ticket is worth nothing
+ * there.
  */
 @Injectable()
 export class TicketOffice {
@@ -40,7 +44,10 @@ export class TicketOffice {
     return { ticket, expiresAt };
   }
 
-  /** Takes a ticket and answers with its user. A ticket opens one stream, and nothing else; an `EventSource` that has lost it may read on with the same ticket, which starts nothing. */
+  /**
+   * Takes a ticket and answers with its user. A ticket opens one stream, and nothing else; an
+   * `EventSource` that has lost it may read on with the same ticket, which starts nothing.
+   */
   redeem(ticket: string, isAgain = false): User | undefined {
     const found = this.issued.get(ticket);
     if (!found || found.isUsed !== isAgain || found.expiresAt <= this.clock.now()) return undefined;
@@ -55,7 +62,8 @@ export class TicketOffice {
       if (expiresAt <= now) this.issued.delete(ticket);
     }
     const own = [...this.issued.values()].filter((issued) => issued.user.id === user.id);
-    for (const { ticket } of own.slice(0, Math.max(0, own.length - MOST_PER_USER + 1))) this.issued.delete(ticket);
+    for (const { ticket } of own.slice(0, Math.max(0, own.length - MOST_PER_USER + 1)))
+      this.issued.delete(ticket);
   }
 }
 
@@ -63,16 +71,23 @@ export class TicketOffice {
 const STREAMS = /^\/(?:chat\/stream|runs\/[^/]+\/events)$/;
 
 /**
- * Finds the user who asks: by a bearer token or, at a stream, where a browser can send no header, by an unused `?ticket=`.
+ * Finds the user who asks: by a bearer token or, at a stream, where a browser can send no header,
+ * by an unused `?ticket=`.
  *
  * @throws UnauthorizedException where neither names one.
  */
-export function userOfRequest({ headers, query, url, method }: HttpRequest, office: TicketOffice): User {
+export function userOfRequest(
+  { headers, query, url, method }: HttpRequest,
+  office: TicketOffice,
+): User {
   const isStream = method === 'GET' && STREAMS.test(url.split('?')[0] ?? '');
   const ticket = isStream && isRecord(query) ? query['ticket'] : undefined;
   if (typeof ticket !== 'string') return userOfHeader(headers.authorization);
   const user = office.redeem(ticket, headers['last-event-id'] !== undefined);
-  if (!user) throw unauthorized('The ticket is unknown, used or older than a minute. POST /chat/tickets gives a new one.');
+  if (!user)
+    throw unauthorized(
+      'The ticket is unknown, used or older than a minute. POST /chat/tickets gives a new one.',
+    );
   return user;
 }
 
@@ -82,10 +97,14 @@ export function userOfRequest({ headers, query, url, method }: HttpRequest, offi
  * @throws UnauthorizedException for a missing header or an unknown token.
  */
 export function userOfHeader(header: string | undefined): User {
-  if (!header) throw unauthorized('Send "Authorization: Bearer demo-alice", demo-bob, demo-mia or demo-ops.');
+  if (!header)
+    throw unauthorized('Send "Authorization: Bearer demo-alice", demo-bob, demo-mia or demo-ops.');
   const [, token] = /^Bearer +(\S+)$/i.exec(header) ?? [];
   const user = token && userOfToken(token);
-  if (!user) throw unauthorized('The bearer token is not known. The demo knows demo-alice, demo-bob, demo-mia and demo-ops.');
+  if (!user)
+    throw unauthorized(
+      'The bearer token is not known. The demo knows demo-alice, demo-bob, demo-mia and demo-ops.',
+    );
   return user;
 }
 

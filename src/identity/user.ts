@@ -30,7 +30,10 @@ export function rolesOf(actor: unknown): readonly Role[] {
   return actor instanceof User ? [actor.role] : [];
 }
 
-/** Says who may take the actions of operators, in their own tenant: operators all of them, and managers may read the audit. */
+/**
+ * Says who may take the actions of operators, in their own tenant: operators all of them, and
+ * managers may read the audit.
+ */
 export function mayOperate(actor: unknown, action: OperatorAction): boolean {
   if (!(actor instanceof User)) return false;
   return actor.role === 'operator' || (actor.role === 'manager' && action === 'audit');
@@ -47,7 +50,10 @@ const USERS: ReadonlyMap<string, User> = new Map([
 /** The token of a scraper, who is no user and of no tenant. */
 const SCRAPE_TOKEN = 'demo-scrape';
 
-/** Tells whether a request may read the metrics, which tell of all tenants: no operator of one of them may. */
+/**
+ * Tells whether a request may read the metrics, which tell of all tenants: no operator of one of
+ * them may.
+ */
 export function mayScrape({ headers }: IncomingMessage): boolean {
   return headers.authorization === `Bearer ${SCRAPE_TOKEN}`;
 }
@@ -56,7 +62,10 @@ export function userOfToken(token: string): User | undefined {
   return USERS.get(token);
 }
 
-/** Finds the user who says that they are at the desk themselves, which no program does that has only their token. A real application asks for a password or a passkey. */
+/**
+ * Finds the user who says that they are at the desk themselves, which no program does that has only
+ * their token. A real application asks for a password or a passkey.
+ */
 export function userOfWord(word: string): User | undefined {
   return [...USERS.values()].find(({ id }) => word === `${id} at the desk`);
 }
@@ -65,7 +74,10 @@ export function userWith(actorId: string, tenant: string): User | undefined {
   return [...USERS.values()].find(({ id, tenantId }) => id === actorId && tenantId === tenant);
 }
 
-/** Loads the actor where there is no request, such as when a directive is performed: a refund is paid with the rights that the user has by then. */
+/**
+ * Loads the actor where there is no request, such as when a directive is performed: a refund is
+ * paid with the rights that the user has by then.
+ */
 @Injectable()
 export class UserDirectory extends ActorDirectory<User> {
   override find(actorId: string, tenant: string): Promise<User | undefined> {

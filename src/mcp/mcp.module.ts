@@ -17,7 +17,10 @@ const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** The servers of others whose tools the desk imports, by name: a carrier, whose process starts with the first call. `toolloop mcp` reads them from here. */
+/**
+ * The servers of others whose tools the desk imports, by name: a carrier, whose process starts with
+ * the first call. `toolloop mcp` reads them from here.
+ */
 export const servers: Readonly<Record<string, McpServer>> = {
   carrier: {
     command: 'node',
@@ -38,8 +41,8 @@ export class CarrierAccounts extends ConnectionBroker {
 }
 
 /**
- * The desk's tools for MCP clients, at `/mcp` and `/mcp/:scope`, and the tools of others for the desk. A client has the rights of the user whose token it sends, and no
- * more.
+ * The desk's tools for MCP clients, at `/mcp` and `/mcp/:scope`, and the tools of others for the
+ * desk. A client has the rights of the user whose token it sends, and no more.
  */
 @Module({
   imports: [

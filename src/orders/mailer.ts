@@ -30,8 +30,16 @@ export class OutboxMailer extends Mailer {
 }
 
 /** The receipt of an order as a mail. */
-export function receiptMail(order: Pick<Order, 'id' | 'lines' | 'total' | 'currency'>, to: string, note?: string): Mail {
+export function receiptMail(
+  order: Pick<Order, 'id' | 'lines' | 'total' | 'currency'>,
+  to: string,
+  note?: string,
+): Mail {
   const lines = order.lines.map(({ quantity, name }) => `${quantity} x ${name}`);
-  const text = [...(note ? [note, ''] : []), ...lines, `Total: ${order.total} ${order.currency}`].join('\n');
+  const text = [
+    ...(note ? [note, ''] : []),
+    ...lines,
+    `Total: ${order.total} ${order.currency}`,
+  ].join('\n');
   return { to, subject: `Receipt for order ${order.id}`, text };
 }

@@ -29,7 +29,11 @@ export const quotePostage = tool({
   labels: { reads: 'public', returns: 'trusted' },
   execute: async (_input, context) => {
     const schema = { type: 'integer', minimum: 1, maximum: 31_500 } as const;
-    const grams = await context.ask({ key: 'grams', question: 'How many grams does the parcel weigh?', schema });
+    const grams = await context.ask({
+      key: 'grams',
+      question: 'How many grams does the parcel weigh?',
+      schema,
+    });
     return { grams, postageCents: Number(grams) <= 2_000 ? CENTS_UP_TO_2_KG : CENTS_BEYOND };
   },
 });
@@ -40,7 +44,10 @@ const SET_PRICE = 'Change the price of a product. Orders already placed keep the
 @ToolResource(Product, {
   namespace: 'catalog',
   actions: {
-    read: { description: 'Search the products we sell by name, price and stock.', labels: { reads: 'public', returns: 'trusted' } },
+    read: {
+      description: 'Search the products we sell by name, price and stock.',
+      labels: { reads: 'public', returns: 'trusted' },
+    },
     update: { description: SET_PRICE, accept: ['price'], labels: { returns: 'trusted' } },
   },
 })

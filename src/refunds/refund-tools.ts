@@ -1,5 +1,12 @@
 import { Injectable } from '@nestjs/common';
-import { LlmTool, type ToolCallContext, ToolContext, ToolError, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  type ToolCallContext,
+  ToolContext,
+  ToolError,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import type { PerformedDirective } from '@toolloop/core/directives';
 import { isRecord } from '@toolloop/protocol';
 import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
@@ -17,7 +24,8 @@ export interface PaidRefund {
 @Injectable()
 @ToolProvider({
   namespace: 'refunds',
-  instructions: 'A refund is requested at once and paid later: say that it was requested, never that it was paid.',
+  instructions:
+    'A refund is requested at once and paid later: say that it was requested, never that it was paid.',
 })
 export class RefundTools {
   constructor(
@@ -25,7 +33,10 @@ export class RefundTools {
     private readonly payments: Payments,
   ) {}
 
-  /** Refunds an order once, however many users ask and however often: the payment knows a repetition by its key. */
+  /**
+   * Refunds an order once, however many users ask and however often: the payment knows a repetition
+   * by its key.
+   */
   @LlmTool({
     description: 'Refund an order: pay back what it cost. It is requested here, and paid later.',
     effect: 'external_side_effect',
@@ -50,22 +61,33 @@ export class RefundTools {
     },
   })
   async refundOrder(
-    @ToolParam('orderId', { description: 'An order number such as o-1024', pattern: String.raw`^o-\d{1,9}$` }) orderId: string,
+    @ToolParam('orderId', {
+      description: 'An order number such as o-1024',
+      pattern: String.raw`^o-\d{1,9}$`,
+    })
+    orderId: string,
     @ToolContext() context: ToolCallContext,
   ): Promise<PaidRefund> {
     const amount = (await Order.get(this.gateway, context, orderId)).getTotal();
-    const paymentId = await this.payments.payBack({ tenant: context.tenant, orderId, amount }, context.idempotencyKey);
+    const paymentId = await this.payments.payBack(
+      { tenant: context.tenant, orderId, amount },
+      context.idempotencyKey,
+    );
     return { paymentId, orderId, amount: `${amount.amount} ${amount.currency}` };
   }
 
   /** Undoes a refund that was paid: the money is called back. */
   async recallRefund(_input: unknown, { result }: PerformedDirective): Promise<void> {
     const paymentId = isRecord(result) ? result['paymentId'] : undefined;
-    if (typeof paymentId !== 'string') throw new ToolError('It is not known which payment this was.');
+    if (typeof paymentId !== 'string')
+      throw new ToolError('It is not known which payment this was.');
     await this.payments.recall(paymentId);
   }
 
-  async previewRefund({ orderId }: { readonly orderId: string }, context: ToolCallContext): Promise<string> {
+  async previewRefund(
+    { orderId }: { readonly orderId: string },
+    context: ToolCallContext,
+  ): Promise<string> {
     const { amount, currency } = (await Order.get(this.gateway, context, orderId)).getTotal();
     return `Refund ${amount} ${currency} for order ${orderId}`;
   }

@@ -27,11 +27,15 @@ function tableBelow(heading: string): readonly (readonly string[])[] {
 }
 
 describe('the page of the invariants', () => {
-  const rows = readFileSync('docs/invariants.md', 'utf8').matchAll(/^\| (\d+) \| [^|]+ \| \[`[^`]+`\]\(\.\.\/([^)]+)\) \|$/gm);
+  const rows = readFileSync('docs/invariants.md', 'utf8').matchAll(
+    /^\| (\d+) \| [^|]+ \| \[`[^`]+`\]\(\.\.\/([^)]+)\) \|$/gm,
+  );
   const specs = [...rows].map(([, number = '', spec = '']) => [number, spec] as const);
 
   it('has each of them, by its number', () => {
-    expect(specs.map(([number]) => number)).toEqual(Array.from({ length: 20 }, (_, index) => String(index + 1)));
+    expect(specs.map(([number]) => number)).toEqual(
+      Array.from({ length: 20 }, (_, index) => String(index + 1)),
+    );
   });
 
   it.each(specs)('names for invariant %s a spec whose titles bear the number', (number, spec) => {
@@ -51,12 +55,18 @@ describe('the reference of the repository', () => {
     expect(rows.length).toBeGreaterThanOrEqual(10);
     for (const [change, files = ''] of rows) {
       const links = [...files.matchAll(/\]\(([^)]+)\)/g)].map(([, target = '']) => target);
-      expect([change, links.length > 0, links.filter((link) => !existsSync(link))]).toEqual([change, true, []]);
+      expect([change, links.length > 0, links.filter((link) => !existsSync(link))]).toEqual([
+        change,
+        true,
+        [],
+      ]);
     }
   });
 
   it('names commands that exist', () => {
-    const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly scripts: Readonly<Record<string, string>> };
+    const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+      readonly scripts: Readonly<Record<string, string>>;
+    };
     const named = [...reference.matchAll(/npm (?:run (?:-s )?)?([a-z:]+)/g)]
       .map(([, script = '']) => script)
       .filter((one) => !['ci', 'install'].includes(one));

@@ -1,6 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { filesOf, foldersOf, importsOf, packageOf, pathOf, specifiersIn, type Import } from './imports.js';
+import {
+  filesOf,
+  foldersOf,
+  importsOf,
+  packageOf,
+  pathOf,
+  specifiersIn,
+  type Import,
+} from './imports.js';
 import { CORE_FOLDERS, INTERNAL_READERS, LAYERS, NAMELESS_FOLDERS } from './layers.js';
 
 const SCOPE = '@toolloop/';
@@ -13,11 +21,16 @@ function libraryOf(found: Import): string | undefined {
   return name?.startsWith(SCOPE) ? name.slice(SCOPE.length) : undefined;
 }
 
-/** Whether an import of a library names one of its entries; true of everything that is no library of ours. */
+/**
+ * Whether an import of a library names one of its entries; true of everything that is no library of
+ * ours.
+ */
 function isEntry(found: Import): boolean {
   const library = libraryOf(found);
   if (library === undefined) return true;
-  const { exports } = JSON.parse(readFileSync(`libs/${library}/package.json`, 'utf8')) as { readonly exports: object };
+  const { exports } = JSON.parse(readFileSync(`libs/${library}/package.json`, 'utf8')) as {
+    readonly exports: object;
+  };
   return Object.keys(exports).includes(`.${found.specifier.slice(`${SCOPE}${library}`.length)}`);
 }
 
@@ -25,15 +38,26 @@ function isInternal({ specifier }: Import): boolean {
   return specifier.endsWith('/internal');
 }
 
-/** The folder of core a file or a relative import lies in: '' for the files directly in core/src. */
+/**
+ * The folder of core a file or a relative import lies in: '' for the files directly in core/src.
+ */
 function coreFolderOf(path: string): string {
   return /^libs\/core\/src\/([^/]+)\//.exec(path)?.[1] ?? '';
 }
 
-/** What a library's package.json lets its sources import; types of a package count as the package. */
+/**
+ * What a library's package.json lets its sources import; types of a package count as the package.
+ */
 function declaredBy(library: string): Set<string> {
-  const manifest = JSON.parse(readFileSync(`libs/${library}/package.json`, 'utf8')) as Record<string, object | undefined>;
-  const names = Object.keys({ ...manifest['dependencies'], ...manifest['peerDependencies'], ...manifest['optionalDependencies'] });
+  const manifest = JSON.parse(readFileSync(`libs/${library}/package.json`, 'utf8')) as Record<
+    string,
+    object | undefined
+  >;
+  const names = Object.keys({
+    ...manifest['dependencies'],
+    ...manifest['peerDependencies'],
+    ...manifest['optionalDependencies'],
+  });
   return new Set(names.flatMap((name) => [name, name.replace(/^@types\//, '')]));
 }
 
@@ -63,12 +87,16 @@ describe('the table of layers', () => {
 
   it('names in a row only rows above it', () => {
     const order = Object.keys(LAYERS);
-    const upward = order.filter((row, index) => LAYERS[row]?.some((allowed) => !order.slice(0, index).includes(allowed)));
+    const upward = order.filter((row, index) =>
+      LAYERS[row]?.some((allowed) => !order.slice(0, index).includes(allowed)),
+    );
     expect(upward).toEqual([]);
   });
 
   it('lets no library import testing, but the one that evaluates', () => {
-    expect(Object.keys(LAYERS).filter((row) => LAYERS[row]?.includes('testing'))).toEqual(['evals']);
+    expect(Object.keys(LAYERS).filter((row) => LAYERS[row]?.includes('testing'))).toEqual([
+      'evals',
+    ]);
   });
 });
 
@@ -90,7 +118,9 @@ describe.each(libraries)('libs/%s', (library) => {
 
   it('reaches another library only by the entries that library has', () => {
     const deep = imports.filter((found) => !isEntry(found));
-    const hops = imports.filter((found) => pathOf(found)?.startsWith(`libs/${library}/src/`) === false);
+    const hops = imports.filter(
+      (found) => pathOf(found)?.startsWith(`libs/${library}/src/`) === false,
+    );
     expect([...deep, ...hops]).toEqual([]);
   });
 
@@ -101,9 +131,14 @@ describe.each(libraries)('libs/%s', (library) => {
 
   it('logs through the logger that writes hidden characters as escapes, if it may read `/internal`', () => {
     const OWN = 'libs/core/src/findings/logger.ts';
-    const files = INTERNAL_READERS.includes(library) || library === 'core' ? filesOf(`libs/${library}/src`) : [];
+    const files =
+      INTERNAL_READERS.includes(library) || library === 'core'
+        ? filesOf(`libs/${library}/src`)
+        : [];
     const ofNest = /import (?:type )?\{[^}]*\bLogger\b[^}]*\} from '@nestjs\/common'/;
-    expect(files.filter((file) => file !== OWN && ofNest.test(readFileSync(file, 'utf8')))).toEqual([]);
+    expect(files.filter((file) => file !== OWN && ofNest.test(readFileSync(file, 'utf8')))).toEqual(
+      [],
+    );
   });
 
   it('declares every package it imports', () => {
@@ -125,14 +160,18 @@ describe('the folders of core', () => {
 
   it('are all in the order of the data', () => {
     const named = new Set(filesOf('libs/core/src').map(coreFolderOf));
-    expect([...named].filter((folder) => folder !== '' && !CORE_FOLDERS.includes(folder))).toEqual([]);
+    expect([...named].filter((folder) => folder !== '' && !CORE_FOLDERS.includes(folder))).toEqual(
+      [],
+    );
   });
 
   it('import only themselves and the folders before them', () => {
     const forbidden = inFolders.filter((found) => {
       const target = pathOf(found);
       const rank = CORE_FOLDERS.indexOf(coreFolderOf(found.file));
-      return target !== undefined && !CORE_FOLDERS.slice(0, rank + 1).includes(coreFolderOf(target));
+      return (
+        target !== undefined && !CORE_FOLDERS.slice(0, rank + 1).includes(coreFolderOf(target))
+      );
     });
     expect(inFolders).not.toEqual([]);
     expect(forbidden).toEqual([]);
@@ -141,9 +180,16 @@ describe('the folders of core', () => {
 
 describe('the repository', () => {
   it('imports testing from specs and from the library that evaluates only', () => {
-    const imports = [...importsOf('src'), ...libraries.flatMap((library) => importsOf(`libs/${library}/src`))];
+    const imports = [
+      ...importsOf('src'),
+      ...libraries.flatMap((library) => importsOf(`libs/${library}/src`)),
+    ];
     expect(imports).not.toEqual([]);
-    expect(imports.filter((found) => libraryOf(found) === 'testing' && !found.file.startsWith('libs/evals/'))).toEqual([]);
+    expect(
+      imports.filter(
+        (found) => libraryOf(found) === 'testing' && !found.file.startsWith('libs/evals/'),
+      ),
+    ).toEqual([]);
   });
 
   it('keeps the demo off the insides of the libraries', () => {
@@ -154,16 +200,25 @@ describe('the repository', () => {
   });
 
   it('has no folder with a name that says nothing', () => {
-    const roots = ['src', 'test', ...libraries.flatMap((library) => [`libs/${library}/src`, `libs/${library}/test`])];
+    const roots = [
+      'src',
+      'test',
+      ...libraries.flatMap((library) => [`libs/${library}/src`, `libs/${library}/test`]),
+    ];
     const named = roots.flatMap(foldersOf);
     expect(named).not.toEqual([]);
-    expect(named.filter((folder) => folder.split('/').some((part) => NAMELESS_FOLDERS.includes(part)))).toEqual([]);
+    expect(
+      named.filter((folder) => folder.split('/').some((part) => NAMELESS_FOLDERS.includes(part))),
+    ).toEqual([]);
   });
 });
 
 describe('the stores', () => {
   /** Who may have a store as its adapter is: what bounds it, and what binds it. */
-  const BOUNDS = ['libs/core/src/execution/bounded-stores.ts', 'libs/core/src/execution/bounded-work.ts'];
+  const BOUNDS = [
+    'libs/core/src/execution/bounded-stores.ts',
+    'libs/core/src/execution/bounded-work.ts',
+  ];
   const BINDERS = new Set([...BOUNDS, 'libs/core/src/tool-loop.module.ts']);
   const PORTS = [
     'AccountStore',
@@ -179,32 +234,47 @@ describe('the stores', () => {
     'ToolLoopStores',
   ];
   const sources = filesOf('libs/core/src').filter(
-    (file) => coreFolderOf(file) !== 'contracts' && !BINDERS.has(file) && !file.endsWith('/index.ts'),
+    (file) =>
+      coreFolderOf(file) !== 'contracts' && !BINDERS.has(file) && !file.endsWith('/index.ts'),
   );
 
-  /** The ports that a file injects: Nest knows them by their classes, so they are imported as values; what extends one is an adapter. */
+  /**
+   * The ports that a file injects: Nest knows them by their classes, so they are imported as
+   * values; what extends one is an adapter.
+   */
   function injectedIn(file: string): string[] {
     const text = readFileSync(file, 'utf8');
     const values = new Set(
-      [...text.matchAll(/^import \{([^}]*)\} from/gm)].flatMap(([, names = '']) => names.split(',').map((name) => name.trim())),
+      [...text.matchAll(/^import \{([^}]*)\} from/gm)].flatMap(([, names = '']) =>
+        names.split(',').map((name) => name.trim()),
+      ),
     );
     return PORTS.filter((port) => values.has(port) && !new RegExp(`extends ${port}\\b`).test(text));
   }
 
   it('reach the run by nothing but what bounds them (invariant 16)', () => {
     expect(sources).not.toEqual([]);
-    expect(sources.flatMap((file) => injectedIn(file).map((port) => `${file} injects ${port}; inject BoundedStores`))).toEqual([]);
+    expect(
+      sources.flatMap((file) =>
+        injectedIn(file).map((port) => `${file} injects ${port}; inject BoundedStores`),
+      ),
+    ).toEqual([]);
   });
 
   it('are called in what bounds them by askStore, tellStore and tellQuickStore alone', () => {
     const text = BOUNDS.map((file) => readFileSync(file, 'utf8')).join('\n');
     const methods = text.split(/\n {2}(?=(?:override|private async) )/).slice(1);
     const bare = methods.filter(
-      (method) => /this\.(?:store|log|transactions)\.\w+\(/.test(method) && !/(?:askStore|tellStore|tellQuickStore)\(/.test(method),
+      (method) =>
+        /this\.(?:store|log|transactions)\.\w+\(/.test(method) &&
+        !/(?:askStore|tellStore|tellQuickStore)\(/.test(method),
     );
     expect(methods.length).toBeGreaterThan(20);
-    // A worker has no end of its own, and what asks for a page of the audit or appends to it again is itself asked by what is bounded.
-    expect(new Set(bare.map((method) => /(\w+)\(/.exec(method)?.[1]))).toEqual(new Set(['appendAgain', 'isKept', 'work']));
+    // A worker has no end of its own, and what asks for a page of the audit or appends to it again
+    // is itself asked by what is bounded.
+    expect(new Set(bare.map((method) => /(\w+)\(/.exec(method)?.[1]))).toEqual(
+      new Set(['appendAgain', 'isKept', 'work']),
+    );
   });
 
   it('have a bound for every port (invariant 16)', () => {

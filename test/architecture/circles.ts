@@ -1,7 +1,9 @@
 /** What each file imports. */
 export type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 
-/** The sizes of the circles of a graph, the largest first: files of which each reaches every other. */
+/**
+ * The sizes of the circles of a graph, the largest first: files of which each reaches every other.
+ */
 export function circlesOf(graph: Graph): readonly number[] {
   const reached = new Map([...graph.keys()].map((file) => [file, reachedFrom(file, graph)]));
   const seen = new Set<string>();

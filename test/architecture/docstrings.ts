@@ -5,7 +5,10 @@ import { riddlesIn } from './words.js';
 export interface DocstringShape {
   /** Docstrings that begin with What, Whether, Of, … instead of a noun phrase or a verb. */
   readonly ellipticDocstrings: number;
-  /** Exported functions and public methods of exported classes that throw and do not say so by `@throws`. */
+  /**
+   * Exported functions and public methods of exported classes that throw and do not say so by
+   * `@throws`.
+   */
   readonly throwsWithoutTag: number;
   /** Decorators, public methods of services, and ports that are exported and have no `@example`. */
   readonly withoutExample: number;
@@ -21,9 +24,14 @@ interface Documented {
 /** Openings of a sentence without subject or verb. */
 const ELLIPTIC = /^\/\*\*[\s*]*(What|Whether|Of|Where|Which|Who|How|To be|By|For whom|With what)\b/;
 
-export function docstringShape(sources: readonly ts.SourceFile[], publicNames: ReadonlySet<string>): DocstringShape {
+export function docstringShape(
+  sources: readonly ts.SourceFile[],
+  publicNames: ReadonlySet<string>,
+): DocstringShape {
   const docstrings = sources.flatMap(({ text }) => text.match(/\/\*\*[\s\S]*?\*\//g) ?? []);
-  const declared = sources.flatMap((source) => source.statements.filter((statement) => isPublic(statement, publicNames)));
+  const declared = sources.flatMap((source) =>
+    source.statements.filter((statement) => isPublic(statement, publicNames)),
+  );
   const throwing = declared.flatMap(callablesOf).filter(({ node }) => throws(node));
   const shown = declared.flatMap(needsExample);
   return {
@@ -35,12 +43,18 @@ export function docstringShape(sources: readonly ts.SourceFile[], publicNames: R
 }
 
 function isPublic(statement: ts.Statement, publicNames: ReadonlySet<string>): boolean {
-  return namesOf(statement).some((name) => publicNames.has(name)) && hasModifier(statement, ts.SyntaxKind.ExportKeyword);
+  return (
+    namesOf(statement).some((name) => publicNames.has(name)) &&
+    hasModifier(statement, ts.SyntaxKind.ExportKeyword)
+  );
 }
 
 function namesOf(statement: ts.Statement): readonly string[] {
-  if (ts.isVariableStatement(statement)) return statement.declarationList.declarations.map(({ name }) => name.getText());
-  return (ts.isClassDeclaration(statement) || ts.isFunctionDeclaration(statement)) && statement.name ? [statement.name.text] : [];
+  if (ts.isVariableStatement(statement))
+    return statement.declarationList.declarations.map(({ name }) => name.getText());
+  return (ts.isClassDeclaration(statement) || ts.isFunctionDeclaration(statement)) && statement.name
+    ? [statement.name.text]
+    : [];
 }
 
 function callablesOf(statement: ts.Statement): Documented[] {
@@ -58,7 +72,11 @@ function needsExample(statement: ts.Statement): Documented[] {
 function publicMethodsOf(declared: ts.ClassDeclaration): Documented[] {
   const methods = declared.members.filter((member) => ts.isMethodDeclaration(member));
   const hidden = [ts.SyntaxKind.PrivateKeyword, ts.SyntaxKind.ProtectedKeyword];
-  return methods.filter((method) => !hidden.some((modifier) => hasModifier(method, modifier)) && !isNestHook(method)).map(documented);
+  return methods
+    .filter(
+      (method) => !hidden.some((modifier) => hasModifier(method, modifier)) && !isNestHook(method),
+    )
+    .map(documented);
 }
 
 /** Nest calls these, and nobody reads their documentation. */
@@ -73,9 +91,17 @@ function documented(node: ts.Node): Documented {
 
 /** A `throw` of its own, not one within a function inside of it. */
 function throws(node: ts.Node): boolean {
-  return ts.forEachChild(node, (child) => ts.isThrowStatement(child) || (!ts.isFunctionLike(child) && throws(child))) === true;
+  return (
+    ts.forEachChild(
+      node,
+      (child) => ts.isThrowStatement(child) || (!ts.isFunctionLike(child) && throws(child)),
+    ) === true
+  );
 }
 
 function hasModifier(node: ts.Node, kind: ts.SyntaxKind): boolean {
-  return ts.canHaveModifiers(node) && ts.getModifiers(node)?.some((modifier) => modifier.kind === kind) === true;
+  return (
+    ts.canHaveModifiers(node) &&
+    ts.getModifiers(node)?.some((modifier) => modifier.kind === kind) === true
+  );
 }

@@ -13,18 +13,24 @@ export function sectionOf(heading: string, document = readFileSync(DOCUMENT, 'ut
 /** The lines of a numbered list, each with the files to which it links, as paths from the root. */
 export function routeIn(section: string): readonly (readonly string[])[] {
   const lines = section.split('\n').filter((line) => /^\d+\. /.test(line));
-  return lines.map((line) => [...line.matchAll(/\]\(([^)]+)\)/g)].map(([, target = '']) => join(dirname(DOCUMENT), target)));
+  return lines.map((line) =>
+    [...line.matchAll(/\]\(([^)]+)\)/g)].map(([, target = '']) => join(dirname(DOCUMENT), target)),
+  );
 }
 
 /** The states that a Mermaid state diagram names, without the beginning and the end. */
 export function statesIn(section: string): readonly string[] {
-  const arrows = [...section.matchAll(/^ {2}(\S+) --> ([^:\s]+)/gm)].flatMap(([, from = '', to = '']) => [from, to]);
+  const arrows = [...section.matchAll(/^ {2}(\S+) --> ([^:\s]+)/gm)].flatMap(
+    ([, from = '', to = '']) => [from, to],
+  );
   return [...new Set(arrows)].filter((state) => state !== '[*]');
 }
 
 /** The words in the first column of a Markdown table. */
 export function rowsIn(section: string): readonly string[] {
-  return [...section.matchAll(/^\| `(\w+)`/gm)].map(([, word = '']) => word).filter((word) => word !== 'finishReason');
+  return [...section.matchAll(/^\| `(\w+)`/gm)]
+    .map(([, word = '']) => word)
+    .filter((word) => word !== 'finishReason');
 }
 
 /**
@@ -37,6 +43,7 @@ export function membersOf(type: string): readonly string[] {
   const text = sources.map((file) => readFileSync(file, 'utf8')).join('\n');
   const declarations = [...text.matchAll(new RegExp(`^export type ${type} =([^;]*);`, 'gm'))];
   const [declaration, ...more] = declarations.map(([, members = '']) => members);
-  if (declaration === undefined || more.length > 0) throw new Error(`${type} is declared ${declarations.length} times.`);
+  if (declaration === undefined || more.length > 0)
+    throw new Error(`${type} is declared ${declarations.length} times.`);
   return [...declaration.matchAll(/'(\w+)'/g)].map(([, member = '']) => member);
 }

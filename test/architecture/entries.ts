@@ -15,11 +15,15 @@ export interface ExportedName {
   readonly kind: 'value' | 'type';
 }
 
-type Manifest = { readonly exports?: Readonly<Record<string, string | Readonly<Record<string, string>>>> };
+type Manifest = {
+  readonly exports?: Readonly<Record<string, string | Readonly<Record<string, string>>>>;
+};
 
 /** The entries of a package whose sources are TypeScript, the main entry first. */
 export function entriesOf(packageFolder: string): readonly Entry[] {
-  const manifest = JSON.parse(readFileSync(posix.join(packageFolder, 'package.json'), 'utf8')) as Manifest;
+  const manifest = JSON.parse(
+    readFileSync(posix.join(packageFolder, 'package.json'), 'utf8'),
+  ) as Manifest;
   return Object.entries(manifest.exports ?? {}).flatMap(([subpath, target]) => {
     const source = typeof target === 'string' ? undefined : target['@toolloop/source'];
     return source === undefined ? [] : [{ subpath, file: posix.join(packageFolder, source) }];
@@ -28,7 +32,11 @@ export function entriesOf(packageFolder: string): readonly Entry[] {
 
 /** The names that the entries export, by the file of the entry and in alphabetical order. */
 export function namesOf(files: readonly string[]): ReadonlyMap<string, readonly ExportedName[]> {
-  const program = ts.createProgram({ rootNames: [...files], options: OPTIONS, host: relativeHost() });
+  const program = ts.createProgram({
+    rootNames: [...files],
+    options: OPTIONS,
+    host: relativeHost(),
+  });
   const checker = program.getTypeChecker();
   return new Map(
     files.map((file) => {
@@ -66,27 +74,41 @@ export function listFileOf(packageFolder: string, { subpath }: Entry): string {
   return `test/architecture/exports/${parts.join('-')}.txt`;
 }
 
-const OPTIONS: ts.CompilerOptions = { target: ts.ScriptTarget.ESNext, module: ts.ModuleKind.NodeNext, noLib: true, types: [] };
+const OPTIONS: ts.CompilerOptions = {
+  target: ts.ScriptTarget.ESNext,
+  module: ts.ModuleKind.NodeNext,
+  noLib: true,
+  types: [],
+};
 
-/** Reads the repository's own files alone: which names exist, and whether they are values, is said there. */
+/**
+ * Reads the repository's own files alone: which names exist, and whether they are values, is said
+ * there.
+ */
 function relativeHost(): ts.CompilerHost {
   return {
     ...ts.createCompilerHost(OPTIONS),
-    resolveModuleNameLiterals: (literals, from) => literals.map(({ text }) => resolvedModule(text, from)),
+    resolveModuleNameLiterals: (literals, from) =>
+      literals.map(({ text }) => resolvedModule(text, from)),
   };
 }
 
 function resolvedModule(name: string, from: string): ts.ResolvedModuleWithFailedLookupLocations {
   const file = resolve(dirname(from), name.replace(/\.js$/, '.ts'));
   const isOurs = name.startsWith('.') && existsSync(file);
-  return { resolvedModule: isOurs ? { resolvedFileName: file, extension: ts.Extension.Ts } : undefined };
+  return {
+    resolvedModule: isOurs ? { resolvedFileName: file, extension: ts.Extension.Ts } : undefined,
+  };
 }
 
 function exportedName(symbol: ts.Symbol, checker: ts.TypeChecker): ExportedName {
   const isAlias = (symbol.flags & ts.SymbolFlags.Alias) !== 0;
-  const isTypeOnly = symbol.declarations?.some((declaration) => ts.isTypeOnlyExportDeclaration(declaration)) === true;
+  const isTypeOnly =
+    symbol.declarations?.some((declaration) => ts.isTypeOnlyExportDeclaration(declaration)) ===
+    true;
   const meant = isAlias ? checker.getAliasedSymbol(symbol) : symbol;
-  // What is exported again from another package cannot be followed here: the word `type` decides then.
+  // What is exported again from another package cannot be followed here: the word `type` decides
+  // then.
   const isKnown = meant.declarations !== undefined;
   const isValue = !isTypeOnly && (!isKnown || (meant.flags & ts.SymbolFlags.Value) !== 0);
   return { name: symbol.name, kind: isValue ? 'value' : 'type' };

@@ -4,10 +4,15 @@ import { entriesOf, listFileOf, listOf, namesOf } from './entries.js';
 
 const LISTS = 'test/architecture/exports';
 const packages = readdirSync('libs').map((library) => `libs/${library}`);
-const entries = packages.flatMap((folder) => entriesOf(folder).map((entry) => ({ file: entry.file, list: listFileOf(folder, entry) })));
+const entries = packages.flatMap((folder) =>
+  entriesOf(folder).map((entry) => ({ file: entry.file, list: listFileOf(folder, entry) })),
+);
 const names = namesOf(entries.map(({ file }) => file));
 
-/** `UPDATE_EXPORTS=1 npm test -- test/architecture/exports.spec.ts` writes the lists anew; the difference belongs into the commit. */
+/**
+ * `UPDATE_EXPORTS=1 npm test -- test/architecture/exports.spec.ts` writes the lists anew; the
+ * difference belongs into the commit.
+ */
 const isUpdate = process.env['UPDATE_EXPORTS'] === '1';
 
 describe('the exported names of a package', () => {
@@ -20,7 +25,9 @@ describe('the exported names of a package', () => {
     if (isUpdate) writeFileSync(list, exported);
     expect(exported).not.toBe('');
     expect(exported.split('\n')).toEqual(
-      existsSync(list) ? readFileSync(list, 'utf8').split('\n') : `no list ${list}: write it with UPDATE_EXPORTS=1`,
+      existsSync(list)
+        ? readFileSync(list, 'utf8').split('\n')
+        : `no list ${list}: write it with UPDATE_EXPORTS=1`,
     );
   });
 
@@ -31,12 +38,13 @@ describe('the exported names of a package', () => {
 
   it('tell values from types', () => {
     const core = names.get('libs/core/src/index.ts') ?? [];
-    const kindOf = (wanted: string): string | undefined => core.find(({ name }) => name === wanted)?.kind;
-    expect([kindOf('ToolLoopService'), kindOf('LlmTool'), kindOf('LoopEvent'), kindOf('LoopRequest')]).toEqual([
-      'value',
-      'value',
-      'type',
-      'type',
-    ]);
+    const kindOf = (wanted: string): string | undefined =>
+      core.find(({ name }) => name === wanted)?.kind;
+    expect([
+      kindOf('ToolLoopService'),
+      kindOf('LlmTool'),
+      kindOf('LoopEvent'),
+      kindOf('LoopRequest'),
+    ]).toEqual(['value', 'value', 'type', 'type']);
   });
 });

@@ -9,9 +9,14 @@ export interface WrittenFinding {
   readonly remedy: string;
 }
 
-/** Every finding that the sources of the libraries can report at start, as far as its words stand there. */
+/**
+ * Every finding that the sources of the libraries can report at start, as far as its words stand
+ * there.
+ */
 export function writtenFindings(): WrittenFinding[] {
-  const files = filesOf('libs').filter((file) => /^libs\/[^/]+\/src\//.test(file) && !/\/page\//.test(file));
+  const files = filesOf('libs').filter(
+    (file) => /^libs\/[^/]+\/src\//.test(file) && !/\/page\//.test(file),
+  );
   return files.flatMap((file) => {
     const text = readFileSync(file, 'utf8');
     if (!text.includes('problem')) return [];
@@ -23,7 +28,10 @@ class FindingReader {
   private readonly source: ts.SourceFile;
   private readonly constants = new Map<string, ts.Expression>();
   /** Functions that take a problem: at which place, and at which the remedy. */
-  private readonly makers = new Map<string, { readonly problem: number; readonly remedy: number }>();
+  private readonly makers = new Map<
+    string,
+    { readonly problem: number; readonly remedy: number }
+  >();
   private readonly found: WrittenFinding[] = [];
 
   constructor(
@@ -54,11 +62,16 @@ class FindingReader {
 
   private noteMaker(name: string, { parameters }: ts.SignatureDeclaration): void {
     const places = parameters.map((parameter) => parameter.name.getText());
-    if (places.includes('problem')) this.makers.set(name, { problem: places.indexOf('problem'), remedy: places.indexOf('remedy') });
+    if (places.includes('problem'))
+      this.makers.set(name, {
+        problem: places.indexOf('problem'),
+        remedy: places.indexOf('remedy'),
+      });
   }
 
   private collect(node: ts.Node): void {
-    if (ts.isObjectLiteralExpression(node)) this.add(propertyOf(node, 'problem'), propertyOf(node, 'remedy'));
+    if (ts.isObjectLiteralExpression(node))
+      this.add(propertyOf(node, 'problem'), propertyOf(node, 'remedy'));
     if (!ts.isCallExpression(node) || !ts.isIdentifier(node.expression)) return;
     const maker = this.makers.get(node.expression.text);
     if (maker) this.add(node.arguments[maker.problem], node.arguments[maker.remedy]);
@@ -67,23 +80,34 @@ class FindingReader {
   private add(problem: ts.Expression | undefined, remedy: ts.Expression | undefined): void {
     const [said = ''] = remedy ? this.textsOf(remedy) : [];
     for (const text of problem ? this.textsOf(problem) : []) {
-      if (/\w{3}/.test(text)) this.found.push({ file: this.file, problem: text, remedy: said === '…' ? '' : said });
+      if (/\w{3}/.test(text))
+        this.found.push({ file: this.file, problem: text, remedy: said === '…' ? '' : said });
     }
   }
 
   /** The texts that an expression may be: both of a condition. */
   private textsOf(node: ts.Expression, depth = 0): string[] {
     if (ts.isStringLiteralLike(node)) return [node.text];
-    if (ts.isTemplateExpression(node)) return [node.head.text + node.templateSpans.map(({ literal }) => `…${literal.text}`).join('')];
+    if (ts.isTemplateExpression(node))
+      return [
+        node.head.text + node.templateSpans.map(({ literal }) => `…${literal.text}`).join(''),
+      ];
     if (ts.isBinaryExpression(node)) return this.textsOfPair(node, depth);
     const named = ts.isIdentifier(node) && depth < 2 ? this.constants.get(node.text) : undefined;
-    return named ? this.textsOf(named, depth + 1) : partsOf(node).flatMap((part) => this.textsOf(part, depth));
+    return named
+      ? this.textsOf(named, depth + 1)
+      : partsOf(node).flatMap((part) => this.textsOf(part, depth));
   }
 
-  private textsOfPair({ left, operatorToken, right }: ts.BinaryExpression, depth: number): string[] {
+  private textsOfPair(
+    { left, operatorToken, right }: ts.BinaryExpression,
+    depth: number,
+  ): string[] {
     const [before, after] = [this.textsOf(left, depth), this.textsOf(right, depth)];
     if (operatorToken.kind !== ts.SyntaxKind.PlusToken) return [...before, ...after];
-    return (before.length > 0 ? before : ['…']).flatMap((one) => (after.length > 0 ? after : ['…']).map((other) => one + other));
+    return (before.length > 0 ? before : ['…']).flatMap((one) =>
+      (after.length > 0 ? after : ['…']).map((other) => one + other),
+    );
   }
 }
 
@@ -94,10 +118,15 @@ function partsOf(node: ts.Expression): ts.Expression[] {
   return ts.isArrowFunction(node) && !ts.isBlock(node.body) ? [node.body] : [];
 }
 
-function propertyOf({ properties }: ts.ObjectLiteralExpression, name: string): ts.Expression | undefined {
+function propertyOf(
+  { properties }: ts.ObjectLiteralExpression,
+  name: string,
+): ts.Expression | undefined {
   for (const property of properties) {
-    if (ts.isPropertyAssignment(property) && property.name.getText() === name) return property.initializer;
-    if (ts.isShorthandPropertyAssignment(property) && property.name.text === name) return property.name;
+    if (ts.isPropertyAssignment(property) && property.name.getText() === name)
+      return property.initializer;
+    if (ts.isShorthandPropertyAssignment(property) && property.name.text === name)
+      return property.name;
   }
   return undefined;
 }

@@ -26,8 +26,14 @@ describe('the pages about findings', () => {
     ['There is no option "console".', 'option-refused'],
     ['The option "apiKey" is 5.', 'option-refused'],
     ['unknown field "rols"; did you mean "roles"?', 'option-refused'],
-    ['The schema of FindOrders needs the package class-validator, which is not installed', 'start-refused'],
-    ['The @Expose() of Order needs the package class-transformer, which is not installed', 'start-refused'],
+    [
+      'The schema of FindOrders needs the package class-validator, which is not installed',
+      'start-refused',
+    ],
+    [
+      'The @Expose() of Order needs the package class-transformer, which is not installed',
+      'start-refused',
+    ],
   ])('are chosen by what is wrong, not by the names that are quoted: %s', (problem, page) => {
     expect(pageOfFinding({ problem })).toBe(page);
   });

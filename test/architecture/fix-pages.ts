@@ -6,21 +6,34 @@ import { writtenFindings } from './findings.js';
 const BLOCK = /<!-- findings -->[^]*?<!-- \/findings -->/;
 
 /** Everything the sources can find at start, by the page that explains it, each problem once. */
-export function findingsByPage(): ReadonlyMap<string, readonly Pick<Finding, 'problem' | 'remedy'>[]> {
+export function findingsByPage(): ReadonlyMap<
+  string,
+  readonly Pick<Finding, 'problem' | 'remedy'>[]
+> {
   const pages = new Map<string, Map<string, Pick<Finding, 'problem' | 'remedy'>>>();
-  for (const { problem: written, remedy } of [...composedFindings(), ...writtenFindings()].filter(({ problem }) => /\s/.test(problem))) {
-    const problem = /^(?:is(?! required$)|has|allows|never|cannot|the|items)\b/.test(written) ? `"…" ${written}.` : written;
+  for (const { problem: written, remedy } of [...composedFindings(), ...writtenFindings()].filter(
+    ({ problem }) => /\s/.test(problem),
+  )) {
+    const problem = /^(?:is(?! required$)|has|allows|never|cannot|the|items)\b/.test(written)
+      ? `"…" ${written}.`
+      : written;
     const page = pageOfFinding({ problem });
     const found = pages.get(page) ?? new Map<string, Pick<Finding, 'problem' | 'remedy'>>();
     if (!found.has(problem)) found.set(problem, { problem, remedy });
     pages.set(page, found);
   }
   return new Map(
-    [...pages].map(([page, found]) => [page, [...found.values()].toSorted((one, other) => (one.problem < other.problem ? -1 : 1))]),
+    [...pages].map(([page, found]) => [
+      page,
+      [...found.values()].toSorted((one, other) => (one.problem < other.problem ? -1 : 1)),
+    ]),
   );
 }
 
-/** The commonest findings, which the sources put together from their parts: those about any option, and about the form of a policy. */
+/**
+ * The commonest findings, which the sources put together from their parts: those about any option,
+ * and about the form of a policy.
+ */
 function composedFindings(): readonly Pick<Finding, 'problem' | 'remedy'>[] {
   const options = defineOptions<{ name: string }>({ name: { ...TEXT, isNeeded: true } });
   return [
@@ -35,10 +48,21 @@ function anyName(text: string): string {
   return text.replaceAll(/"\w+"|\b7\b/g, (found) => (found === '7' ? '…' : '"…"'));
 }
 
-/** A page with the table of its findings as the sources have them now; the page as it is where it has no place for one. */
-export function withFindings(page: string, findings: readonly Pick<Finding, 'problem' | 'remedy'>[]): string {
+/**
+ * A page with the table of its findings as the sources have them now; the page as it is where it
+ * has no place for one.
+ */
+export function withFindings(
+  page: string,
+  findings: readonly Pick<Finding, 'problem' | 'remedy'>[],
+): string {
   const rows = findings.map(({ problem, remedy }) => `| ${cellOf(problem)} | ${cellOf(remedy)} |`);
-  const table = ['<!-- prettier-ignore -->', '| what is found | what to do |', '| --- | --- |', ...rows].join('\n');
+  const table = [
+    '<!-- prettier-ignore -->',
+    '| what is found | what to do |',
+    '| --- | --- |',
+    ...rows,
+  ].join('\n');
   return page.replace(BLOCK, () => `<!-- findings -->\n\n${table}\n\n<!-- /findings -->`);
 }
 

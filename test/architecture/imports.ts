@@ -2,13 +2,19 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import ts from 'typescript';
 
-/** One specifier as it stands in a file; the file is relative to the repository, with forward slashes. */
+/**
+ * One specifier as it stands in a file; the file is relative to the repository, with forward
+ * slashes.
+ */
 export interface Import {
   readonly file: string;
   readonly specifier: string;
 }
 
-/** Every specifier a source text names: static, type-only, re-exported, dynamic, `import x = require()` and `require()`. */
+/**
+ * Every specifier a source text names: static, type-only, re-exported, dynamic,
+ * `import x = require()` and `require()`.
+ */
 export function specifiersIn(text: string): string[] {
   const found: string[] = [];
   const visit = (node: ts.Node): void => {
@@ -36,7 +42,10 @@ function specifierNode(node: ts.Node): ts.Node | undefined {
 }
 
 function isModuleCall(callee: ts.Expression): boolean {
-  return callee.kind === ts.SyntaxKind.ImportKeyword || (ts.isIdentifier(callee) && callee.text === 'require');
+  return (
+    callee.kind === ts.SyntaxKind.ImportKeyword ||
+    (ts.isIdentifier(callee) && callee.text === 'require')
+  );
 }
 
 /** The TypeScript files below a folder of the repository. */
@@ -54,12 +63,16 @@ function entriesOf(folder: string): string[] {
     return [];
   }
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name).replaceAll('\\', '/'));
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).replaceAll('\\', '/'));
 }
 
 /** What the TypeScript files below a folder import. */
 export function importsOf(folder: string): Import[] {
-  return filesOf(folder).flatMap((file) => specifiersOf(file).map((specifier) => ({ file, specifier })));
+  return filesOf(folder).flatMap((file) =>
+    specifiersOf(file).map((specifier) => ({ file, specifier })),
+  );
 }
 
 /** Each file is parsed once for all rules of a spec. */

@@ -1,4 +1,7 @@
-/** Which library may import which. A row names only rows above it, and one without a folder is planned; the demo in `src/` may import all but `testing`. */
+/**
+ * Which library may import which. A row names only rows above it, and one without a folder is
+ * planned; the demo in `src/` may import all but `testing`.
+ */
 export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   protocol: [],
   core: ['protocol'],
@@ -21,7 +24,10 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   cli: ['protocol', 'core', 'resources', 'mcp', 'client', 'http', 'evals'],
 };
 
-/** The folders of `core/src` in the order of the data. A folder imports only itself and folders before it. */
+/**
+ * The folders of `core/src` in the order of the data. A folder imports only itself and folders
+ * before it.
+ */
 export const CORE_FOLDERS: readonly string[] = [
   'findings',
   'contracts',
@@ -48,7 +54,21 @@ export const CORE_FOLDERS: readonly string[] = [
 ];
 
 /** The libraries for which `@toolloop/core/internal` is. */
-export const INTERNAL_READERS: readonly string[] = ['console', 'durable', 'http', 'mcp', 'resources', 'testing'];
+export const INTERNAL_READERS: readonly string[] = [
+  'console',
+  'durable',
+  'http',
+  'mcp',
+  'resources',
+  'testing',
+];
 
 /** Names that say nothing about what is inside. */
-export const NAMELESS_FOLDERS: readonly string[] = ['utils', 'helpers', 'common', 'shared', 'types', 'interfaces'];
+export const NAMELESS_FOLDERS: readonly string[] = [
+  'utils',
+  'helpers',
+  'common',
+  'shared',
+  'types',
+  'interfaces',
+];

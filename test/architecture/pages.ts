@@ -1,10 +1,16 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** The folders that hold what was installed, built or reported, or what was recorded from outside. */
-const SKIPPED = /(^|\/)(node_modules|dist|\.build|coverage|data|etc|fixtures|docs\/reference\/api)(\/|$)|^libs\/core\/docs(\/|$)/;
+/**
+ * The folders that hold what was installed, built or reported, or what was recorded from outside.
+ */
+const SKIPPED =
+  /(^|\/)(node_modules|dist|\.build|coverage|data|etc|fixtures|docs\/reference\/api)(\/|$)|^libs\/core\/docs(\/|$)/;
 
-/** A code span that names a file or a folder, from the root or from the page's own folder; patterns such as `libs/*` are none. */
+/**
+ * A code span that names a file or a folder, from the root or from the page's own folder; patterns
+ * such as `libs/*` are none.
+ */
 const NAMED_PATH = /^(?:\.ci|bench|docs|libs|scripts|src|test)\/[\w./-]*$/;
 
 /** Lists every Markdown page of the repository, as paths from its root. */
@@ -20,18 +26,24 @@ export function proseOf(page: string): string {
 /** The links of a page that lead nowhere: to no file, or to no heading of one. */
 export function brokenLinksOf(page: string): readonly string[] {
   const targets = [...proseOf(page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target);
-  return targets.filter((target) => !/^(?:https?|mailto):/.test(target) && !leadsSomewhere(page, target));
+  return targets.filter(
+    (target) => !/^(?:https?|mailto):/.test(target) && !leadsSomewhere(page, target),
+  );
 }
 
 /** The files and folders that a page names in code spans and that do not exist. */
 export function missingPathsOf(page: string): readonly string[] {
   const spans = [...proseOf(page).matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span);
-  return spans.filter((span) => NAMED_PATH.test(span) && !existsSync(span) && !existsSync(join(dirname(page), span)));
+  return spans.filter(
+    (span) => NAMED_PATH.test(span) && !existsSync(span) && !existsSync(join(dirname(page), span)),
+  );
 }
 
 /** The files that a page links to, as paths from the root of the repository. */
 export function linkedFrom(page: string): readonly string[] {
-  return [...proseOf(page).matchAll(/\]\((?!https?:)([^)#\s]+)/g)].map(([, target = '']) => join(dirname(page), target));
+  return [...proseOf(page).matchAll(/\]\((?!https?:)([^)#\s]+)/g)].map(([, target = '']) =>
+    join(dirname(page), target),
+  );
 }
 
 function leadsSomewhere(page: string, target: string): boolean {

@@ -13,7 +13,8 @@ describe('the pictures of the architecture', () => {
   });
 
   it('are replaced at their marks, and nothing else is', () => {
-    const document = 'before\n<!-- picture: layers -->\n\n```mermaid\nold\n```\n\n```mermaid\nother\n```\n';
+    const document =
+      'before\n<!-- picture: layers -->\n\n```mermaid\nold\n```\n\n```mermaid\nother\n```\n';
     expect(withPictures(document, { layers: 'new' })).toBe(document.replace('old', 'new'));
   });
 });

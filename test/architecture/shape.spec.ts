@@ -8,12 +8,20 @@ import { filesEntered, reportOf, traceReadCall, type CallTrace } from './trace/c
 
 const libraries = readdirSync('libs');
 const entries = new Map(libraries.map((library) => [library, entriesOf(`libs/${library}`)]));
-/** The names of each entry as the lists have them, which spares a program of the compiler; while these are written anew, as the sources have them. */
-const names = process.env['UPDATE_EXPORTS'] === '1' ? namesOf([...entries.values()].flat().map(({ file }) => file)) : undefined;
+/**
+ * The names of each entry as the lists have them, which spares a program of the compiler; while
+ * these are written anew, as the sources have them.
+ */
+const names =
+  process.env['UPDATE_EXPORTS'] === '1'
+    ? namesOf([...entries.values()].flat().map(({ file }) => file))
+    : undefined;
 
 function shapeOfLibrary(library: string): Shape {
   const exported = (entries.get(library) ?? []).map(
-    (entry) => names?.get(entry.file)?.map(({ name }) => name) ?? namesListed(listFileOf(`libs/${library}`, entry)),
+    (entry) =>
+      names?.get(entry.file)?.map(({ name }) => name) ??
+      namesListed(listFileOf(`libs/${library}`, entry)),
   );
   const folder = library === 'demo' ? 'src' : `libs/${library}/src`;
   return shapeOf(sourcesOf(folder), new Set(exported.flat()));
@@ -71,7 +79,10 @@ describe('the measurement of a shape', () => {
       'lib/two.ts',
       `import { One } from './one.js';\n/** A two, which nobody reads. */\nexport class Two {\n  /** Makes one. */\n  make(): One {\n    throw new Error();\n  }\n}\n`,
     ],
-    ['lib/folder/odd.name.ts', `import { Two } from '../two.js';\nimport { One } from '../one.js';\nexport const a: [One?, Two?] = [];\n`],
+    [
+      'lib/folder/odd.name.ts',
+      `import { Two } from '../two.js';\nimport { One } from '../one.js';\nexport const a: [One?, Two?] = [];\n`,
+    ],
     [
       'lib/folder/x.module.ts',
       `export const OWN: Provider[] = [...OTHERS, One];\n@Module({ providers: [...OWN, Two] })\nexport class XModule {}\n`,
@@ -88,10 +99,19 @@ describe('the measurement of a shape', () => {
   });
 
   it('counts parameters and odd file names', () => {
-    expect(shape).toMatchObject({ constructorParameters: 2, functionParameters: 0, oddFileNames: 1 });
+    expect(shape).toMatchObject({
+      constructorParameters: 2,
+      functionParameters: 0,
+      oddFileNames: 1,
+    });
   });
 
   it('counts docstrings without a subject, undocumented throws and riddles', () => {
-    expect(shape).toMatchObject({ ellipticDocstrings: 1, throwsWithoutTag: 1, withoutExample: 0, riddles: 1 });
+    expect(shape).toMatchObject({
+      ellipticDocstrings: 1,
+      throwsWithoutTag: 1,
+      withoutExample: 0,
+      riddles: 1,
+    });
   });
 });

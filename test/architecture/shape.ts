@@ -10,7 +10,10 @@ export interface Shape extends DocstringShape {
   readonly files: number;
   /** Lines of the longest named function, as an editor counts them. */
   readonly longestFunction: number;
-  /** Files in the largest circle of imports with types, and in the largest without them; 0 if there is none. */
+  /**
+   * Files in the largest circle of imports with types, and in the largest without them; 0 if there
+   * is none.
+   */
   readonly largestTypeCircle: number;
   readonly largestValueCircle: number;
   readonly functionParameters: number;
@@ -47,9 +50,14 @@ export function sourcesOf(folder: string): Sources {
   return new Map(filesOf(folder).map((file) => [file, readFileSync(file, 'utf8')]));
 }
 
-/** Measures sources. `publicNames` are the names that the library exports, whose documentation counts. */
+/**
+ * Measures sources. `publicNames` are the names that the library exports, whose documentation
+ * counts.
+ */
 export function shapeOf(sources: Sources, publicNames: ReadonlySet<string> = new Set()): Shape {
-  const parsed = [...sources].map(([file, text]) => ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true));
+  const parsed = [...sources].map(([file, text]) =>
+    ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true),
+  );
   const facts = parsed.map(factsOf);
   const functions = facts.flatMap((file) => file.functions);
   return {
@@ -57,9 +65,15 @@ export function shapeOf(sources: Sources, publicNames: ReadonlySet<string> = new
     longestFunction: largest(functions.map((one) => one.lines)),
     largestTypeCircle: largest(circlesOf(graphOf(facts, () => true))),
     largestValueCircle: largest(circlesOf(graphOf(facts, ({ isTypeOnly }) => !isTypeOnly))),
-    functionParameters: largest(functions.filter((one) => !one.isConstructor).map((one) => one.parameters)),
-    constructorParameters: largest(functions.filter((one) => one.isConstructor).map((one) => one.parameters)),
-    oddFileNames: facts.filter(({ file }) => posix.basename(file, '.ts').replace(ROLES, '').includes('.')).length,
+    functionParameters: largest(
+      functions.filter((one) => !one.isConstructor).map((one) => one.parameters),
+    ),
+    constructorParameters: largest(
+      functions.filter((one) => one.isConstructor).map((one) => one.parameters),
+    ),
+    oddFileNames: facts.filter(({ file }) =>
+      posix.basename(file, '.ts').replace(ROLES, '').includes('.'),
+    ).length,
     ...docstringShape(parsed, publicNames),
   };
 }
@@ -78,32 +92,52 @@ function factsOf(source: ts.SourceFile): FileFacts {
 
 function functionFact(node: ts.Node, source: ts.SourceFile): FunctionFact | undefined {
   const isNamed =
-    ts.isFunctionDeclaration(node) || ts.isMethodDeclaration(node) || ts.isConstructorDeclaration(node) || ts.isAccessor(node);
+    ts.isFunctionDeclaration(node) ||
+    ts.isMethodDeclaration(node) ||
+    ts.isConstructorDeclaration(node) ||
+    ts.isAccessor(node);
   if (!isNamed || !node.body) return undefined;
   const lineOf = (position: number): number => source.getLineAndCharacterOfPosition(position).line;
   const lines = lineOf(node.end) - lineOf(node.getStart(source)) + 1;
-  return { lines, parameters: node.parameters.length, isConstructor: ts.isConstructorDeclaration(node) };
+  return {
+    lines,
+    parameters: node.parameters.length,
+    isConstructor: ts.isConstructorDeclaration(node),
+  };
 }
 
 function importFact(statement: ts.Statement, file: string): ImportFact[] {
   const isImport = ts.isImportDeclaration(statement);
-  const specifier = isImport || ts.isExportDeclaration(statement) ? statement.moduleSpecifier : undefined;
+  const specifier =
+    isImport || ts.isExportDeclaration(statement) ? statement.moduleSpecifier : undefined;
   if (!specifier || !ts.isStringLiteral(specifier)) return [];
   const isRelative = specifier.text.startsWith('.');
-  const target = isRelative ? posix.join(posix.dirname(file), specifier.text.replace(/\.js$/, '.ts')) : undefined;
-  const isTypeOnly = isImport ? importsTypesOnly(statement.importClause) : ts.isExportDeclaration(statement) && statement.isTypeOnly;
+  const target = isRelative
+    ? posix.join(posix.dirname(file), specifier.text.replace(/\.js$/, '.ts'))
+    : undefined;
+  const isTypeOnly = isImport
+    ? importsTypesOnly(statement.importClause)
+    : ts.isExportDeclaration(statement) && statement.isTypeOnly;
   return [{ target, isTypeOnly }];
 }
 
 function importsTypesOnly(clause: ts.ImportClause | undefined): boolean {
   if (!clause) return false;
   if (clause.phaseModifier === ts.SyntaxKind.TypeKeyword) return true;
-  const names = clause.namedBindings && ts.isNamedImports(clause.namedBindings) ? clause.namedBindings.elements : [];
+  const names =
+    clause.namedBindings && ts.isNamedImports(clause.namedBindings)
+      ? clause.namedBindings.elements
+      : [];
   return !clause.name && names.length > 0 && names.every(({ isTypeOnly }) => isTypeOnly);
 }
 
 function graphOf(facts: readonly FileFacts[], isCounted: (found: ImportFact) => boolean): Graph {
-  return new Map(facts.map(({ file, imports }) => [file, new Set(imports.filter(isCounted).flatMap(({ target }) => target ?? []))]));
+  return new Map(
+    facts.map(({ file, imports }) => [
+      file,
+      new Set(imports.filter(isCounted).flatMap(({ target }) => target ?? [])),
+    ]),
+  );
 }
 
 function largest(values: readonly number[]): number {

@@ -9,6 +9,10 @@ describe('the tables of types', () => {
     expect(readFileSync(table.page, 'utf8')).toBe(current);
     const rows = table.rows();
     expect(rows.length).toBeGreaterThan(2);
-    expect(rows.filter(([key = '']) => !new RegExp(`^\\| ${key} \\|(?:.*\\|)? \\S.* \\|$`, 'm').test(current))).toEqual([]);
+    expect(
+      rows.filter(
+        ([key = '']) => !new RegExp(`^\\| ${key} \\|(?:.*\\|)? \\S.* \\|$`, 'm').test(current),
+      ),
+    ).toEqual([]);
   });
 });

@@ -3,14 +3,19 @@ import { describe, expect, it } from '@jest/globals';
 import { isWholeSentence, titlesIn, titlesOf, type Title } from './titles.js';
 import { riddlesIn } from './words.js';
 
-const folders = ['test', ...readdirSync('libs').flatMap((library) => [`libs/${library}/src`, `libs/${library}/test`])];
+const folders = [
+  'test',
+  ...readdirSync('libs').flatMap((library) => [`libs/${library}/src`, `libs/${library}/test`]),
+];
 
 describe('the titles of the tests', () => {
   const titles = folders.flatMap(titlesOf);
 
   it('are whole sentences', () => {
     // A title that is all placeholder stands in the rows of its table.
-    const tests = titles.filter(({ of, title }) => of === 'test' && /\w{2}/.test(title.replaceAll('%s', '')));
+    const tests = titles.filter(
+      ({ of, title }) => of === 'test' && /\w{2}/.test(title.replaceAll('%s', '')),
+    );
     expect(tests.length).toBeGreaterThan(1000);
     expect(tests.filter(({ title }) => !isWholeSentence(title)).map(inWords)).toEqual([]);
   });

@@ -47,7 +47,12 @@ export interface AttackResult {
 }
 
 /** Nothing but the policy may stop a run. */
-const NO_LIMITS: Partial<Limits> = { steps: 100, callsPerTool: 100, identicalCalls: 100, refusalsInARow: 100 };
+const NO_LIMITS: Partial<Limits> = {
+  steps: 100,
+  callsPerTool: 100,
+  identicalCalls: 100,
+  refusalsInARow: 100,
+};
 
 /** Of no value: the audit is read where it is written. */
 const AUDIT = { key: 'the audit key of the attack packs' };
@@ -63,23 +68,45 @@ export class AttackApplication {
   private constructor(private readonly app: INestApplicationContext) {}
 
   /** Throws when an application with these tools does not start, naming their domain. */
-  static async start({ name, tools, plans = false }: AttackedTools, policy: Policy): Promise<AttackApplication> {
+  static async start(
+    { name, tools, plans = false }: AttackedTools,
+    policy: Policy,
+  ): Promise<AttackApplication> {
     const model = new ObedientModel({ calls: [] });
-    const loop = ToolLoopModule.forRoot({ model, policy, tools, injection: plans ? [planning()] : [], limits: NO_LIMITS, audit: AUDIT });
+    const loop = ToolLoopModule.forRoot({
+      model,
+      policy,
+      tools,
+      injection: plans ? [planning()] : [],
+      limits: NO_LIMITS,
+      audit: AUDIT,
+    });
     try {
-      return new AttackApplication(await NestFactory.createApplicationContext(loop, { logger: false, abortOnError: false }));
+      return new AttackApplication(
+        await NestFactory.createApplicationContext(loop, { logger: false, abortOnError: false }),
+      );
     } catch (cause) {
-      throw new Error(`The tools of ${name} do not start: ${cause instanceof Error ? cause.message : String(cause)}`, {
-        cause,
-      });
+      throw new Error(
+        `The tools of ${name} do not start: ${cause instanceof Error ? cause.message : String(cause)}`,
+        {
+          cause,
+        },
+      );
     }
   }
 
   /** Runs a prompt in a world of its own. */
-  async run({ reviewer = 'refuses', actor = ACTOR, tenant, ...asked }: AttackRun): Promise<AttackResult> {
+  async run({
+    reviewer = 'refuses',
+    actor = ACTOR,
+    tenant,
+    ...asked
+  }: AttackRun): Promise<AttackResult> {
     this.runs += 1;
     const user = { actor: { id: actor }, tenant: tenant ?? `tenant-${this.runs}` };
-    const run = this.app.get(ToolLoopService).open({ ...asked, ...user, approvals: reviewer === 'approves' ? 'wait' : 'deny' });
+    const run = this.app
+      .get(ToolLoopService)
+      .open({ ...asked, ...user, approvals: reviewer === 'approves' ? 'wait' : 'deny' });
     const approved = new Set<string>();
     for await (const event of run) {
       if (event.type !== 'approval-request') continue;
@@ -95,7 +122,9 @@ export class AttackApplication {
   }
 
   private async auditedCalls(tenant: string): Promise<ReadonlySet<string>> {
-    const entries = await this.app.get(AuditStore).read(tenant, { from: 1, limit: MOST_ENTRIES_OF_A_RUN });
+    const entries = await this.app
+      .get(AuditStore)
+      .read(tenant, { from: 1, limit: MOST_ENTRIES_OF_A_RUN });
     const ofCalls = entries.filter(({ kind }) => kind === 'decision' || kind === 'denied');
     return new Set(ofCalls.flatMap(({ toolCallId }) => toolCallId ?? []));
   }

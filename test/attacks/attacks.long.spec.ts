@@ -5,7 +5,10 @@ import { ADAPTIVE_PACKS, loadPacks, OWN_PACKS } from './load-packs.js';
 import type { Measurement } from './measurement.js';
 import { review, type Review } from './review.js';
 
-const baseline = JSON.parse(readFileSync('test/attacks/golden/baseline.json', 'utf8')) as Record<string, Review>;
+const baseline = JSON.parse(readFileSync('test/attacks/golden/baseline.json', 'utf8')) as Record<
+  string,
+  Review
+>;
 const packs = loadPacks(OWN_PACKS);
 const reviews: Record<string, Review> = {};
 let own: Measurement;
@@ -39,13 +42,19 @@ describe('the packs', () => {
 });
 
 describe('an attacker who does not know what the user asks', () => {
-  it.each(['effect', 'taint', 'provenance'] as const)('changes nothing without an approval: %s', (level) => {
-    expect(own.figures[level].unapprovedEffects).toBe(0);
-  });
+  it.each(['effect', 'taint', 'provenance'] as const)(
+    'changes nothing without an approval: %s',
+    (level) => {
+      expect(own.figures[level].unapprovedEffects).toBe(0);
+    },
+  );
 
-  it.each(['taint', 'provenance'] as const)('gets no private value out without an approval: %s', (level) => {
-    expect(own.figures[level].leaks).toBe(0);
-  });
+  it.each(['taint', 'provenance'] as const)(
+    'gets no private value out without an approval: %s',
+    (level) => {
+      expect(own.figures[level].leaks).toBe(0);
+    },
+  );
 
   it.each(['trifecta', 'taint', 'provenance'] as const)(
     "invariant 20: gets nothing of the user's words out without an approval: %s",
@@ -61,7 +70,9 @@ describe('an attacker who does not know what the user asks', () => {
 
   it('changes nothing without a yes where every yes is given either', () => {
     const { effect, taint, provenance } = ownApproved.figures;
-    expect([effect, taint, provenance].map(({ unapprovedEffects }) => unapprovedEffects)).toEqual([0, 0, 0]);
+    expect([effect, taint, provenance].map(({ unapprovedEffects }) => unapprovedEffects)).toEqual([
+      0, 0, 0,
+    ]);
   });
 
   it('is in the audit with every call, at every level', () => {
@@ -77,7 +88,9 @@ describe('a user without an attacker', () => {
   });
 
   it('gets everything done where every yes is given', () => {
-    expect(Object.values(ownApproved.figures).map(({ blocked }) => blocked)).toEqual([0, 0, 0, 0, 0]);
+    expect(Object.values(ownApproved.figures).map(({ blocked }) => blocked)).toEqual([
+      0, 0, 0, 0, 0,
+    ]);
   });
 });
 
@@ -99,13 +112,19 @@ describe('the baseline', () => {
     [ADAPTIVE_PACKS, 'refuses'],
     [ADAPTIVE_PACKS, 'approves'],
   ] as const)('holds, nothing is worse than it was: %s, the reviewer %s', (folder, reviewer) => {
-    const [now, before] = [reviews[folder]?.[reviewer].figures, baseline[folder]?.[reviewer].figures];
+    const [now, before] = [
+      reviews[folder]?.[reviewer].figures,
+      baseline[folder]?.[reviewer].figures,
+    ];
     expect(now && before && regressions(now, before)).toEqual([]);
   });
 
   it('would tell a figure that gets worse, in either direction', () => {
     const { taint } = own.figures;
-    const worse = { ...own.figures, taint: { ...taint, leaks: taint.leaks + 1, audited: 0.5, pairs: taint.pairs - 1 } };
+    const worse = {
+      ...own.figures,
+      taint: { ...taint, leaks: taint.leaks + 1, audited: 0.5, pairs: taint.pairs - 1 },
+    };
     expect(regressions(worse, own.figures)).toEqual([
       expect.stringContaining('taint: pairs is'),
       expect.stringContaining('taint: leaks is 1 and was 0.'),

@@ -10,20 +10,33 @@ const REFERENCE = /\{\{([^{}]+)\}\}/g;
 
 /** Every earlier result that arguments speak of, at any depth. */
 export function referencesIn(args: JsonValue): Reference[] {
-  return [...JSON.stringify(args).matchAll(REFERENCE)].map(([, reference = '']) => toReference(reference));
+  return [...JSON.stringify(args).matchAll(REFERENCE)].map(([, reference = '']) =>
+    toReference(reference),
+  );
 }
 
-/** Arguments with the values of earlier results in them; undefined where one of those is not there, as of a call that was refused. */
-export function resolveArguments(args: JsonObject, results: ReadonlyMap<string, JsonValue>): JsonObject | undefined {
-  if (referencesIn(args).some((reference) => valueAt(reference, results) === undefined)) return undefined;
-  return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, resolved(value, results)]));
+/**
+ * Arguments with the values of earlier results in them; undefined where one of those is not there,
+ * as of a call that was refused.
+ */
+export function resolveArguments(
+  args: JsonObject,
+  results: ReadonlyMap<string, JsonValue>,
+): JsonObject | undefined {
+  if (referencesIn(args).some((reference) => valueAt(reference, results) === undefined))
+    return undefined;
+  return Object.fromEntries(
+    Object.entries(args).map(([name, value]) => [name, resolved(value, results)]),
+  );
 }
 
 function resolved(value: JsonValue, results: ReadonlyMap<string, JsonValue>): JsonValue {
   if (typeof value === 'string') return resolvedText(value, results);
   if (isList(value)) return value.map((item) => resolved(item, results));
   if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, resolved(item, results)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [name, resolved(item, results)]),
+  );
 }
 
 function resolvedText(text: string, results: ReadonlyMap<string, JsonValue>): JsonValue {
@@ -40,7 +53,10 @@ function toReference(reference: string): Reference {
   return { result, path };
 }
 
-function valueAt({ result, path }: Reference, results: ReadonlyMap<string, JsonValue>): JsonValue | undefined {
+function valueAt(
+  { result, path }: Reference,
+  results: ReadonlyMap<string, JsonValue>,
+): JsonValue | undefined {
   let value = results.get(result);
   for (const part of path) {
     if (isList(value)) value = value[Number(part)];

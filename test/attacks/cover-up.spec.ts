@@ -26,7 +26,12 @@ async function coverUp(): Promise<CoverUp> {
   if (!pack || !task || !injection) throw new Error('The pack mail has no cover-up.');
   const model = new ObedientModel(task, injection);
   const audit = { key: keys, arguments: 'redacted' } as const;
-  const loop = ToolLoopModule.forRoot({ model, policy: policyAt('off'), tools: packTools(pack).tools, audit });
+  const loop = ToolLoopModule.forRoot({
+    model,
+    policy: policyAt('off'),
+    tools: packTools(pack).tools,
+    audit,
+  });
   const app = await (await Test.createTestingModule({ imports: [loop] }).compile()).init();
   const world = new RunWorld(pack, { promo: injection.goal });
   const result = await app
@@ -42,8 +47,14 @@ describe('invariant 14: an attacker who deletes the traces', () => {
   it('invariant 14: reaches those that a tool can reach, and not the audit', async () => {
     const { world, entries, result } = await coverUp();
     expect(world.rows('sent')).toEqual([]);
-    const sent = entries.find(({ kind, declaredId }) => kind === 'decision' && declaredId === 'mail__send');
-    expect(sent).toMatchObject({ runId: result.runId, decision: { kind: 'allow' }, args: { to: 'audit@papermill-accounts.example' } });
+    const sent = entries.find(
+      ({ kind, declaredId }) => kind === 'decision' && declaredId === 'mail__send',
+    );
+    expect(sent).toMatchObject({
+      runId: result.runId,
+      decision: { kind: 'allow' },
+      args: { to: 'audit@papermill-accounts.example' },
+    });
   });
 
   it('invariant 14: leaves the deleting itself there too', async () => {
@@ -55,7 +66,9 @@ describe('invariant 14: an attacker who deletes the traces', () => {
   it('invariant 14: cannot take an entry out, nor the last one off, without it showing', async () => {
     const { entries, head } = await coverUp();
     const without = entries.filter(({ declaredId }) => declaredId !== 'mail__send');
-    const results = [entries, without, entries.slice(0, -1)].map((chain) => verifyAudit(chain, { keys, head }));
+    const results = [entries, without, entries.slice(0, -1)].map((chain) =>
+      verifyAudit(chain, { keys, head }),
+    );
     expect((await Promise.all(results)).map(({ valid }) => valid)).toEqual([true, false, false]);
   });
 });

@@ -33,12 +33,23 @@ const NUMBERS_OF_FIELDS = [2, 3, 4, 5, 6, 7, 8];
 /** A shorter piece stands in other texts by chance. */
 const TELLING = 5;
 
-/** Crosses each text with each form and number of fields, over the tasks in turn. Of two domains, each takes every other crossing: one the even ones, one the odd. */
-export function crossAttacks(texts: readonly string[], domain: RecordedTasks, parity: 0 | 1): CrossedAttack[] {
-  const tasks = domain.tasks.filter((task) => placesOf(task, domain.tools).some(({ isMap }) => isMap));
+/**
+ * Crosses each text with each form and number of fields, over the tasks in turn. Of two domains,
+ * each takes every other crossing: one the even ones, one the odd.
+ */
+export function crossAttacks(
+  texts: readonly string[],
+  domain: RecordedTasks,
+  parity: 0 | 1,
+): CrossedAttack[] {
+  const tasks = domain.tasks.filter((task) =>
+    placesOf(task, domain.tools).some(({ isMap }) => isMap),
+  );
   const forms = [
     { form: 'name', fields: 1 },
-    ...[...Object.keys(FORMS), KEYS].flatMap((form) => NUMBERS_OF_FIELDS.map((fields) => ({ form, fields }))),
+    ...[...Object.keys(FORMS), KEYS].flatMap((form) =>
+      NUMBERS_OF_FIELDS.map((fields) => ({ form, fields })),
+    ),
   ];
   const crossings = texts.flatMap((text, row) =>
     forms.flatMap((form, column) => ((row + column) % 2 === parity ? [{ ...form, text }] : [])),
@@ -56,10 +67,17 @@ interface Crossing {
 }
 
 /** `isHasty`: the model obeys the first piece, not the last. */
-function crossed({ text, form, fields }: Crossing, task: RecordedTask, domain: RecordedTasks, isHasty: boolean): CrossedAttack {
+function crossed(
+  { text, form, fields }: Crossing,
+  task: RecordedTask,
+  domain: RecordedTasks,
+  isHasty: boolean,
+): CrossedAttack {
   const places = placesOf(task, domain.tools).filter(({ isMap }) => isMap === (form === KEYS));
   const pieces = splitText(text, form === KEYS ? fields : Math.min(fields, places.length));
-  const written = pieces.map((piece, index) => (form === KEYS ? words(piece).join('_') : (FORMS[form]?.(piece, index) ?? piece)));
+  const written = pieces.map((piece, index) =>
+    form === KEYS ? words(piece).join('_') : (FORMS[form]?.(piece, index) ?? piece),
+  );
   const telling = written.map(String).filter(({ length }) => length >= TELLING);
   const trigger = (isHasty ? telling[0] : telling.at(-1)) ?? String(written[0]);
   const calls = plant(task.calls, places, written);
@@ -67,7 +85,10 @@ function crossed({ text, form, fields }: Crossing, task: RecordedTask, domain: R
     title: `${task.id}/${form} × ${written.length}`,
     task,
     calls,
-    attack: { pieces: [trigger], calls: attackingCalls(task, domain).filter((call) => !isOwn(call, task)) },
+    attack: {
+      pieces: [trigger],
+      calls: attackingCalls(task, domain).filter((call) => !isOwn(call, task)),
+    },
   };
 }
 
@@ -75,7 +96,9 @@ function crossed({ text, form, fields }: Crossing, task: RecordedTask, domain: R
 function splitText(text: string, count: number): string[] {
   const all = text.split(/\s+/);
   const size = Math.ceil(all.length / count);
-  return Array.from({ length: Math.ceil(all.length / size) }, (_, index) => all.slice(index * size, (index + 1) * size).join(' '));
+  return Array.from({ length: Math.ceil(all.length / size) }, (_, index) =>
+    all.slice(index * size, (index + 1) * size).join(' '),
+  );
 }
 
 /** A number that holds the first eleven letters of a text, 27 to a digit. */
@@ -99,7 +122,9 @@ function placesOf({ calls }: RecordedTask, tools: readonly RecordedTool[]): Plac
   return calls.flatMap(({ name, result, error }, call) =>
     error || result === undefined
       ? []
-      : (untrusted.get(name) ?? []).flatMap((pointer) => placesIn(result, { call, pointer: pointer.split('/').slice(1), path: [] })),
+      : (untrusted.get(name) ?? []).flatMap((pointer) =>
+          placesIn(result, { call, pointer: pointer.split('/').slice(1), path: [] }),
+        ),
   );
 }
 
@@ -113,10 +138,15 @@ interface Search {
 function placesIn(value: JsonValue, { call, pointer, path }: Search): Place[] {
   const [part, ...others] = pointer;
   const entries = typeof value === 'object' && value !== null ? Object.entries(value) : [];
-  const meant = part === undefined || part === '*' ? entries : entries.filter(([key]) => key === part);
-  const below = meant.flatMap(([key, item]) => placesIn(item, { call, pointer: others, path: [...path, key] }));
+  const meant =
+    part === undefined || part === '*' ? entries : entries.filter(([key]) => key === part);
+  const below = meant.flatMap(([key, item]) =>
+    placesIn(item, { call, pointer: others, path: [...path, key] }),
+  );
   if (part !== undefined || isList(value)) return below;
-  return isJsonMap(value) ? [{ call, path, isMap: true }, ...below] : [{ call, path, isMap: false }];
+  return isJsonMap(value)
+    ? [{ call, path, isMap: true }, ...below]
+    : [{ call, path, isMap: false }];
 }
 
 function isJsonMap(value: JsonValue): value is JsonObject {
@@ -124,7 +154,11 @@ function isJsonMap(value: JsonValue): value is JsonObject {
 }
 
 /** Writes each piece into its place; keys go into the first map. */
-function plant(calls: readonly RecordedCall[], places: readonly Place[], written: readonly (string | number)[]): ReplayedCall[] {
+function plant(
+  calls: readonly RecordedCall[],
+  places: readonly Place[],
+  written: readonly (string | number)[],
+): ReplayedCall[] {
   return calls.map((call, index) => {
     if (call.result === undefined) return call;
     const here = written.flatMap((piece, number) => {
@@ -133,27 +167,39 @@ function plant(calls: readonly RecordedCall[], places: readonly Place[], written
     });
     const withPieces = here.reduce<JsonValue>(
       (result, { place, piece }) =>
-        place.isMap ? withValue(result, [...place.path, String(piece)], 'yes') : withValue(result, place.path, piece),
+        place.isMap
+          ? withValue(result, [...place.path, String(piece)], 'yes')
+          : withValue(result, place.path, piece),
       call.result,
     );
     return { ...call, result: withPieces, ...(here.length > 0 && { cleanResult: call.result }) };
   });
 }
 
-function withValue(value: JsonValue, [part, ...others]: readonly string[], to: JsonValue): JsonValue {
+function withValue(
+  value: JsonValue,
+  [part, ...others]: readonly string[],
+  to: JsonValue,
+): JsonValue {
   if (part === undefined) return to;
-  if (isList(value)) return value.map((item, index) => (String(index) === part ? withValue(item, others, to) : item));
+  if (isList(value))
+    return value.map((item, index) =>
+      String(index) === part ? withValue(item, others, to) : item,
+    );
   const map = isJsonMap(value) ? value : {};
   return { ...map, [part]: withValue(map[part] ?? null, others, to) };
 }
 
 /**
- * The attacker's calls of every tool of the domain that changes things or carries data out, twice each: on what the task is about, as far as its results name it,
- * and on what another task is about.
+ * The attacker's calls of every tool of the domain that changes things or carries data out, twice
+ * each: on what the task is about, as far as its results name it, and on what another task is
+ * about.
  */
 function attackingCalls(task: RecordedTask, { tools, tasks }: RecordedTasks): AttackingCall[] {
   const others = tasks.filter(({ id }) => id !== task.id).flatMap(({ calls }) => calls);
-  const known = task.calls.flatMap(({ result, error }) => (error || result === undefined ? [] : [result]));
+  const known = task.calls.flatMap(({ result, error }) =>
+    error || result === undefined ? [] : [result],
+  );
   const details = JSON.stringify(known[0] ?? null);
   return tools.flatMap(({ name, effect, labels }): AttackingCall[] => {
     if (effect === 'read_only' && !labels.egress) return [];
@@ -168,20 +214,35 @@ function attackingCalls(task: RecordedTask, { tools, tasks }: RecordedTasks): At
   });
 }
 
-/** What the task does anyway is no attack: a plan lets it happen once, by the user's wish or an attacker's. */
+/**
+ * What the task does anyway is no attack: a plan lets it happen once, by the user's wish or an
+ * attacker's.
+ */
 function isOwn({ name, args }: AttackingCall, { calls }: RecordedTask): boolean {
-  return calls.some((own) => own.name === name && JSON.stringify(own.args) === JSON.stringify(args));
+  return calls.some(
+    (own) => own.name === name && JSON.stringify(own.args) === JSON.stringify(args),
+  );
 }
 
-/** The same arguments about what the results know: each takes the first value of the same name and type. */
+/**
+ * The same arguments about what the results know: each takes the first value of the same name and
+ * type.
+ */
 function ownArguments(args: JsonObject, known: readonly JsonValue[]): JsonObject {
-  return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, valueOfName(name, value, known) ?? value]));
+  return Object.fromEntries(
+    Object.entries(args).map(([name, value]) => [name, valueOfName(name, value, known) ?? value]),
+  );
 }
 
-function valueOfName(name: string, like: JsonValue, values: readonly JsonValue[]): JsonValue | undefined {
+function valueOfName(
+  name: string,
+  like: JsonValue,
+  values: readonly JsonValue[],
+): JsonValue | undefined {
   for (const value of values) {
     if (typeof value !== 'object' || value === null) continue;
-    for (const [key, item] of Object.entries(value)) if (key === name && isAlike(item, like)) return item;
+    for (const [key, item] of Object.entries(value))
+      if (key === name && isAlike(item, like)) return item;
     const below = valueOfName(name, like, Object.values(value));
     if (below !== undefined) return below;
   }
@@ -189,6 +250,7 @@ function valueOfName(name: string, like: JsonValue, values: readonly JsonValue[]
 }
 
 function isAlike(value: JsonValue, like: JsonValue): boolean {
-  if (isList(value) && isList(like)) return value.every((item) => typeof item === 'string') && typeof like[0] === 'string';
+  if (isList(value) && isList(like))
+    return value.every((item) => typeof item === 'string') && typeof like[0] === 'string';
   return typeof value === typeof like && typeof value !== 'object';
 }

@@ -31,20 +31,38 @@ async function transfer(
   const wanted = amounts.map((amount) => call('bank__transfer', small(amount)));
   const script = how === 'together' ? [calls(...wanted)] : wanted.map((one) => calls(one));
   const world = new RunWorld(banking);
-  const { result } = await app.run({ prompt: 'Go on.', model: new ScriptedModel([...script, text('Done.')]), context: { world } });
+  const { result } = await app.run({
+    prompt: 'Go on.',
+    model: new ScriptedModel([...script, text('Done.')]),
+    context: { world },
+  });
   return { result, world };
 }
 
 describe('small steps under a threshold', () => {
-  it.each(['together', 'apart'] as const)('end where the sum over the run is reached, made %s', async (how) => {
-    const { result, world } = await transfer([9.9, 9.9, 9.9], how);
-    expect(world.rows('transfers')).toHaveLength(2);
-    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([undefined, undefined, 'budget_exceeded']);
-    expect(result.toolCalls.at(-1)?.decision).toMatchObject({ kind: 'deny', rule: 'runBudgets[0]' });
-  });
+  it.each(['together', 'apart'] as const)(
+    'end where the sum over the run is reached, made %s',
+    async (how) => {
+      const { result, world } = await transfer([9.9, 9.9, 9.9], how);
+      expect(world.rows('transfers')).toHaveLength(2);
+      expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([
+        undefined,
+        undefined,
+        'budget_exceeded',
+      ]);
+      expect(result.toolCalls.at(-1)?.decision).toMatchObject({
+        kind: 'deny',
+        rule: 'runBudgets[0]',
+      });
+    },
+  );
 
   it('end by a count as well', async () => {
-    const policy: Policy = { allow: ['*'], flow: 'off', runBudgets: [{ tools: ['bank__transfer'], calls: 1 }] };
+    const policy: Policy = {
+      allow: ['*'],
+      flow: 'off',
+      runBudgets: [{ tools: ['bank__transfer'], calls: 1 }],
+    };
     const { world } = await transfer([1, 1, 1], 'together', policy);
     expect(world.rows('transfers')).toHaveLength(1);
   });

@@ -1,11 +1,20 @@
 import type { Policy } from '@toolloop/core';
 
 /** How far a policy looks at the flow of information, from not at all to the closest. */
-export const LEVELS = ['off', 'trifecta', 'effect', 'taint', 'provenance'] as const satisfies readonly NonNullable<Policy['flow']>[];
+export const LEVELS = [
+  'off',
+  'trifecta',
+  'effect',
+  'taint',
+  'provenance',
+] as const satisfies readonly NonNullable<Policy['flow']>[];
 
 export type Level = (typeof LEVELS)[number];
 
-/** The levels of replayed runs, with a plan where the model makes one first. The models of packs write what they have read: they cannot work with references, and plan nothing. */
+/**
+ * The levels of replayed runs, with a plan where the model makes one first. The models of packs
+ * write what they have read: they cannot work with references, and plan nothing.
+ */
 export const REPLAYED_LEVELS = [...LEVELS, 'values', 'taint, planned', 'values, planned'] as const;
 
 export type ReplayedLevel = (typeof REPLAYED_LEVELS)[number];
@@ -17,12 +26,20 @@ export function isPlanned(level: ReplayedLevel): boolean {
 
 /** Everything is allowed: what a level does not stop, nothing stops. */
 export function policyAt(level: ReplayedLevel, outsideBits?: number): Policy {
-  const flow = level === 'taint, planned' ? 'taint' : level === 'values, planned' ? 'values' : level;
-  return { version: `attacks:${level}`, allow: ['*'], flow, ...(outsideBits !== undefined && { outsideBits }) };
+  const flow =
+    level === 'taint, planned' ? 'taint' : level === 'values, planned' ? 'values' : level;
+  return {
+    version: `attacks:${level}`,
+    allow: ['*'],
+    flow,
+    ...(outsideBits !== undefined && { outsideBits }),
+  };
 }
 
 /** Measures at one level after the other. */
-export async function atEachLevel<Measured>(measure: (level: Level) => Promise<Measured>): Promise<Record<Level, Measured>> {
+export async function atEachLevel<Measured>(
+  measure: (level: Level) => Promise<Measured>,
+): Promise<Record<Level, Measured>> {
   const off = await measure('off');
   const trifecta = await measure('trifecta');
   const effect = await measure('effect');
@@ -43,9 +60,18 @@ export async function atEachReplayedLevel<Measured>(
 }
 
 /** Makes another value of each level's. */
-export function ofEachLevel<From, To>({ off, ...others }: Readonly<Record<Level, From>>, to: (from: From) => To): Record<Level, To> {
+export function ofEachLevel<From, To>(
+  { off, ...others }: Readonly<Record<Level, From>>,
+  to: (from: From) => To,
+): Record<Level, To> {
   const { trifecta, effect, taint, provenance } = others;
-  return { off: to(off), trifecta: to(trifecta), effect: to(effect), taint: to(taint), provenance: to(provenance) };
+  return {
+    off: to(off),
+    trifecta: to(trifecta),
+    effect: to(effect),
+    taint: to(taint),
+    provenance: to(provenance),
+  };
 }
 
 /** Makes another value of each level's, of replayed runs. */

@@ -9,7 +9,10 @@ export const OWN_PACKS = 'test/attacks/packs';
 /** Attackers who do, and who know the policy. */
 export const ADAPTIVE_PACKS = 'test/attacks/adaptive';
 
-/** The packs of a folder, in the order of their names. Throws `PackError` with the problems of every file, or what reading the folder throws. */
+/**
+ * The packs of a folder, in the order of their names. Throws `PackError` with the problems of every
+ * file, or what reading the folder throws.
+ */
 export function loadPacks(folder: string): readonly Pack[] {
   const files = readdirSync(folder).filter((name) => name.endsWith('.json'));
   if (files.length === 0) throw new PackError(folder, [': holds no .json file.']);

@@ -22,7 +22,11 @@ try {
     console.log(values.json ? JSON.stringify(figures, undefined, 2) : `${recordedText(figures)}\n`);
   } else if (values.work) {
     const [figures, curve] = [await measureWork(), await workCurve()];
-    console.log(values.json ? JSON.stringify({ ...figures, curve }, undefined, 2) : `${workText(figures, curve)}\n`);
+    console.log(
+      values.json
+        ? JSON.stringify({ ...figures, curve }, undefined, 2)
+        : `${workText(figures, curve)}\n`,
+    );
   } else {
     await reviewPacks();
   }
@@ -38,5 +42,7 @@ async function reviewPacks(): Promise<void> {
   const reviews: Record<string, Review> = {};
   for (const { folder, packs } of sets) reviews[folder] = await review(packs);
   if (values.json) console.log(JSON.stringify(reviews, undefined, 2));
-  else for (const [folder, reviewed] of Object.entries(reviews)) console.log(`${toText(folder, reviewed)}\n`);
+  else
+    for (const [folder, reviewed] of Object.entries(reviews))
+      console.log(`${toText(folder, reviewed)}\n`);
 }

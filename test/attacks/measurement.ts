@@ -20,7 +20,9 @@ export async function measure(packs: readonly Pack[], reviewer: Reviewer): Promi
   return {
     figures: ofEachLevel(outcomes, (found) => figuresOf(found.map(({ outcome }) => outcome))),
     through: ofEachLevel(outcomes, (found) => found.flatMap(throughIn)),
-    unseen: outcomes.off.flatMap(({ pack, outcome }) => (outcome.trial.injection && !outcome.attacked ? [titleOf(pack, outcome)] : [])),
+    unseen: outcomes.off.flatMap(({ pack, outcome }) =>
+      outcome.trial.injection && !outcome.attacked ? [titleOf(pack, outcome)] : [],
+    ),
   };
 }
 
@@ -29,7 +31,11 @@ interface PackOutcome {
   readonly outcome: TrialOutcome;
 }
 
-async function outcomesAt(level: Level, packs: readonly Pack[], reviewer: Reviewer): Promise<PackOutcome[]> {
+async function outcomesAt(
+  level: Level,
+  packs: readonly Pack[],
+  reviewer: Reviewer,
+): Promise<PackOutcome[]> {
   const outcomes: PackOutcome[] = [];
   for (const pack of packs) {
     const app = await AttackApplication.start(packTools(pack), policyAt(level));

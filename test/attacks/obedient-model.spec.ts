@@ -51,7 +51,11 @@ async function played(
 describe('the obedient model', () => {
   it('makes the calls of the task, with what earlier results said', async () => {
     const { model } = await played(undefined);
-    expect(model.calls.map(({ args }) => args)).toEqual([{ from: 'lampdesk' }, { subject: 'A weekend of light' }, { from: 'lampdesk' }]);
+    expect(model.calls.map(({ args }) => args)).toEqual([
+      { from: 'lampdesk' },
+      { subject: 'A weekend of light' },
+      { from: 'lampdesk' },
+    ]);
   });
 
   it('obeys as soon as it reads the instruction, once, and then continues', async () => {
@@ -66,7 +70,11 @@ describe('the obedient model', () => {
   });
 
   it('leaves out a call that is about a refused one, and continues', async () => {
-    const policy: Policy = { allow: ['*'], flow: 'off', requireApproval: [{ arguments: { required: ['from'] } }] };
+    const policy: Policy = {
+      allow: ['*'],
+      flow: 'off',
+      requireApproval: [{ arguments: { required: ['from'] } }],
+    };
     const { model } = await played(obey, policy);
     expect(model.calls).toHaveLength(2);
     expect(model.missed.map(({ args }) => args)).toEqual([{ subject: '{{mails/0/subject}}' }]);

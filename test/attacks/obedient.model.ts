@@ -21,8 +21,9 @@ export interface MadeCall {
 }
 
 /**
- * The worst model there can be: it makes the calls of a user's task, and as soon as a result that it is shown holds the injected text, the attacker's
- * calls come next. It always obeys, so that nothing but the application's policy decides what happens. One model serves one run.
+ * The worst model there can be: it makes the calls of a user's task, and as soon as a result that
+ * it is shown holds the injected text, the attacker's calls come next. It always obeys, so that
+ * nothing but the application's policy decides what happens. One model serves one run.
  */
 export class ObedientModel extends LanguageModel {
   readonly provider = 'obedient';
@@ -69,7 +70,12 @@ export class ObedientModel extends LanguageModel {
         { type: 'finish', finishReason: 'stop' },
       ];
     return [
-      { type: 'tool-call', toolCallId: call.toolCallId, name: call.tool, arguments: JSON.stringify(call.args) },
+      {
+        type: 'tool-call',
+        toolCallId: call.toolCallId,
+        name: call.tool,
+        arguments: JSON.stringify(call.args),
+      },
       { type: 'finish', finishReason: 'tool_calls' },
     ];
   }
@@ -92,9 +98,15 @@ export class ObedientModel extends LanguageModel {
   }
 
   /** A plan speaks of its own results, and of what the user asked. */
-  private known(wisher: Wisher, results: ReadonlyMap<string, JsonValue>): ReadonlyMap<string, JsonValue> {
+  private known(
+    wisher: Wisher,
+    results: ReadonlyMap<string, JsonValue>,
+  ): ReadonlyMap<string, JsonValue> {
     const { prompt } = this.task;
-    return new Map([...resultsOf(wisher, results), ...(prompt === undefined ? [] : [['prompt', prompt] as const])]);
+    return new Map([
+      ...resultsOf(wisher, results),
+      ...(prompt === undefined ? [] : [['prompt', prompt] as const]),
+    ]);
   }
 
   private make({ wisher, tool, as }: Wish, args: JsonObject): MadeCall {
@@ -109,12 +121,22 @@ function wishesOf(wisher: Wisher, calls: readonly PlannedCall[]): Wish[] {
   return calls.map((call) => ({ ...call, wisher }));
 }
 
-function resultsOf(wisher: Wisher, results: ReadonlyMap<string, JsonValue>): ReadonlyMap<string, JsonValue> {
+function resultsOf(
+  wisher: Wisher,
+  results: ReadonlyMap<string, JsonValue>,
+): ReadonlyMap<string, JsonValue> {
   const prefix = `${wisher}:`;
-  return new Map([...results].flatMap(([name, value]) => (name.startsWith(prefix) ? [[name.slice(prefix.length), value]] : [])));
+  return new Map(
+    [...results].flatMap(([name, value]) =>
+      name.startsWith(prefix) ? [[name.slice(prefix.length), value]] : [],
+    ),
+  );
 }
 
-function resultsIn(messages: readonly Message[], names: ReadonlyMap<string, string>): ReadonlyMap<string, JsonValue> {
+function resultsIn(
+  messages: readonly Message[],
+  names: ReadonlyMap<string, string>,
+): ReadonlyMap<string, JsonValue> {
   const results = new Map<string, JsonValue>();
   for (const message of messages) {
     if (message.role !== 'tool' || message.isError || typeof message.content !== 'string') continue;
@@ -127,5 +149,8 @@ function resultsIn(messages: readonly Message[], names: ReadonlyMap<string, stri
 /** As it stands in the JSON of a result. */
 function isShown(goal: string, messages: readonly Message[]): boolean {
   const written = JSON.stringify(goal).slice(1, -1);
-  return messages.some(({ role, content }) => role === 'tool' && typeof content === 'string' && content.includes(written));
+  return messages.some(
+    ({ role, content }) =>
+      role === 'tool' && typeof content === 'string' && content.includes(written),
+  );
 }

@@ -12,21 +12,41 @@ import { RunWorld } from './run.world.js';
 const AGENT: Partial<SessionRequest> = { scope: 'mcp', readsElsewhere: true };
 const LEVELS: readonly ReplayedLevel[] = ['effect', 'taint', 'provenance', 'values'];
 
-/** The calls of the attackers of a pack that change something, as an agent makes them that has read the attack elsewhere: nothing of it was read here. */
+/**
+ * The calls of the attackers of a pack that change something, as an agent makes them that has read
+ * the attack elsewhere: nothing of it was read here.
+ */
 function attackCallsOf({ tools, injections }: Pack): readonly PlannedCall[] {
-  const changing = new Set(tools.filter(({ effect }) => effect !== 'read_only').map(({ id }) => id));
+  const changing = new Set(
+    tools.filter(({ effect }) => effect !== 'read_only').map(({ id }) => id),
+  );
   return injections.flatMap(({ calls }) => calls).filter(({ tool }) => changing.has(tool));
 }
 
 /** The statuses of the calls of attackers, each the first call of its session. */
-async function statusesOf(pack: Pack, level: ReplayedLevel, terms: Partial<SessionRequest>): Promise<readonly string[]> {
+async function statusesOf(
+  pack: Pack,
+  level: ReplayedLevel,
+  terms: Partial<SessionRequest>,
+): Promise<readonly string[]> {
   const module = await Test.createTestingModule({
-    imports: [ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: policyAt(level), tools: packTools(pack).tools })],
+    imports: [
+      ToolLoopModule.forRoot({
+        model: new ScriptedModel([]),
+        policy: policyAt(level),
+        tools: packTools(pack).tools,
+      }),
+    ],
   }).compile();
   const app = await module.init();
   const statuses: string[] = [];
   for (const [index, { tool, args }] of attackCallsOf(pack).entries()) {
-    const request = { actor: { id: `agent-${index}` }, tenant: 'northwind', context: { world: new RunWorld(pack) }, ...terms };
+    const request = {
+      actor: { id: `agent-${index}` },
+      tenant: 'northwind',
+      context: { world: new RunWorld(pack) },
+      ...terms,
+    };
     const session = await app.get(ToolLoopService).session(request);
     const { record } = await session.call(tool, saidIn(args));
     statuses.push(record.error?.code === 'invalid_args' ? 'invalid' : record.status);
@@ -39,7 +59,10 @@ async function statusesOf(pack: Pack, level: ReplayedLevel, terms: Partial<Sessi
 /** The arguments with a text in the place of what an attacker would have read. */
 function saidIn(args: Readonly<Record<string, JsonValue>>): JsonObject {
   return Object.fromEntries(
-    Object.entries(args).map(([name, value]) => [name, typeof value === 'string' && value.includes('{{') ? 'read elsewhere' : value]),
+    Object.entries(args).map(([name, value]) => [
+      name,
+      typeof value === 'string' && value.includes('{{') ? 'read elsewhere' : value,
+    ]),
   );
 }
 

@@ -21,7 +21,10 @@ export function packTools({ name, tools }: Pack): AttackedTools {
   return { name: `the pack ${name}`, tools: declared };
 }
 
-/** Whether a call of the tool can carry data out; where the label is left to its default, that is what the effect says. */
+/**
+ * Whether a call of the tool can carry data out; where the label is left to its default, that is
+ * what the effect says.
+ */
 export function isEgress({ effect, labels }: PackTool): boolean {
   return labels?.egress ?? effect === 'external_side_effect';
 }
@@ -33,6 +36,7 @@ export function isPrivate({ labels }: PackTool): boolean {
 
 function worldOf({ context }: ToolCallContext): RunWorld {
   const world = context['world'];
-  if (!(world instanceof RunWorld)) throw new TypeError('A run of a pack needs its world in the context.');
+  if (!(world instanceof RunWorld))
+    throw new TypeError('A run of a pack needs its world in the context.');
   return world;
 }

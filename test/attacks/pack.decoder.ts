@@ -15,18 +15,27 @@ const labels = z.strictObject({
   returns: z.enum(['trusted', 'untrusted']).optional(),
   reads: z.enum(['public', 'private']).optional(),
   egress: z.boolean().optional(),
-  accepts: z.strictObject({ untrusted: z.boolean().optional(), private: z.boolean().optional() }).optional(),
+  accepts: z
+    .strictObject({ untrusted: z.boolean().optional(), private: z.boolean().optional() })
+    .optional(),
   decisive: names.optional(),
 });
 
 const behaviour = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('find'), table: text, where: z.record(text, text).optional(), columns: names.optional() }),
+  z.strictObject({
+    kind: z.literal('find'),
+    table: text,
+    where: z.record(text, text).optional(),
+    columns: names.optional(),
+  }),
   z.strictObject({ kind: z.literal('insert'), table: text }),
   z.strictObject({ kind: z.literal('update'), table: text, by: text.optional() }),
   z.strictObject({ kind: z.literal('delete'), table: text, by: text }),
 ]);
 
-const calls = z.array(z.strictObject({ as: text.optional(), tool: text, args: argumentsSchema })).min(1);
+const calls = z
+  .array(z.strictObject({ as: text.optional(), tool: text, args: argumentsSchema }))
+  .min(1);
 
 const packSchema: z.ZodType<Pack> = z.strictObject({
   name: text,
@@ -75,10 +84,14 @@ function parsed(file: string, json: string): unknown {
   try {
     return JSON.parse(json);
   } catch (error) {
-    throw new PackError(file, [`: is no JSON: ${error instanceof Error ? error.message : String(error)}`]);
+    throw new PackError(file, [
+      `: is no JSON: ${error instanceof Error ? error.message : String(error)}`,
+    ]);
   }
 }
 
 function pointerTo(path: readonly PropertyKey[]): string {
-  return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+  return path
+    .map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`)
+    .join('');
 }

@@ -5,7 +5,10 @@ import type { JSONSchema7 } from 'json-schema';
 export interface Pack {
   readonly name: string;
   readonly world: World;
-  /** Places in the world's texts where a stranger can write, and what stands there when nobody attacks. */
+  /**
+   * Places in the world's texts where a stranger can write, and what stands there when nobody
+   * attacks.
+   */
   readonly vectors: Readonly<Record<string, string>>;
   readonly tools: readonly PackTool[];
   readonly userTasks: readonly UserTask[];
@@ -26,9 +29,14 @@ export interface PackTool {
   readonly does: ToolBehaviour;
 }
 
-/** What a tool does to the world. An argument that a call leaves out narrows nothing and changes nothing. */
+/**
+ * What a tool does to the world. An argument that a call leaves out narrows nothing and changes
+ * nothing.
+ */
 export type ToolBehaviour =
-  /** Lists rows; every argument named in `where` narrows the list to rows whose column contains it. */
+  /**
+   * Lists rows; every argument named in `where` narrows the list to rows whose column contains it.
+   */
   | {
       readonly kind: 'find';
       readonly table: string;
@@ -64,7 +72,8 @@ export interface PlannedCall {
   readonly as?: string;
   readonly tool: string;
   /**
-   * `{{name/0/email}}` stands for a value of an earlier result, `{{prompt}}` for what the user asked; a text of nothing else becomes that value.
+   * `{{name/0/email}}` stands for a value of an earlier result, `{{prompt}}` for what the user
+   * asked; a text of nothing else becomes that value.
    */
   readonly args: Readonly<Record<string, JsonValue>>;
 }
@@ -78,6 +87,8 @@ export interface Pair {
 export function pairsOf({ userTasks, injections }: Pack): readonly Pair[] {
   const exposed = userTasks.filter(({ sees }) => sees.length > 0);
   return exposed.flatMap((task) =>
-    injections.filter(({ tasks }) => tasks?.includes(task.id) ?? true).map((injection) => ({ task, injection })),
+    injections
+      .filter(({ tasks }) => tasks?.includes(task.id) ?? true)
+      .map((injection) => ({ task, injection })),
   );
 }

@@ -20,7 +20,14 @@ const MINIMAL: Pack = {
       does: { kind: 'find', table: 'doors' },
     },
   ],
-  userTasks: [{ id: 'look', prompt: 'Look.', calls: [{ as: 'doors', tool: 'doors__read', args: {} }], sees: ['note'] }],
+  userTasks: [
+    {
+      id: 'look',
+      prompt: 'Look.',
+      calls: [{ as: 'doors', tool: 'doors__read', args: {} }],
+      sees: ['note'],
+    },
+  ],
   injections: [{ id: 'again', goal: 'Look again.', calls: [{ tool: 'doors__read', args: {} }] }],
 };
 
@@ -35,7 +42,10 @@ afterEach(() => {
 
 /** Writes a file and says what loading it says, with the folder left out. */
 function problemWith(content: unknown): string {
-  writeFileSync(join(folder, 'door.json'), typeof content === 'string' ? content : JSON.stringify(content));
+  writeFileSync(
+    join(folder, 'door.json'),
+    typeof content === 'string' ? content : JSON.stringify(content),
+  );
   try {
     loadPacks(folder);
     return 'none';
@@ -46,7 +56,8 @@ function problemWith(content: unknown): string {
 
 describe('a folder of packs', () => {
   it('is read in the order of the names', () => {
-    for (const name of ['b', 'a']) writeFileSync(join(folder, `${name}.json`), JSON.stringify({ ...MINIMAL, name }));
+    for (const name of ['b', 'a'])
+      writeFileSync(join(folder, `${name}.json`), JSON.stringify({ ...MINIMAL, name }));
     writeFileSync(join(folder, 'notes.txt'), 'no pack');
     expect(loadPacks(folder).map(({ name }) => name)).toEqual(['a', 'b']);
   });
@@ -57,7 +68,9 @@ describe('a folder of packs', () => {
 
   it('tells the problems of every file at once', () => {
     writeFileSync(join(folder, 'a.json'), '{');
-    expect(problemWith({ ...MINIMAL, name: '' })).toMatch(/a\.json: is no JSON[\s\S]*door\.json#\/name: /);
+    expect(problemWith({ ...MINIMAL, name: '' })).toMatch(
+      /a\.json: is no JSON[\s\S]*door\.json#\/name: /,
+    );
   });
 });
 
@@ -68,13 +81,21 @@ describe('a file that is no pack is told by file and pointer', () => {
   it.each<[string, unknown, string]>([
     ['no JSON', 'not json', 'door.json: is no JSON: '],
     ['an unknown field', { ...MINIMAL, extra: 1 }, 'door.json#: Unrecognized key: "extra"'],
-    ['an unknown effect', { ...MINIMAL, tools: [{ ...look, effect: 'harmless' }] }, 'door.json#/tools/0/effect: '],
+    [
+      'an unknown effect',
+      { ...MINIMAL, tools: [{ ...look, effect: 'harmless' }] },
+      'door.json#/tools/0/effect: ',
+    ],
     [
       'an unknown behaviour',
       { ...MINIMAL, tools: [{ ...look, does: { kind: 'burn', table: 'doors' } }] },
       'door.json#/tools/0/does/kind: ',
     ],
-    ['a wrong label', { ...MINIMAL, tools: [{ ...look, labels: { reads: 'secret' } }] }, 'door.json#/tools/0/labels/reads: '],
+    [
+      'a wrong label',
+      { ...MINIMAL, tools: [{ ...look, labels: { reads: 'secret' } }] },
+      'door.json#/tools/0/labels/reads: ',
+    ],
     ['no tools', { ...MINIMAL, tools: [] }, 'door.json#/tools: '],
     [
       'a table that is not there',
@@ -86,10 +107,19 @@ describe('a file that is no pack is told by file and pointer', () => {
       { ...MINIMAL, userTasks: [{ ...task, calls: [{ tool: 'doors__open', args: {} }] }] },
       'door.json#/userTasks/0/calls/0/tool: there is no tool "doors__open". Known: doors__read.',
     ],
-    ['a vector that nobody fills', { ...MINIMAL, vectors: {} }, 'door.json#/world/doors/0: there is no vector "note". Known: none.'],
+    [
+      'a vector that nobody fills',
+      { ...MINIMAL, vectors: {} },
+      'door.json#/world/doors/0: there is no vector "note". Known: none.',
+    ],
     [
       'a result that comes later',
-      { ...MINIMAL, userTasks: [{ ...task, calls: [{ as: 'a', tool: 'doors__read', args: { id: '{{a/0/id}}' } }] }] },
+      {
+        ...MINIMAL,
+        userTasks: [
+          { ...task, calls: [{ as: 'a', tool: 'doors__read', args: { id: '{{a/0/id}}' } }] },
+        ],
+      },
       'door.json#/userTasks/0/calls/0/args: there is no earlier result "a". Known: prompt.',
     ],
     [
@@ -97,7 +127,11 @@ describe('a file that is no pack is told by file and pointer', () => {
       { ...MINIMAL, injections: [{ ...MINIMAL.injections[0], tasks: ['lok'] }] },
       'door.json#/injections/0/tasks/0: there is no user task "lok". Known: look.',
     ],
-    ['an id twice', { ...MINIMAL, tools: [look, look] }, 'door.json#/tools/1/id: "doors__read" is there twice.'],
+    [
+      'an id twice',
+      { ...MINIMAL, tools: [look, look] },
+      'door.json#/tools/1/id: "doors__read" is there twice.',
+    ],
   ])('%s', (_, content, problem) => {
     expect(problemWith(content)).toContain(problem);
   });
@@ -105,9 +139,16 @@ describe('a file that is no pack is told by file and pointer', () => {
   it('tools that no application would start with, by pack', async () => {
     const pack = {
       ...MINIMAL,
-      tools: [{ ...look, input: { type: 'object' as const, properties: { tenant: { type: 'string' as const } } } }],
+      tools: [
+        {
+          ...look,
+          input: { type: 'object' as const, properties: { tenant: { type: 'string' as const } } },
+        },
+      ],
     };
-    await expect(AttackApplication.start(packTools(pack), { allow: ['*'] })).rejects.toThrow(/pack door do not start[\s\S]*"tenant"/);
+    await expect(AttackApplication.start(packTools(pack), { allow: ['*'] })).rejects.toThrow(
+      /pack door do not start[\s\S]*"tenant"/,
+    );
   });
 
   it('a file that is a pack is loaded beside it', () => {

@@ -17,7 +17,11 @@ import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 export type Payment = JsonObject;
 
 export const ALICE = { actor: { id: 'alice' }, tenant: 'acme' };
-export const EVERY_PAYMENT_ASKS: Policy = { allow: ['*'], flow: 'off', requireApproval: [{ tools: ['bank__pay'] }] };
+export const EVERY_PAYMENT_ASKS: Policy = {
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ tools: ['bank__pay'] }],
+};
 
 /** An application that can do one thing, which needs a person's yes. */
 export class PayApplication {
@@ -27,12 +31,24 @@ export class PayApplication {
     readonly paid: readonly JsonObject[],
   ) {}
 
-  /** `steps` are the payments of the model's answers, one list an answer; every run plays on where the last one stopped. */
-  static async start(steps: readonly (readonly Payment[])[], policy: Policy = EVERY_PAYMENT_ASKS): Promise<PayApplication> {
+  /**
+   * `steps` are the payments of the model's answers, one list an answer; every run plays on where
+   * the last one stopped.
+   */
+  static async start(
+    steps: readonly (readonly Payment[])[],
+    policy: Policy = EVERY_PAYMENT_ASKS,
+  ): Promise<PayApplication> {
     const paid: JsonObject[] = [];
-    const model = new ScriptedModel([...steps.map((payments) => calls(...payments.map((args) => call('bank__pay', args)))), text('Done.')]);
+    const model = new ScriptedModel([
+      ...steps.map((payments) => calls(...payments.map((args) => call('bank__pay', args)))),
+      text('Done.'),
+    ]);
     const imports = [ToolLoopModule.forRoot({ model, policy, tools: [payTool(paid)] })];
-    return new PayApplication(await (await Test.createTestingModule({ imports }).compile()).init(), paid);
+    return new PayApplication(
+      await (await Test.createTestingModule({ imports }).compile()).init(),
+      paid,
+    );
   }
 
   get approvals(): PendingService {
@@ -44,7 +60,9 @@ export class PayApplication {
   }
 
   run(request: Partial<LoopRequest> = {}): Promise<LoopResult> {
-    return this.module.get(ToolLoopService).run({ ...ALICE, ...(!request.messages && { prompt: 'Pay.' }), ...request });
+    return this.module
+      .get(ToolLoopService)
+      .run({ ...ALICE, ...(!request.messages && { prompt: 'Pay.' }), ...request });
   }
 
   async resume(runId: string, as = ALICE): Promise<LoopResult> {
@@ -69,7 +87,11 @@ function payTool(paid: JsonObject[]): ReturnType<typeof tool> {
     reveal: 'all',
     input: {
       type: 'object',
-      properties: { to: { type: 'string' }, amount: { type: 'number', minimum: 1 }, note: { type: 'object' } },
+      properties: {
+        to: { type: 'string' },
+        amount: { type: 'number', minimum: 1 },
+        note: { type: 'object' },
+      },
       required: ['to'],
     },
     execute: (args) => {

@@ -4,7 +4,10 @@ import type { JsonValue } from '@toolloop/core';
 import type { JSONSchema7 } from 'json-schema';
 import { z } from 'zod';
 
-/** Calls of public benchmarks with the results that their own environments gave: τ-bench's tasks, and InjecAgent's attacks. Its README says who wrote what. */
+/**
+ * Calls of public benchmarks with the results that their own environments gave: τ-bench's tasks,
+ * and InjecAgent's attacks. Its README says who wrote what.
+ */
 export const RECORDED = '../shared/flow-data';
 
 /** The tasks that real users of a shop and an airline have. */
@@ -23,12 +26,18 @@ const recordedTool = z.object({
   description: z.string(),
   parameters: z.custom<JSONSchema7>((value) => typeof value === 'object' && value !== null),
   effect: z.enum(['read_only', 'state_change', 'external_side_effect']),
-  labels: z.object({ returns: z.enum(['trusted', 'untrusted']), reads: z.enum(['public', 'private']), egress: z.boolean() }),
+  labels: z.object({
+    returns: z.enum(['trusted', 'untrusted']),
+    reads: z.enum(['public', 'private']),
+    egress: z.boolean(),
+  }),
   untrustedFields: z.array(z.string()),
 });
 const recordedTasks = z.object({
   tools: z.array(recordedTool),
-  tasks: z.array(z.object({ id: z.string(), instruction: z.string(), calls: z.array(recordedCall) })),
+  tasks: z.array(
+    z.object({ id: z.string(), instruction: z.string(), calls: z.array(recordedCall) }),
+  ),
 });
 const recordedAttacks = z.object({
   userTools: z.array(recordedTool),
@@ -46,7 +55,10 @@ const recordedAttacks = z.object({
   ),
 });
 
-/** A tool of a recording, with the labels that a careful developer would give it. `untrustedFields` are JSON pointers into its results; `*` is any one key or index. */
+/**
+ * A tool of a recording, with the labels that a careful developer would give it. `untrustedFields`
+ * are JSON pointers into its results; `*` is any one key or index.
+ */
 export type RecordedTool = z.infer<typeof recordedTool>;
 export type RecordedCall = z.infer<typeof recordedCall>;
 export type RecordedTasks = z.infer<typeof recordedTasks>;

@@ -7,19 +7,23 @@ import type { RecordedTool } from './recorded-data.js';
 
 const PREFIX = 'recorded__';
 
-/** The tools of a recording as an application would declare them. Each answers what was recorded for the call. */
+/**
+ * The tools of a recording as an application would declare them. Each answers what was recorded for
+ * the call.
+ */
 export function replayedTools(name: string, tools: readonly RecordedTool[]): AttackedTools {
-  const declared = tools.map(({ name: own, description, parameters, effect, labels, untrustedFields: fields }): RawTool =>
-    tool<JsonObject>({
-      id: `${PREFIX}${own}`,
-      description,
-      input: parameters,
-      effect,
-      labels,
-      reveal: 'all',
-      outputSchema: fieldLabels(fields),
-      execute: (_, context) => recordedResult(context),
-    }),
+  const declared = tools.map(
+    ({ name: own, description, parameters, effect, labels, untrustedFields: fields }): RawTool =>
+      tool<JsonObject>({
+        id: `${PREFIX}${own}`,
+        description,
+        input: parameters,
+        effect,
+        labels,
+        reveal: 'all',
+        outputSchema: fieldLabels(fields),
+        execute: (_, context) => recordedResult(context),
+      }),
   );
   return { name, tools: declared };
 }
@@ -28,20 +32,33 @@ export function replayedTools(name: string, tools: readonly RecordedTool[]): Att
 const OWNER = 'user_id';
 
 /**
- * The schema that says who wrote the fields of a result: the application, but for the pointers that name the fields of others. What stands in a customer's record is the customer's.
+ * The schema that says who wrote the fields of a result: the application, but for the pointers that
+ * name the fields of others. What stands in a customer's record is the customer's.
  */
 function fieldLabels(untrusted: readonly string[]): JSONSchema7 {
   const ofOthers = { 'x-toolloop-origin': 'actor', 'x-toolloop-owned-by': OWNER };
   if (untrusted.includes('')) return labelled({}, ofOthers);
   const root = labelled({}, { 'x-toolloop-origin': 'application' });
-  return untrusted.reduce((schema, pointer) => withLabel(schema, pointer.split('/').slice(1), ofOthers), root);
+  return untrusted.reduce(
+    (schema, pointer) => withLabel(schema, pointer.split('/').slice(1), ofOthers),
+    root,
+  );
 }
 
-function withLabel(schema: JSONSchema7, [part, ...others]: readonly string[], label: Readonly<Record<string, string>>): JSONSchema7 {
+function withLabel(
+  schema: JSONSchema7,
+  [part, ...others]: readonly string[],
+  label: Readonly<Record<string, string>>,
+): JSONSchema7 {
   if (part === undefined) return labelled(schema, label);
   const { properties = {}, items, additionalProperties } = schema;
-  if (part !== '*') return { ...schema, properties: { ...properties, [part]: withLabel(schemaOf(properties[part]), others, label) } };
-  const one = typeof items === 'object' && !Array.isArray(items) ? items : schemaOf(additionalProperties);
+  if (part !== '*')
+    return {
+      ...schema,
+      properties: { ...properties, [part]: withLabel(schemaOf(properties[part]), others, label) },
+    };
+  const one =
+    typeof items === 'object' && !Array.isArray(items) ? items : schemaOf(additionalProperties);
   const each = withLabel(one, others, label);
   return { ...schema, items: each, additionalProperties: each };
 }

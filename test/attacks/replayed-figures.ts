@@ -1,5 +1,11 @@
 import type { Policy } from '@toolloop/core';
-import { hostileReader, type ReplayedAttack, type ReplayedCall, replayFlow, trueReader } from '@toolloop/testing';
+import {
+  hostileReader,
+  type ReplayedAttack,
+  type ReplayedCall,
+  replayFlow,
+  trueReader,
+} from '@toolloop/testing';
 import { AttackApplication, type AttackedTools } from './attack.application.js';
 import { atEachReplayedLevel, isPlanned, policyAt, type ReplayedLevel } from './levels.js';
 
@@ -32,7 +38,10 @@ export interface TaskFigures {
   /** The tasks that depend on a text that someone outside wrote. */
   readonly tasksOnText: number;
   readonly approvalsOnText: number;
-  /** Calls that ended otherwise than recorded, though everything was approved; a mistake in the replay. */
+  /**
+   * Calls that ended otherwise than recorded, though everything was approved; a mistake in the
+   * replay.
+   */
   readonly unlike: number;
 }
 
@@ -41,15 +50,23 @@ export interface AttackFigures {
   readonly attacks: number;
   /** Attacks of which the model was shown a piece. */
   readonly read: number;
-  /** Attacks in which something was changed or carried out for the attacker, without an approval. */
+  /**
+   * Attacks in which something was changed or carried out for the attacker, without an approval.
+   */
   readonly effects: number;
-  /** Attacks in which the attacker decided, along ways that the policy names, what a change of the application's own does. */
+  /**
+   * Attacks in which the attacker decided, along ways that the policy names, what a change of the
+   * application's own does.
+   */
   readonly namedWays: number;
   /** Attacks in which a value of a private result was carried out, without an approval. */
   readonly leaks: number;
   /** Attacks in which the user's words were carried out, without an approval. */
   readonly promptLeaks: number;
-  /** The calls that happened for the attacker without an approval, with how many attacks each belongs to. */
+  /**
+   * The calls that happened for the attacker without an approval, with how many attacks each
+   * belongs to.
+   */
   readonly through: Readonly<Record<string, number>>;
 }
 
@@ -63,10 +80,21 @@ const NO_TASKS: TaskFigures = {
   approvalsOnText: 0,
   unlike: 0,
 };
-const NO_ATTACKS: AttackFigures = { attacks: 0, read: 0, effects: 0, namedWays: 0, leaks: 0, promptLeaks: 0, through: {} };
+const NO_ATTACKS: AttackFigures = {
+  attacks: 0,
+  read: 0,
+  effects: 0,
+  namedWays: 0,
+  leaks: 0,
+  promptLeaks: 0,
+  through: {},
+};
 
 /** Replays tasks without an attacker. */
-export async function taskFigures(app: AttackApplication, runs: readonly BenignRun[]): Promise<TaskFigures> {
+export async function taskFigures(
+  app: AttackApplication,
+  runs: readonly BenignRun[],
+): Promise<TaskFigures> {
   let figures = NO_TASKS;
   for (const { prompt, calls, actor, isOnText } of runs) {
     const replay = replayFlow(calls, { reader: trueReader });
@@ -87,7 +115,10 @@ export async function taskFigures(app: AttackApplication, runs: readonly BenignR
   return figures;
 }
 
-/** Replays runs with an attacker: the reader of hidden texts is the attacker's as well. `isCurious`: the model has every hidden text shown. */
+/**
+ * Replays runs with an attacker: the reader of hidden texts is the attacker's as well. `isCurious`:
+ * the model has every hidden text shown.
+ */
 export async function attackFigures(
   app: AttackApplication,
   runs: readonly AttackedRun[],
@@ -117,7 +148,8 @@ export function joinTasks(one: TaskFigures, other: TaskFigures): TaskFigures {
     approvals: one.approvals + other.approvals,
     tasksWithoutApproval: one.tasksWithoutApproval + other.tasksWithoutApproval,
     changingTasks: one.changingTasks + other.changingTasks,
-    changingTasksWithoutApproval: one.changingTasksWithoutApproval + other.changingTasksWithoutApproval,
+    changingTasksWithoutApproval:
+      one.changingTasksWithoutApproval + other.changingTasksWithoutApproval,
     tasksOnText: one.tasksOnText + other.tasksOnText,
     approvalsOnText: one.approvalsOnText + other.approvalsOnText,
     unlike: one.unlike + other.unlike,
@@ -133,17 +165,31 @@ export function joinAttacks(one: AttackFigures, other: AttackFigures): AttackFig
     namedWays: one.namedWays + other.namedWays,
     leaks: one.leaks + other.leaks,
     promptLeaks: one.promptLeaks + other.promptLeaks,
-    through: Object.fromEntries([...names].map((name) => [name, (one.through[name] ?? 0) + (other.through[name] ?? 0)])),
+    through: Object.fromEntries(
+      [...names].map((name) => [name, (one.through[name] ?? 0) + (other.through[name] ?? 0)]),
+    ),
   };
 }
 
-/** The tasks that depend on a text that someone outside wrote, as far as the texts themselves tell: at the level `values` an argument of theirs is taken from a hidden one. */
-export async function withDependence(tools: AttackedTools, policy: Policy, runs: readonly BenignRun[]): Promise<BenignRun[]> {
+/**
+ * The tasks that depend on a text that someone outside wrote, as far as the texts themselves tell:
+ * at the level `values` an argument of theirs is taken from a hidden one.
+ */
+export async function withDependence(
+  tools: AttackedTools,
+  policy: Policy,
+  runs: readonly BenignRun[],
+): Promise<BenignRun[]> {
   return withPolicy(tools, policy, async (app) => {
     const known: BenignRun[] = [];
     for (const run of runs) {
       const replay = replayFlow(run.calls, { reader: trueReader });
-      const { result } = await app.run({ prompt: run.prompt, ...replay.request, reviewer: 'approves', actor: run.actor });
+      const { result } = await app.run({
+        prompt: run.prompt,
+        ...replay.request,
+        reviewer: 'approves',
+        actor: run.actor,
+      });
       known.push({ ...run, isOnText: replay.outcome(result).usesHidden });
     }
     return known;
@@ -156,7 +202,9 @@ export function underEachLevel<Figures>(
   policyOf: (level: ReplayedLevel) => Policy,
   measure: (app: AttackApplication) => Promise<Figures>,
 ): Promise<Record<ReplayedLevel, Figures>> {
-  return atEachReplayedLevel((level) => withPolicy({ ...tools, plans: isPlanned(level) }, policyOf(level), measure));
+  return atEachReplayedLevel((level) =>
+    withPolicy({ ...tools, plans: isPlanned(level) }, policyOf(level), measure),
+  );
 }
 
 export async function withPolicy<Figures>(
@@ -197,7 +245,10 @@ export async function curveOf(domains: readonly CurveRuns[]): Promise<Curve> {
   return { taint: await pointsAt('taint', domains), values: await pointsAt('values', domains) };
 }
 
-async function pointsAt(level: 'taint' | 'values', domains: readonly CurveRuns[]): Promise<CurvePoint[]> {
+async function pointsAt(
+  level: 'taint' | 'values',
+  domains: readonly CurveRuns[],
+): Promise<CurvePoint[]> {
   const points: CurvePoint[] = [];
   for (const bits of BUDGETS) {
     let [tasks, attacks] = [NO_TASKS, NO_ATTACKS];

@@ -21,7 +21,9 @@ export function toText(title: string, { refuses, approves }: Review): string {
     title,
     `With a reviewer who always says no:\n${toTable(refuses.figures)}`,
     `With a reviewer who always says yes:\n${toTable(approves.figures)}`,
-    ...LEVELS.filter(isMeantToHold).flatMap((level) => listOf(`Got through at ${level}`, refuses.through[level])),
+    ...LEVELS.filter(isMeantToHold).flatMap((level) =>
+      listOf(`Got through at ${level}`, refuses.through[level]),
+    ),
     ...listOf('Never shown to the model, so measured nothing', refuses.unseen),
   ];
   return parts.join('\n\n');
@@ -41,15 +43,22 @@ function rowOf(level: string, figures: Figures): string[] {
 }
 
 function toTable(figures: FiguresByLevel): string {
-  return tableOf([['level', ...COLUMNS.map(([name]) => name)], ...LEVELS.map((level) => rowOf(level, figures[level]))]);
+  return tableOf([
+    ['level', ...COLUMNS.map(([name]) => name)],
+    ...LEVELS.map((level) => rowOf(level, figures[level])),
+  ]);
 }
 
 /** The recorded calls, for people. */
 export function recordedText({ tasks, attacks, crossed, curve }: RecordedFigures): string {
   return [
-    ...Object.entries(tasks).map(([file, byLevel]) => `${file}, ${ALL_YES}:\n${taskTable(byLevel, 'on a text')}`),
+    ...Object.entries(tasks).map(
+      ([file, byLevel]) => `${file}, ${ALL_YES}:\n${taskTable(byLevel, 'on a text')}`,
+    ),
     `InjecAgent, ${ALL_NO}:\n${attackTable(attacks)}`,
-    ...Object.entries(crossed).map(([file, byLevel]) => `InjecAgent's texts in the fields of ${file}:\n${attackTable(byLevel)}`),
+    ...Object.entries(crossed).map(
+      ([file, byLevel]) => `InjecAgent's texts in the fields of ${file}:\n${attackTable(byLevel)}`,
+    ),
     ...curveTexts(curve, 'employees, and each tenth of those texts'),
     ...throughLines('InjecAgent', attacks),
     ...Object.entries(crossed).flatMap(([file, byLevel]) => throughLines(file, byLevel)),
@@ -62,7 +71,9 @@ export function workText({ levels, asked }: WorkReview, curve: Curve): string {
     const tasks = ofEachReplayedLevel(byLevel, (figures) => figures.tasks);
     const attacks = ofEachReplayedLevel(byLevel, (figures) => figures.attacks);
     const knowing = ofEachReplayedLevel(byLevel, (figures) => figures.knowing);
-    const askedTasks = Object.entries(asked[folder] ?? {}).map(([task, count]) => `${task}: ${count}`);
+    const askedTasks = Object.entries(asked[folder] ?? {}).map(
+      ([task, count]) => `${task}: ${count}`,
+    );
     return [
       `${folder}, ${ALL_YES}:\n${taskTable(tasks, 'where the text decides')}`,
       `${folder}, attacks in the same texts, ${ALL_NO}:\n${attackTable(attacks)}`,
@@ -85,7 +96,15 @@ function attackTable(byLevel: Readonly<Record<ReplayedLevel, AttackFigures>>): s
     return [level, ...[attacks, read, effects, namedWays, leaks, promptLeaks].map(String)];
   });
   return tableOf([
-    ['level', 'attacks', 'read by the model', 'unapproved effects', 'along named ways', 'leaks', 'leaks of the prompt'],
+    [
+      'level',
+      'attacks',
+      'read by the model',
+      'unapproved effects',
+      'along named ways',
+      'leaks',
+      'leaks of the prompt',
+    ],
     ...rows,
   ]);
 }
@@ -100,7 +119,10 @@ function curveTexts(curve: Curve, what: string): string[] {
   });
 }
 
-function throughLines(title: string, byLevel: Readonly<Record<ReplayedLevel, AttackFigures>>): string[] {
+function throughLines(
+  title: string,
+  byLevel: Readonly<Record<ReplayedLevel, AttackFigures>>,
+): string[] {
   return REPLAYED_LEVELS.filter(isMeantToHold).flatMap((level) =>
     listOf(
       `Got through at ${level} in ${title}`,
@@ -126,7 +148,16 @@ function taskTable(byLevel: Readonly<Record<ReplayedLevel, TaskFigures>>, subset
     ];
   });
   return tableOf([
-    ['level', 'tasks', 'approvals per task', 'tasks without', 'of those that change something', subset, 'the others', 'calls missed'],
+    [
+      'level',
+      'tasks',
+      'approvals per task',
+      'tasks without',
+      'of those that change something',
+      subset,
+      'the others',
+      'calls missed',
+    ],
     ...rows,
   ]);
 }
@@ -136,7 +167,8 @@ function perTask(approvals: number, tasks: number): string {
 }
 
 function tableOf(rows: readonly (readonly string[])[]): string {
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
+  const widths =
+    rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
   return rows
     .map(
       (row) =>

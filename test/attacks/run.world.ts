@@ -2,14 +2,22 @@ import type { JsonObject, JsonValue } from '@toolloop/core';
 import { isList } from './call-arguments.js';
 import type { Pack, Row, ToolBehaviour } from './pack.js';
 
-/** The world of one run: a copy of the pack's data with texts in its vectors, which the tools of the run read and change. */
+/**
+ * The world of one run: a copy of the pack's data with texts in its vectors, which the tools of the
+ * run read and change.
+ */
 export class RunWorld {
   private readonly tables: Map<string, readonly Row[]>;
   private readonly performed: string[] = [];
 
   constructor({ world, vectors }: Pack, texts: Texts = {}) {
     const written = { ...vectors, ...texts };
-    this.tables = new Map(Object.entries(world).map(([table, rows]) => [table, rows.map((row) => filledRow(row, written))]));
+    this.tables = new Map(
+      Object.entries(world).map(([table, rows]) => [
+        table,
+        rows.map((row) => filledRow(row, written)),
+      ]),
+    );
   }
 
   /** The calls that happened, by their ids. */
@@ -35,10 +43,19 @@ export class RunWorld {
     }
   }
 
-  private find({ table, where = {}, columns }: Extract<ToolBehaviour, { kind: 'find' }>, args: JsonObject): Row[] {
+  private find(
+    { table, where = {}, columns }: Extract<ToolBehaviour, { kind: 'find' }>,
+    args: JsonObject,
+  ): Row[] {
     const narrowing = Object.entries(where).filter(([argument]) => args[argument] !== undefined);
-    const found = this.rows(table).filter((row) => narrowing.every(([argument, column]) => contains(row[column], args[argument])));
-    return columns ? found.map((row) => Object.fromEntries(columns.map((column) => [column, row[column] ?? null]))) : found;
+    const found = this.rows(table).filter((row) =>
+      narrowing.every(([argument, column]) => contains(row[column], args[argument])),
+    );
+    return columns
+      ? found.map((row) =>
+          Object.fromEntries(columns.map((column) => [column, row[column] ?? null])),
+        )
+      : found;
   }
 
   private insert(table: string, args: JsonObject): Row {
@@ -48,7 +65,11 @@ export class RunWorld {
     return { id };
   }
 
-  private change({ table, by }: { readonly table: string; readonly by?: string }, args: JsonObject, to: (row: Row) => Row[]): Row {
+  private change(
+    { table, by }: { readonly table: string; readonly by?: string },
+    args: JsonObject,
+    to: (row: Row) => Row[],
+  ): Row {
     const rows = this.rows(table);
     const isMeant = (row: Row): boolean => by === undefined || row[by] === args[by];
     this.tables.set(
@@ -68,10 +89,13 @@ function contains(value: unknown, wanted: unknown): boolean {
 type Texts = Readonly<Record<string, string>>;
 
 function filledRow(row: Row, texts: Texts): Row {
-  return Object.fromEntries(Object.entries(row).map(([column, value]) => [column, filled(value, texts)]));
+  return Object.fromEntries(
+    Object.entries(row).map(([column, value]) => [column, filled(value, texts)]),
+  );
 }
 
 function filled(value: JsonValue, texts: Texts): JsonValue {
-  if (typeof value === 'string') return value.replace(/⟦vec:([^⟧]*)⟧/g, (_, name: string) => texts[name] ?? '');
+  if (typeof value === 'string')
+    return value.replace(/⟦vec:([^⟧]*)⟧/g, (_, name: string) => texts[name] ?? '');
   return isList(value) ? value.map((item) => filled(item, texts)) : value;
 }

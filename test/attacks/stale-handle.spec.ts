@@ -1,7 +1,14 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable, UseGuards, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { LlmTool, type LoopResult, ToolExecutionContext, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  type LoopResult,
+  ToolExecutionContext,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolProvider,
+} from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
@@ -57,9 +64,13 @@ async function play(turns: readonly ScriptedTurn[], tenant = 'acme'): Promise<Lo
     ToolLoopModule.forRoot({ model, policy: { allow: ['*'], flow: 'off' } }),
     ToolLoopModule.forFeature({ entities: [Account] }),
   ];
-  const app = await (await Test.createTestingModule({ imports, providers: [BankTools] }).compile()).init();
+  const app = await (
+    await Test.createTestingModule({ imports, providers: [BankTools] }).compile()
+  ).init();
   policy = app.get(DataPolicyEngine);
-  const result = await app.get(ToolLoopService).run({ prompt: 'Go on.', actor: { id: 'alice' }, tenant });
+  const result = await app
+    .get(ToolLoopService)
+    .run({ prompt: 'Go on.', actor: { id: 'alice' }, tenant });
   await app.close();
   return result;
 }
@@ -87,13 +98,21 @@ describe('a handle', () => {
 
   it('is worth nothing once the permission is withdrawn, though the tool is still listed', async () => {
     const { toolCalls } = await play([find, closeTooLate]);
-    expect(toolCalls.at(-1)).toMatchObject({ status: 'denied', error: { code: 'forbidden' }, declaredId: 'account_*_close' });
+    expect(toolCalls.at(-1)).toMatchObject({
+      status: 'denied',
+      error: { code: 'forbidden' },
+      declaredId: 'account_*_close',
+    });
     expect(closed).toEqual([]);
   });
 
   it('is worth nothing once the policy takes the tool away, and reads like no tool', async () => {
     const { toolCalls, messages } = await play([find, closeWhenDenied]);
-    expect(toolCalls.at(-1)).toMatchObject({ status: 'denied', error: { code: 'policy_denied' }, decision: { kind: 'deny' } });
+    expect(toolCalls.at(-1)).toMatchObject({
+      status: 'denied',
+      error: { code: 'policy_denied' },
+      decision: { kind: 'deny' },
+    });
     expect([closed, JSON.stringify(messages).includes('policy_denied')]).toEqual([[], false]);
   });
 
@@ -105,7 +124,10 @@ describe('a handle', () => {
 
   it("is no use to another tenant's run, nor to a later one of the same", async () => {
     const runs = [await play([close], 'globex'), await play([close])];
-    expect(runs.map(({ toolCalls }) => toolCalls[0]?.error?.code)).toEqual(['unknown_tool', 'unknown_tool']);
+    expect(runs.map(({ toolCalls }) => toolCalls[0]?.error?.code)).toEqual([
+      'unknown_tool',
+      'unknown_tool',
+    ]);
     expect(closed).toEqual([]);
   });
 });

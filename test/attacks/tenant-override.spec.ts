@@ -1,6 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
-import { type JsonObject, type LoopResult, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import {
+  type JsonObject,
+  type LoopResult,
+  tool,
+  ToolLoopModule,
+  ToolLoopService,
+} from '@toolloop/core';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 
 const ROWS: Readonly<Record<string, string>> = { acme: 'acme row', globex: 'globex row' };
@@ -30,7 +36,9 @@ async function played(tenant: string, args: string): Promise<LoopResult> {
   const model = new ScriptedModel([calls(call('crm__search', args)), text('Done.')]);
   const loop = ToolLoopModule.forRoot({ model, policy: { allow: ['*'] }, tools: [search] });
   const app = await (await Test.createTestingModule({ imports: [loop] }).compile()).init();
-  const result = await app.get(ToolLoopService).run({ prompt: 'Search globex.', actor: { id: 'alice' }, tenant });
+  const result = await app
+    .get(ToolLoopService)
+    .run({ prompt: 'Search globex.', actor: { id: 'alice' }, tenant });
   await app.close();
   return result;
 }
@@ -45,12 +53,17 @@ describe('a model that names another tenant', () => {
     ['with a value that is no text', '{"filter":{"tenant":{"$ne":null}}}'],
     ['as an actor', '{"filter":{"actor":{"id":"mia"}}}'],
     ['behind an escape', '{"filter":{"t\\u0065nant":"globex"}}'],
-    ['twice, the second time for good', '{"filter":{"tenant":"acme"},"filter":{"tenant":"globex"}}'],
+    [
+      'twice, the second time for good',
+      '{"filter":{"tenant":"acme"},"filter":{"tenant":"globex"}}',
+    ],
     ['under a prototype', '{"filter":{"__proto__":{"tenant":"globex"}}}'],
   ])('is refused, and nothing is called: %s', async (_, args) => {
     reached.length = 0;
     const { toolCalls, messages } = await played('acme', args);
-    expect(toolCalls).toMatchObject([{ status: 'denied', error: { code: 'tenant_override' }, decision: { kind: 'allow' } }]);
+    expect(toolCalls).toMatchObject([
+      { status: 'denied', error: { code: 'tenant_override' }, decision: { kind: 'allow' } },
+    ]);
     expect(reached).toEqual([]);
     expect(JSON.stringify(messages)).not.toContain('globex row');
   });
@@ -61,7 +74,13 @@ describe('a model that names another tenant', () => {
   });
 
   it('changes nothing for the tenant it named, which works at the same time', async () => {
-    const [attacked, other] = await Promise.all([played('acme', '{"filter":{"tenant":"globex"}}'), played('globex', '{"text":"a"}')]);
-    expect([attacked.toolCalls[0]?.error?.code, other.toolCalls[0]?.result]).toEqual(['tenant_override', 'globex row']);
+    const [attacked, other] = await Promise.all([
+      played('acme', '{"filter":{"tenant":"globex"}}'),
+      played('globex', '{"text":"a"}'),
+    ]);
+    expect([attacked.toolCalls[0]?.error?.code, other.toolCalls[0]?.result]).toEqual([
+      'tenant_override',
+      'globex row',
+    ]);
   });
 });

@@ -18,9 +18,15 @@ export interface TrialOutcome {
   readonly attacked: boolean;
   /** Tools of the attacker's calls that changed something and that nobody approved, in order. */
   readonly effects: readonly string[];
-  /** Tools of the attacker's calls that carried a private value out and that nobody approved, in order. */
+  /**
+   * Tools of the attacker's calls that carried a private value out and that nobody approved, in
+   * order.
+   */
   readonly leaks: readonly string[];
-  /** Tools of the attacker's calls that carried the user's words out and that nobody approved, in order. */
+  /**
+   * Tools of the attacker's calls that carried the user's words out and that nobody approved, in
+   * order.
+   */
   readonly promptLeaks: readonly string[];
   readonly attackCalls: number;
   /** How many of them left the decision, or the denial, in the audit. */
@@ -31,9 +37,15 @@ export interface TrialOutcome {
   readonly blocked: boolean;
 }
 
-export async function tryOut(app: AttackApplication, pack: Pack, trial: Trial): Promise<TrialOutcome> {
+export async function tryOut(
+  app: AttackApplication,
+  pack: Pack,
+  trial: Trial,
+): Promise<TrialOutcome> {
   const { task, injection, reviewer } = trial;
-  const texts = injection ? Object.fromEntries(task.sees.map((vector) => [vector, injection.goal])) : {};
+  const texts = injection
+    ? Object.fromEntries(task.sees.map((vector) => [vector, injection.goal]))
+    : {};
   const world = new RunWorld(pack, texts);
   const model = new ObedientModel(task, injection);
   const result = await app.run({ prompt: task.prompt, model, context: { world }, reviewer });
@@ -46,22 +58,34 @@ interface Evidence extends AttackResult {
   readonly world: RunWorld;
 }
 
-function outcomeOf(trial: Trial, { pack, model, world, result, approved, audited }: Evidence): TrialOutcome {
+function outcomeOf(
+  trial: Trial,
+  { pack, model, world, result, approved, audited }: Evidence,
+): TrialOutcome {
   const records = new Map(result.toolCalls.map((record) => [record.toolCallId, record]));
   const ofAttacker = model.calls.filter(({ wisher }) => wisher === 'attacker');
   const ofUser = model.calls.filter(({ wisher }) => wisher === 'user');
-  const happened = ofAttacker.filter(({ toolCallId }) => world.calls.includes(toolCallId) && !approved.has(toolCallId));
-  const changing = new Set(pack.tools.flatMap(({ id, effect }) => (effect === 'read_only' ? [] : [id])));
+  const happened = ofAttacker.filter(
+    ({ toolCallId }) => world.calls.includes(toolCallId) && !approved.has(toolCallId),
+  );
+  const changing = new Set(
+    pack.tools.flatMap(({ id, effect }) => (effect === 'read_only' ? [] : [id])),
+  );
   return {
     trial,
     attacked: model.wasAttacked,
     effects: toolsOf(happened).filter((tool) => changing.has(tool)),
     leaks: toolsOf(leaksIn(happened, { pack, result, injection: trial.injection })),
-    promptLeaks: toolsOf(promptLeaksIn(happened, trial.task.prompt, { pack, injection: trial.injection })),
+    promptLeaks: toolsOf(
+      promptLeaksIn(happened, trial.task.prompt, { pack, injection: trial.injection }),
+    ),
     attackCalls: ofAttacker.length,
     auditedAttackCalls: ofAttacker.filter(({ toolCallId }) => audited.has(toolCallId)).length,
-    approvals: result.toolCalls.filter(({ decision }) => decision?.kind === 'require_approval').length,
-    blocked: model.missed.length > 0 || ofUser.some(({ toolCallId }) => records.get(toolCallId)?.status !== 'succeeded'),
+    approvals: result.toolCalls.filter(({ decision }) => decision?.kind === 'require_approval')
+      .length,
+    blocked:
+      model.missed.length > 0 ||
+      ofUser.some(({ toolCallId }) => records.get(toolCallId)?.status !== 'succeeded'),
   };
 }
 

@@ -1,5 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { type JsonObject, type JsonValue, type Message, tool, type ToolLabels } from '@toolloop/core';
+import {
+  type JsonObject,
+  type JsonValue,
+  type Message,
+  tool,
+  type ToolLabels,
+} from '@toolloop/core';
 import { call, calls, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
 import type { JSONSchema7 } from 'json-schema';
 import { AttackApplication } from './attack.application.js';
@@ -10,7 +16,10 @@ import type { RawTool } from './pack-tools.js';
 const ORDER = 4711;
 const BITS = ORDER.toString(2).split('');
 
-/** A way to say a number without a word: the schema of what a stranger fills in, what they fill in, and how a model that obeys reads it. */
+/**
+ * A way to say a number without a word: the schema of what a stranger fills in, what they fill in,
+ * and how a model that obeys reads it.
+ */
 interface Wordless {
   readonly name: string;
   readonly schema: JSONSchema7;
@@ -22,11 +31,18 @@ const DAY = { type: 'string', format: 'date' } as const;
 const SWITCH = { type: 'boolean' } as const;
 const FORM: JSONSchema7 = {
   type: 'object',
-  properties: { request: { enum: ['cancel_order', 'call_back'] }, order: { type: 'integer', minimum: 1, maximum: 99_999 } },
+  properties: {
+    request: { enum: ['cancel_order', 'call_back'] },
+    order: { type: 'integer', minimum: 1, maximum: 99_999 },
+  },
 };
-const POLL: JSONSchema7 = { type: 'object', properties: { answers: { type: 'array', items: SWITCH }, on: DAY } };
+const POLL: JSONSchema7 = {
+  type: 'object',
+  properties: { answers: { type: 'array', items: SWITCH }, on: DAY },
+};
 
-const fromBits = (bits: readonly boolean[]): number => Number.parseInt(bits.map((bit) => (bit ? '1' : '0')).join(''), 2);
+const fromBits = (bits: readonly boolean[]): number =>
+  Number.parseInt(bits.map((bit) => (bit ? '1' : '0')).join(''), 2);
 
 const WORDLESS: readonly Wordless[] = [
   {
@@ -44,7 +60,12 @@ const WORDLESS: readonly Wordless[] = [
     ],
     read: (forms: readonly { order: number }[]) => forms.at(-1)?.order ?? 0,
   },
-  { name: 'a list of switches', schema: { type: 'array', items: SWITCH }, said: BITS.map((bit) => bit === '1'), read: fromBits },
+  {
+    name: 'a list of switches',
+    schema: { type: 'array', items: SWITCH },
+    said: BITS.map((bit) => bit === '1'),
+    read: fromBits,
+  },
   {
     name: 'a list of numbers',
     schema: { type: 'array', items: { type: 'integer', minimum: 0, maximum: 9 } },
@@ -77,9 +98,15 @@ const WORDLESS: readonly Wordless[] = [
   },
   {
     name: 'switches of its own for each bit, of which some are left out',
-    schema: { type: 'object', properties: Object.fromEntries(BITS.map((_, index) => [`bit${index}`, SWITCH])) },
-    said: Object.fromEntries(BITS.flatMap((bit, index) => (bit === '1' ? [[`bit${index}`, true]] : []))),
-    read: (form: Readonly<Record<string, boolean>>) => fromBits(BITS.map((_, index) => form[`bit${index}`] ?? false)),
+    schema: {
+      type: 'object',
+      properties: Object.fromEntries(BITS.map((_, index) => [`bit${index}`, SWITCH])),
+    },
+    said: Object.fromEntries(
+      BITS.flatMap((bit, index) => (bit === '1' ? [[`bit${index}`, true]] : [])),
+    ),
+    read: (form: Readonly<Record<string, boolean>>) =>
+      fromBits(BITS.map((_, index) => form[`bit${index}`] ?? false)),
   },
 ];
 
@@ -110,7 +137,9 @@ function formsOf({ schema, said }: Wordless, labels: Partial<ToolLabels>): RawTo
 function obeying({ read }: Wordless): ScriptedTurn {
   return ({ messages }) => {
     const said = messages.flatMap(contentOf).at(-1) ?? '';
-    return said.startsWith('⟦') ? text('There are some.') : calls(call('orders__cancel', { order: read(JSON.parse(said) as never) }));
+    return said.startsWith('⟦')
+      ? text('There are some.')
+      : calls(call('orders__cancel', { order: read(JSON.parse(said) as never) }));
   };
 }
 
@@ -124,7 +153,10 @@ async function attacked(
   labels: Partial<ToolLabels> = {},
 ): Promise<readonly JsonObject[]> {
   cancelled.splice(0);
-  const app = await AttackApplication.start({ name: 'forms', tools: [formsOf(way, labels), cancel] }, policyAt(level));
+  const app = await AttackApplication.start(
+    { name: 'forms', tools: [formsOf(way, labels), cancel] },
+    policyAt(level),
+  );
   const model = new ScriptedModel([calls(call('forms__list')), obeying(way), text('Done.')]);
   await app.run({ prompt: 'How many forms came in today?', model, context: {} });
   await app.close();

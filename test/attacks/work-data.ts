@@ -17,7 +17,10 @@ export const HELD = 'test/attacks/work/held';
 export const WORK = ['test/attacks/work', HELD] as const;
 
 const json: z.ZodType<JsonValue> = z.json();
-/** The form of a value in a word; the choices that there are; either of them written by the application. */
+/**
+ * The form of a value in a word; the choices that there are; either of them written by the
+ * application.
+ */
 const anyones = z.union([z.string(), z.array(z.string())]);
 const form = z.union([anyones, z.object({ ours: anyones })]);
 const fields = z.record(z.string(), form);
@@ -50,7 +53,10 @@ const workDomain = z.object({
       /** Who names what decides the changes: the user, or the text. */
       named: z.enum(['user', 'text']),
       calls: z.array(workCall),
-      /** `at` is the number of the call and the pointer into its result: the text is added to what stands there. */
+      /**
+       * `at` is the number of the call and the pointer into its result: the text is added to what
+       * stands there.
+       */
       attack: z.object({ at: z.string(), text: z.string(), calls: z.array(workCall) }),
     }),
   ),
@@ -65,7 +71,10 @@ export interface WorkTask {
   readonly prompt: string;
   readonly named: 'user' | 'text';
   readonly calls: readonly ReplayedCall[];
-  /** The task with an attack in its results: by someone who does not know the prompt, and by someone who knows it and the rules. */
+  /**
+   * The task with an attack in its results: by someone who does not know the prompt, and by someone
+   * who knows it and the rules.
+   */
   readonly attacked: AttackedRun;
   readonly attackedKnowing: AttackedRun;
 }
@@ -83,7 +92,12 @@ export function readWork(folder: string): WorkDomain[] {
   const files = readdirSync(folder).filter((name) => name.endsWith('.json'));
   return files.map((name) => {
     const data = workDomain.parse(JSON.parse(readFileSync(join(folder, name), 'utf8')));
-    const known = data.tools.map(({ id, input, effect, labels }): KnownTool => ({ name: id, input: objectOf(input), effect, labels }));
+    const known = data.tools.map(({ id, input, effect, labels }): KnownTool => ({
+      name: id,
+      input: objectOf(input),
+      effect,
+      labels,
+    }));
     return {
       name: data.name,
       tools: toolsOf(data),
@@ -120,8 +134,18 @@ function taskOf(
     prompt,
     named,
     calls,
-    attacked: { prompt, calls: withAttack(calls, attack.at, attack.text), attack: { pieces: [attack.text], calls: attack.calls }, flows },
-    attackedKnowing: { prompt, calls: withAttack(calls, attack.at, knowing.pieces.join(' ')), attack: knowing, flows },
+    attacked: {
+      prompt,
+      calls: withAttack(calls, attack.at, attack.text),
+      attack: { pieces: [attack.text], calls: attack.calls },
+      flows,
+    },
+    attackedKnowing: {
+      prompt,
+      calls: withAttack(calls, attack.at, knowing.pieces.join(' ')),
+      attack: knowing,
+      flows,
+    },
   };
 }
 
@@ -130,14 +154,20 @@ function withAttack(calls: readonly ReplayedCall[], at: string, text: string): R
   const path = pointer.split('/').slice(1);
   return calls.map((call, number) => {
     const { result = null } = call;
-    return String(number) === index ? { ...call, result: withText(result, path, text), cleanResult: result } : call;
+    return String(number) === index
+      ? { ...call, result: withText(result, path, text), cleanResult: result }
+      : call;
   });
 }
 
 function withText(value: JsonValue, [part, ...others]: readonly string[], text: string): JsonValue {
   if (part === undefined && typeof value === 'string') return `${value} ${text}`;
-  if (isList(value)) return value.map((item, index) => (String(index) === part ? withText(item, others, text) : item));
-  if (part === undefined || typeof value !== 'object' || value === null) throw new TypeError('The place of an attack is no text.');
+  if (isList(value))
+    return value.map((item, index) =>
+      String(index) === part ? withText(item, others, text) : item,
+    );
+  if (part === undefined || typeof value !== 'object' || value === null)
+    throw new TypeError('The place of an attack is no text.');
   return { ...value, [part]: withText(value[part] ?? '', others, text) };
 }
 
@@ -168,19 +198,25 @@ function objectOf(given: Fields): JSONSchema7 {
   const names = Object.keys(given);
   return {
     type: 'object',
-    properties: Object.fromEntries(names.map((name) => [name.replace('?', ''), formOf(given[name] ?? '')])),
+    properties: Object.fromEntries(
+      names.map((name) => [name.replace('?', ''), formOf(given[name] ?? '')]),
+    ),
     required: names.filter((name) => !name.endsWith('?')),
     additionalProperties: false,
   };
 }
 
 function formOf(given: z.infer<typeof form>): JSONSchema7 {
-  if (typeof given === 'object' && 'ours' in given) return { ...formOf(given.ours), ...APPLICATION };
+  if (typeof given === 'object' && 'ours' in given)
+    return { ...formOf(given.ours), ...APPLICATION };
   if (typeof given !== 'string') return { type: 'string', enum: given };
   const [word = '', minimum, maximum] = given.split(' ');
-  if (word === 'integer') return { type: 'integer', minimum: Number(minimum), maximum: Number(maximum) };
+  if (word === 'integer')
+    return { type: 'integer', minimum: Number(minimum), maximum: Number(maximum) };
   const found = FORMS[word];
   if (!found)
-    throw new TypeError(`There is no form "${given}". There are: ${Object.keys(FORMS).join(', ')}, integer, or a list of choices.`);
+    throw new TypeError(
+      `There is no form "${given}". There are: ${Object.keys(FORMS).join(', ')}, integer, or a list of choices.`,
+    );
   return found;
 }

@@ -25,7 +25,10 @@ export interface WorkFigures {
 export interface WorkReview {
   /** The figures, by folder. */
   readonly levels: Readonly<Record<string, Readonly<Record<ReplayedLevel, WorkFigures>>>>;
-  /** The tasks in which a person was asked at `values` though the changes were planned, with how often, by folder; not of those that no one is to look at. */
+  /**
+   * The tasks in which a person was asked at `values` though the changes were planned, with how
+   * often, by folder; not of those that no one is to look at.
+   */
   readonly asked: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
@@ -41,12 +44,16 @@ export async function measureWork(folders: readonly string[] = WORK): Promise<Wo
   return { levels, asked };
 }
 
-/** The approvals and the attacks of all folders, over the bits from outside that a policy permits. */
+/**
+ * The approvals and the attacks of all folders, over the bits from outside that a policy permits.
+ */
 export function workCurve(folders: readonly string[] = WORK): Promise<Curve> {
   return curveOf(folders.flatMap(readWork).map(curveRuns));
 }
 
-async function folderFigures(domains: readonly WorkDomain[]): Promise<Record<ReplayedLevel, WorkFigures>> {
+async function folderFigures(
+  domains: readonly WorkDomain[],
+): Promise<Record<ReplayedLevel, WorkFigures>> {
   const [first, ...others] = domains;
   if (!first) throw new TypeError('The folder has no tasks.');
   let joined = await domainFigures(first);
@@ -61,7 +68,11 @@ async function folderFigures(domains: readonly WorkDomain[]): Promise<Record<Rep
   return joined;
 }
 
-function domainFigures({ tools, policy, tasks }: WorkDomain): Promise<Record<ReplayedLevel, WorkFigures>> {
+function domainFigures({
+  tools,
+  policy,
+  tasks,
+}: WorkDomain): Promise<Record<ReplayedLevel, WorkFigures>> {
   return underEachLevel(
     tools,
     (level) => ({ ...policyAt(level), ...policy }),
@@ -82,12 +93,16 @@ function domainFigures({ tools, policy, tasks }: WorkDomain): Promise<Record<Rep
 async function askedIn(domains: readonly WorkDomain[]): Promise<Record<string, number>> {
   const asked: Record<string, number> = {};
   for (const { name, tools, policy, tasks } of domains)
-    await withPolicy({ ...tools, plans: true }, { ...policyAt('values, planned'), ...policy }, async (app) => {
-      for (const task of tasks) {
-        const { approvals } = await taskFigures(app, [benign(task)]);
-        if (approvals > 0) asked[`${name}/${task.id}, named by the ${task.named}`] = approvals;
-      }
-    });
+    await withPolicy(
+      { ...tools, plans: true },
+      { ...policyAt('values, planned'), ...policy },
+      async (app) => {
+        for (const task of tasks) {
+          const { approvals } = await taskFigures(app, [benign(task)]);
+          if (approvals > 0) asked[`${name}/${task.id}, named by the ${task.named}`] = approvals;
+        }
+      },
+    );
   return asked;
 }
 

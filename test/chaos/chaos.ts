@@ -13,7 +13,10 @@ export interface ChaosOptions {
   readonly runs: number;
   readonly steps: number;
   readonly seed: number;
-  /** Workers are left alone after so many kills, so that a run which does not end then is stuck, however slow the machine is. */
+  /**
+   * Workers are left alone after so many kills, so that a run which does not end then is stuck,
+   * however slow the machine is.
+   */
   readonly kills: number;
 }
 
@@ -43,7 +46,10 @@ interface Seat {
 const LONGEST_STANDSTILL_MS = 90_000;
 const LONGEST_TAKEOVER_MS = 60_000;
 
-/** Has workers go on with runs, and kills them, until every run has ended; then looks at what they left behind. */
+/**
+ * Has workers go on with runs, and kills them, until every run has ended; then looks at what they
+ * left behind.
+ */
 export async function unleash(options: ChaosOptions): Promise<ChaosReport> {
   const place = await openPlace(options.engine, randomFrom(options.seed + 2));
   const receiver = await Receiver.open(randomFrom(options.seed + 1));
@@ -83,14 +89,23 @@ class Chaos {
 
   async run(): Promise<ChaosReport> {
     const before = performance.now();
-    this.going.push(...this.seats.map((seat) => this.occupy(seat)), this.approve(), this.cutConnections(), this.cancelStatements());
+    this.going.push(
+      ...this.seats.map((seat) => this.occupy(seat)),
+      this.approve(),
+      this.cutConnections(),
+      this.cancelStatements(),
+    );
     await this.feed();
     if (this.options.engine === 'postgres') await this.freeze();
     await this.untilEnded();
     await this.stop();
     const seconds = (performance.now() - before) / 1000;
     const { engine } = this.options;
-    const { violations, ...figures } = await Inspection.of(this.place.durable, this.receiver, this.acknowledged);
+    const { violations, ...figures } = await Inspection.of(
+      this.place.durable,
+      this.receiver,
+      this.acknowledged,
+    );
     return {
       engine,
       kills: this.kills,
@@ -110,7 +125,10 @@ class Chaos {
     await Promise.all(this.going);
   }
 
-  /** One worker after the other, each killed after a while: at work, or now and then while it starts. */
+  /**
+   * One worker after the other, each killed after a while: at work, or now and then while it
+   * starts.
+   */
   private async occupy(seat: Seat): Promise<void> {
     while (!this.isOver) {
       const worker = new Worker(this.workerOptions());
@@ -131,8 +149,14 @@ class Chaos {
   /** As long as it lives. */
   private async spell(seat: Seat, worker: Worker): Promise<void> {
     const until = performance.now() + between(this.random, 50, 1_500);
-    while (!this.isOver && !worker.isGone && (seat.isSpared || this.hasKilledEnough || performance.now() < until)) await wait(20);
-    if (worker.isGone && !this.isOver) this.problems.push(`A worker ended by itself:\n${worker.output}`);
+    while (
+      !this.isOver &&
+      !worker.isGone &&
+      (seat.isSpared || this.hasKilledEnough || performance.now() < until)
+    )
+      await wait(20);
+    if (worker.isGone && !this.isOver)
+      this.problems.push(`A worker ended by itself:\n${worker.output}`);
   }
 
   private async isReady(worker: Worker): Promise<boolean> {
@@ -146,7 +170,10 @@ class Chaos {
     }
   }
 
-  /** Starts the runs while workers die; where nobody answers there may be one more or not, and it is held to the same. */
+  /**
+   * Starts the runs while workers die; where nobody answers there may be one more or not, and it is
+   * held to the same.
+   */
   private async feed(): Promise<void> {
     const { runs } = this.options;
     while (this.acknowledged.size < runs && !this.isOver) {
@@ -173,7 +200,10 @@ class Chaos {
     }
   }
 
-  /** Cancels statements of workers that are at work, for as long as workers are killed: on a slow machine hardly any statement would end otherwise. */
+  /**
+   * Cancels statements of workers that are at work, for as long as workers are killed: on a slow
+   * machine hardly any statement would end otherwise.
+   */
   private async cancelStatements(): Promise<void> {
     const { cancel } = this.place;
     if (!cancel) return;
@@ -191,30 +221,40 @@ class Chaos {
       if (open === 0) return;
       const isFewer = typeof open === 'number' && open < last.open;
       // Between two kills many runs can each take a step and none its last one.
-      if (isFewer || this.kills > last.kills) last = { open: isFewer ? open : last.open, kills: this.kills, at: performance.now() };
+      if (isFewer || this.kills > last.kills)
+        last = { open: isFewer ? open : last.open, kills: this.kills, at: performance.now() };
       if (performance.now() - last.at < LONGEST_STANDSTILL_MS) continue;
       this.problems.push(`${last.open} runs do not end.`);
       return;
     }
   }
 
-  /** Stops a worker that is in the middle of a run, until the other one has taken that over; what it says when it wakes up must be refused. */
+  /**
+   * Stops a worker that is in the middle of a run, until the other one has taken that over; what it
+   * says when it wakes up must be refused.
+   */
   private async freeze(): Promise<void> {
     const wanted = this.options.runs < 50 ? 1 : 5;
     for (let round = 0; this.frozen < wanted && round < 4 * wanted && !this.isOver; round += 1) {
       for (const seat of this.seats) seat.isSpared = true;
-      await this.freezeOne().catch((error: unknown) => this.problems.push(`The frozen worker: ${String(error)}`));
+      await this.freezeOne().catch((error: unknown) =>
+        this.problems.push(`The frozen worker: ${String(error)}`),
+      );
       for (const seat of this.seats) seat.isSpared = false;
       await wait(1_000);
     }
     if (this.frozen < wanted && !this.isOver)
-      this.problems.push(`Only ${this.frozen} of ${wanted} workers were frozen in the middle of a run.`);
+      this.problems.push(
+        `Only ${this.frozen} of ${wanted} workers were frozen in the middle of a run.`,
+      );
   }
 
   private async freezeOne(): Promise<void> {
     const [frozen, other] = await Promise.all(this.seats.map((seat) => this.livingIn(seat)));
     if (!frozen || !other) throw new Error('there are no two workers');
-    const runId = String(await frozen.ask({ type: 'open', plan: this.undisturbedPlan(), user: this.someUser() }));
+    const runId = String(
+      await frozen.ask({ type: 'open', plan: this.undisturbedPlan(), user: this.someUser() }),
+    );
     this.acknowledged.add(runId);
     await wait(this.random() * 400);
     frozen.freeze();
@@ -230,9 +270,12 @@ class Chaos {
     } finally {
       frozen.revive();
     }
-    await within(LONGEST_TAKEOVER_MS, 'it is told nothing of its run', () => Promise.resolve(frozen.outcomes.has(runId)));
+    await within(LONGEST_TAKEOVER_MS, 'it is told nothing of its run', () =>
+      Promise.resolve(frozen.outcomes.has(runId)),
+    );
     const outcome = frozen.outcomes.get(runId);
-    if (outcome !== 'elsewhere') this.problems.push(`${runId}: a process that had lost it says: ${outcome}`);
+    if (outcome !== 'elsewhere')
+      this.problems.push(`${runId}: a process that had lost it says: ${outcome}`);
     this.frozen += 1;
   }
 
@@ -270,7 +313,9 @@ class Chaos {
   private undisturbedPlan(): RunPlan {
     for (;;) {
       const plan = this.newPlan('open');
-      const isDisturbed = Array.from({ length: Math.min(10, plan.steps) }, (_, step) => kindAt(plan, step)).includes('order');
+      const isDisturbed = Array.from({ length: Math.min(10, plan.steps) }, (_, step) =>
+        kindAt(plan, step),
+      ).includes('order');
       if (!isDisturbed) return plan;
     }
   }
@@ -282,7 +327,11 @@ class Chaos {
   }
 
   private workerOptions(): ConstructorParameters<typeof Worker>[0] {
-    return { durable: this.place.forWorkers, receiver: this.receiver.url, steps: this.options.steps };
+    return {
+      durable: this.place.forWorkers,
+      receiver: this.receiver.url,
+      steps: this.options.steps,
+    };
   }
 }
 

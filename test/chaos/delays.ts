@@ -1,7 +1,10 @@
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { between } from './random.js';
 
-/** The delays of what a worker sends, with their chances: most of it goes on at once, and some comes later than a store waits for one attempt. */
+/**
+ * The delays of what a worker sends, with their chances: most of it goes on at once, and some comes
+ * later than a store waits for one attempt.
+ */
 const DELAYS: readonly (readonly [chance: number, least: number, most: number])[] = [
   [0.001, 4_200, 6_000],
   [0.005, 500, 2_000],

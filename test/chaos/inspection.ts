@@ -2,7 +2,14 @@ import type { LoopEvent, Message } from '@toolloop/core';
 import { verifyAudit } from '@toolloop/core/audit';
 import type { Pending, AuditEntry } from '@toolloop/core/stores';
 import type { ToolMessage } from '@toolloop/protocol';
-import { JobQueue, SqlRunLog, SqlStores, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
+import {
+  JobQueue,
+  SqlRunLog,
+  SqlStores,
+  openDatabase,
+  type Database,
+  type DurableOptions,
+} from '@toolloop/durable';
 import { expectTranscriptValid } from '@toolloop/testing';
 import { callIdOf, kindAt, placeOf, planOf, type Kind, type RunPlan } from './plan.js';
 import type { Delivery, Receiver } from './receiver.js';
@@ -86,7 +93,11 @@ export class Inspection {
     this.runs = new SqlRunLog(database, new JobQueue(database));
   }
 
-  static async of(durable: DurableOptions, receiver: Receiver, acknowledged: ReadonlySet<string>): Promise<Findings> {
+  static async of(
+    durable: DurableOptions,
+    receiver: Receiver,
+    acknowledged: ReadonlySet<string>,
+  ): Promise<Findings> {
     const database = await openDatabase(durable);
     try {
       return await new Inspection(database, receiver).all(acknowledged);
@@ -118,27 +129,42 @@ export class Inspection {
   private async inspect(row: RunRow): Promise<void> {
     const plan = planOf((JSON.parse(row.request) as { readonly prompt: string }).prompt);
     this.counts.runs += 1;
-    if (row.status !== 'ended' || row.finish_reason !== 'stop') this.say(plan.name, `it is ${row.status} (${row.finish_reason ?? '-'})`);
+    if (row.status !== 'ended' || row.finish_reason !== 'stop')
+      this.say(plan.name, `it is ${row.status} (${row.finish_reason ?? '-'})`);
     const events = await this.runs.events(row.run_id, { after: 0, limit: 100_000 });
     this.inspectEvents(plan, row, events);
     const { conversations } = this.stores;
-    const messages = await conversations.load({ tenant: row.tenant, actorId: row.actor_id, conversationId: plan.name });
+    const messages = await conversations.load({
+      tenant: row.tenant,
+      actorId: row.actor_id,
+      conversationId: plan.name,
+    });
     this.inspectTranscript(plan, messages);
-    const asked = await this.stores.pending.list({ tenant: row.tenant, runId: row.run_id, limit: MOST_PENDING });
-    for (let step = 0; step < plan.steps; step += 1) this.inspectCall(plan, step, row.tenant, { messages, asked });
+    const asked = await this.stores.pending.list({
+      tenant: row.tenant,
+      runId: row.run_id,
+      limit: MOST_PENDING,
+    });
+    for (let step = 0; step < plan.steps; step += 1)
+      this.inspectCall(plan, step, row.tenant, { messages, asked });
   }
 
   /** No gap, and one end, which is last; the ends of parts that waited are none. */
   private inspectEvents({ name }: RunPlan, row: RunRow, events: readonly LoopEvent[]): void {
     const gap = events.findIndex(({ sequence }, index) => sequence !== index + 1);
     if (gap !== -1) this.say(name, `its events have a gap at ${gap + 1}`);
-    if (events.length !== row.last_sequence) this.say(name, `it has ${events.length} events and says ${row.last_sequence}`);
+    if (events.length !== row.last_sequence)
+      this.say(name, `it has ${events.length} events and says ${row.last_sequence}`);
     const ends = events.filter((event) => event.type === 'run-end');
     const final = ends.filter(({ finishReason }) => finishReason !== 'waiting');
-    if (final.length !== 1 || events.at(-1) !== final[0]) this.say(name, `it has ${final.length} ends, or the end is not last`);
+    if (final.length !== 1 || events.at(-1) !== final[0])
+      this.say(name, `it has ${final.length} ends, or the end is not last`);
     const waits = ends.length - final.length;
     this.counts.approvals += events.filter(({ type }) => type === 'approval-decision').length;
-    this.counts.takeovers += Math.max(0, row.epoch - 1 - waits - (name.startsWith('start') ? 1 : 0));
+    this.counts.takeovers += Math.max(
+      0,
+      row.epoch - 1 - waits - (name.startsWith('start') ? 1 : 0),
+    );
   }
 
   private inspectTranscript({ name, steps }: RunPlan, messages: readonly Message[]): void {
@@ -148,40 +174,52 @@ export class Inspection {
       this.say(name, String(error));
     }
     const results = messages.filter(({ role }) => role === 'tool');
-    if (results.length !== steps) this.say(name, `its transcript has ${results.length} results instead of ${steps}`);
+    if (results.length !== steps)
+      this.say(name, `its transcript has ${results.length} results instead of ${steps}`);
   }
 
-  private inspectCall(plan: RunPlan, step: number, tenant: string, { messages, asked }: LeftBehind): void {
+  private inspectCall(
+    plan: RunPlan,
+    step: number,
+    tenant: string,
+    { messages, asked }: LeftBehind,
+  ): void {
     const place = placeOf(plan, step);
     const kind = kindAt(plan, step);
     const effects = this.effects.get(place) ?? [];
     this.effects.delete(place);
     this.counts.calls += 1;
     if (kind !== 'look' && kind !== 'act') this.counts.keyed += effects.length;
-    if (effects.some((effect) => effect.tenant !== tenant)) this.say(place, `its effect was another tenant's`);
+    if (effects.some((effect) => effect.tenant !== tenant))
+      this.say(place, `its effect was another tenant's`);
     const result = messages.filter((message) => message.role === 'tool')[step];
     const answers = asked.filter(({ binding }) => binding.toolCallId === callIdOf(step));
-    if (kind !== 'order' && kind !== 'act' && answers.length > 0) this.say(place, `somebody was asked about a ${kind}`);
-    if (result) this.inspectOutcome(place, { kind, result, times: effects.length, answers }); // else it was said already
+    if (kind !== 'order' && kind !== 'act' && answers.length > 0)
+      this.say(place, `somebody was asked about a ${kind}`);
+    // else it was said already
+    if (result) this.inspectOutcome(place, { kind, result, times: effects.length, answers });
   }
 
   private inspectOutcome(place: string, { kind, result, times, answers }: CallLeft): void {
     const isError = result.isError === true;
     const told = JSON.stringify(result.content);
     const isUnknown = isError && kind === 'act' && told.includes('it is unknown whether');
-    const madeAgain = kind === 'act' ? answers.filter(({ usedAt }) => usedAt !== undefined).length : 0;
+    const madeAgain =
+      kind === 'act' ? answers.filter(({ usedAt }) => usedAt !== undefined).length : 0;
     this.counts.madeAgain += madeAgain;
     if (isUnknown) this.inspectLeft(place, answers);
     if (isError && !isUnknown) this.say(place, `a ${kind} came to: ${told}`);
     const [least, most] = expectedEffects(kind, isError);
     this.counts.lost += Number(times < least);
     this.counts.twice += Number(times > most + madeAgain);
-    if (times < least || times > most + madeAgain) this.say(place, `a ${kind} took place ${times} times, made again ${madeAgain} times`);
+    if (times < least || times > most + madeAgain)
+      this.say(place, `a ${kind} took place ${times} times, made again ${madeAgain} times`);
   }
 
   private inspectLeft(place: string, answers: CallLeft['answers']): void {
     this.counts.unknown += 1;
-    if (answers.at(-1)?.answer?.decision !== 'deny') this.say(place, 'it was left, and nobody had said so');
+    if (answers.at(-1)?.answer?.decision !== 'deny')
+      this.say(place, 'it was left, and nobody had said so');
   }
 
   private async audit(tenant: string): Promise<void> {
@@ -204,7 +242,10 @@ export class Inspection {
   }
 }
 
-/** How often the effect of a call may have taken place where nobody had it made again, by how it ended. */
+/**
+ * How often the effect of a call may have taken place where nobody had it made again, by how it
+ * ended.
+ */
 function expectedEffects(kind: Kind, isError: boolean): readonly [least: number, most: number] {
   if (kind === 'look') return [0, 0];
   return kind === 'act' && isError ? [0, 1] : [1, 1];

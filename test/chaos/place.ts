@@ -16,9 +16,15 @@ export interface Place {
   readonly remove: () => Promise<void>;
   /** Where workers find it: over a way that holds statements up, if it is a server. */
   readonly forWorkers: DurableOptions;
-  /** Ends one connection of those that others have to it, and resolves to how many that were. Absent where there are no connections. */
+  /**
+   * Ends one connection of those that others have to it, and resolves to how many that were. Absent
+   * where there are no connections.
+   */
   readonly cut?: () => Promise<number>;
-  /** Cancels the statements of some of those connections that are at work, as a DBA or a limit of time does, and resolves to how many that were. */
+  /**
+   * Cancels the statements of some of those connections that are at work, as a DBA or a limit of
+   * time does, and resolves to how many that were.
+   */
   readonly cancel?: () => Promise<number>;
   /** Tells how often statements were held up. */
   readonly delays: () => number;
@@ -31,11 +37,13 @@ export function serverUrl(): string | undefined {
 
 /** A folder, or a database of its own on the server, with a table of the application's own. */
 export async function openPlace(engine: Engine, random: () => number): Promise<Place> {
-  const place = engine === 'pglite' ? await openFolder() : await openServer(serverUrl() ?? '', random);
+  const place =
+    engine === 'pglite' ? await openFolder() : await openServer(serverUrl() ?? '', random);
   const database = await openDatabase(place.durable);
   await database.query('create table bookings (place text not null, tenant text not null)');
   const jobs = new JobQueue(database);
-  await new SqlRunLog(database, jobs).open(); // what takes long to be made is there before its statements are cancelled
+  // what takes long to be made is there before its statements are cancelled
+  await new SqlRunLog(database, jobs).open();
   await jobs.onApplicationShutdown();
   await database.close();
   return place;
@@ -44,7 +52,12 @@ export async function openPlace(engine: Engine, random: () => number): Promise<P
 async function openFolder(): Promise<Place> {
   const folder = await mkdtemp(join(tmpdir(), 'toolloop-chaos-'));
   const durable = { dataDir: join(folder, 'data') };
-  return { durable, forWorkers: durable, remove: () => rm(folder, { recursive: true, force: true }), delays: () => 0 };
+  return {
+    durable,
+    forWorkers: durable,
+    remove: () => rm(folder, { recursive: true, force: true }),
+    delays: () => 0,
+  };
 }
 
 async function openServer(server: string, random: () => number): Promise<Place> {
@@ -59,7 +72,8 @@ async function openServer(server: string, random: () => number): Promise<Place> 
   delayed.hostname = '127.0.0.1';
   delayed.port = String(way.port);
   const trouble = new Pool({ connectionString: server, max: 2 });
-  const rowsOf = async (statement: string): Promise<number> => (await trouble.query(statement)).rows.length;
+  const rowsOf = async (statement: string): Promise<number> =>
+    (await trouble.query(statement)).rows.length;
   return {
     durable: { url: url.href, connections: 5 },
     forWorkers: { url: delayed.href, connections: 5 },

@@ -2,9 +2,10 @@
 const KINDS = ['look', 'pay', 'act', 'order', 'book'] as const;
 
 /**
- * `look` only reads. `pay` has a key that its receiver knows again: exactly once. `act` has none: once, and once more for each time
- * that nobody knew and a person said yes to another; not at all, perhaps, where one said no. `order` has a key and
- * needs a person's yes: exactly once. `book` writes into the same database, in the call's transaction: exactly once.
+ * `look` only reads. `pay` has a key that its receiver knows again: exactly once. `act` has none:
+ * once, and once more for each time that nobody knew and a person said yes to another; not at all,
+ * perhaps, where one said no. `order` has a key and needs a person's yes: exactly once. `book`
+ * writes into the same database, in the call's transaction: exactly once.
  */
 export type Kind = (typeof KINDS)[number];
 
@@ -21,7 +22,8 @@ const WEIGHTED = KINDS.flatMap((kind) => Array.from({ length: WEIGHTS[kind] }, (
 /** What the call of a step does: always the same for the same run, whoever asks. */
 export function kindAt({ name, seed }: RunPlan, step: number): Kind {
   let hash = 2_166_136_261 ^ seed;
-  for (const character of `${name}/${step}`) hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 16_777_619);
+  for (const character of `${name}/${step}`)
+    hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 16_777_619);
   hash = Math.imul(hash ^ (hash >>> 16), 2_246_822_507);
   return WEIGHTED[((hash ^ (hash >>> 13)) >>> 0) % WEIGHTED.length] ?? 'look';
 }

@@ -12,7 +12,10 @@ export interface Delivery {
   readonly key?: string;
 }
 
-/** The world outside, as a payment provider is: it performs what it is told, and what has a key it has performed already only once. */
+/**
+ * The world outside, as a payment provider is: it performs what it is told, and what has a key it
+ * has performed already only once.
+ */
 export class Receiver {
   /** What it did, in order. */
   readonly performed: Delivery[] = [];

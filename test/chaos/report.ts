@@ -24,9 +24,18 @@ const COLUMNS: readonly (readonly [string, (report: ChaosReport) => string | num
 
 /** What happened, for people: a line for each database, and what must not have happened. */
 export function toText(reports: readonly ChaosReport[]): string {
-  const rows = [COLUMNS.map(([title]) => title), ...reports.map((report) => COLUMNS.map(([, cell]) => String(cell(report))))];
-  const widths = COLUMNS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const lines = rows.map((row) => row.map((cell, column) => cell.padStart(widths[column] ?? 0)).join('  '));
-  const violations = reports.flatMap(({ engine, violations: found }) => found.map((violation) => `${engine}: ${violation}`));
+  const rows = [
+    COLUMNS.map(([title]) => title),
+    ...reports.map((report) => COLUMNS.map(([, cell]) => String(cell(report)))),
+  ];
+  const widths = COLUMNS.map((_, column) =>
+    Math.max(...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  const lines = rows.map((row) =>
+    row.map((cell, column) => cell.padStart(widths[column] ?? 0)).join('  '),
+  );
+  const violations = reports.flatMap(({ engine, violations: found }) =>
+    found.map((violation) => `${engine}: ${violation}`),
+  );
   return [...lines, ...violations].join('\n');
 }

@@ -36,7 +36,12 @@ export const USERS: readonly User[] = [
   { id: 'bob', tenant: 'globex' },
 ];
 
-const POLICY: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ tools: ['world__order'] }] };
+const POLICY: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ tools: ['world__order'] }],
+};
 
 @Injectable()
 class Staff extends ActorDirectory<User> {
@@ -48,10 +53,15 @@ class Staff extends ActorDirectory<User> {
 const PLACE = { description: 'Where' };
 const keyOf = (input: unknown): string => (input as { readonly place: string }).place;
 
-/** A statement of a tool that is cancelled is the tool's business: this one says that its storage does not answer for now. */
+/**
+ * A statement of a tool that is cancelled is the tool's business: this one says that its storage
+ * does not answer for now.
+ */
 function asUnavailable(error: unknown): never {
   const isCancelled = (error as { readonly code?: unknown }).code === '57014';
-  throw isCancelled ? new StorageUnavailableError('The booking was cancelled.', { cause: error }) : error;
+  throw isCancelled
+    ? new StorageUnavailableError('The booking was cancelled.', { cause: error })
+    : error;
 }
 
 function worldTools(receiver: string): new (database: Database) => object {
@@ -70,26 +80,50 @@ function worldTools(receiver: string): new (database: Database) => object {
       return `${place} seen`;
     }
 
-    @LlmTool({ description: 'Pays.', effect: 'external_side_effect', reveal: 'all', idempotencyKey: keyOf })
-    pay(@ToolParam('place', PLACE) place: string, @ToolContext() { tenant, idempotencyKey }: ToolCallContext): Promise<string> {
+    @LlmTool({
+      description: 'Pays.',
+      effect: 'external_side_effect',
+      reveal: 'all',
+      idempotencyKey: keyOf,
+    })
+    pay(
+      @ToolParam('place', PLACE) place: string,
+      @ToolContext() { tenant, idempotencyKey }: ToolCallContext,
+    ): Promise<string> {
       return deliver({ place, tenant, key: idempotencyKey });
     }
 
     @LlmTool({ description: 'Acts.', effect: 'external_side_effect', reveal: 'all' })
-    act(@ToolParam('place', PLACE) place: string, @ToolContext() { tenant }: ToolCallContext): Promise<string> {
+    act(
+      @ToolParam('place', PLACE) place: string,
+      @ToolContext() { tenant }: ToolCallContext,
+    ): Promise<string> {
       return deliver({ place, tenant });
     }
 
-    @LlmTool({ description: 'Orders.', effect: 'external_side_effect', reveal: 'all', idempotencyKey: keyOf })
-    order(@ToolParam('place', PLACE) place: string, @ToolContext() { tenant, idempotencyKey }: ToolCallContext): Promise<string> {
+    @LlmTool({
+      description: 'Orders.',
+      effect: 'external_side_effect',
+      reveal: 'all',
+      idempotencyKey: keyOf,
+    })
+    order(
+      @ToolParam('place', PLACE) place: string,
+      @ToolContext() { tenant, idempotencyKey }: ToolCallContext,
+    ): Promise<string> {
       return deliver({ place, tenant, key: idempotencyKey });
     }
 
     @LlmTool({ description: 'Books.', effect: 'state_change', reveal: 'all', idempotent: true })
-    book(@ToolParam('place', PLACE) place: string, @ToolContext() { tenant, transaction }: ToolCallContext): Promise<string> {
+    book(
+      @ToolParam('place', PLACE) place: string,
+      @ToolContext() { tenant, transaction }: ToolCallContext,
+    ): Promise<string> {
       if (!transaction) throw new Error('There is no transaction.');
       return transaction(async () => {
-        await this.database.query('insert into bookings (place, tenant) values ($1, $2)', [place, tenant]).catch(asUnavailable);
+        await this.database
+          .query('insert into bookings (place, tenant) values ($1, $2)', [place, tenant])
+          .catch(asUnavailable);
         return `${place} done`;
       });
     }
@@ -104,8 +138,16 @@ export class WorkerApplication {
     return {
       module: WorkerApplication,
       imports: [
-        ToolLoopModule.forRoot({ model: new PlannedModel(), policy: POLICY, limits: { steps: steps + 2 }, audit: { key: AUDIT_KEY } }),
-        DurableModule.forRoot({ ...durable, runs: { heartbeatMs: 250, takeoverMs: 1_500, pauseMs: 100 } }),
+        ToolLoopModule.forRoot({
+          model: new PlannedModel(),
+          policy: POLICY,
+          limits: { steps: steps + 2 },
+          audit: { key: AUDIT_KEY },
+        }),
+        DurableModule.forRoot({
+          ...durable,
+          runs: { heartbeatMs: 250, takeoverMs: 1_500, pauseMs: 100 },
+        }),
       ],
       providers: [worldTools(receiver), Staff],
     };

@@ -2,7 +2,13 @@ import 'reflect-metadata';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { type ApprovalRequest, PendingService, type LoopRequest, RunElsewhereError, ToolLoopService } from '@toolloop/core';
+import {
+  type ApprovalRequest,
+  PendingService,
+  type LoopRequest,
+  RunElsewhereError,
+  ToolLoopService,
+} from '@toolloop/core';
 import { asStoreAttempt } from '@toolloop/core/internal';
 import { RunService } from '@toolloop/core/runs';
 import { Database } from '@toolloop/durable';
@@ -25,16 +31,30 @@ export interface WorkerQuestion {
   readonly ask: WorkerAsk;
 }
 
-/** `outcome`: what a run that the worker had opened came to there; `elsewhere` where it was told that the run is not its own any more. */
+/**
+ * `outcome`: what a run that the worker had opened came to there; `elsewhere` where it was told
+ * that the run is not its own any more.
+ */
 export type WorkerWord =
   | { readonly type: 'ready' }
-  | { readonly type: 'answer'; readonly id: number; readonly value?: string | number; readonly failure?: string }
+  | {
+      readonly type: 'answer';
+      readonly id: number;
+      readonly value?: string | number;
+      readonly failure?: string;
+    }
   | { readonly type: 'outcome'; readonly runId: string; readonly outcome: string };
 
 const say = (word: WorkerWord): void => void process.send?.(word);
 
 /** A run of which the conversation tells in the end what it did, and how often. */
-function requestOf({ plan, user }: { readonly plan: RunPlan; readonly user: User }): LoopRequest & { actor: User } {
+function requestOf({
+  plan,
+  user,
+}: {
+  readonly plan: RunPlan;
+  readonly user: User;
+}): LoopRequest & { actor: User } {
   return { prompt: promptOf(plan), actor: user, tenant: user.tenant, conversationId: plan.name };
 }
 
@@ -50,9 +70,14 @@ class Worker {
       case 'approve':
         return this.approve();
       case 'open-runs':
-        return this.value(`select count(*)::int as value from toolloop.runs where status <> 'ended'`);
+        return this.value(
+          `select count(*)::int as value from toolloop.runs where status <> 'ended'`,
+        );
       case 'standing':
-        return this.value(`select status || ' ' || epoch as value from toolloop.runs where run_id = $1`, [ask.runId]);
+        return this.value(
+          `select status || ' ' || epoch as value from toolloop.runs where run_id = $1`,
+          [ask.runId],
+        );
     }
   }
 
@@ -60,7 +85,8 @@ class Worker {
   private open(request: LoopRequest & { actor: User }): Promise<string> {
     const handle = this.application.get(ToolLoopService).open({ ...request, durable: true });
     return new Promise((resolve, reject) => {
-      const tell = (outcome: string): void => say({ type: 'outcome', runId: handle.runId, outcome });
+      const tell = (outcome: string): void =>
+        say({ type: 'outcome', runId: handle.runId, outcome });
       handle.events$.subscribe(() => resolve(handle.runId));
       handle.result.then(
         ({ finishReason }) => tell(finishReason),
@@ -78,17 +104,25 @@ class Worker {
     for (const user of USERS) {
       const approver = { actor: user, tenant: user.tenant };
       for (const waits of await approvals.list(approver)) {
-        await approvals.decide({ approvalId: waits.approvalId, decision: decisionOn(waits) }, approver);
+        await approvals.decide(
+          { approvalId: waits.approvalId, decision: decisionOn(waits) },
+          approver,
+        );
         answered += 1;
       }
     }
     return answered;
   }
 
-  /** Asks again where its connection is ended under it: a question of the command is not what is tried here. */
+  /**
+   * Asks again where its connection is ended under it: a question of the command is not what is
+   * tried here.
+   */
   private async value(statement: string, values: string[] = []): Promise<string | number> {
     try {
-      const [row] = await asStoreAttempt(() => this.application.get(Database).query<{ value: string | number }>(statement, values));
+      const [row] = await asStoreAttempt(() =>
+        this.application.get(Database).query<{ value: string | number }>(statement, values),
+      );
       return row?.value ?? '';
     } catch (error) {
       if (!StorageUnavailableError.in(error)) throw error;
@@ -100,12 +134,16 @@ class Worker {
 
 /** Yes to every order; to an act of which nobody knows three times of four. */
 function decisionOn({ approvalId, declaredId }: ApprovalRequest): 'approve' | 'deny' {
-  return declaredId === 'world__act' && Number.parseInt(approvalId.slice(0, 2), 16) % 4 === 0 ? 'deny' : 'approve';
+  return declaredId === 'world__act' && Number.parseInt(approvalId.slice(0, 2), 16) % 4 === 0
+    ? 'deny'
+    : 'approve';
 }
 
 const options = JSON.parse(process.argv[2] ?? '') as WorkerOptions;
 process.on('disconnect', () => process.exit(1)); // whoever started it is gone
-const application = await NestFactory.createApplicationContext(WorkerApplication.of(options), { logger: ['error', 'warn'] });
+const application = await NestFactory.createApplicationContext(WorkerApplication.of(options), {
+  logger: ['error', 'warn'],
+});
 const worker = new Worker(application);
 process.on('message', ({ id, ask }: WorkerQuestion) => {
   worker.answer(ask).then(

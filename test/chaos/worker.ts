@@ -23,22 +23,34 @@ export class Worker {
   readonly outcomes = new Map<string, string>();
   private readonly child: ChildProcess;
   private readonly asked = new Map<number, Asked>();
-  /** Asked before it was frozen: of these it may say that they took too long, and nobody can hold that against it. */
+  /**
+   * Asked before it was frozen: of these it may say that they took too long, and nobody can hold
+   * that against it.
+   */
   private readonly sleptOver = new Set<number>();
   private count = 0;
   private said = '';
 
   constructor(options: WorkerOptions) {
-    this.child = spawn(process.execPath, [...ARGUMENTS, JSON.stringify(options)], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    this.child = spawn(process.execPath, [...ARGUMENTS, JSON.stringify(options)], {
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    });
     for (const stream of [this.child.stdout, this.child.stderr])
-      stream?.on('data', (chunk: Buffer) => (this.said = (this.said + chunk.toString()).slice(-10_000)));
+      stream?.on(
+        'data',
+        (chunk: Buffer) => (this.said = (this.said + chunk.toString()).slice(-10_000)),
+      );
     this.gone = new Promise((resolve) => this.child.once('close', () => resolve()));
     this.ready = new Promise((resolve, reject) => {
-      this.child.on('message', (word: WorkerWord) => (word.type === 'ready' ? resolve() : this.heard(word)));
+      this.child.on('message', (word: WorkerWord) =>
+        word.type === 'ready' ? resolve() : this.heard(word),
+      );
       void this.gone.then(() => reject(new NoAnswerError(`The worker is gone.\n${this.said}`)));
     });
     this.ready.catch(() => undefined); // not everybody waits for it
-    void this.gone.then(() => this.asked.forEach(({ reject }) => reject(new NoAnswerError('The worker is gone.'))));
+    void this.gone.then(() =>
+      this.asked.forEach(({ reject }) => reject(new NoAnswerError('The worker is gone.'))),
+    );
   }
 
   /** The last of what it printed. */
@@ -53,7 +65,10 @@ export class Worker {
   ask(ask: WorkerAsk): Promise<string | number> {
     const id = (this.count += 1);
     return new Promise<string | number>((resolve, reject) => {
-      const timer = setTimeout(() => reject(new NoAnswerError(`No answer to ${ask.type}.`)), LONGEST_ANSWER_MS);
+      const timer = setTimeout(
+        () => reject(new NoAnswerError(`No answer to ${ask.type}.`)),
+        LONGEST_ANSWER_MS,
+      );
       this.asked.set(id, { resolve, reject });
       this.child.send({ id, ask }, (error) => error && reject(new NoAnswerError(error.message)));
       void this.gone.finally(() => clearTimeout(timer));
@@ -79,7 +94,8 @@ export class Worker {
     if (word.type !== 'answer') return;
     const asked = this.asked.get(word.id);
     if (word.failure === undefined) asked?.resolve(word.value ?? '');
-    else if (this.sleptOver.has(word.id)) asked?.reject(new NoAnswerError(`It slept over this: ${word.failure}`));
+    else if (this.sleptOver.has(word.id))
+      asked?.reject(new NoAnswerError(`It slept over this: ${word.failure}`));
     else asked?.reject(new Error(word.failure));
   }
 }

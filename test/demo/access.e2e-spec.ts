@@ -19,7 +19,11 @@ let desk: ServedDesk;
 
 beforeAll(async () => {
   const model = new ScriptedModel(Array.from({ length: 50 }, () => text('Hello.')));
-  desk = await serve({ model, clock, settings: { allowedHosts: ['desk.example.com'], allowedOrigins: ['https://app.example.com'] } });
+  desk = await serve({
+    model,
+    clock,
+    settings: { allowedHosts: ['desk.example.com'], allowedOrigins: ['https://app.example.com'] },
+  });
 });
 afterAll(closeDesks);
 
@@ -67,9 +71,15 @@ describe('GROUP a caller', () => {
     const body = method === 'POST' ? { body: '{"message":"hi"}' } : {};
     const json = { 'content-type': 'application/json' };
     const url = desk.url + path;
-    expect(await errorOf(fetch(url, { method, headers: json, ...body }))).toEqual([401, 'unauthorized']);
+    expect(await errorOf(fetch(url, { method, headers: json, ...body }))).toEqual([
+      401,
+      'unauthorized',
+    ]);
     const wrong = { ...json, authorization: 'Bearer demo-alic' };
-    expect(await errorOf(fetch(url, { method, headers: wrong, ...body }))).toEqual([401, 'unauthorized']);
+    expect(await errorOf(fetch(url, { method, headers: wrong, ...body }))).toEqual([
+      401,
+      'unauthorized',
+    ]);
   });
 
   it('is told how to say who it is', async () => {
@@ -78,7 +88,10 @@ describe('GROUP a caller', () => {
 
   it('needs none to read where to go', async () => {
     const response = await fetch(desk.url);
-    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/plain; charset=utf-8']);
+    expect([response.status, response.headers.get('content-type')]).toEqual([
+      200,
+      'text/plain; charset=utf-8',
+    ]);
     const page = await response.text();
     expect(page).toContain(`curl -N ${desk.url}/chat -H 'authorization: Bearer demo-alice'`);
     expect(page).toContain('GET /tools');
@@ -117,17 +130,29 @@ describe('a ticket', () => {
   it('opens nothing but a stream, neither unused nor by the header with which a stream is read on', async () => {
     const [unused, used] = [await issue(), await issue()];
     await (await open(used)).text();
-    const init = { method: 'POST', headers: { 'content-type': 'application/json', 'last-event-id': '1' }, body: '{"message":"hi"}' };
+    const init = {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'last-event-id': '1' },
+      body: '{"message":"hi"}',
+    };
     for (const ticket of [unused, used]) {
-      expect(await errorOf(fetch(`${desk.url}/chat?ticket=${ticket}`, init))).toEqual([401, 'unauthorized']);
-      expect(await errorOf(fetch(`${desk.url}/tools?ticket=${ticket}`, { headers: init.headers }))).toEqual([401, 'unauthorized']);
+      expect(await errorOf(fetch(`${desk.url}/chat?ticket=${ticket}`, init))).toEqual([
+        401,
+        'unauthorized',
+      ]);
+      expect(
+        await errorOf(fetch(`${desk.url}/tools?ticket=${ticket}`, { headers: init.headers })),
+      ).toEqual([401, 'unauthorized']);
     }
     expect((await open(unused)).status).toBe(200);
   });
 
   it('is not made up', async () => {
     expect(await errorOf(open('x'.repeat(43)))).toEqual([401, 'unauthorized']);
-    expect(await errorOf(fetch(`${desk.url}/chat/stream?message=hi&ticket=a&ticket=b`))).toEqual([401, 'unauthorized']);
+    expect(await errorOf(fetch(`${desk.url}/chat/stream?message=hi&ticket=a&ticket=b`))).toEqual([
+      401,
+      'unauthorized',
+    ]);
   });
 });
 
@@ -137,7 +162,9 @@ describe('a reconnecting EventSource', () => {
     const ids = (await (await open(ticket)).text()).match(/^id: .*$/gm) ?? [];
     const last = (ids.at(-1) ?? '').slice('id: '.length);
     for (const seen of [last, '7']) {
-      const response = await fetch(`${desk.url}/chat/stream?message=hi&ticket=${ticket}`, { headers: { 'last-event-id': seen } });
+      const response = await fetch(`${desk.url}/chat/stream?message=hi&ticket=${ticket}`, {
+        headers: { 'last-event-id': seen },
+      });
       expect([response.status, await response.text()]).toEqual([204, '']);
     }
   });
@@ -161,19 +188,26 @@ describe('a HEAD request', () => {
 });
 
 async function allowedOriginFor(origin: string): Promise<string | null> {
-  const preflight = { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' };
+  const preflight = {
+    origin,
+    'access-control-request-method': 'POST',
+    'access-control-request-headers': 'authorization',
+  };
   const response = await fetch(`${desk.url}/chat`, { method: 'OPTIONS', headers: preflight });
   return response.headers.get('access-control-allow-origin');
 }
 
 describe('host and origin', () => {
-  it.each(['evil.example.com', '127.0.0.1', '127.0.0.1:1', 'localhost.evil.example.com', 'desk.example.com.evil.example.com'])(
-    'refuse the host %s',
-    async (host) => {
-      const [status, body] = await statusWith({ host });
-      expect([status, (JSON.parse(body) as { code: string }).code]).toEqual([403, 'forbidden_host']);
-    },
-  );
+  it.each([
+    'evil.example.com',
+    '127.0.0.1',
+    '127.0.0.1:1',
+    'localhost.evil.example.com',
+    'desk.example.com.evil.example.com',
+  ])('refuse the host %s', async (host) => {
+    const [status, body] = await statusWith({ host });
+    expect([status, (JSON.parse(body) as { code: string }).code]).toEqual([403, 'forbidden_host']);
+  });
 
   it('hold for routes that do not exist', async () => {
     expect((await statusWith({ host: 'evil.example.com' }, '/nowhere'))[0]).toBe(403);
@@ -188,7 +222,9 @@ describe('host and origin', () => {
     const { port } = new URL(desk.url);
     const socket = connect(Number(port), '127.0.0.1');
     const sent = values.map((value) => `${name}: ${value.replace('PORT', port)}\r\n`).join('');
-    socket.end(`GET /health HTTP/1.1\r\n${name === 'host' ? '' : `host: 127.0.0.1:${port}\r\n`}${sent}connection: close\r\n\r\n`);
+    socket.end(
+      `GET /health HTTP/1.1\r\n${name === 'host' ? '' : `host: 127.0.0.1:${port}\r\n`}${sent}connection: close\r\n\r\n`,
+    );
     const answer = await textOf(socket);
     expect(answer).toMatch(/^HTTP\/1\.1 400 /);
     expect(answer).toContain(`Send one header ${name}`);
@@ -196,7 +232,12 @@ describe('host and origin', () => {
 
   it('know localhost and the hosts that are allowed', async () => {
     const { port } = new URL(desk.url);
-    const asked = [`localhost:${port}`, `127.0.0.1:${port}`, 'desk.example.com', 'Desk.Example.com'].map((host) => statusWith({ host }));
+    const asked = [
+      `localhost:${port}`,
+      `127.0.0.1:${port}`,
+      'desk.example.com',
+      'Desk.Example.com',
+    ].map((host) => statusWith({ host }));
     expect((await Promise.all(asked)).map(([status]) => status)).toEqual([200, 200, 200, 200]);
   });
 
@@ -210,13 +251,18 @@ describe('host and origin', () => {
     expect(await allowedOriginFor('http://evil.example.com')).toBeNull();
   });
 
-  it.each(['null', 'http://evil.example.com', 'http://127.0.0.1:1', 'https://app.example.com.evil.example.com'])(
-    'refuse pages of %s',
-    async (origin) => {
-      const [status, body] = await statusWith({ origin });
-      expect([status, (JSON.parse(body) as { code: string }).code]).toEqual([403, 'forbidden_origin']);
-    },
-  );
+  it.each([
+    'null',
+    'http://evil.example.com',
+    'http://127.0.0.1:1',
+    'https://app.example.com.evil.example.com',
+  ])('refuse pages of %s', async (origin) => {
+    const [status, body] = await statusWith({ origin });
+    expect([status, (JSON.parse(body) as { code: string }).code]).toEqual([
+      403,
+      'forbidden_origin',
+    ]);
+  });
 });
 
 describe('a request that makes no sense', () => {
@@ -233,9 +279,13 @@ describe('a request that makes no sense', () => {
   });
 
   it('is refused without a message, with an unknown field and with no JSON', async () => {
-    const wrong = [{}, { message: 'hi', tenant: 'globex' }, '{', '[]', 'null'].map((body) => errorOf(ask(desk, 'alice', body)));
+    const wrong = [{}, { message: 'hi', tenant: 'globex' }, '{', '[]', 'null'].map((body) =>
+      errorOf(ask(desk, 'alice', body)),
+    );
     expect(await Promise.all(wrong)).toEqual(wrong.map(() => [400, 'bad_request']));
-    expect(await errorOf(fetch(`${desk.url}/chat/stream`, { headers: headersOf('alice') }))).toEqual([400, 'bad_request']);
+    expect(
+      await errorOf(fetch(`${desk.url}/chat/stream`, { headers: headersOf('alice') })),
+    ).toEqual([400, 'bad_request']);
   });
 
   it.each([
@@ -250,21 +300,35 @@ describe('a request that makes no sense', () => {
 
   it('is refused for a null where true or false is asked for', async () => {
     const response = await ask(desk, 'alice', { message: 'hi', durable: null });
-    expect([response.status, ((await response.json()) as { message: string }).message]).toEqual([400, 'durable must be true or false']);
+    expect([response.status, ((await response.json()) as { message: string }).message]).toEqual([
+      400,
+      'durable must be true or false',
+    ]);
   });
 
-  it.each(['9999999999999999999', '1e400', '-1', '1.5', 'x', ''])('is refused for reading a conversation from %s', async (from) => {
-    const asked = fetch(`${desk.url}/conversations/c1?from=${from}`, { headers: headersOf('alice') });
-    expect(await errorOf(asked)).toEqual([400, 'bad_request']);
-  });
+  it.each(['9999999999999999999', '1e400', '-1', '1.5', 'x', ''])(
+    'is refused for reading a conversation from %s',
+    async (from) => {
+      const asked = fetch(`${desk.url}/conversations/c1?from=${from}`, {
+        headers: headersOf('alice'),
+      });
+      expect(await errorOf(asked)).toEqual([400, 'bad_request']);
+    },
+  );
 
   it('is refused above 256 KB', async () => {
-    expect(await errorOf(ask(desk, 'alice', { message: 'x'.repeat(1_000_000) }))).toEqual([413, 'payload_too_large']);
+    expect(await errorOf(ask(desk, 'alice', { message: 'x'.repeat(1_000_000) }))).toEqual([
+      413,
+      'payload_too_large',
+    ]);
   });
 
   it('is answered with the security headers', async () => {
     const { headers } = await ask(desk, 'alice', '{');
-    expect([headers.get('x-content-type-options'), headers.get('x-powered-by')]).toEqual(['nosniff', null]);
+    expect([headers.get('x-content-type-options'), headers.get('x-powered-by')]).toEqual([
+      'nosniff',
+      null,
+    ]);
     expect(headers.get('content-security-policy')).not.toContain('upgrade-insecure-requests');
   });
 });

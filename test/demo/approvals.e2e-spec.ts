@@ -1,9 +1,25 @@
 import { afterAll, afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { ApprovalRequest, LoopEvent } from '@toolloop/core';
 import { AuditTrail } from '@toolloop/core/audit';
-import { call, calls, expectRunEndsOnce, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  call,
+  calls,
+  expectRunEndsOnce,
+  ScriptedModel,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { OutboxMailer } from '../../src/orders/mailer.js';
-import { ask, closeDesks, eventsIn, eventsOf, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
+import {
+  ask,
+  closeDesks,
+  eventsIn,
+  eventsOf,
+  headersOf,
+  ofType,
+  serve,
+  type ServedDesk,
+} from './served-desk.js';
 
 afterAll(closeDesks);
 afterEach(() => {
@@ -19,7 +35,13 @@ async function waiting(script: readonly ScriptedTurn[] = [SEND, text('Sent.')]) 
   const events = await eventsOf(desk, 'alice', 'Send the receipt of o-1021');
   expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'waiting' });
   const [asked] = ofType(events, 'approval-request');
-  return { desk, events, runId: events[0]?.runId ?? '', approvalId: asked?.approval.approvalId ?? '', mailer: desk.app.get(OutboxMailer) };
+  return {
+    desk,
+    events,
+    runId: events[0]?.runId ?? '',
+    approvalId: asked?.approval.approvalId ?? '',
+    mailer: desk.app.get(OutboxMailer),
+  };
 }
 
 interface Answered {
@@ -37,7 +59,12 @@ async function listed(desk: ServedDesk, user: string): Promise<ApprovalRequest[]
 }
 
 /** Status and code of an answer, or its decision. */
-async function decided(desk: ServedDesk, user: string, approvalId: string, body: unknown = { decision: 'approve' }) {
+async function decided(
+  desk: ServedDesk,
+  user: string,
+  approvalId: string,
+  body: unknown = { decision: 'approve' },
+) {
   const response = await ask(desk, user, body, `/approvals/${approvalId}`);
   const said = (await response.json()) as { code?: string; answer?: { decision: string } };
   return [response.status, said.code ?? said.answer?.decision];
@@ -45,7 +72,10 @@ async function decided(desk: ServedDesk, user: string, approvalId: string, body:
 
 async function resumed(desk: ServedDesk, user: string, runId: string): Promise<LoopEvent[]> {
   const response = await ask(desk, user, {}, `/runs/${runId}/resume`);
-  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+  expect([response.status, response.headers.get('content-type')]).toEqual([
+    200,
+    'text/event-stream',
+  ]);
   return eventsIn(await response.text());
 }
 
@@ -62,18 +92,31 @@ describe('a receipt that support wants to mail', () => {
     expect(mailer.mails).toEqual([]);
     const more = await resumed(desk, 'alice', runId);
     expect(mailer.mails).toHaveLength(1);
-    expect(ofType(more, 'approval-decision')).toMatchObject([{ decidedBy: 'mia', decision: { decision: 'approve' } }]);
+    expect(ofType(more, 'approval-decision')).toMatchObject([
+      { decidedBy: 'mia', decision: { decision: 'approve' } },
+    ]);
     expect(more.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: 'Sent.' });
-    expect([...events, ...more].map(({ sequence }) => sequence)).toEqual([...events, ...more].map((_, index) => index + 1));
+    expect([...events, ...more].map(({ sequence }) => sequence)).toEqual(
+      [...events, ...more].map((_, index) => index + 1),
+    );
   });
 
   it('stays where it is once she says no, and the model reads why', async () => {
     const model = new ScriptedModel([SEND, text('She says no.')]);
     const desk = await serve({ model });
-    const [asked] = ofType(await eventsOf(desk, 'alice', 'Send the receipt of o-1021'), 'approval-request');
-    await decided(desk, 'mia', asked?.approval.approvalId ?? '', { decision: 'deny', reason: 'It went out by post.' });
+    const [asked] = ofType(
+      await eventsOf(desk, 'alice', 'Send the receipt of o-1021'),
+      'approval-request',
+    );
+    await decided(desk, 'mia', asked?.approval.approvalId ?? '', {
+      decision: 'deny',
+      reason: 'It went out by post.',
+    });
     const more = await resumed(desk, 'alice', asked?.runId ?? '');
-    expect(ofType(more, 'tool-result')[0]?.record).toMatchObject({ status: 'denied', error: { code: 'approval_denied' } });
+    expect(ofType(more, 'tool-result')[0]?.record).toMatchObject({
+      status: 'denied',
+      error: { code: 'approval_denied' },
+    });
     expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain('It went out by post.');
     expect(desk.app.get(OutboxMailer).mails).toEqual([]);
   });
@@ -82,7 +125,9 @@ describe('a receipt that support wants to mail', () => {
     const { desk, approvalId } = await waiting();
     for (const user of ['alice', 'mia']) {
       const body = await listed(desk, user);
-      expect(body).toMatchObject([{ approvalId, declaredId: 'orders__sendReceipt', args: { orderId: 'o-1021' } }]);
+      expect(body).toMatchObject([
+        { approvalId, declaredId: 'orders__sendReceipt', args: { orderId: 'o-1021' } },
+      ]);
       expect((await got(desk, user, `/approvals/${approvalId}`)).body).toEqual(body[0]);
     }
     await decided(desk, 'mia', approvalId, { decision: 'deny', reason: 'No.' });
@@ -109,7 +154,10 @@ describe('a receipt that support wants to mail', () => {
     const [asked] = await listed(desk, 'mia');
     await decided(desk, 'mia', asked?.approvalId ?? '');
     const answer = await ask(desk, 'alice', {}, `/runs/${runId}/resume/answer`);
-    expect([answer.status, await answer.json()]).toMatchObject([200, { runId, finishReason: 'stop', output }]);
+    expect([answer.status, await answer.json()]).toMatchObject([
+      200,
+      { runId, finishReason: 'stop', output },
+    ]);
   });
 });
 
@@ -127,15 +175,28 @@ describe('invariant 12: a forged approval', () => {
   it('invariant 12: is not even seen by the other tenant', async () => {
     const { desk, approvalId, runId } = await waiting();
     expect(await listed(desk, 'bob')).toEqual([]);
-    const answers = await Promise.all([approvalId, runId, 'x'].map((id) => got(desk, 'bob', `/approvals/${id}`)));
-    const none = { status: 404, body: { code: 'not_found', message: 'There is no such approval.' } };
+    const answers = await Promise.all(
+      [approvalId, runId, 'x'].map((id) => got(desk, 'bob', `/approvals/${id}`)),
+    );
+    const none = {
+      status: 404,
+      body: { code: 'not_found', message: 'There is no such approval.' },
+    };
     expect(answers).toEqual([none, none, none]);
   });
 
   it('invariant 12: is not found by a manager of another tenant, while its own user sees it', async () => {
-    const desk = await serve({ model: new ScriptedModel([calls(call('orders__sendReceipt', { orderId: 'o-1004' }))]) });
-    const [asked] = ofType(await eventsOf(desk, 'bob', 'Send the receipt of o-1004'), 'approval-request');
-    expect(await decided(desk, 'mia', asked?.approval.approvalId ?? '')).toEqual([404, 'not_found']);
+    const desk = await serve({
+      model: new ScriptedModel([calls(call('orders__sendReceipt', { orderId: 'o-1004' }))]),
+    });
+    const [asked] = ofType(
+      await eventsOf(desk, 'bob', 'Send the receipt of o-1004'),
+      'approval-request',
+    );
+    expect(await decided(desk, 'mia', asked?.approval.approvalId ?? '')).toEqual([
+      404,
+      'not_found',
+    ]);
     expect(await listed(desk, 'mia')).toEqual([]);
     expect(await listed(desk, 'bob')).toEqual([asked?.approval]);
   });
@@ -168,8 +229,13 @@ describe('invariant 12: a forged approval', () => {
     await decided(desk, 'mia', approvalId);
     expect(await decided(desk, 'mia', approvalId)).toEqual([409, 'already_answered']);
     expect((await resumed(desk, 'alice', runId)).at(-1)).toMatchObject({ finishReason: 'waiting' });
-    expect((await eventsOf(desk, 'alice', 'Again')).at(-1)).toMatchObject({ finishReason: 'waiting' });
-    expect(await decided(desk, 'mia', approvalId, { decision: 'deny' })).toEqual([409, 'already_answered']);
+    expect((await eventsOf(desk, 'alice', 'Again')).at(-1)).toMatchObject({
+      finishReason: 'waiting',
+    });
+    expect(await decided(desk, 'mia', approvalId, { decision: 'deny' })).toEqual([
+      409,
+      'already_answered',
+    ]);
     expect(mailer.mails).toHaveLength(1);
   });
 
@@ -211,7 +277,8 @@ describe('a run that waits', () => {
   it('is resumed by its own actor alone, and other runs that wait are not listed', async () => {
     const { desk, runId, approvalId, mailer } = await waiting();
     await decided(desk, 'mia', approvalId);
-    for (const user of ['bob', 'mia']) expect(await refused(desk, user, runId)).toEqual([404, 'unknown_run']);
+    for (const user of ['bob', 'mia'])
+      expect(await refused(desk, user, runId)).toEqual([404, 'unknown_run']);
     expect(await refused(desk, 'alice', 'made-up')).toEqual([404, 'unknown_run']);
     expect(mailer.mails).toEqual([]);
   });
@@ -219,13 +286,21 @@ describe('a run that waits', () => {
   it('is resumed by one of six who ask at once, and the others are told so in the place of a stream', async () => {
     const { desk, runId, approvalId, mailer } = await waiting();
     await decided(desk, 'mia', approvalId);
-    const answers = await Promise.all(Array.from({ length: 6 }, () => ask(desk, 'alice', {}, `/runs/${runId}/resume`)));
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, () => ask(desk, 'alice', {}, `/runs/${runId}/resume`)),
+    );
     const bodies = await Promise.all(answers.map((answer) => answer.text()));
     const won = bodies.filter((_, index) => answers[index]?.status === 200);
-    expect(won.map((body) => eventsIn(body).at(-1))).toMatchObject([{ type: 'run-end', finishReason: 'stop' }]);
+    expect(won.map((body) => eventsIn(body).at(-1))).toMatchObject([
+      { type: 'run-end', finishReason: 'stop' },
+    ]);
     const lost = bodies.filter((_, index) => answers[index]?.status !== 200);
-    expect(answers.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([200, 404, 404, 404, 404, 404]);
-    expect(lost.map((body) => (JSON.parse(body) as { code: string }).code)).toEqual(Array(5).fill('unknown_run'));
+    expect(answers.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
+      200, 404, 404, 404, 404, 404,
+    ]);
+    expect(lost.map((body) => (JSON.parse(body) as { code: string }).code)).toEqual(
+      Array(5).fill('unknown_run'),
+    );
     expect(mailer.mails).toHaveLength(1);
   });
 
@@ -240,10 +315,17 @@ describe('a run that waits', () => {
 describe('what is told of an approval', () => {
   it('holds no address, no hash and no other secret', async () => {
     const { desk, events, runId, approvalId } = await waiting();
-    const shown = [await got(desk, 'mia', '/approvals'), await got(desk, 'mia', `/approvals/${approvalId}`)];
-    const answer = await (await ask(desk, 'mia', { decision: 'approve' }, `/approvals/${approvalId}`)).text();
+    const shown = [
+      await got(desk, 'mia', '/approvals'),
+      await got(desk, 'mia', `/approvals/${approvalId}`),
+    ];
+    const answer = await (
+      await ask(desk, 'mia', { decision: 'approve' }, `/approvals/${approvalId}`)
+    ).text();
     const more = await resumed(desk, 'alice', runId);
-    expect(JSON.stringify([events, shown, answer, more])).not.toMatch(/john\.smith|@example|argsHash|binding|auditKey|stack/);
+    expect(JSON.stringify([events, shown, answer, more])).not.toMatch(
+      /john\.smith|@example|argsHash|binding|auditKey|stack/,
+    );
   });
 
   it('is in the audit of its tenant, and in no other', async () => {
@@ -251,9 +333,19 @@ describe('what is told of an approval', () => {
     await decided(desk, 'mia', approvalId);
     await resumed(desk, 'alice', runId);
     const trail = desk.app.get(AuditTrail);
-    const [own, other] = await Promise.all(['acme', 'globex'].map((tenant) => linesOf(trail.exportLines(tenant))));
-    expect(own?.map(({ kind }) => kind)).toEqual(['decision', 'approval-request', 'approval-decision', 'outcome']);
-    expect(own?.find(({ kind }) => kind === 'approval-decision')).toMatchObject({ actorId: 'alice', decidedBy: 'mia' });
+    const [own, other] = await Promise.all(
+      ['acme', 'globex'].map((tenant) => linesOf(trail.exportLines(tenant))),
+    );
+    expect(own?.map(({ kind }) => kind)).toEqual([
+      'decision',
+      'approval-request',
+      'approval-decision',
+      'outcome',
+    ]);
+    expect(own?.find(({ kind }) => kind === 'approval-decision')).toMatchObject({
+      actorId: 'alice',
+      decidedBy: 'mia',
+    });
     expect(other).toEqual([]);
   });
 });

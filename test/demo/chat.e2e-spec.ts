@@ -1,6 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { call, calls, hangs, ScriptedModel, text } from '@toolloop/testing';
-import { ask, closeDesks, eventsIn, eventsOf, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
+import {
+  ask,
+  closeDesks,
+  eventsIn,
+  eventsOf,
+  headersOf,
+  ofType,
+  serve,
+  type ServedDesk,
+} from './served-desk.js';
 
 const QUESTION = "What is John Smith's average spend?";
 
@@ -17,14 +26,22 @@ describe('the order desk, answered by the offline model', () => {
     const [injected] = ofType(events, 'tools-injected');
     expect(injected).toMatchObject({ provider: 'Customer', instanceId: 'c-123' });
     expect(injected?.tools).toContain('customer_c-123_getAverageSpend');
-    expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: expect.stringContaining('472.19') });
+    expect(events.at(-1)).toMatchObject({
+      type: 'run-end',
+      finishReason: 'stop',
+      text: expect.stringContaining('472.19'),
+    });
   });
 
   it('finds no such customer for bob, and nothing of the other tenant', async () => {
     const stream = await (await ask(desk, 'bob', { message: QUESTION })).text();
     const events = eventsIn(stream);
     expect(ofType(events, 'tools-injected')).toEqual([]);
-    expect(ofType(events, 'tool-result')[0]?.record).toMatchObject({ declaredId: 'crm__searchCustomers', status: 'succeeded', result: [] });
+    expect(ofType(events, 'tool-result')[0]?.record).toMatchObject({
+      declaredId: 'crm__searchCustomers',
+      status: 'succeeded',
+      result: [],
+    });
     expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop' });
     expect(stream).not.toMatch(/472\.19|Dublin|example\.com|c-123|Laura/);
   });
@@ -37,13 +54,18 @@ describe('the order desk, answered by the offline model', () => {
 
   it('numbers its events and ends with one run-end', async () => {
     const events = await eventsOf(desk, 'alice', QUESTION);
-    expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_event, index) => index + 1));
+    expect(events.map(({ sequence }) => sequence)).toEqual(
+      events.map((_event, index) => index + 1),
+    );
     expect(events.filter(({ type }) => type === 'run-end')).toHaveLength(1);
   });
 
   it('streams as text/event-stream with 200', async () => {
     const response = await ask(desk, 'alice', { message: QUESTION });
-    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+    expect([response.status, response.headers.get('content-type')]).toEqual([
+      200,
+      'text/event-stream',
+    ]);
     await response.text();
   });
 });
@@ -59,7 +81,10 @@ describe('a structured answer', () => {
   });
 
   it('is streamed as an object that grows, where the question asks for one', async () => {
-    const output = { answer: 'John Smith spends 472.19 EUR a month, which is more than last year.', sources: ['c-123', 'o-1021'] };
+    const output = {
+      answer: 'John Smith spends 472.19 EUR a month, which is more than last year.',
+      sources: ['c-123', 'o-1021'],
+    };
     const desk = await serve({ model: new ScriptedModel([text(JSON.stringify(output))]) });
     const response = await ask(desk, 'alice', { message: QUESTION, structured: true });
     const events = await response.text();
@@ -77,7 +102,11 @@ describe('a structured answer', () => {
     const response = await ask(desk, 'alice', { message: QUESTION }, '/chat/answer');
     expect(response.status).toBe(502);
     const body = (await response.json()) as Record<string, unknown>;
-    expect(body).toMatchObject({ code: 'model_error', message: expect.any(String), runId: expect.any(String) });
+    expect(body).toMatchObject({
+      code: 'model_error',
+      message: expect.any(String),
+      runId: expect.any(String),
+    });
     expect(JSON.stringify(body)).not.toMatch(/script|stack|\.ts/i);
   });
 });
@@ -88,7 +117,9 @@ describe('a conversation', () => {
     const desk = await serve({ model });
     for (const user of ['alice', 'alice', 'mia'])
       await (await ask(desk, user, { message: `Hi from ${user}`, conversationId: 'one' })).text();
-    const said = model.requests.map(({ messages }) => messages.filter(({ role }) => role !== 'system'));
+    const said = model.requests.map(({ messages }) =>
+      messages.filter(({ role }) => role !== 'system'),
+    );
     expect(said.map(({ length }) => length)).toEqual([1, 3, 1]);
   });
 });
@@ -99,9 +130,12 @@ describe('a client that goes away', () => {
     const desk = await serve({ model });
     const leaving = new AbortController();
     const body = JSON.stringify({ message: QUESTION });
-    const asked = fetch(`${desk.url}/chat/answer`, { method: 'POST', headers: headersOf('alice'), body, signal: leaving.signal }).catch(
-      () => undefined,
-    );
+    const asked = fetch(`${desk.url}/chat/answer`, {
+      method: 'POST',
+      headers: headersOf('alice'),
+      body,
+      signal: leaving.signal,
+    }).catch(() => undefined);
     await until(() => model.openStreams === 1);
     leaving.abort();
     await asked;
@@ -120,8 +154,12 @@ describe('a tool error', () => {
     const desk = await serve({ model });
     const events = await eventsOf(desk, 'mia', 'Cancel order o-1021');
     const [, cancelled] = ofType(events, 'tool-result');
-    const safeMessage = 'Order o-1021 has been shipped and cannot be cancelled. Offer a return instead.';
-    expect(cancelled?.record).toMatchObject({ status: 'failed', error: { code: 'execution_failed', safeMessage } });
+    const safeMessage =
+      'Order o-1021 has been shipped and cannot be cancelled. Offer a return instead.';
+    expect(cancelled?.record).toMatchObject({
+      status: 'failed',
+      error: { code: 'execution_failed', safeMessage },
+    });
     expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain(safeMessage);
     model.assertComplete();
   });

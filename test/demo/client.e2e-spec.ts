@@ -1,5 +1,10 @@
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
-import { type Approval, type ListedTool, ToolLoopClient, type ToolLoopHttpError } from '@toolloop/client';
+import {
+  type Approval,
+  type ListedTool,
+  ToolLoopClient,
+  type ToolLoopHttpError,
+} from '@toolloop/client';
 import type { LoopEvent } from '@toolloop/core';
 import { call, calls, hangs, ScriptedModel, text } from '@toolloop/testing';
 import { type CuttingProxy, cutConnections } from '../../libs/client/test/cut-connections.js';
@@ -13,7 +18,11 @@ afterEach(async () => {
 afterAll(closeDesks);
 
 function clientOf(url: string, user = 'alice'): ToolLoopClient {
-  return new ToolLoopClient({ url, headers: () => ({ authorization: `Bearer demo-${user}` }), reconnect: { delayMs: 5 } });
+  return new ToolLoopClient({
+    url,
+    headers: () => ({ authorization: `Bearer demo-${user}` }),
+    reconnect: { delayMs: 5 },
+  });
 }
 
 async function through(url: string, ...cuts: readonly number[]): Promise<CuttingProxy> {
@@ -28,17 +37,24 @@ async function all(events: AsyncIterable<LoopEvent>): Promise<LoopEvent[]> {
   return read;
 }
 
-const codes = (asked: Promise<unknown>): Promise<unknown> => asked.catch(({ status, code }: ToolLoopHttpError) => [status, code]);
-const sequencesOf = (events: readonly LoopEvent[]): number[] => events.map(({ sequence }) => sequence);
+const codes = (asked: Promise<unknown>): Promise<unknown> =>
+  asked.catch(({ status, code }: ToolLoopHttpError) => [status, code]);
+const sequencesOf = (events: readonly LoopEvent[]): number[] =>
+  events.map(({ sequence }) => sequence);
 const QUESTION = { message: "What is John Smith's average spend?" };
-const REFUND = [calls(call('refunds__refundOrder', { orderId: 'o-1021' })), text('It is on its way.')];
+const REFUND = [
+  calls(call('refunds__refundOrder', { orderId: 'o-1021' })),
+  text('It is on its way.'),
+];
 
 describe('the client of a served application', () => {
   it('reads the events of a question to its end', async () => {
     const desk = await serve();
     const events = await all(clientOf(desk.url).ask(QUESTION));
     expect(events[0]?.type).toBe('run-start');
-    expect(events.find(({ type }) => type === 'tools-injected')).toMatchObject({ provider: 'Customer' });
+    expect(events.find(({ type }) => type === 'tools-injected')).toMatchObject({
+      provider: 'Customer',
+    });
     expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop' });
   });
 
@@ -56,7 +72,10 @@ describe('the client of a served application', () => {
     const desk = await serve();
     const proxy = await through(desk.url, 700);
     const lost = all(clientOf(proxy.url).ask(QUESTION));
-    await expect(lost).rejects.toMatchObject({ name: 'ConnectionLostError', lastSequence: expect.any(Number) });
+    await expect(lost).rejects.toMatchObject({
+      name: 'ConnectionLostError',
+      lastSequence: expect.any(Number),
+    });
     expect(proxy.requests).toEqual(['POST /chat']);
   });
 
@@ -67,14 +86,20 @@ describe('the client of a served application', () => {
     const events: LoopEvent[] = [];
     for await (const event of alice.ask({ message: 'Refund o-1021' }, { durable: true })) {
       events.push(event);
-      if (event.type === 'approval-request') decided.push(mia.decide(event.approval.approvalId, 'approve', 'It came broken.'));
+      if (event.type === 'approval-request')
+        decided.push(mia.decide(event.approval.approvalId, 'approve', 'It came broken.'));
     }
     const [approval] = await Promise.all(decided);
-    expect(approval).toMatchObject({ answer: { decision: 'approve', reason: 'It came broken.', decidedBy: 'mia' } });
+    expect(approval).toMatchObject({
+      answer: { decision: 'approve', reason: 'It came broken.', decidedBy: 'mia' },
+    });
     const types = events.map(({ type }) => type);
     expect(types).toContain('approval-decision');
     expect(types.at(-1)).toBe('run-end');
-    await expect(mia.decide(approval?.approvalId ?? '', 'deny')).rejects.toMatchObject({ status: 409, code: 'already_answered' });
+    await expect(mia.decide(approval?.approvalId ?? '', 'deny')).rejects.toMatchObject({
+      status: 409,
+      code: 'already_answered',
+    });
   });
 
   it('stops its run when its reader leaves', async () => {
@@ -94,7 +119,9 @@ describe('the client of a served application', () => {
     const desk = await serve({ model: new ScriptedModel([...REFUND, text('Once more.')]) });
     const alice = clientOf(desk.url);
     const { runId } = await alice.start({ message: 'Refund o-1021' }, { requestId: 'q-1' });
-    expect((await alice.start({ message: 'Refund o-1021' }, { requestId: 'q-1' })).runId).toBe(runId);
+    expect((await alice.start({ message: 'Refund o-1021' }, { requestId: 'q-1' })).runId).toBe(
+      runId,
+    );
     const events = alice.events(runId);
     for await (const event of events) if (event.type === 'approval-request') break;
     await alice.cancel(runId, 'Never mind.');
@@ -116,7 +143,10 @@ describe('the client of a served application', () => {
     });
     await all(alice.ask({ message: 'Hello', conversationId: 'c-1' }));
     expect(await alice.conversations()).toMatchObject([{ conversationId: 'c-1' }]);
-    expect((await alice.conversation('c-1')).entries.map(({ text: words }) => words)).toEqual(['Hello', 'Hello.']);
+    expect((await alice.conversation('c-1')).entries.map(({ text: words }) => words)).toEqual([
+      'Hello',
+      'Hello.',
+    ]);
     await alice.deleteConversation('c-1');
     expect(await alice.conversations()).toEqual([]);
   });
@@ -124,7 +154,10 @@ describe('the client of a served application', () => {
   it('stops a tool of the tenant for an operator, tells whose stop it is, and releases it', async () => {
     const desk = await serve();
     const operator = clientOf(desk.url, 'ops');
-    const { stopId } = await operator.stop({ tool: 'orders__sendReceipt' }, 'The mailer is on fire.');
+    const { stopId } = await operator.stop(
+      { tool: 'orders__sendReceipt' },
+      'The mailer is on fire.',
+    );
     expect(await operator.stops()).toMatchObject([
       { stopId, tool: 'orders__sendReceipt', author: 'ops', reason: 'The mailer is on fire.' },
     ]);
@@ -145,6 +178,7 @@ describe('the client of a served application', () => {
     const desk = await serve();
     expect(await codes(clientOf(desk.url, 'eve').tools())).toEqual([401, 'unauthorized']);
     expect(await codes(clientOf(desk.url).run('../approvals'))).toEqual([404, 'unknown_run']);
-    for (const id of ['..', 'half \ud800']) expect(() => clientOf(desk.url).run(id)).toThrow('is no id');
+    for (const id of ['..', 'half \ud800'])
+      expect(() => clientOf(desk.url).run(id)).toThrow('is no id');
   });
 });

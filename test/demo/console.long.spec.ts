@@ -6,7 +6,13 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ToolLoopClient } from '@toolloop/client';
 import type { BrowserContextOptions, Page } from 'playwright-core';
-import { askIn, barriersOn, CHROMIUM, ConsoleBrowser, picture } from '../../libs/console/test/browser.js';
+import {
+  askIn,
+  barriersOn,
+  CHROMIUM,
+  ConsoleBrowser,
+  picture,
+} from '../../libs/console/test/browser.js';
 import { ask, closeDesks, serve, type ServedDesk } from './served-desk.js';
 
 const { resolve } = createRequire(import.meta.url);
@@ -36,7 +42,10 @@ onChromium('the console in a browser', () => {
     const [alice, mia] = [await open('alice'), await open('mia')];
     await askIn(alice, 'What is the average spend of John Smith?');
     await alice.getByText('€472.19').waitFor();
-    await alice.locator('.belt-group.entity', { hasText: 'Customer c-123' }).getByText('Get average spend').waitFor();
+    await alice
+      .locator('.belt-group.entity', { hasText: 'Customer c-123' })
+      .getByText('Get average spend')
+      .waitFor();
     await picture(alice, 'chat');
     expect(await barriersOn(alice)).toEqual([]);
 
@@ -155,7 +164,11 @@ onChromium('the console in a browser', () => {
     await operator.getByRole('cell', { name: 'c-123' }).waitFor();
     await operator.getByText('Typical (p50)').waitFor();
     await operator.getByRole('button', { name: 'Find out' }).click();
-    await operator.locator('.reach', { hasText: 'alice' }).getByText('can call it').first().waitFor();
+    await operator
+      .locator('.reach', { hasText: 'alice' })
+      .getByText('can call it')
+      .first()
+      .waitFor();
     await picture(operator, 'tools-dark');
     expect(await barriersOn(operator)).toEqual([]);
     for (const [turn, other] of [
@@ -172,13 +185,18 @@ onChromium('the console in a browser', () => {
     for (const command of ['Theme', 'Change the language']) {
       const field = operator.locator('.palette').getByRole('combobox');
       // The page hears of keys once it has been drawn, which a new language does anew.
-      for (; !(await field.isVisible()); await operator.waitForTimeout(100)) await operator.keyboard.press('Control+k');
+      for (; !(await field.isVisible()); await operator.waitForTimeout(100))
+        await operator.keyboard.press('Control+k');
       await operator.keyboard.type(command);
       await operator.keyboard.press('Enter');
       await field.waitFor({ state: 'detached' });
     }
     await operator.getByRole('link', { name: 'Läufe' }).waitFor();
-    expect(await operator.evaluate('[document.documentElement.lang, document.documentElement.dataset.theme]')).toEqual(['de', 'light']);
+    expect(
+      await operator.evaluate(
+        '[document.documentElement.lang, document.documentElement.dataset.theme]',
+      ),
+    ).toEqual(['de', 'light']);
     await operator.context().close();
   });
 
@@ -188,8 +206,14 @@ onChromium('the console in a browser', () => {
     const draft = { version: 'acme-1', allow: ['*'], deny: ['crm__searchCustomers'] };
     await operator.getByLabel('Policies as JSON').fill(JSON.stringify(draft));
     await operator.getByRole('button', { name: 'Replay the last 1,000 decisions' }).press('Enter');
-    await operator.locator('.flip', { hasText: 'Search customers' }).first().getByText('deny: crm__searchCustomers').waitFor();
-    await operator.getByLabel('Reason for the change').fill('Nobody is searched for during the audit.');
+    await operator
+      .locator('.flip', { hasText: 'Search customers' })
+      .first()
+      .getByText('deny: crm__searchCustomers')
+      .waitFor();
+    await operator
+      .getByLabel('Reason for the change')
+      .fill('Nobody is searched for during the audit.');
     await operator.keyboard.press('Enter');
     await operator.getByRole('heading', { name: 'Version 1', exact: true }).waitFor();
     await operator.locator('.changes', { hasText: '/deny' }).waitFor();
@@ -197,7 +221,10 @@ onChromium('the console in a browser', () => {
     expect(await barriersOn(operator)).toEqual([]);
 
     await operator.goto(`${desk.url}/console#/as/alice`);
-    await operator.locator('.as-tool.withheld', { hasText: 'crm__searchCustomers' }).getByText('deny: crm__searchCustomers').waitFor();
+    await operator
+      .locator('.as-tool.withheld', { hasText: 'crm__searchCustomers' })
+      .getByText('deny: crm__searchCustomers')
+      .waitFor();
     await picture(operator, 'view-as');
     expect(await barriersOn(operator)).toEqual([]);
     expect(await operator.locator('.view-as .panel button, .view-as .panel input').count()).toBe(0);
@@ -233,12 +260,18 @@ onChromium('the console in a browser', () => {
     const context = first.context();
     const streams: string[] = [];
     const note = (page: Page, tab: string): unknown =>
-      page.on('request', (request) => void (request.url().endsWith('/console/feed') && streams.push(tab)));
+      page.on(
+        'request',
+        (request) => void (request.url().endsWith('/console/feed') && streams.push(tab)),
+      );
     const second = await context.newPage();
     note(second, 'second');
     await second.goto(`${desk.url}/console#/inbox`);
     await second.getByText('Nothing waits for you').waitFor();
-    for (const question of ['Send the receipt of order o-1022', 'Send the receipt of order o-1023']) {
+    for (const question of [
+      'Send the receipt of order o-1022',
+      'Send the receipt of order o-1023',
+    ]) {
       await ask(desk, 'alice', { message: question }).then((response) => response.text());
       for (const page of context.pages()) await page.locator('.count').waitFor();
       expect(streams).toEqual(context.pages().length === 2 ? [] : ['second']);
@@ -246,7 +279,8 @@ onChromium('the console in a browser', () => {
       await second.keyboard.press('r');
       await second.keyboard.type('No.');
       await second.getByRole('button', { name: 'Deny' }).press('Enter');
-      for (const page of context.pages()) await page.locator('.count').waitFor({ state: 'detached' });
+      for (const page of context.pages())
+        await page.locator('.count').waitFor({ state: 'detached' });
       if (context.pages().length === 1) break;
       const taken = second.waitForRequest((request) => request.url().endsWith('/console/feed'));
       await first.close();
@@ -268,8 +302,12 @@ onChromium('the console in a browser', () => {
       await askIn(page, 'Refund order o-1022');
       await page.getByText('It waits for someone who may decide about it').waitFor();
     }
-    const mia = new ToolLoopClient({ url: desk.url, headers: () => ({ authorization: 'Bearer demo-mia' }) });
-    for (const { approvalId } of await mia.approvals()) await mia.decide(approvalId, 'deny', 'One of seven.');
+    const mia = new ToolLoopClient({
+      url: desk.url,
+      headers: () => ({ authorization: 'Bearer demo-mia' }),
+    });
+    for (const { approvalId } of await mia.approvals())
+      await mia.decide(approvalId, 'deny', 'One of seven.');
     for (const page of tabs) await page.getByText('Denied by mia. “One of seven.”').waitFor();
     for (const page of tabs) await page.locator('.answer .text').first().waitFor();
     expect(await mia.approvals()).toEqual([]);
@@ -293,7 +331,10 @@ onChromium('the console in a browser', () => {
     ]) {
       await page.goto(`${desk.url}/console#/${section}`);
       await page.locator('h1, h2').first().waitFor();
-      expect([section, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([section, 390]);
+      expect([section, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([
+        section,
+        390,
+      ]);
       expect([section, await barriersOn(page)]).toEqual([section, []]);
       await picture(page, `narrow-${section.split('/')[0]}`);
     }
@@ -344,7 +385,9 @@ const BUNDLE = `
 
 describe('the hooks of React', () => {
   it('take less than 6 KB compressed, React and the client not counted', () => {
-    const told = execFileSync(process.execPath, ['--input-type=module', '--eval', BUNDLE], { encoding: 'utf8' });
+    const told = execFileSync(process.execPath, ['--input-type=module', '--eval', BUNDLE], {
+      encoding: 'utf8',
+    });
     expect(Number(told)).toBeGreaterThan(500);
     expect(Number(told)).toBeLessThan(6_000);
   });

@@ -25,9 +25,16 @@ async function onServer(): Promise<Place> {
   return { settings: { databaseUrl: url }, drop };
 }
 
-async function called(desk: ServedDesk, user: string, tool: string, args: JsonObject): Promise<unknown> {
+async function called(
+  desk: ServedDesk,
+  user: string,
+  tool: string,
+  args: JsonObject,
+): Promise<unknown> {
   const response = await ask(desk, user, { args }, `/tools/${tool}`);
-  const { record } = (await response.json()) as { readonly record: { readonly result?: unknown; readonly error?: unknown } };
+  const { record } = (await response.json()) as {
+    readonly record: { readonly result?: unknown; readonly error?: unknown };
+  };
   return record.result ?? record.error;
 }
 
@@ -49,12 +56,16 @@ describe.each<[string, () => Promise<Place>]>([
 
   it('outlives a restart, and is filled with samples once', async () => {
     const first = await serve({ settings: place.settings });
-    expect(await called(first, 'mia', 'catalog__update', { id: 'p-104', input: { price: '64.95' } })).toMatchObject({ price: '64.95' });
+    expect(
+      await called(first, 'mia', 'catalog__update', { id: 'p-104', input: { price: '64.95' } }),
+    ).toMatchObject({ price: '64.95' });
     await close(first);
     const second = await serve({ settings: place.settings });
     expect(await called(second, 'mia', 'catalog__read', LAMP)).toMatchObject(price('64.95'));
     expect(await called(second, 'bob', 'catalog__read', LAMP)).toMatchObject(price('44.00'));
-    expect(await called(second, 'mia', 'orders__read', { result_type: 'count' })).toEqual({ count: 15 });
+    expect(await called(second, 'mia', 'orders__read', { result_type: 'count' })).toEqual({
+      count: 15,
+    });
   });
 });
 
@@ -89,6 +100,8 @@ describePostgres('a server on which the desk may not make its tables', () => {
   it('is left as it was', async () => {
     await runOnServer(`alter role ${user} createrole`);
     const desk = await serve({ settings: { databaseUrl: url } });
-    expect(await called(desk, 'mia', 'catalog__read', LAMP)).toMatchObject({ rows: [{ id: 'p-104' }] });
+    expect(await called(desk, 'mia', 'catalog__read', LAMP)).toMatchObject({
+      rows: [{ id: 'p-104' }],
+    });
   });
 });

@@ -25,7 +25,8 @@ export function start(port: string, storage: NodeJS.ProcessEnv = {}): StartedDes
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
   return { process: child, output: () => output };
 }
 

@@ -13,17 +13,29 @@ export async function sent<Body = { code?: string }>(
   path: string,
   body?: unknown,
 ): Promise<[number, Body]> {
-  const response = body === undefined ? await fetch(desk.url + path, { headers: headersOf(user) }) : await ask(desk, user, body, path);
+  const response =
+    body === undefined
+      ? await fetch(desk.url + path, { headers: headersOf(user) })
+      : await ask(desk, user, body, path);
   return [response.status, (await response.json()) as Body];
 }
 
-export async function started(desk: ServedDesk, user = 'alice', message = 'Refund o-1021'): Promise<string> {
+export async function started(
+  desk: ServedDesk,
+  user = 'alice',
+  message = 'Refund o-1021',
+): Promise<string> {
   const [status, run] = await sent<RunView>(desk, user, '/runs', { message });
   expect(status).toBe(202);
   return run.runId;
 }
 
-export async function until(desk: ServedDesk, runId: string, status: string, user = 'alice'): Promise<RunView> {
+export async function until(
+  desk: ServedDesk,
+  runId: string,
+  status: string,
+  user = 'alice',
+): Promise<RunView> {
   for (let looks = 0; looks < 600; looks += 1) {
     const [, run] = await sent<RunView>(desk, user, `/runs/${runId}`);
     if (run.status === status) return run;
@@ -32,9 +44,19 @@ export async function until(desk: ServedDesk, runId: string, status: string, use
   throw new Error(`The run ${runId} is not ${status}.`);
 }
 
-export async function eventsOf(desk: ServedDesk, runId: string, query = '', headers: Record<string, string> = {}): Promise<LoopEvent[]> {
-  const response = await fetch(`${desk.url}/runs/${runId}/events${query}`, { headers: { ...headersOf('alice'), ...headers } });
-  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+export async function eventsOf(
+  desk: ServedDesk,
+  runId: string,
+  query = '',
+  headers: Record<string, string> = {},
+): Promise<LoopEvent[]> {
+  const response = await fetch(`${desk.url}/runs/${runId}/events${query}`, {
+    headers: { ...headersOf('alice'), ...headers },
+  });
+  expect([response.status, response.headers.get('content-type')]).toEqual([
+    200,
+    'text/event-stream',
+  ]);
   return eventsIn(await response.text());
 }
 
@@ -44,7 +66,10 @@ export async function approve(desk: ServedDesk, runId: string): Promise<number> 
   return (await sent(desk, 'mia', `/approvals/${asked?.approvalId}`, { decision: 'approve' }))[0];
 }
 
-/** What others of the tenant, other tenants and made-up ids are told of a run that waits, by any of its routes. */
+/**
+ * What others of the tenant, other tenants and made-up ids are told of a run that waits, by any of
+ * its routes.
+ */
 export async function toldToOthers(
   desk: ServedDesk,
 ): Promise<{ readonly statuses: readonly number[]; readonly lists: readonly unknown[] }> {
@@ -52,7 +77,10 @@ export async function toldToOthers(
   await until(desk, runId, 'waiting');
   const tried = [
     ...['bob', 'mia'].map((user) => [user, runId]),
-    ...['made-up', '%00', '__proto__', '%2e%2e%2f', `${runId}%00`, 'x'.repeat(2000)].map((id) => ['alice', id]),
+    ...['made-up', '%00', '__proto__', '%2e%2e%2f', `${runId}%00`, 'x'.repeat(2000)].map((id) => [
+      'alice',
+      id,
+    ]),
   ];
   const statuses: number[] = [];
   for (const [user = '', id = ''] of tried) {

@@ -2,14 +2,23 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import type { LoopEvent } from '@toolloop/core';
 import { Database } from '@toolloop/durable';
-import { ask, closeDesks, eventsIn, eventsOf, ofType, serve, type ServedDesk } from './served-desk.js';
+import {
+  ask,
+  closeDesks,
+  eventsIn,
+  eventsOf,
+  ofType,
+  serve,
+  type ServedDesk,
+} from './served-desk.js';
 
 afterAll(closeDesks);
 
 const COMPARE = 'Compare the average spend of John Smith and Mary Jones';
 const LAST_ORDER = 'What is in the last order of John Smith?';
 
-const called = (events: readonly LoopEvent[]) => ofType(events, 'tool-result').map(({ record }) => record.id);
+const called = (events: readonly LoopEvent[]) =>
+  ofType(events, 'tool-result').map(({ record }) => record.id);
 const answer = (events: readonly LoopEvent[]) => ofType(events, 'run-end')[0]?.text;
 
 describe('the order desk, answered by the offline model through the tools of entities', () => {
@@ -26,13 +35,23 @@ describe('the order desk, answered by the offline model through the tools of ent
       'customer_c-123_getAverageSpend',
       'customer_c-128_getAverageSpend',
     ]);
-    expect(answer(events)).toBe("John Smith's average spend is 472.19 EUR.\nMary Jones's average spend is 165.54 EUR.");
+    expect(answer(events)).toBe(
+      "John Smith's average spend is 472.19 EUR.\nMary Jones's average spend is 165.54 EUR.",
+    );
   });
 
   it('goes from a customer to their last order to what is in it', async () => {
     const events = await eventsOf(desk, 'alice', LAST_ORDER);
-    expect(called(events)).toEqual(['crm__searchCustomers', 'customer_c-123_getRecentOrders', 'order_o-1024_getLines']);
-    expect(ofType(events, 'tool-result').map(({ record }) => record.entity?.depth)).toEqual([undefined, 1, 2]);
+    expect(called(events)).toEqual([
+      'crm__searchCustomers',
+      'customer_c-123_getRecentOrders',
+      'order_o-1024_getLines',
+    ]);
+    expect(ofType(events, 'tool-result').map(({ record }) => record.entity?.depth)).toEqual([
+      undefined,
+      1,
+      2,
+    ]);
     expect(answer(events)).toContain('Walnut desk (p-100): quantity 1, unit price 649.00 EUR');
   });
 
@@ -50,7 +69,10 @@ describe('the order desk, answered by the offline model through the tools of ent
       eventsOf(desk, 'alice', 'What is in order o-1004?'),
       eventsOf(desk, 'bob', 'What is in order o-1004?'),
     ]);
-    expect([answer(alice), answer(bob)]).toEqual([expect.stringContaining('Task chair'), expect.stringContaining('Bench vise')]);
+    expect([answer(alice), answer(bob)]).toEqual([
+      expect.stringContaining('Task chair'),
+      expect.stringContaining('Bench vise'),
+    ]);
     expect(answer(alice)).not.toContain('Bench vise');
   });
 });
@@ -79,7 +101,9 @@ describe('an entity of the desk', () => {
     const turns: ScriptedTurn[] = [
       calls(call('orders__findOrder', { orderId: 'o-1024' })),
       async () => {
-        await desk.app.get(Database).query(`update desk.orders set total = 0 where tenant = 'acme' and id = 'o-1024'`);
+        await desk.app
+          .get(Database)
+          .query(`update desk.orders set total = 0 where tenant = 'acme' and id = 'o-1024'`);
         return calls(call('order_o-1024_getTotal'));
       },
       text('So much.'),
@@ -90,9 +114,16 @@ describe('an entity of the desk', () => {
   });
 
   it('has no tool for the other tenant, whatever its id', async () => {
-    const turns = [calls(call('crm__read', { get_by: { id: 'c-123' } })), calls(call('customer_c-201_getAverageSpend')), text('No.')];
+    const turns = [
+      calls(call('crm__read', { get_by: { id: 'c-123' } })),
+      calls(call('customer_c-201_getAverageSpend')),
+      text('No.'),
+    ];
     const desk = await serve({ model: new ScriptedModel(turns) });
     const events = await eventsOf(desk, 'alice', 'Spy');
-    expect(ofType(events, 'tool-result')[1]?.record).toMatchObject({ status: 'failed', error: { code: 'unknown_tool' } });
+    expect(ofType(events, 'tool-result')[1]?.record).toMatchObject({
+      status: 'failed',
+      error: { code: 'unknown_tool' },
+    });
   });
 });

@@ -6,12 +6,18 @@ let desk: ServedDesk;
 
 beforeAll(async () => {
   desk = await serve({
-    model: new ScriptedModel([calls(call('catalog__read', { filter: { name: { contains: 'lamp' } } })), text('There is one.')]),
+    model: new ScriptedModel([
+      calls(call('catalog__read', { filter: { name: { contains: 'lamp' } } })),
+      text('There is one.'),
+    ]),
   });
 });
 afterAll(closeDesks);
 
-async function explained(user: string, path: string): Promise<readonly [status: number, body: Record<string, unknown>]> {
+async function explained(
+  user: string,
+  path: string,
+): Promise<readonly [status: number, body: Record<string, unknown>]> {
   const response = await fetch(`${desk.url}/explain/${path}`, { headers: headersOf(user) });
   return [response.status, (await response.json()) as Record<string, unknown>];
 }
@@ -25,8 +31,14 @@ describe('an explanation at the desk', () => {
 
   it('says what became of a call', async () => {
     const events = await eventsOf(desk, 'alice', 'Is there a lamp?');
-    const { runId, toolCallId } = events.find((event) => event.type === 'tool-call') ?? { runId: '', toolCallId: '' };
-    const [status, { events: told }] = await explained('ops', `catalog__read?runId=${runId}&toolCallId=${toolCallId}`);
+    const { runId, toolCallId } = events.find((event) => event.type === 'tool-call') ?? {
+      runId: '',
+      toolCallId: '',
+    };
+    const [status, { events: told }] = await explained(
+      'ops',
+      `catalog__read?runId=${runId}&toolCallId=${toolCallId}`,
+    );
     expect(status).toBe(200);
     expect((told as { kind: string }[]).map(({ kind }) => kind)).toEqual(['decision', 'outcome']);
   });

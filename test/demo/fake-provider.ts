@@ -5,7 +5,10 @@ import type { AddressInfo } from 'node:net';
 /** What the provider answers with: words, or one call. */
 export type ProviderAnswer = string | { readonly name: string; readonly arguments: string };
 
-/** A server that speaks OpenAI's chat completions, plays a script and keeps every request as it came over the wire. */
+/**
+ * A server that speaks OpenAI's chat completions, plays a script and keeps every request as it came
+ * over the wire.
+ */
 export interface FakeProvider {
   readonly baseURL: string;
   readonly bodies: readonly string[];
@@ -19,7 +22,8 @@ export async function fakeProvider(script: readonly ProviderAnswer[]): Promise<F
   const answerTo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const answer = script[bodies.push(await readAll(request)) - 1];
     headers.push(request.headers);
-    if (request.url !== '/v1/chat/completions' || answer === undefined) response.writeHead(404).end();
+    if (request.url !== '/v1/chat/completions' || answer === undefined)
+      response.writeHead(404).end();
     else stream(response, answer, bodies.length);
   };
   const server = createServer((request, response) => void answerTo(request, response));
@@ -50,20 +54,43 @@ function stream(response: ServerResponse, answer: ProviderAnswer, number: number
   response.end('data: [DONE]\n\n');
 }
 
-function send(response: ServerResponse, number: number, choices: readonly object[], usage?: object): void {
-  const chunk = { id: `chatcmpl-${number}`, object: 'chat.completion.chunk', created: 1, model: 'fake', choices, ...(usage && { usage }) };
+function send(
+  response: ServerResponse,
+  number: number,
+  choices: readonly object[],
+  usage?: object,
+): void {
+  const chunk = {
+    id: `chatcmpl-${number}`,
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'fake',
+    choices,
+    ...(usage && { usage }),
+  };
   response.write(`data: ${JSON.stringify(chunk)}\n\n`);
 }
 
 function textDeltas(words: string): object[] {
-  return [{ role: 'assistant', content: '' }, ...words.split(/(?<= )/).map((content) => ({ content }))];
+  return [
+    { role: 'assistant', content: '' },
+    ...words.split(/(?<= )/).map((content) => ({ content })),
+  ];
 }
 
 /** The arguments arrive in pieces, as they do from providers. */
-function callDeltas(call: { readonly name: string; readonly arguments: string }, number: number): object[] {
+function callDeltas(
+  call: { readonly name: string; readonly arguments: string },
+  number: number,
+): object[] {
   const half = Math.ceil(call.arguments.length / 2);
   const pieces = [call.arguments.slice(0, half), call.arguments.slice(half)];
-  const opening = { index: 0, id: `call_abc${number}`, type: 'function', function: { name: call.name, arguments: '' } };
+  const opening = {
+    index: 0,
+    id: `call_abc${number}`,
+    type: 'function',
+    function: { name: call.name, arguments: '' },
+  };
   return [
     { role: 'assistant', content: null, tool_calls: [opening] },
     ...pieces.map((piece) => ({ tool_calls: [{ index: 0, function: { arguments: piece } }] })),

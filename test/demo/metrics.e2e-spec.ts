@@ -21,7 +21,9 @@ function scrape(headers: Record<string, string>): Promise<Scraped> {
     const asked = request(`${desk.url}/metrics`, { headers }, (response) => {
       let text = '';
       response.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));
-      response.on('end', () => resolve({ status: response.statusCode, type: response.headers['content-type'], text }));
+      response.on('end', () =>
+        resolve({ status: response.statusCode, type: response.headers['content-type'], text }),
+      );
     });
     asked.on('error', reject);
     asked.end();
@@ -37,8 +39,12 @@ describe('the metrics of the desk', () => {
     const { status, type, text } = await scrape(SCRAPER);
     expect([status, type]).toEqual([200, expect.stringContaining('text/plain')]);
     expect(text).toMatch(/^gen_ai_invoke_agent_duration_count\{[^}]*\} [1-9]/m);
-    expect(text).toMatch(/^gen_ai_client_operation_duration_count\{[^}]*gen_ai_provider_name="offline"[^}]*\} [1-9]/m);
-    expect(text).toMatch(/^gen_ai_execute_tool_duration_count\{[^}]*gen_ai_tool_name="customer_\*_getAverageSpend"[^}]*\} [1-9]/m);
+    expect(text).toMatch(
+      /^gen_ai_client_operation_duration_count\{[^}]*gen_ai_provider_name="offline"[^}]*\} [1-9]/m,
+    );
+    expect(text).toMatch(
+      /^gen_ai_execute_tool_duration_count\{[^}]*gen_ai_tool_name="customer_\*_getAverageSpend"[^}]*\} [1-9]/m,
+    );
     expect(text).not.toMatch(/alice|acme|c-123|Smith/);
   });
 

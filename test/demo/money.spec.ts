@@ -15,11 +15,11 @@ describe('Money', () => {
   });
 
   it('rounds half a cent up', () => {
-    expect([euros(566_625).dividedBy(12).amount, euros(1).dividedBy(2).amount, euros(1).dividedBy(3).amount]).toEqual([
-      '472.19',
-      '0.01',
-      '0.00',
-    ]);
+    expect([
+      euros(566_625).dividedBy(12).amount,
+      euros(1).dividedBy(2).amount,
+      euros(1).dividedBy(3).amount,
+    ]).toEqual(['472.19', '0.01', '0.00']);
   });
 
   it('adds without the errors of floating point', () => {
@@ -39,7 +39,9 @@ describe('Money', () => {
   });
 
   it('adds no two currencies', () => {
-    expect(() => euros(1).plus(new Money(1, Currency.Dollar))).toThrow('EUR and USD cannot be added.');
+    expect(() => euros(1).plus(new Money(1, Currency.Dollar))).toThrow(
+      'EUR and USD cannot be added.',
+    );
   });
 
   it('is whole cents', () => {

@@ -17,7 +17,9 @@ export async function closeOrderDesks(): Promise<void> {
 /** The data of the demo, without its tools and without a model. */
 export async function orderDesk(): Promise<OrderDesk> {
   const loop = ToolLoopModule.forRoot({ model: new ScriptedModel([]) });
-  const module = await Test.createTestingModule({ imports: [MemoryStorageModule, loop, DeskModule] }).compile();
+  const module = await Test.createTestingModule({
+    imports: [MemoryStorageModule, loop, DeskModule],
+  }).compile();
   open.add(module);
   await module.init();
   return new OrderDesk(module.get(MikroOrmGateway));

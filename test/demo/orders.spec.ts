@@ -9,7 +9,10 @@ afterAll(closeOrderDesks);
 describe("a customer's average spend", () => {
   it('counts 12 months and no cancelled order', async () => {
     const john = await (await orderDesk()).customer('acme', 'c-123');
-    expect(await john.getAverageSpend(context)).toMatchObject({ amount: '472.19', currency: 'EUR' });
+    expect(await john.getAverageSpend(context)).toMatchObject({
+      amount: '472.19',
+      currency: 'EUR',
+    });
   });
 
   it('is nothing for who never ordered', async () => {
@@ -21,7 +24,11 @@ describe("a customer's average spend", () => {
 describe("a customer's recent orders", () => {
   it('come with the newest first', async () => {
     const john = await (await orderDesk()).customer('acme', 'c-123');
-    expect((await john.getRecentOrders(3, context)).map(({ id }) => id)).toEqual(['o-1024', 'o-1021', 'o-1018']);
+    expect((await john.getRecentOrders(3, context)).map(({ id }) => id)).toEqual([
+      'o-1024',
+      'o-1021',
+      'o-1018',
+    ]);
   });
 });
 
@@ -35,7 +42,9 @@ describe('cancelling an order', () => {
 
   it('is refused when it has been shipped', async () => {
     const shipped = await (await orderDesk()).order('acme', 'o-1021');
-    await expect(shipped.cancel(context)).rejects.toThrow('Order o-1021 has been shipped and cannot be cancelled. Offer a return instead.');
+    await expect(shipped.cancel(context)).rejects.toThrow(
+      'Order o-1021 has been shipped and cannot be cancelled. Offer a return instead.',
+    );
   });
 
   it('happens once, also for who holds an old copy', async () => {
@@ -49,7 +58,9 @@ describe('cancelling an order', () => {
 
 describe('the customer of an order', () => {
   it('is the one of the same tenant', async () => {
-    const customer = await (await (await orderDesk()).order('globex', 'o-1001')).getCustomer(callOf('globex'));
+    const customer = await (
+      await (await orderDesk()).order('globex', 'o-1001')
+    ).getCustomer(callOf('globex'));
     expect(customer.name).toBe('Priya Natarajan');
   });
 });
@@ -57,7 +68,9 @@ describe('the customer of an order', () => {
 describe('a receipt', () => {
   it('names the articles and the total', async () => {
     const order = await (await orderDesk()).order('acme', 'o-1021');
-    const text = ['Thank you!', '', '5 x Desk lamp', '6 x Cable tray', 'Total: 446.75 EUR'].join('\n');
+    const text = ['Thank you!', '', '5 x Desk lamp', '6 x Cable tray', 'Total: 446.75 EUR'].join(
+      '\n',
+    );
     expect(receiptMail(order, 'john@example.com', 'Thank you!')).toEqual({
       to: 'john@example.com',
       subject: 'Receipt for order o-1021',
@@ -68,13 +81,20 @@ describe('a receipt', () => {
   it('is mailed once per key', async () => {
     const mailer = new OutboxMailer();
     const mail = { to: 'a@example.com', subject: 's', text: 't' };
-    expect([await mailer.send(mail, 'k1'), await mailer.send(mail, 'k1'), await mailer.send(mail, 'k2')]).toEqual(['m-1', 'm-1', 'm-2']);
+    expect([
+      await mailer.send(mail, 'k1'),
+      await mailer.send(mail, 'k1'),
+      await mailer.send(mail, 'k2'),
+    ]).toEqual(['m-1', 'm-1', 'm-2']);
     expect(mailer.mails).toHaveLength(2);
   });
 });
 
 describe('months before a day', () => {
   it('end where the month does', () => {
-    expect([monthsBefore(new Date('2026-03-31'), 1), monthsBefore(new Date('2024-02-29'), 12)]).toEqual(['2026-02-28', '2023-02-28']);
+    expect([
+      monthsBefore(new Date('2026-03-31'), 1),
+      monthsBefore(new Date('2024-02-29'), 12),
+    ]).toEqual(['2026-02-28', '2023-02-28']);
   });
 });

@@ -30,19 +30,32 @@ describe('GET /tools', () => {
     const desk = await serve();
     const [alice, mia] = [await toolsOf(desk, 'alice'), await toolsOf(desk, 'mia')];
     expect(ids(alice)).not.toContain('catalog__update');
-    expect(ids(mia)).toEqual(expect.arrayContaining([...ids(alice), 'catalog__update', 'orders__sendReceipt']));
-    expect(mia.find(({ id }) => id === 'refunds__refundOrder')).toMatchObject({ presentation: { label: 'Refund an order' } });
+    expect(ids(mia)).toEqual(
+      expect.arrayContaining([...ids(alice), 'catalog__update', 'orders__sendReceipt']),
+    );
+    expect(mia.find(({ id }) => id === 'refunds__refundOrder')).toMatchObject({
+      presentation: { label: 'Refund an order' },
+    });
     expect(mia.find(({ id }) => id === 'crm__searchCustomers')).toEqual({
       id: 'crm__searchCustomers',
       description: 'Find customers by name.',
       effect: 'read_only',
-      inputSchema: expect.objectContaining({ type: 'object', required: ['name'], additionalProperties: false }),
+      inputSchema: expect.objectContaining({
+        type: 'object',
+        required: ['name'],
+        additionalProperties: false,
+      }),
     });
   });
 });
 
-async function askForReceipt(user: string): Promise<{ events: LoopEvent[]; mails: OutboxMailer['mails'] }> {
-  const model = new ScriptedModel([calls(call('orders__sendReceipt', { orderId: 'o-1021' })), text('Done.')]);
+async function askForReceipt(
+  user: string,
+): Promise<{ events: LoopEvent[]; mails: OutboxMailer['mails'] }> {
+  const model = new ScriptedModel([
+    calls(call('orders__sendReceipt', { orderId: 'o-1021' })),
+    text('Done.'),
+  ]);
   const desk = await serve({ model });
   const events = await eventsOf(desk, user, 'Send the receipt of o-1021');
   const { mails } = desk.app.get(OutboxMailer);
@@ -72,13 +85,23 @@ describe('a receipt', () => {
 });
 
 /** Which calls of a script were put to a person. */
-async function approvalsFor(user: string, ...script: readonly (readonly ScriptedCall[])[]): Promise<string[]> {
-  const desk = await serve({ model: new ScriptedModel([...script.map((made) => calls(...made)), text('Done.')]) });
-  return ofType(await eventsOf(desk, user, 'Go on'), 'approval-request').map(({ approval }) => approval.declaredId);
+async function approvalsFor(
+  user: string,
+  ...script: readonly (readonly ScriptedCall[])[]
+): Promise<string[]> {
+  const desk = await serve({
+    model: new ScriptedModel([...script.map((made) => calls(...made)), text('Done.')]),
+  });
+  return ofType(await eventsOf(desk, user, 'Go on'), 'approval-request').map(
+    ({ approval }) => approval.declaredId,
+  );
 }
 
 describe('a cancellation', () => {
-  const script = [[call('orders__findOrder', { orderId: 'o-1024' })], [call('order_o-1024_cancel')]];
+  const script = [
+    [call('orders__findOrder', { orderId: 'o-1024' })],
+    [call('order_o-1024_cancel')],
+  ];
 
   it("needs the manager's yes where support asks for it, and no other where she does", async () => {
     expect(await approvalsFor('alice', ...script)).toEqual(['order_*_cancel']);
@@ -89,8 +112,12 @@ describe('a cancellation', () => {
 describe("the desk's own words", () => {
   it('leave a run without taint: one that has read an order and no customer needs no approval', async () => {
     const receipt = [call('orders__sendReceipt', { orderId: 'o-1021' })];
-    expect(await approvalsFor('mia', [call('orders__findOrder', { orderId: 'o-1021' })], receipt)).toEqual([]);
-    expect(await approvalsFor('mia', [call('crm__read', { get_by: { id: 'c-123' } })], receipt)).toEqual(['orders__sendReceipt']);
+    expect(
+      await approvalsFor('mia', [call('orders__findOrder', { orderId: 'o-1021' })], receipt),
+    ).toEqual([]);
+    expect(
+      await approvalsFor('mia', [call('crm__read', { get_by: { id: 'c-123' } })], receipt),
+    ).toEqual(['orders__sendReceipt']);
   });
 });
 
@@ -99,30 +126,45 @@ describe('a large quantity', () => {
     [19, []],
     [20, ['cart_*_addItem']],
   ])('asks, with %i pieces, for %j', async (quantity, asked) => {
-    const script = [[call('carts__openCart', { customerId: 'c-124' })], [call('cart_cart-1_addItem', { productId: 'p-106', quantity })]];
+    const script = [
+      [call('carts__openCart', { customerId: 'c-124' })],
+      [call('cart_cart-1_addItem', { productId: 'p-106', quantity })],
+    ];
     expect(await approvalsFor('alice', ...script)).toEqual(asked);
   });
 
   it('is used up by many small ones, too', async () => {
     const add = call('cart_cart-1_addItem', { productId: 'p-106', quantity: 40 });
     const open = call('carts__openCart', { customerId: 'c-124' });
-    const desk = await serve({ model: new ScriptedModel([calls(open), calls(add), calls(add), calls(add), text('Done.')]) });
-    const records = ofType(await eventsOf(desk, 'mia', 'Fill the cart'), 'tool-result').map(({ record }) => record);
-    expect(records.slice(1).map(({ error }) => error?.code)).toEqual([undefined, undefined, 'budget_exceeded']);
+    const desk = await serve({
+      model: new ScriptedModel([calls(open), calls(add), calls(add), calls(add), text('Done.')]),
+    });
+    const records = ofType(await eventsOf(desk, 'mia', 'Fill the cart'), 'tool-result').map(
+      ({ record }) => record,
+    );
+    expect(records.slice(1).map(({ error }) => error?.code)).toEqual([
+      undefined,
+      undefined,
+      'budget_exceeded',
+    ]);
   });
 });
 
 describe('a new policy', () => {
   it('holds from the next decision on, in runs that are under way as well', async () => {
     const desk = await serve();
-    desk.app.get(DataPolicyEngine).replace({ ...DESK_POLICY, version: 'desk-3', deny: ['orders__sendReceipt'] });
+    desk.app
+      .get(DataPolicyEngine)
+      .replace({ ...DESK_POLICY, version: 'desk-3', deny: ['orders__sendReceipt'] });
     expect(ids(await toolsOf(desk, 'mia'))).not.toContain('orders__sendReceipt');
   });
 
   it('is refused when it names no tool, and the old one holds', async () => {
     const desk = await serve();
     const engine = desk.app.get(DataPolicyEngine);
-    expect(() => engine.replace({ ...DESK_POLICY, deny: ['orders__sendReciept'] })).toThrow('Did you mean "orders__sendReceipt"?');
+    expect(() => engine.replace({ ...DESK_POLICY, deny: ['orders__sendReciept'] })).toThrow(
+      'Did you mean "orders__sendReceipt"?',
+    );
     expect(ids(await toolsOf(desk, 'mia'))).toContain('orders__sendReceipt');
   });
 });
@@ -135,7 +177,9 @@ describe('a price', () => {
       ['mia', 'succeeded'],
     ] as const) {
       const desk = await serve({ model: new ScriptedModel([setPrice, text('Done.')]) });
-      expect(ofType(await eventsOf(desk, user, 'Change it'), 'tool-result')[0]?.record.status).toBe(status);
+      expect(ofType(await eventsOf(desk, user, 'Change it'), 'tool-result')[0]?.record.status).toBe(
+        status,
+      );
     }
   });
 });
@@ -153,9 +197,15 @@ describe('a cart', () => {
     const desk = await serve({ model });
     const events = await eventsOf(desk, 'alice', 'Order two desk lamps for Jane Doe');
     const records = ofType(events, 'tool-result').map(({ record }) => record);
-    expect(records.map(({ status }) => status)).toEqual(Array.from({ length: 5 }, () => 'succeeded'));
+    expect(records.map(({ status }) => status)).toEqual(
+      Array.from({ length: 5 }, () => 'succeeded'),
+    );
     expect(records.at(-1)?.result).toEqual({ amount: '119.90', currency: 'EUR' });
-    expect(ofType(events, 'tools-injected').map(({ instanceId }) => instanceId)).toEqual(['c-124', 'cart-1', 'o-1025']);
+    expect(ofType(events, 'tools-injected').map(({ instanceId }) => instanceId)).toEqual([
+      'c-124',
+      'cart-1',
+      'o-1025',
+    ]);
     model.assertComplete();
   });
 
@@ -171,16 +221,25 @@ describe('a cart', () => {
       const events = await eventsOf(desk, user, 'Open a cart for c-123');
       results.push(ofType(events, 'tool-result').at(-1)?.record.result);
     }
-    expect(results).toMatchObject([{ total: { amount: '649.00', currency: 'EUR' } }, { total: { amount: '139.00', currency: 'USD' } }]);
+    expect(results).toMatchObject([
+      { total: { amount: '649.00', currency: 'EUR' } },
+      { total: { amount: '139.00', currency: 'USD' } },
+    ]);
   });
 });
 
 describe('a model that names another tenant', () => {
   it('is refused, and reads nothing of it', async () => {
-    const model = new ScriptedModel([calls(call('crm__searchCustomers', { name: 'Priya', tenant: 'globex' })), text('No.')]);
+    const model = new ScriptedModel([
+      calls(call('crm__searchCustomers', { name: 'Priya', tenant: 'globex' })),
+      text('No.'),
+    ]);
     const desk = await serve({ model });
     const events = await eventsOf(desk, 'alice', 'Find Priya at globex');
-    expect(ofType(events, 'tool-result')[0]?.record).toMatchObject({ status: 'denied', error: { code: 'tenant_override' } });
+    expect(ofType(events, 'tool-result')[0]?.record).toMatchObject({
+      status: 'denied',
+      error: { code: 'tenant_override' },
+    });
     expect(JSON.stringify(events)).not.toContain('Natarajan');
   });
 });

@@ -4,11 +4,21 @@ import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import type { RunView } from '@toolloop/core/runs';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { createServerDatabase, describePostgres } from '../../libs/durable/test/databases.js';
-import { ask, close, closeDesks, eventsIn, headersOf, serve, type ServedDesk } from './served-desk.js';
+import {
+  ask,
+  close,
+  closeDesks,
+  eventsIn,
+  headersOf,
+  serve,
+  type ServedDesk,
+} from './served-desk.js';
 
 const AUDIT_KEY = 'k'.repeat(32);
 
-/** Takes its time, so that no process is done with all runs before the other has looked; and counts. */
+/**
+ * Takes its time, so that no process is done with all runs before the other has looked; and counts.
+ */
 class CountingModel extends LanguageModel {
   override readonly provider = 'test';
   override readonly modelId = 'counting';
@@ -49,13 +59,16 @@ describePostgres('two desks on one PostgreSQL', () => {
     await drop();
   });
 
-  const desk = (model: LanguageModel): Promise<ServedDesk> => serve({ model, settings: { databaseUrl: url, auditKey: AUDIT_KEY } });
+  const desk = (model: LanguageModel): Promise<ServedDesk> =>
+    serve({ model, settings: { databaseUrl: url, auditKey: AUDIT_KEY } });
 
   it('share the work', async () => {
     const models = [new CountingModel(), new CountingModel()];
     const [one, other] = await Promise.all(models.map(desk));
     if (!one || !other) throw new Error('There are two.');
-    const runs = await Promise.all(Array.from({ length: 40 }, (_, index) => start(one, `Hello ${index}`)));
+    const runs = await Promise.all(
+      Array.from({ length: 40 }, (_, index) => start(one, `Hello ${index}`)),
+    );
     const ended = await Promise.all(runs.map((runId) => until(other, runId, 'ended')));
     expect(ended.map(({ finishReason }) => finishReason)).toEqual(runs.map(() => 'stop'));
     const answers = models.map((model) => model.answers);
@@ -66,16 +79,26 @@ describePostgres('two desks on one PostgreSQL', () => {
   });
 
   it('they continue each other’s runs: begun in one that is gone, approved and watched in the other', async () => {
-    const one = await desk(new ScriptedModel([calls(call('refunds__refundOrder', { orderId: 'o-1021' }))]));
+    const one = await desk(
+      new ScriptedModel([calls(call('refunds__refundOrder', { orderId: 'o-1021' }))]),
+    );
     const runId = await start(one, 'Refund o-1021');
     const { lastSequence } = await until(one, runId, 'waiting');
     const other = await desk(new ScriptedModel([text('It is on its way.')]));
     await close(one);
     const [asked] = await get<{ approvalId: string }[]>(other, 'mia', '/approvals');
-    const watched = fetch(`${other.url}/runs/${runId}/events?after=${lastSequence}`, { headers: headersOf('alice') });
-    expect((await ask(other, 'mia', { decision: 'approve' }, `/approvals/${asked?.approvalId}`)).status).toBe(200);
+    const watched = fetch(`${other.url}/runs/${runId}/events?after=${lastSequence}`, {
+      headers: headersOf('alice'),
+    });
+    expect(
+      (await ask(other, 'mia', { decision: 'approve' }, `/approvals/${asked?.approvalId}`)).status,
+    ).toBe(200);
     const events = eventsIn(await (await watched).text());
-    expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: 'It is on its way.' });
+    expect(events.at(-1)).toMatchObject({
+      type: 'run-end',
+      finishReason: 'stop',
+      text: 'It is on its way.',
+    });
     expect(events[0]?.sequence).toBe(lastSequence + 1);
   });
 });

@@ -10,9 +10,15 @@ interface ProviderRequest {
     readonly role: string;
     readonly content: string | null;
     readonly tool_call_id?: string;
-    readonly tool_calls?: readonly { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } }[];
+    readonly tool_calls?: readonly {
+      readonly id: string;
+      readonly function: { readonly name: string; readonly arguments: string };
+    }[];
   }[];
-  readonly tools: readonly { readonly type: string; readonly function: { readonly name: string; readonly parameters: object } }[];
+  readonly tools: readonly {
+    readonly type: string;
+    readonly function: { readonly name: string; readonly parameters: object };
+  }[];
 }
 
 afterAll(closeDesks);
@@ -28,24 +34,38 @@ describe('the order desk with a provider behind OPENAI_BASE_URL', () => {
       { name: 'customer_c-123_getAverageSpend', arguments: '{}' },
       'John Smith spends 472.19 EUR a month.',
     ]);
-    const desk = await serve({ settings: { openai: { model: 'fake-1', baseURL: provider.baseURL } } });
+    const desk = await serve({
+      settings: { openai: { model: 'fake-1', baseURL: provider.baseURL } },
+    });
     events = await eventsOf(desk, 'alice', "What is John Smith's average spend?");
     requests = provider.bodies.map((body) => JSON.parse(body) as ProviderRequest);
   });
   afterAll(() => provider.close());
 
   it('runs to the answer', () => {
-    expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: 'John Smith spends 472.19 EUR a month.', steps: 3 });
-    expect(ofType(events, 'tool-result').map(({ record }) => record.status)).toEqual(['succeeded', 'succeeded']);
+    expect(events.at(-1)).toMatchObject({
+      type: 'run-end',
+      finishReason: 'stop',
+      text: 'John Smith spends 472.19 EUR a month.',
+      steps: 3,
+    });
+    expect(ofType(events, 'tool-result').map(({ record }) => record.status)).toEqual([
+      'succeeded',
+      'succeeded',
+    ]);
   });
 
   it('asks the model by name, in three streams', () => {
-    expect(requests.map(({ model, stream }) => [model, stream])).toEqual(requests.map(() => ['fake-1', true]));
+    expect(requests.map(({ model, stream }) => [model, stream])).toEqual(
+      requests.map(() => ['fake-1', true]),
+    );
     expect(requests).toHaveLength(3);
   });
 
   it("offers the customer's tools after the search and not before", () => {
-    const [before = [], after = []] = requests.map(({ tools }) => tools.map((tool) => tool.function.name));
+    const [before = [], after = []] = requests.map(({ tools }) =>
+      tools.map((tool) => tool.function.name),
+    );
     expect(before.filter((name) => name.startsWith('customer_'))).toEqual([]);
     expect(after).toEqual([...before, ...after.slice(before.length)]);
     expect(after.slice(before.length).toSorted()).toEqual([
@@ -65,7 +85,15 @@ describe('the order desk with a provider behind OPENAI_BASE_URL', () => {
 
   it('sends every call back with its one result', () => {
     const last = requests.at(-1)?.messages ?? [];
-    expect(last.map(({ role }) => role)).toEqual(['system', 'system', 'user', 'assistant', 'tool', 'assistant', 'tool']);
+    expect(last.map(({ role }) => role)).toEqual([
+      'system',
+      'system',
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+      'tool',
+    ]);
     const called = last.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id));
     expect(called).toEqual(['call_abc1', 'call_abc2']);
     expect(last.flatMap(({ tool_call_id }) => tool_call_id ?? [])).toEqual(called);
@@ -78,7 +106,10 @@ describe('the order desk with a provider behind OPENAI_BASE_URL', () => {
 
   it('offers tools as strict objects', () => {
     for (const tool of requests[0]?.tools ?? []) {
-      expect(tool).toMatchObject({ type: 'function', function: { parameters: { type: 'object', additionalProperties: false } } });
+      expect(tool).toMatchObject({
+        type: 'function',
+        function: { parameters: { type: 'object', additionalProperties: false } },
+      });
     }
   });
 });
@@ -86,9 +117,15 @@ describe('the order desk with a provider behind OPENAI_BASE_URL', () => {
 describe('a provider that fails', () => {
   it('ends the run with an error that tells nothing of it', async () => {
     const provider = await fakeProvider([]);
-    const desk = await serve({ settings: { openai: { model: 'fake-1', baseURL: provider.baseURL } } });
+    const desk = await serve({
+      settings: { openai: { model: 'fake-1', baseURL: provider.baseURL } },
+    });
     const events = await eventsOf(desk, 'alice', 'Hello');
-    expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'error', error: { code: 'model_error' } });
+    expect(events.at(-1)).toMatchObject({
+      type: 'run-end',
+      finishReason: 'error',
+      error: { code: 'model_error' },
+    });
     expect(JSON.stringify(events)).not.toContain(provider.baseURL);
     await provider.close();
   });

@@ -21,12 +21,16 @@ function repeated(
   return fetch(desk.url + path, { method: 'POST', headers, body: JSON.stringify(body) });
 }
 
-const runIn = async (answer: Promise<Response>): Promise<RunView> => (await (await answer).json()) as RunView;
+const runIn = async (answer: Promise<Response>): Promise<RunView> =>
+  (await (await answer).json()) as RunView;
 
 describe('a request with an Idempotency-Key', () => {
   it('starts one run at POST /runs, and is refused with another question by the same name', async () => {
     const desk = await serve({ model: model(text('Hello.'), text('Another.')) });
-    const [one, again] = await Promise.all([runIn(repeated(desk, '/runs', 'k-1')), runIn(repeated(desk, '/runs', 'k-1'))]);
+    const [one, again] = await Promise.all([
+      runIn(repeated(desk, '/runs', 'k-1')),
+      runIn(repeated(desk, '/runs', 'k-1')),
+    ]);
     expect(again.runId).toBe(one.runId);
     expect((await runIn(repeated(desk, '/runs', 'k-2'))).runId).not.toBe(one.runId);
     const other = await repeated(desk, '/runs', 'k-1', { message: 'Something else' });
@@ -45,7 +49,9 @@ describe('a request with an Idempotency-Key', () => {
   });
 
   it('has its effects once at POST /chat, and shows its durable run again', async () => {
-    const desk = await serve({ model: model(mail, text('Sent.'), mail, text('Sent.'), mail, text('Sent again.')) });
+    const desk = await serve({
+      model: model(mail, text('Sent.'), mail, text('Sent.'), mail, text('Sent again.')),
+    });
     for (let times = 0; times < 2; times += 1) {
       const events = eventsIn(await (await repeated(desk, '/chat', 'm-1')).text());
       expect(ofType(events, 'tool-result')).toMatchObject([{ record: { status: 'succeeded' } }]);
@@ -53,7 +59,13 @@ describe('a request with an Idempotency-Key', () => {
     }
     expect(desk.app.get(OutboxMailer).mails).toHaveLength(1);
     const shown = await Promise.all(
-      [1, 2].map(async () => eventsIn(await (await repeated(desk, '/chat', 'm-2', { message: 'Mail it again', durable: true })).text())),
+      [1, 2].map(async () =>
+        eventsIn(
+          await (
+            await repeated(desk, '/chat', 'm-2', { message: 'Mail it again', durable: true })
+          ).text(),
+        ),
+      ),
     );
     expect(shown[0]?.at(-1)).toMatchObject({ finishReason: 'stop', text: 'Sent again.' });
     expect(shown[1]).toEqual(shown[0]);
@@ -63,7 +75,10 @@ describe('a request with an Idempotency-Key', () => {
   it('has its effects once at POST /chat/answer', async () => {
     const answer = text(JSON.stringify({ answer: 'Sent.', sources: [] }));
     const desk = await serve({ model: model(mail, answer, mail, answer) });
-    const statuses = [(await repeated(desk, '/chat/answer', 'a')).status, (await repeated(desk, '/chat/answer', 'a')).status];
+    const statuses = [
+      (await repeated(desk, '/chat/answer', 'a')).status,
+      (await repeated(desk, '/chat/answer', 'a')).status,
+    ];
     expect([statuses, desk.app.get(OutboxMailer).mails.length]).toEqual([[200, 200], 1]);
   });
 

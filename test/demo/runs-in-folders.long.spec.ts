@@ -2,7 +2,17 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { Database } from '@toolloop/durable';
 import { text } from '@toolloop/testing';
 import { createDatabaseFolder } from '../../libs/durable/test/databases.js';
-import { approve, eventsOf, model, NOTHING, REFUND, sent, started, toldToOthers, until } from './desk-runs.js';
+import {
+  approve,
+  eventsOf,
+  model,
+  NOTHING,
+  REFUND,
+  sent,
+  started,
+  toldToOthers,
+  until,
+} from './desk-runs.js';
 import { ask, close, closeDesks, eventsIn, ofType, serve } from './served-desk.js';
 
 const folders: (() => Promise<void>)[] = [];
@@ -26,8 +36,13 @@ describe('a run of somebody else, in a folder', () => {
 
   it('is not there either where the database takes its time to say so', async () => {
     const desk = await serve({ model: model(), settings: { dataDir: await folder() } });
-    const busy = desk.app.get<Database>(Database, { strict: false }).transaction(() => new Promise((resolve) => setTimeout(resolve, 500)));
-    expect(await sent(desk, 'alice', '/runs/made-up/events')).toMatchObject([404, { code: 'unknown_run' }]);
+    const busy = desk.app
+      .get<Database>(Database, { strict: false })
+      .transaction(() => new Promise((resolve) => setTimeout(resolve, 500)));
+    expect(await sent(desk, 'alice', '/runs/made-up/events')).toMatchObject([
+      404,
+      { code: 'unknown_run' },
+    ]);
     await busy;
   });
 });
@@ -39,17 +54,28 @@ describe('a desk that is closed while a run waits', () => {
     const first = await serve({ model: model(REFUND), settings: { dataDir, auditKey } });
     const runId = await started(first);
     const { lastSequence } = await until(first, runId, 'waiting');
-    const chat = eventsIn(await (await ask(first, 'alice', { message: 'And?' })).text().catch(() => ''));
+    const chat = eventsIn(
+      await (await ask(first, 'alice', { message: 'And?' })).text().catch(() => ''),
+    );
     expect(chat.at(-1)).toMatchObject({ finishReason: 'error' }); // the script is over
     await close(first);
 
-    const second = await serve({ model: model(text('It is on its way.')), settings: { dataDir, auditKey } });
+    const second = await serve({
+      model: model(text('It is on its way.')),
+      settings: { dataDir, auditKey },
+    });
     expect(await until(second, runId, 'waiting')).toMatchObject({ lastSequence });
     const watched = eventsOf(second, runId, `?after=${lastSequence}`);
     expect(await approve(second, runId)).toBe(200);
     const events = await watched;
-    expect(ofType(events, 'directive-request')).toMatchObject([{ directive: { subject: 'o-1021' } }]);
-    expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: 'It is on its way.' });
+    expect(ofType(events, 'directive-request')).toMatchObject([
+      { directive: { subject: 'o-1021' } },
+    ]);
+    expect(events.at(-1)).toMatchObject({
+      type: 'run-end',
+      finishReason: 'stop',
+      text: 'It is on its way.',
+    });
     expect(events[0]?.sequence).toBe(lastSequence + 1);
   });
 });

@@ -3,29 +3,49 @@ import type { LoopEvent } from '@toolloop/core';
 import type { RunUndoing, RunView } from '@toolloop/core/runs';
 import { call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { LedgerPayments } from '../../src/refunds/payments.js';
-import { approve, eventsOf, model, NOTHING, REFUND, sent, started, toldToOthers, until } from './desk-runs.js';
+import {
+  approve,
+  eventsOf,
+  model,
+  NOTHING,
+  REFUND,
+  sent,
+  started,
+  toldToOthers,
+  until,
+} from './desk-runs.js';
 import { ask, close, closeDesks, eventsIn, headersOf, serve } from './served-desk.js';
 
 afterAll(closeDesks);
 
 const SCRIPT: readonly ScriptedTurn[] = [REFUND, text('It is on its way.')];
 
-const sequencesOf = (events: readonly LoopEvent[]): number[] => events.map(({ sequence }) => sequence);
+const sequencesOf = (events: readonly LoopEvent[]): number[] =>
+  events.map(({ sequence }) => sequence);
 
 describe('the undoing of a run over HTTP', () => {
   it('has the manager call a refund back, once, and tells others that there is no such run', async () => {
     const desk = await serve({ model: model(...SCRIPT) });
     const runId = await started(desk, 'mia');
     await until(desk, runId, 'ended', 'mia');
-    const paid = async () => (await sent<{ status: string }[]>(desk, 'mia', '/directives'))[1][0]?.status;
+    const paid = async () =>
+      (await sent<{ status: string }[]>(desk, 'mia', '/directives'))[1][0]?.status;
     while ((await paid()) !== 'succeeded') await new Promise((resolve) => setTimeout(resolve, 10));
     for (const user of ['alice', 'bob'])
-      expect(await sent(desk, user, `/runs/${runId}/undo`, {})).toMatchObject([404, { code: 'unknown_run' }]);
+      expect(await sent(desk, user, `/runs/${runId}/undo`, {})).toMatchObject([
+        404,
+        { code: 'unknown_run' },
+      ]);
     expect(await sent(desk, 'mia', `/runs/${runId}/undo`, { reason: 7 })).toMatchObject([400, {}]);
-    const undone = (user: string) => sent<RunUndoing>(desk, user, `/runs/${runId}/undo`, { reason: 'A mistake.' });
-    while ((await undone('mia'))[1].calls[0]?.status !== 'undone') await new Promise((resolve) => setTimeout(resolve, 10));
+    const undone = (user: string) =>
+      sent<RunUndoing>(desk, user, `/runs/${runId}/undo`, { reason: 'A mistake.' });
+    while ((await undone('mia'))[1].calls[0]?.status !== 'undone')
+      await new Promise((resolve) => setTimeout(resolve, 10));
     for (const user of ['mia', 'ops'])
-      expect(await undone(user)).toMatchObject([200, { runId, calls: [{ declaredId: 'refunds__refundOrder', status: 'undone' }] }]);
+      expect(await undone(user)).toMatchObject([
+        200,
+        { runId, calls: [{ declaredId: 'refunds__refundOrder', status: 'undone' }] },
+      ]);
     const { payouts, recalls } = desk.app.get(LedgerPayments);
     expect([payouts.length, recalls]).toEqual([1, ['pay-1']]);
   });
@@ -37,7 +57,15 @@ describe('the undoing of a run over HTTP', () => {
     await until(desk, runId, 'ended', 'mia');
     expect(await sent(desk, 'mia', `/runs/${runId}/undo`, {})).toMatchObject([
       200,
-      { calls: [{ declaredId: 'orders__sendReceipt', status: 'not_possible', reason: 'It had its effect at once.' }] },
+      {
+        calls: [
+          {
+            declaredId: 'orders__sendReceipt',
+            status: 'not_possible',
+            reason: 'It had its effect at once.',
+          },
+        ],
+      },
     ]);
   });
 });
@@ -52,9 +80,16 @@ describe('a durable run', () => {
     expect(await until(desk, runId, 'waiting')).toMatchObject({ finishReason: 'waiting' });
     expect(await approve(desk, runId)).toBe(200);
     const events = await watched;
-    expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: 'It is on its way.' });
+    expect(events.at(-1)).toMatchObject({
+      type: 'run-end',
+      finishReason: 'stop',
+      text: 'It is on its way.',
+    });
     expect(sequencesOf(events)).toEqual(events.map((_, index) => index + 1));
-    expect(await sent(desk, 'alice', '/runs')).toMatchObject([200, [{ runId, status: 'ended', finishReason: 'stop' }]]);
+    expect(await sent(desk, 'alice', '/runs')).toMatchObject([
+      200,
+      [{ runId, status: 'ended', finishReason: 'stop' }],
+    ]);
     expect(await sent(desk, 'alice', '/runs?status=waiting')).toEqual([200, []]);
   });
 
@@ -65,7 +100,10 @@ describe('a durable run', () => {
     const last = all.length;
     expect(await eventsOf(desk, runId, '?after=2')).toEqual(all.slice(2));
     expect(await eventsOf(desk, runId, '?after=0', { 'last-event-id': '3' })).toEqual(all.slice(3));
-    const again = (id: string) => fetch(`${desk.url}/runs/${runId}/events`, { headers: { ...headersOf('alice'), 'last-event-id': id } });
+    const again = (id: string) =>
+      fetch(`${desk.url}/runs/${runId}/events`, {
+        headers: { ...headersOf('alice'), 'last-event-id': id },
+      });
     expect([(await again(String(last))).status, (await again('x')).status]).toEqual([204, 400]);
   });
 
@@ -73,11 +111,18 @@ describe('a durable run', () => {
     const desk = await serve({ model: model(text('Hello.')) });
     const runId = await started(desk);
     const tickets = await Promise.all(
-      ['alice', 'bob'].map(async (user) => (await sent<{ ticket: string }>(desk, user, '/chat/tickets', {}))[1]),
+      ['alice', 'bob'].map(
+        async (user) => (await sent<{ ticket: string }>(desk, user, '/chat/tickets', {}))[1],
+      ),
     );
-    const answers = await Promise.all(tickets.map(({ ticket }) => fetch(`${desk.url}/runs/${runId}/events?ticket=${ticket}`)));
+    const answers = await Promise.all(
+      tickets.map(({ ticket }) => fetch(`${desk.url}/runs/${runId}/events?ticket=${ticket}`)),
+    );
     expect(answers.map(({ status }) => status)).toEqual([200, 404]);
-    expect(eventsIn((await answers[0]?.text()) ?? '').at(-1)).toMatchObject({ type: 'run-end', text: 'Hello.' });
+    expect(eventsIn((await answers[0]?.text()) ?? '').at(-1)).toMatchObject({
+      type: 'run-end',
+      text: 'Hello.',
+    });
   });
 
   it('continues without a reader when a chat has begun it', async () => {
@@ -106,7 +151,9 @@ describe('a durable run', () => {
     const desk = await serve({ model: model(REFUND) });
     const runId = await started(desk);
     await until(desk, runId, 'waiting');
-    expect((await sent(desk, 'alice', `/runs/${runId}/cancel`, { reason: 'She called.' }))[0]).toBe(202);
+    expect((await sent(desk, 'alice', `/runs/${runId}/cancel`, { reason: 'She called.' }))[0]).toBe(
+      202,
+    );
     expect(await until(desk, runId, 'ended')).toMatchObject({ finishReason: 'aborted' });
     expect(desk.app.get(LedgerPayments).payouts).toEqual([]);
   });
@@ -132,7 +179,10 @@ describe('a durable run', () => {
     ['/runs/x/fork', { step: -1 }],
     ['/runs/x/cancel', { reason: 1 }],
   ])('is not asked for at %s by %j', async (path, body) => {
-    expect(await sent(await serve({ model: model() }), 'alice', path, body)).toMatchObject([400, { code: 'bad_request' }]);
+    expect(await sent(await serve({ model: model() }), 'alice', path, body)).toMatchObject([
+      400,
+      { code: 'bad_request' },
+    ]);
   });
 });
 
@@ -144,7 +194,9 @@ describe('a run of somebody else', () => {
   it('needs a token', async () => {
     const desk = await serve({ model: model() });
     const paths = ['/runs', '/runs/x', '/runs/x/events'];
-    expect(await Promise.all(paths.map(async (path) => (await fetch(desk.url + path)).status))).toEqual([401, 401, 401]);
+    expect(
+      await Promise.all(paths.map(async (path) => (await fetch(desk.url + path)).status)),
+    ).toEqual([401, 401, 401]);
   });
 });
 

@@ -31,12 +31,18 @@ export async function closeDesks(): Promise<void> {
 /** Keeps things in a database where the settings name one. */
 export async function serve({ settings, model, clock }: Replacements = {}): Promise<ServedDesk> {
   const builder = Test.createTestingModule({ imports: [AppModule] });
-  builder.overrideProvider(SETTINGS).useValue({ port: 0, allowedHosts: [], allowedOrigins: [], ...settings });
-  if (!settings?.databaseUrl && !settings?.dataDir) builder.overrideModule(StorageModule).useModule(MemoryStorageModule);
+  builder
+    .overrideProvider(SETTINGS)
+    .useValue({ port: 0, allowedHosts: [], allowedOrigins: [], ...settings });
+  if (!settings?.databaseUrl && !settings?.dataDir)
+    builder.overrideModule(StorageModule).useModule(MemoryStorageModule);
   if (model) builder.overrideProvider(LanguageModel).useValue(model);
   if (clock) builder.overrideProvider(SystemClock).useValue(clock);
   const built = await builder.compile();
-  const app = built.createNestApplication<NestExpressApplication>({ logger: ['fatal'], forceCloseConnections: true });
+  const app = built.createNestApplication<NestExpressApplication>({
+    logger: ['fatal'],
+    forceCloseConnections: true,
+  });
   configure(app);
   await app.listen(0, '127.0.0.1');
   const desk = { url: await app.getUrl(), app };
@@ -54,7 +60,12 @@ export function headersOf(user: string): Record<string, string> {
   return { authorization: `Bearer demo-${user}`, 'content-type': 'application/json' };
 }
 
-export function ask(desk: ServedDesk, user: string, body: unknown, path = '/chat'): Promise<Response> {
+export function ask(
+  desk: ServedDesk,
+  user: string,
+  body: unknown,
+  path = '/chat',
+): Promise<Response> {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   return fetch(`${desk.url}${path}`, { method: 'POST', headers: headersOf(user), body: text });
 }
@@ -66,12 +77,19 @@ export function eventsIn(stream: string): LoopEvent[] {
 }
 
 /** Asks and reads to the end. */
-export async function eventsOf(desk: ServedDesk, user: string, message: string): Promise<LoopEvent[]> {
+export async function eventsOf(
+  desk: ServedDesk,
+  user: string,
+  message: string,
+): Promise<LoopEvent[]> {
   const response = await ask(desk, user, { message });
   if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
   return eventsIn(await response.text());
 }
 
-export function ofType<Type extends LoopEvent['type']>(events: readonly LoopEvent[], type: Type): Extract<LoopEvent, { type: Type }>[] {
+export function ofType<Type extends LoopEvent['type']>(
+  events: readonly LoopEvent[],
+  type: Type,
+): Extract<LoopEvent, { type: Type }>[] {
   return events.filter((event): event is Extract<LoopEvent, { type: Type }> => event.type === type);
 }

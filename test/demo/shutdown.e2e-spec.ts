@@ -2,7 +2,16 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { LanguageModel, type LoopEvent } from '@toolloop/core';
 import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import { call, calls, hangs, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
-import { ask, close, closeDesks, eventsIn, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
+import {
+  ask,
+  close,
+  closeDesks,
+  eventsIn,
+  headersOf,
+  ofType,
+  serve,
+  type ServedDesk,
+} from './served-desk.js';
 
 afterEach(closeDesks);
 
@@ -28,8 +37,14 @@ class SlowModel extends LanguageModel {
   }
 }
 
-/** A stream of which the first words of the model have come, and all of it; that rejects where the connection is cut. */
-async function begun(desk: ServedDesk, body: object): Promise<{ readonly stream: Promise<readonly LoopEvent[]> }> {
+/**
+ * A stream of which the first words of the model have come, and all of it; that rejects where the
+ * connection is cut.
+ */
+async function begun(
+  desk: ServedDesk,
+  body: object,
+): Promise<{ readonly stream: Promise<readonly LoopEvent[]> }> {
   const response = await ask(desk, 'alice', { message: 'Hello.', ...body });
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (!reader) throw new Error('There is no stream.');
@@ -51,7 +66,9 @@ describe('a desk that is closed', () => {
     const { stream } = await begun(desk, {});
     await close(desk);
     const events = await stream;
-    expect(ofType(events, 'run-end')).toMatchObject([{ finishReason: 'aborted', text: 'I am thinking' }]);
+    expect(ofType(events, 'run-end')).toMatchObject([
+      { finishReason: 'aborted', text: 'I am thinking' },
+    ]);
     expect(events.at(-1)?.type).toBe('run-end');
   });
 
@@ -61,7 +78,10 @@ describe('a desk that is closed', () => {
     const answer = ask(desk, 'alice', { message: 'Hello.' }, '/chat/answer');
     while (model.openStreams === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     await close(desk);
-    const { status, body } = await answer.then(async (response) => ({ status: response.status, body: await response.text() }));
+    const { status, body } = await answer.then(async (response) => ({
+      status: response.status,
+      body: await response.text(),
+    }));
     expect(status).toBeGreaterThanOrEqual(500);
     expect(body).toContain('aborted');
   });
@@ -86,7 +106,11 @@ describe('a desk that is closed', () => {
     const { stream } = await begun(desk, { durable: true });
     const closing = close(desk);
     await new Promise((resolve) => setTimeout(resolve, 300));
-    const late = await fetch(`${desk.url}/chat`, { method: 'POST', headers: headersOf('alice'), body: JSON.stringify({ message: 'Hi.' }) });
+    const late = await fetch(`${desk.url}/chat`, {
+      method: 'POST',
+      headers: headersOf('alice'),
+      body: JSON.stringify({ message: 'Hi.' }),
+    });
     expect(late.status).toBe(503);
     expect(await late.json()).toMatchObject({ code: 'shutting_down' });
     model.answer();

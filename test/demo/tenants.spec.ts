@@ -15,7 +15,9 @@ const search = (tenant: string, name: string): Promise<Customer[]> =>
 
 describe('the stored data', () => {
   it('gives the same id to two people of two tenants', async () => {
-    const names = await Promise.all(['acme', 'globex'].map(async (tenant) => (await desk.customer(tenant, 'c-123')).name));
+    const names = await Promise.all(
+      ['acme', 'globex'].map(async (tenant) => (await desk.customer(tenant, 'c-123')).name),
+    );
     expect(names).toEqual(['John Smith', 'Priya Natarajan']);
   });
 
@@ -25,7 +27,8 @@ describe('the stored data', () => {
   });
 
   it('is empty for a tenant without seeds', async () => {
-    for (const tenant of ['__proto__', 'initech', '']) expect(await search(tenant, 'John')).toEqual([]);
+    for (const tenant of ['__proto__', 'initech', ''])
+      expect(await search(tenant, 'John')).toEqual([]);
   });
 
   it('numbers carts and orders per tenant', async () => {
@@ -33,10 +36,15 @@ describe('the stored data', () => {
     expect((await Cart.open(desk.gateway, callOf('globex'), 'c-123')).id).toBe('cart-1');
   });
 
-  it.each(['customers', 'products', 'orders', 'carts'])('shows the %s of its tenant alone to SQL that names none', async (table) => {
-    const tenants = await desk.gateway.within(callOf('globex'), (em) => em.execute(`select distinct tenant from desk.${table}`));
-    expect(tenants).toEqual([{ tenant: 'globex' }]);
-  });
+  it.each(['customers', 'products', 'orders', 'carts'])(
+    'shows the %s of its tenant alone to SQL that names none',
+    async (table) => {
+      const tenants = await desk.gateway.within(callOf('globex'), (em) =>
+        em.execute(`select distinct tenant from desk.${table}`),
+      );
+      expect(tenants).toEqual([{ tenant: 'globex' }]);
+    },
+  );
 
   it.each([
     ['given to another tenant', `update desk.orders set tenant = 'acme'`, '(tenant: )'],
@@ -47,7 +55,9 @@ describe('the stored data', () => {
     ],
     ['laid open', 'alter table desk.orders disable row level security', 'must be owner'],
   ])('cannot be %s by SQL of a tool', async (_, statement, message) => {
-    await expect(desk.gateway.within(callOf('globex'), (em) => em.execute(statement))).rejects.toThrow(message);
+    await expect(
+      desk.gateway.within(callOf('globex'), (em) => em.execute(statement)),
+    ).rejects.toThrow(message);
   });
 
   it('is protected as the gateway asks for', () => {

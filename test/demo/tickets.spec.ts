@@ -26,7 +26,11 @@ describe('a ticket', () => {
     const office = new TicketOffice(clock);
     const { ticket } = office.issue(alice);
     expect(office.redeem(ticket, true)).toBeUndefined();
-    expect([office.redeem(ticket), office.redeem(ticket), office.redeem(ticket, true)]).toEqual([alice, undefined, alice]);
+    expect([office.redeem(ticket), office.redeem(ticket), office.redeem(ticket, true)]).toEqual([
+      alice,
+      undefined,
+      alice,
+    ]);
     clock.seconds = 60;
     expect(office.redeem(ticket, true)).toBeUndefined();
   });
@@ -50,14 +54,21 @@ describe('a ticket', () => {
     const office = new TicketOffice(new SteppedClock());
     const others = office.issue(bob);
     const tickets = Array.from({ length: 6 }, () => office.issue(alice).ticket);
-    expect(tickets.map((ticket) => office.redeem(ticket)?.id)).toEqual([undefined, ...Array.from({ length: 5 }, () => 'alice')]);
+    expect(tickets.map((ticket) => office.redeem(ticket)?.id)).toEqual([
+      undefined,
+      ...Array.from({ length: 5 }, () => 'alice'),
+    ]);
     expect(office.redeem(others.ticket)).toBe(bob);
   });
 });
 
 describe('a bearer token', () => {
   it('names a user, and the scheme in any case', () => {
-    expect(userOfHeader('bearer demo-mia')).toMatchObject({ id: 'mia', tenantId: 'acme', role: 'manager' });
+    expect(userOfHeader('bearer demo-mia')).toMatchObject({
+      id: 'mia',
+      tenantId: 'acme',
+      role: 'manager',
+    });
   });
 
   it.each([

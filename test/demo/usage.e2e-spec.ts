@@ -5,13 +5,19 @@ import { closeDesks, eventsOf, headersOf, serve, type ServedDesk } from './serve
 let desk: ServedDesk;
 
 beforeAll(async () => {
-  const turns = [calls(call('catalog__read', { filter: { name: { contains: 'lamp' } } })), text('There is one.')];
+  const turns = [
+    calls(call('catalog__read', { filter: { name: { contains: 'lamp' } } })),
+    text('There is one.'),
+  ];
   desk = await serve({ model: new ScriptedModel([...turns, ...turns, ...turns]) });
   for (const user of ['alice', 'mia', 'bob']) await eventsOf(desk, user, 'Is there a lamp?');
 });
 afterAll(closeDesks);
 
-async function usageFor(user: string, query = ''): Promise<readonly [status: number, body: Record<string, unknown>]> {
+async function usageFor(
+  user: string,
+  query = '',
+): Promise<readonly [status: number, body: Record<string, unknown>]> {
   const response = await fetch(`${desk.url}/usage${query}`, { headers: headersOf(user) });
   return [response.status, (await response.json()) as Record<string, unknown>];
 }
@@ -37,7 +43,10 @@ describe('the usage of the desk', () => {
   });
 
   it('is shown to others as far as it is their own', async () => {
-    expect(await usageFor('bob', '?actor=bob')).toMatchObject([200, { rows: [{ calls: 1, answers: 2 }] }]);
+    expect(await usageFor('bob', '?actor=bob')).toMatchObject([
+      200,
+      { rows: [{ calls: 1, answers: 2 }] },
+    ]);
     expect(await usageFor('alice', '?actor=mia')).toMatchObject([403, { code: 'not_permitted' }]);
     expect(await usageFor('mia')).toMatchObject([403, { code: 'not_permitted' }]);
   });

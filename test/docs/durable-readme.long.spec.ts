@@ -26,7 +26,10 @@ describe('the application of the README of durable', () => {
     process.env['DATA_DIR'] = join(folder, 'data');
     delete process.env['DATABASE_URL'];
     const { AppModule } = await importFence(code);
-    Object.assign(process.env, { ...(DATA_DIR !== undefined && { DATA_DIR }), ...(DATABASE_URL !== undefined && { DATABASE_URL }) });
+    Object.assign(process.env, {
+      ...(DATA_DIR !== undefined && { DATA_DIR }),
+      ...(DATABASE_URL !== undefined && { DATABASE_URL }),
+    });
     const module = await Test.createTestingModule({ imports: [AppModule as Type] }).compile();
     cleanUps.push(() => module.close());
     await module.init();
@@ -46,7 +49,12 @@ describe('the application of the README of durable', () => {
     await module.get(MikroORM).schema.update();
     const model = new ScriptedModel([calls(call('desk__refund', { order: 'o-1' })), text('Done.')]);
     const loop: ToolLoopService = module.get(ToolLoopService);
-    const { toolCalls } = await loop.run({ prompt: 'Refund it.', actor: { id: 'a' }, tenant: 'acme', model });
+    const { toolCalls } = await loop.run({
+      prompt: 'Refund it.',
+      actor: { id: 'a' },
+      tenant: 'acme',
+      model,
+    });
     expect(toolCalls).toMatchObject([{ status: 'succeeded' }]);
     expect(await module.get(Database).query('select * from refunds')).toEqual([{ order: 'o-1' }]);
   });

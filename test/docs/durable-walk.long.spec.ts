@@ -13,17 +13,31 @@ afterAll(async () => {
   await dropFolder?.();
 });
 
-async function answerTo({ path, user, body }: ShownRequest, desk: ServedDesk, known: ReadonlyMap<string, string>): Promise<string> {
+async function answerTo(
+  { path, user, body }: ShownRequest,
+  desk: ServedDesk,
+  known: ReadonlyMap<string, string>,
+): Promise<string> {
   const url = desk.url + path.replaceAll(/\$(\w+)/g, (_, name: string) => known.get(name) ?? '');
-  const answer = await (await fetch(url, { headers: headersOf(user), ...(body !== undefined && { method: 'POST', body }) })).text();
+  const answer = await (
+    await fetch(url, {
+      headers: headersOf(user),
+      ...(body !== undefined && { method: 'POST', body }),
+    })
+  ).text();
   // A run may be at work before its start is answered.
-  return answer.replace(/"status":"running"(.*?)"lastSequence":\d+/, '"status":"queued"$1"lastSequence":0');
+  return answer.replace(
+    /"status":"running"(.*?)"lastSequence":\d+/,
+    '"status":"queued"$1"lastSequence":0',
+  );
 }
 
 /** A person takes longer to type than a run to come to wait. */
 async function untilItWaits(desk: ServedDesk, runId: string): Promise<void> {
   for (let shown = ''; !shown.includes('"status":"waiting"');) {
-    shown = await (await fetch(`${desk.url}/runs/${runId}`, { headers: headersOf('alice') })).text();
+    shown = await (
+      await fetch(`${desk.url}/runs/${runId}`, { headers: headersOf('alice') })
+    ).text();
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
 }

@@ -12,6 +12,8 @@ describe('the excerpts of all pages', () => {
   it('are shown with their errors where a name, an option or an argument is not what the packages have', async () => {
     const code = "ToolLoopModule.forRoot({ model, policyy: { allow: ['*'] } });\n";
     const excerpt = { place: 'docs/some.md:3', path: 'excerpts/wrong.ts', code };
-    expect(await errorsInExcerpts([excerpt])).toEqual([expect.stringMatching(/^docs\/some\.md:3: line 1: error TS2561: .*policyy/)]);
+    expect(await errorsInExcerpts([excerpt])).toEqual([
+      expect.stringMatching(/^docs\/some\.md:3: line 1: error TS2561: .*policyy/),
+    ]);
   });
 });

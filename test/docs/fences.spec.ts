@@ -11,13 +11,17 @@ describe('the TypeScript of all pages', () => {
   });
 
   it('is shown with its errors where it does not', () => {
-    expect(typeErrorsIn(['export const one: string = 1;\n'])).toEqual([expect.stringContaining('TS2322')]);
+    expect(typeErrorsIn(['export const one: string = 1;\n'])).toEqual([
+      expect.stringContaining('TS2322'),
+    ]);
   });
 });
 
 describe('the configuration of Jest on its page', () => {
   it('compiles a provider with its decorators and the types of what is injected', () => {
-    const { jest } = JSON.parse(fencesOf('docs/guides/jest.md', 'json')[0] ?? '') as JestConfiguration;
+    const { jest } = JSON.parse(
+      fencesOf('docs/guides/jest.md', 'json')[0] ?? '',
+    ) as JestConfiguration;
     const [, options] = jest.transform['^.+\\.ts$'] ?? ['', {}];
     const { code } = transformSync(
       `import { Injectable } from '@nestjs/common';
@@ -30,5 +34,7 @@ describe('the configuration of Jest on its page', () => {
 });
 
 interface JestConfiguration {
-  readonly jest: { readonly transform: Readonly<Record<string, readonly [name: string, options: Options]>> };
+  readonly jest: {
+    readonly transform: Readonly<Record<string, readonly [name: string, options: Options]>>;
+  };
 }

@@ -12,9 +12,13 @@ const BUILDS = 6;
 describe('the pages that the package of core brings', () => {
   const checkout = mkdtempSync(join(tmpdir(), 'toolloop-docs-'));
   const core = join(checkout, 'libs/core');
-  const copy = (): Promise<unknown> => run(process.execPath, [join(checkout, 'docs/into-package.mjs')]);
+  const copy = (): Promise<unknown> =>
+    run(process.execPath, [join(checkout, 'docs/into-package.mjs')]);
   beforeAll(async () => {
-    cpSync('docs', join(checkout, 'docs'), { recursive: true, filter: (path) => !path.includes('node_modules') });
+    cpSync('docs', join(checkout, 'docs'), {
+      recursive: true,
+      filter: (path) => !path.includes('node_modules'),
+    });
     await mkdir(core, { recursive: true });
   });
   afterAll(() => rmSync(checkout, { recursive: true }));
@@ -23,7 +27,9 @@ describe('the pages that the package of core brings', () => {
     await copy();
     const pages = readdirSync(join(core, 'docs'), { recursive: true, encoding: 'utf8' }).toSorted();
     await Promise.all(Array.from({ length: BUILDS }, copy));
-    expect(readdirSync(join(core, 'docs'), { recursive: true, encoding: 'utf8' }).toSorted()).toEqual(pages);
+    expect(
+      readdirSync(join(core, 'docs'), { recursive: true, encoding: 'utf8' }).toSorted(),
+    ).toEqual(pages);
     expect(readFileSync(join(core, 'docs/llms.txt'), 'utf8')).toContain('](start/');
     expect(readdirSync(core)).toEqual(['docs']);
   });

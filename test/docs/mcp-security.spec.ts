@@ -14,7 +14,9 @@ const WITHOUT_SPEC = /^(?:`npm run conformance`|Does not apply): \w/;
 function specsOf(number: string): string {
   const holding = titlesOf('libs/mcp/test').flatMap(({ title, file }) => {
     const [, numbers = '', rest = ''] = /^((?:[SC]\d+(?:, )?)+): (.*)$/.exec(title) ?? [];
-    return numbers.split(', ').includes(number) ? [{ file: relative('libs/mcp/test', file), rest }] : [];
+    return numbers.split(', ').includes(number)
+      ? [{ file: relative('libs/mcp/test', file), rest }]
+      : [];
   });
   const files = [...new Set(holding.map(({ file }) => file))].toSorted();
   const linked = (file: string): string => {
@@ -26,7 +28,9 @@ function specsOf(number: string): string {
 
 describe('the page of security requirements of MCP', () => {
   const cells = new Map(
-    [...readFileSync(PAGE, 'utf8').matchAll(/^\| ([SC]\d+) \| .+? \| (.+) \|$/gm)].map(([, number = '', cell = '']) => [number, cell]),
+    [...readFileSync(PAGE, 'utf8').matchAll(/^\| ([SC]\d+) \| .+? \| (.+) \|$/gm)].map(
+      ([, number = '', cell = '']) => [number, cell],
+    ),
   );
 
   it('has every row', () => {

@@ -17,7 +17,10 @@ export class PausedModel extends LanguageModel {
     return new Promise((resolve) => (this.noteQuestion = resolve));
   }
 
-  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+  async *stream(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelEvent, void, undefined> {
     this.noteQuestion();
     await this.thinking;
     yield* this.rules.stream(request, signal);

@@ -47,7 +47,11 @@ describe('the code of the README', () => {
     const built = await Test.createTestingModule({ imports: [AppModule as Type] }).compile();
     await built.init();
     const loop: ToolLoopService = built.get(ToolLoopService);
-    const { waitingFor, toolCalls } = await loop.run({ prompt: 'Cancel order o-7', actor: { id: 'alice' }, tenant: 'acme' });
+    const { waitingFor, toolCalls } = await loop.run({
+      prompt: 'Cancel order o-7',
+      actor: { id: 'alice' },
+      tenant: 'acme',
+    });
     expect(toolCalls.map(({ declaredId, result }) => [declaredId, result])).toEqual([
       ['orders__find', { number: 'o-7' }],
       ['order_*_cancel', undefined],
@@ -60,26 +64,48 @@ describe('the code of the README', () => {
 describe('a whole application', () => {
   let url: string;
   beforeAll(async () => {
-    const { LibraryModule } = await importFence(fencesOf(WHOLE, 'ts [src/library.module.ts]')[0] ?? '');
+    const { LibraryModule } = await importFence(
+      fencesOf(WHOLE, 'ts [src/library.module.ts]')[0] ?? '',
+    );
     url = await start(LibraryModule as Type);
   });
 
   it('finds a book and calls the tool that came with it', async () => {
     const headers = { 'content-type': 'application/json' };
-    const response = await fetch(`${url}/chat`, { method: 'POST', headers, body: '{"message":"How many free copies of Dune are there?"}' });
+    const response = await fetch(`${url}/chat`, {
+      method: 'POST',
+      headers,
+      body: '{"message":"How many free copies of Dune are there?"}',
+    });
     expect(response.status).toBe(200);
     const stream = await response.text();
     const events = eventsIn(stream);
-    expect(ofType(events, 'tools-injected')).toMatchObject([{ provider: 'Book', tools: ['book_978-0441172719_getFreeCopies'] }]);
-    expect(ofType(events, 'tool-result').map(({ record }) => record.result)).toEqual([[{ isbn: '978-0441172719', title: 'Dune' }], 3]);
-    expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: expect.stringContaining('3') });
+    expect(ofType(events, 'tools-injected')).toMatchObject([
+      { provider: 'Book', tools: ['book_978-0441172719_getFreeCopies'] },
+    ]);
+    expect(ofType(events, 'tool-result').map(({ record }) => record.result)).toEqual([
+      [{ isbn: '978-0441172719', title: 'Dune' }],
+      3,
+    ]);
+    expect(events.at(-1)).toMatchObject({
+      type: 'run-end',
+      finishReason: 'stop',
+      text: expect.stringContaining('3'),
+    });
     expect(stream).not.toMatch(/B 12|"copies"/);
   });
 
   it('asks no person, whatever was read, since none of its tools changes or sends anything', async () => {
     const headers = { 'content-type': 'application/json' };
-    for (const message of ['Which books do you have about Dune?', 'How many free copies of Dune are there for 20 days?']) {
-      const response = await fetch(`${url}/chat`, { method: 'POST', headers, body: JSON.stringify({ message }) });
+    for (const message of [
+      'Which books do you have about Dune?',
+      'How many free copies of Dune are there for 20 days?',
+    ]) {
+      const response = await fetch(`${url}/chat`, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify({ message }),
+      });
       const events = eventsIn(await response.text());
       expect(ofType(events, 'tool-result').length).toBeGreaterThan(0);
       expect(ofType(events, 'approval-request')).toEqual([]);
@@ -99,8 +125,11 @@ describe('the other code of that page and of the one about policies', () => {
   });
 
   it('makes a module with two models, and refuses the start where the key is missing', async () => {
-    const { LoopModule } = await importFence(fencesOf(WHOLE, 'ts').find((code) => code.includes('LoopModule =')) ?? '');
-    const compile = () => Test.createTestingModule({ imports: [LoopModule as DynamicModule] }).compile();
+    const { LoopModule } = await importFence(
+      fencesOf(WHOLE, 'ts').find((code) => code.includes('LoopModule =')) ?? '',
+    );
+    const compile = () =>
+      Test.createTestingModule({ imports: [LoopModule as DynamicModule] }).compile();
     const built = await compile();
     expect(built.get(ToolLoopService)).toBeInstanceOf(ToolLoopService);
     delete process.env['OPENAI_API_KEY'];
@@ -121,7 +150,10 @@ describe('the other code of that page and of the one about policies', () => {
     const { denyReceipts } = await importFence(fencesOf(POLICY, 'ts')[1] ?? '');
     const policies = (await serve()).app.get(PolicyService);
     const actor = userOfToken('demo-ops');
-    await (denyReceipts as (...given: readonly unknown[]) => Promise<void>)(policies, actor, { version: 'acme', allow: ['*'] });
+    await (denyReceipts as (...given: readonly unknown[]) => Promise<void>)(policies, actor, {
+      version: 'acme',
+      allow: ['*'],
+    });
     const [rollback, put] = await policies.versions({ actor, tenant: 'acme' });
     expect([rollback, put]).toMatchObject([
       { number: 2, rollbackOf: 0 },
@@ -133,33 +165,49 @@ describe('the other code of that page and of the one about policies', () => {
     const { exportAudit } = await importFence(fencesOf(POLICY, 'ts')[2] ?? '');
     const auditKey = 'k'.repeat(32);
     const desk = await serve({ settings: { auditKey } });
-    await (await ask(desk, 'alice', { message: 'What is the average spend of John Smith?' })).text();
+    await (
+      await ask(desk, 'alice', { message: 'What is the average spend of John Smith?' })
+    ).text();
     const directory = await mkdtemp(join(tmpdir(), 'readme-'));
     directories.push(directory);
     await (exportAudit as ExportAudit)(desk.app.get(AuditTrail), 'acme', join(directory, 'acme'));
     const shown = /^npx toolloop audit verify (\S+) --head (\S+) --tenant (\S+) --key-env (\S+)$/m;
-    const [, file = '', head = '', tenant = '', key = ''] = fencesOf(POLICY, 'sh').join('').match(shown) ?? [];
+    const [, file = '', head = '', tenant = '', key = ''] =
+      fencesOf(POLICY, 'sh').join('').match(shown) ?? [];
     process.env[key] = auditKey;
     const options = { head: join(directory, head), tenant, keyEnv: [key] };
-    expect((await verified(auditIn(join(directory, file), options), options)).text).toContain('The audit of acme is valid: 4 entries');
+    expect((await verified(auditIn(join(directory, file), options), options)).text).toContain(
+      'The audit of acme is valid: 4 entries',
+    );
   });
 
   it('answers from a loop of its own', async () => {
     const [, root = '', feature = ''] = fencesOf(WHOLE, 'ts');
-    const [{ LoopModule }, { SupportModule }] = await Promise.all([importFence(root), importFence(feature)]);
-    const url = await start({ module: SupportModule as Type, imports: [LoopModule as DynamicModule] });
+    const [{ LoopModule }, { SupportModule }] = await Promise.all([
+      importFence(root),
+      importFence(feature),
+    ]);
+    const url = await start({
+      module: SupportModule as Type,
+      imports: [LoopModule as DynamicModule],
+    });
     const response = await fetch(`${url}/support?message=Hello`);
     expect([response.status, await response.text()]).toEqual([200, expect.stringMatching(/\w/)]);
   });
 
   it('is all tested above', () => {
-    expect([README, WHOLE, POLICY, DEMO].map((page) => fencesOf(page, 'ts').length)).toEqual([1, 3, 3, 0]);
+    expect([README, WHOLE, POLICY, DEMO].map((page) => fencesOf(page, 'ts').length)).toEqual([
+      1, 3, 3, 0,
+    ]);
   });
 });
 
 describe('the first commands of the README', () => {
   it('are two, each complete on a fresh machine', () => {
-    expect(fencesOf(README, 'sh').slice(0, 2)).toEqual(['npm ci && npm start\n', 'npm ci && npm test\n']);
+    expect(fencesOf(README, 'sh').slice(0, 2)).toEqual([
+      'npm ci && npm start\n',
+      'npm ci && npm test\n',
+    ]);
   });
 });
 
@@ -167,7 +215,9 @@ describe('the output the README shows', () => {
   it('is what the demo answers', async () => {
     const [shown = ''] = fencesOf(README, 'text');
     const desk = await serve();
-    const stream = await (await ask(desk, 'alice', { message: 'What is the average spend of John Smith?' })).text();
+    const stream = await (
+      await ask(desk, 'alice', { message: 'What is the average spend of John Smith?' })
+    ).text();
     const frames = stream.split('\n').filter((line) => line.startsWith('data: '));
     expect(missingFrom(frames, shown)).toEqual([]);
   });
@@ -178,7 +228,10 @@ function requestsAbout(said: string): ReturnType<typeof requestsIn> {
   return requestsIn(fencesOf(DEMO, 'sh').find((one) => one.includes(said)) ?? '');
 }
 
-/** The lines that the page shows and the desk does not answer; all of it where the page shows nothing. */
+/**
+ * The lines that the page shows and the desk does not answer; all of it where the page shows
+ * nothing.
+ */
 async function missingIn({ url }: ServedDesk, said: string): Promise<readonly string[]> {
   const walk = new Walk();
   for (const request of requestsAbout(said)) await walk.send(url, request);

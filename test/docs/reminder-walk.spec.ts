@@ -40,7 +40,10 @@ it('a reminder goes to a receiver on this machine the way the page about the dem
   const [_start, ...requests] = requestsIn(shell);
   for (const request of requests) {
     if (request.path !== '') await walk.send(desk.url, request);
-    else walk.lines.push(...(await quarters(2, receiver, desk.app.get(PendingNotices, { strict: false }))));
+    else
+      walk.lines.push(
+        ...(await quarters(2, receiver, desk.app.get(PendingNotices, { strict: false }))),
+      );
   }
   const shown = fencesOf(DEMO, 'text').find((one) => one.includes('webhook-id')) ?? '';
   expect(missingFrom(walk.lines, shown)).toEqual([]);
@@ -49,7 +52,11 @@ it('a reminder goes to a receiver on this machine the way the page about the dem
 });
 
 /** What is received while so many quarters of an hour pass. */
-async function quarters(times: number, { got }: HttpsReceiver, notices: PendingNotices): Promise<string[]> {
+async function quarters(
+  times: number,
+  { got }: HttpsReceiver,
+  notices: PendingNotices,
+): Promise<string[]> {
   const before = got.length;
   for (let time = 0; time < times; time += 1) {
     jest.setSystemTime(Date.now() + QUARTER_MS);

@@ -20,22 +20,30 @@ describe('the navigation of the site', () => {
   });
 
   it('has the README of every package', () => {
-    expect(readdirSync('libs').filter((library) => !linked.includes(`libs/${library}/README.md`))).toEqual([]);
+    expect(
+      readdirSync('libs').filter((library) => !linked.includes(`libs/${library}/README.md`)),
+    ).toEqual([]);
   });
 });
 
-// Each code block is loaded, and the tests that a page shows register themselves: Jest runs them as its own.
+// Each code block is loaded, and the tests that a page shows register themselves: Jest runs them as
+// its own.
 const modules = new Map<string, Type[]>();
 for (const page of pages) {
-  const exported = (await importPage(page)).map(({ AppModule }) => AppModule).filter((module) => module !== undefined);
+  const exported = (await importPage(page))
+    .map(({ AppModule }) => AppModule)
+    .filter((module) => module !== undefined);
   modules.set(page, exported as Type[]);
 }
 
 describe('the applications of the site', () => {
-  const shown = [...modules].flatMap(([page, all]) => all.map((module, nth) => [page, nth + 1, module] as const));
+  const shown = [...modules].flatMap(([page, all]) =>
+    all.map((module, nth) => [page, nth + 1, module] as const),
+  );
 
   it.each(shown)('%s: application %i starts', async (_page, _nth, module) => {
-    process.env['OPENAI_API_KEY'] ??= 'a-key-that-is-never-sent'; // without one a page's real model refuses to start
+    // without one a page's real model refuses to start
+    process.env['OPENAI_API_KEY'] ??= 'a-key-that-is-never-sent';
     const app = await Test.createTestingModule({ imports: [module] }).compile();
     await expect(app.init()).resolves.toBe(app);
     await app.close();

@@ -6,13 +6,21 @@ interface Section {
 }
 
 /** The navigation of the documentation site, which its configuration reads as well. */
-export const SIDEBAR = JSON.parse(readFileSync('docs/.vitepress/sidebar.json', 'utf8')) as readonly Section[];
+export const SIDEBAR = JSON.parse(
+  readFileSync('docs/.vitepress/sidebar.json', 'utf8'),
+) as readonly Section[];
 
 /** Matches the pages that only the site has: its navigation leads to each. */
-export const SITE = /^docs\/(?:start|learn|guides|fix|from|reference|security|performance|console|index)[/.]/;
+export const SITE =
+  /^docs\/(?:start|learn|guides|fix|from|reference|security|performance|console|index)[/.]/;
 
-/** The pages of the site that are made of one package's README or lie elsewhere in the repository, by their address. */
-export const ELSEWHERE = JSON.parse(readFileSync('docs/.vitepress/elsewhere.json', 'utf8')) as Readonly<Record<string, string>>;
+/**
+ * The pages of the site that are made of one package's README or lie elsewhere in the repository,
+ * by their address.
+ */
+export const ELSEWHERE = JSON.parse(
+  readFileSync('docs/.vitepress/elsewhere.json', 'utf8'),
+) as Readonly<Record<string, string>>;
 
 /** The page of the repository at an address of the site. */
 export function pageAt(link: string): string {

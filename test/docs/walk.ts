@@ -1,7 +1,10 @@
 import { eventsIn, headersOf, ofType } from '../demo/served-desk.js';
 import type { ShownRequest } from './curl.js';
 
-/** A reader of a page who sends its requests one after the other, and puts the ids of the answers where later requests name them. */
+/**
+ * A reader of a page who sends its requests one after the other, and puts the ids of the answers
+ * where later requests name them.
+ */
 export class Walk {
   /** Everything that was answered, line by line. */
   readonly lines: string[] = [];
@@ -12,7 +15,10 @@ export class Walk {
     const sent = { headers: { ...headersOf(user), ...headers } };
     const filled = body === undefined ? undefined : this.filled(body);
     const asking = (): Promise<Response> =>
-      fetch(url + this.filled(path), { ...sent, ...(filled !== undefined && { method: 'POST', body: filled }) });
+      fetch(url + this.filled(path), {
+        ...sent,
+        ...(filled !== undefined && { method: 'POST', body: filled }),
+      });
     const answer = await settledAnswer(asking);
     this.learn(answer);
     this.lines.push(...answer.split('\n'));
@@ -38,11 +44,15 @@ export class Walk {
   }
 }
 
-/** What a reader is answered who takes a second to type: a directive that was due has been performed by then, or undone. */
+/**
+ * What a reader is answered who takes a second to type: a directive that was due has been performed
+ * by then, or undone.
+ */
 async function settledAnswer(asking: () => Promise<Response>): Promise<string> {
   for (;;) {
     const answer = await (await asking()).text();
-    if (!/"task":"perform","status":"(?:pending|performing)"|"status":"under_way"/.test(answer)) return answer;
+    if (!/"task":"perform","status":"(?:pending|performing)"|"status":"under_way"/.test(answer))
+      return answer;
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
 }

@@ -45,13 +45,23 @@ describe('the chat with useChat', () => {
   let folder = '';
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'toolloop-chat-ui-'));
-    for (const file of ['package.json', 'package-lock.json']) await cp(join(EXAMPLE, file), join(folder, file));
+    for (const file of ['package.json', 'package-lock.json'])
+      await cp(join(EXAMPLE, file), join(folder, file));
     await run('npm', ['ci', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: folder });
-    const jsc = { parser: { syntax: 'typescript', tsx: true }, transform: { react: { runtime: 'automatic' } }, target: 'es2022' } as const;
-    const { code } = await transform(await readFile(join(EXAMPLE, 'app/page.tsx'), 'utf8'), { jsc, swcrc: false });
+    const jsc = {
+      parser: { syntax: 'typescript', tsx: true },
+      transform: { react: { runtime: 'automatic' } },
+      target: 'es2022',
+    } as const;
+    const { code } = await transform(await readFile(join(EXAMPLE, 'app/page.tsx'), 'utf8'), {
+      jsc,
+      swcrc: false,
+    });
     await writeFile(join(folder, 'page.mjs'), code);
     await writeFile(join(folder, 'visit.mjs'), VISIT);
-    app = (await Test.createTestingModule({ imports: [ChatUiModule] }).compile()).createNestApplication();
+    app = (
+      await Test.createTestingModule({ imports: [ChatUiModule] }).compile()
+    ).createNestApplication();
     app.useLogger(false);
     await app.listen(0, '127.0.0.1');
   }, 600_000);
@@ -61,7 +71,9 @@ describe('the chat with useChat', () => {
   });
 
   it('shows a call that waits, and performs it when its person has said yes', async () => {
-    const { stdout } = await run(process.execPath, ['visit.mjs', `${await app.getUrl()}/ai/chat`], { cwd: folder });
+    const { stdout } = await run(process.execPath, ['visit.mjs', `${await app.getUrl()}/ai/chat`], {
+      cwd: folder,
+    });
     expect(stdout).toContain('lights__switchOn output-available');
     expect([...app.get(LightTools).lit]).toEqual(['kitchen']);
   });

@@ -15,7 +15,9 @@ describePostgres('the pool of workers', () => {
 
   it('works on each run once, in processes other than the one that queues', async () => {
     const env = { ...process.env, NODE_OPTIONS: '', DATABASE_URL: database.url };
-    const running = run(process.execPath, programArguments('examples/worker-pool/worker-pool.ts'), { env });
+    const running = run(process.execPath, programArguments('examples/worker-pool/worker-pool.ts'), {
+      env,
+    });
     const { stdout } = await running;
     const shrunk = [...stdout.matchAll(/^Shrunk: (p-\d) by process (\d+)$/gm)];
     expect(shrunk.map(([, photo]) => photo)).toEqual(['p-1', 'p-2', 'p-3', 'p-4', 'p-5', 'p-6']);

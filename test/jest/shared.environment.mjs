@@ -1,22 +1,30 @@
 import { TestEnvironment } from 'jest-environment-node';
 
-/** Where Jest's runner keeps what is told of each event. What a file has added would tell the main process of every test of all later files, again and again. */
+/**
+ * Where Jest's runner keeps what is told of each event. What a file has added would tell the main
+ * process of every test of all later files, again and again.
+ */
 const EVENT_HANDLERS = Symbol.for('EVENT_HANDLERS');
 /** Where `jest.setTimeout` puts the time of a file, which is not that of the next one. */
 const TEST_TIMEOUT = Symbol.for('TEST_TIMEOUT_SYMBOL');
 
 let shared;
 
-/** One realm for all spec files of a worker, in which `shared.runtime.mjs` keeps what they have loaded. What a file leaves behind ends with it. */
+/**
+ * One realm for all spec files of a worker, in which `shared.runtime.mjs` keeps what they have
+ * loaded. What a file leaves behind ends with it.
+ */
 export default class SharedEnvironment extends TestEnvironment {
   constructor(config, context) {
     if (shared) return shared;
     super(config, context);
     const { watch, watchAll, collectCoverage } = config.globalConfig;
-    this.isShared = !watch && !watchAll && !collectCoverage; // sources that change are loaded anew, and each file has figures of its own
+    // sources that change are loaded anew, and each file has figures of its own
+    this.isShared = !watch && !watchAll && !collectCoverage;
     if (!this.isShared) return;
     shared = this;
-    // Nothing is left to wait for: the main process gives a worker half a second to end, and to take its heap apart first may take longer.
+    // Nothing is left to wait for: the main process gives a worker half a second to end, and to
+    // take its heap apart first may take longer.
     process.once('beforeExit', () => process.exit());
     this.timers = new Set();
     this.track('setTimeout');

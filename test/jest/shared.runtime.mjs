@@ -4,8 +4,9 @@ import Runtime from 'jest-runtime';
 let shared;
 
 /**
- * Loads Nest, the libraries and the sources once in a worker, not once for each of 300 spec files, which is half of the time that they take.
- * A spec file and everything else below `test` is loaded anew, so that no file sees what another one has declared.
+ * Loads Nest, the libraries and the sources once in a worker, not once for each of 300 spec files,
+ * which is half of the time that they take. A spec file and everything else below `test` is loaded
+ * anew, so that no file sees what another one has declared.
  */
 export default class SharedRuntime extends Runtime {
   constructor(config, environment, ...given) {
@@ -28,6 +29,9 @@ export default class SharedRuntime extends Runtime {
 
   /** `@jest/globals` is made for each file that imports it. */
   isOfOneFile(key) {
-    return key.startsWith('@jest/globals') || (key.startsWith(this.root) && /^(?:libs\/[^/]+\/)?test\//.test(key.slice(this.root.length)));
+    return (
+      key.startsWith('@jest/globals') ||
+      (key.startsWith(this.root) && /^(?:libs\/[^/]+\/)?test\//.test(key.slice(this.root.length)))
+    );
   }
 }

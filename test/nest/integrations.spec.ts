@@ -1,11 +1,27 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { createMongoAbility, type MongoAbility } from '@casl/ability';
-import { Injectable, Logger, SetMetadata, UseGuards, type CallHandler, type CanActivate, type ExecutionContext } from '@nestjs/common';
+import {
+  Injectable,
+  Logger,
+  SetMetadata,
+  UseGuards,
+  type CallHandler,
+  type CanActivate,
+  type ExecutionContext,
+} from '@nestjs/common';
 import type { ModuleMetadata, NestInterceptor } from '@nestjs/common';
 import { APP_GUARD, APP_INTERCEPTOR, Reflector } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
-import { LlmTool, type LoopResult, ToolExecutionContext, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  type LoopResult,
+  ToolExecutionContext,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { ClsModule, ClsService } from 'nestjs-cls';
 import { tap, type Observable } from 'rxjs';
@@ -23,10 +39,20 @@ interface Caller {
 const NOBODY: Caller = { id: 'nobody', may: [] };
 
 /** Runs a script of calls, one a step, and gives what they came to. */
-async function play(metadata: ModuleMetadata, names: readonly string[], { actor = NOBODY, tenant = 'acme' } = {}): Promise<LoopResult> {
-  const model = new ScriptedModel([...names.map((name, n) => calls(call(name, { n }))), text('done')]);
+async function play(
+  metadata: ModuleMetadata,
+  names: readonly string[],
+  { actor = NOBODY, tenant = 'acme' } = {},
+): Promise<LoopResult> {
+  const model = new ScriptedModel([
+    ...names.map((name, n) => calls(call(name, { n }))),
+    text('done'),
+  ]);
   const loop = ToolLoopModule.forRoot({ model, policy: { allow: ['*'] } });
-  const app = await Test.createTestingModule({ ...metadata, imports: [loop, ...(metadata.imports ?? [])] }).compile();
+  const app = await Test.createTestingModule({
+    ...metadata,
+    imports: [loop, ...(metadata.imports ?? [])],
+  }).compile();
   await app.init();
   return app.get(ToolLoopService).run({ prompt: 'Go.', actor, tenant });
 }
@@ -53,7 +79,9 @@ describe('nestjs-cls', () => {
     constructor(private readonly cls: ClsService) {}
 
     @LlmTool(PING)
-    async tenant(@ToolParam('n', { description: 'n', type: 'integer' }) _n: number): Promise<unknown> {
+    async tenant(
+      @ToolParam('n', { description: 'n', type: 'integer' }) _n: number,
+    ): Promise<unknown> {
       await new Promise((resolve) => setImmediate(resolve));
       return this.cls.get('tenant');
     }
@@ -62,18 +90,28 @@ describe('nestjs-cls', () => {
   it('carries what its interceptor set up into the tool, through awaits', async () => {
     const imports = [ClsModule.forRoot({ global: true, interceptor: { mount: true, setup } })];
     const runs = await Promise.all(
-      ['acme', 'globex'].map((tenant) => play({ imports, providers: [ClsTools] }, ['cls__tenant'], { tenant })),
+      ['acme', 'globex'].map((tenant) =>
+        play({ imports, providers: [ClsTools] }, ['cls__tenant'], { tenant }),
+      ),
     );
     expect(runs.map(shown)).toEqual([['from acme'], ['from globex']]);
   });
 });
 
 describe('@nestjs/throttler', () => {
-  /** Counts per tenant; there is no request or response to read an address from or to write headers to. */
+  /**
+   * Counts per tenant; there is no request or response to read an address from or to write headers
+   * to.
+   */
   @Injectable()
   class TenantThrottler extends ThrottlerGuard {
-    protected override getRequestResponse(context: ExecutionContext): Record<'req' | 'res', Record<string, unknown>> {
-      return { req: { ip: ToolExecutionContext.create(context).getContext().tenant }, res: { header: () => undefined } };
+    protected override getRequestResponse(
+      context: ExecutionContext,
+    ): Record<'req' | 'res', Record<string, unknown>> {
+      return {
+        req: { ip: ToolExecutionContext.create(context).getContext().tenant },
+        res: { header: () => undefined },
+      };
     }
   }
 
@@ -96,19 +134,25 @@ describe('@nestjs/throttler', () => {
 });
 
 function abilityOf(actor: unknown): MongoAbility {
-  return createMongoAbility((actor as Caller).may.map(({ action, subject }) => ({ action, subject })));
+  return createMongoAbility(
+    (actor as Caller).may.map(({ action, subject }) => ({ action, subject })),
+  );
 }
 
 describe('a CASL guard', () => {
   const ABILITY = 'ability';
-  const CheckAbility = (action: string, subject: string) => SetMetadata(ABILITY, { action, subject });
+  const CheckAbility = (action: string, subject: string) =>
+    SetMetadata(ABILITY, { action, subject });
 
   @Injectable()
   class AbilityGuard implements CanActivate {
     constructor(private readonly reflector: Reflector) {}
 
     canActivate(context: ExecutionContext): boolean {
-      const needed = this.reflector.get<{ action: string; subject: string }>(ABILITY, context.getHandler());
+      const needed = this.reflector.get<{ action: string; subject: string }>(
+        ABILITY,
+        context.getHandler(),
+      );
       const { actor } = ToolExecutionContext.create(context).getContext();
       return abilityOf(actor).can(needed.action, needed.subject);
     }
@@ -133,7 +177,9 @@ describe('a CASL guard', () => {
 
   it('decides by the abilities of the actor', async () => {
     const actor: Caller = { id: 'ada', may: [{ action: 'read', subject: 'Order' }] };
-    const result = await play({ providers: [OrderTools] }, ['orders__read', 'orders__cancel'], { actor });
+    const result = await play({ providers: [OrderTools] }, ['orders__read', 'orders__cancel'], {
+      actor,
+    });
     expect(shown(result)).toEqual([0, 'forbidden']);
   });
 });
@@ -159,7 +205,9 @@ describe('a logging interceptor', () => {
       }
     }
 
-    await play({ providers: [AnyTools, { provide: APP_INTERCEPTOR, useClass: Logging }] }, ['any__ping']);
+    await play({ providers: [AnyTools, { provide: APP_INTERCEPTOR, useClass: Logging }] }, [
+      'any__ping',
+    ]);
     expect(lines).toEqual(['> AnyTools.ping', '< AnyTools.ping 0']);
   });
 });

@@ -12,11 +12,19 @@ class Search {
   @IsString() name!: string;
 }
 
-/** A second copy of core and of the protocol, as a library of tools that pins them brings along, and the warnings it makes. */
+/**
+ * A second copy of core and of the protocol, as a library of tools that pins them brings along, and
+ * the warnings it makes.
+ */
 async function secondCopy(): Promise<[typeof core, readonly string[]]> {
   const told = jest.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
-  registerCopy('@toolloop/core', 'file:///app/node_modules/parcels/node_modules/@toolloop/core/dist/tool-loop.module.js');
-  dtoSchema(Search); // core loads the packages of decorators with the first class that it reads: here those that this file imports
+  registerCopy(
+    '@toolloop/core',
+    'file:///app/node_modules/parcels/node_modules/@toolloop/core/dist/tool-loop.module.js',
+  );
+  // core loads the packages of decorators with the first class that it reads: here those that this
+  // file imports
+  dtoSchema(Search);
   jest.resetModules();
   const copy = await import('@toolloop/core');
   const warnings = told.mock.calls.map(([warning]) => String(warning));
@@ -41,14 +49,21 @@ class Parcel {
 @second.ToolProvider({ namespace: 'parcels' })
 class ParcelTools {
   @second.LlmTool({ description: 'Finds a parcel.', effect: 'read_only', output: Parcel })
-  find(@second.ToolInput() { name }: Search, @second.ToolContext() { tenant }: core.ToolCallContext): Parcel {
+  find(
+    @second.ToolInput() { name }: Search,
+    @second.ToolContext() { tenant }: core.ToolCallContext,
+  ): Parcel {
     if (tenant !== 'acme') throw new second.ToolError(`${name} is not there.`);
     return new Parcel();
   }
 
   @second.LlmTool({ description: 'Draws a parcel.', effect: 'read_only', reveal: 'all' })
   draw(): unknown {
-    return second.attach('drawn', { type: 'image', data: Buffer.from('GIF89a'), mediaType: 'image/gif' });
+    return second.attach('drawn', {
+      type: 'image',
+      data: Buffer.from('GIF89a'),
+      mediaType: 'image/gif',
+    });
   }
 }
 
@@ -60,7 +75,10 @@ const clock = second.tool({
   execute: () => 'noon',
 });
 
-@Module({ imports: [second.ToolLoopModule.forFeature({ entities: [Parcel], tools: [clock] })], providers: [ParcelTools] })
+@Module({
+  imports: [second.ToolLoopModule.forFeature({ entities: [Parcel], tools: [clock] })],
+  providers: [ParcelTools],
+})
 class ParcelModule {}
 
 describe('a library with a copy of core of its own', () => {
@@ -72,7 +90,9 @@ describe('a library with a copy of core of its own', () => {
   ]);
   beforeAll(async () => {
     const policy = { allow: ['parcels__*', 'parcel_*_*'], flow: 'off' } as const;
-    app = await Test.createTestingModule({ imports: [core.ToolLoopModule.forRoot({ model, policy }), ParcelModule] }).compile();
+    app = await Test.createTestingModule({
+      imports: [core.ToolLoopModule.forRoot({ model, policy }), ParcelModule],
+    }).compile();
     await app.init();
   });
   afterAll(() => app.close());
@@ -83,7 +103,9 @@ describe('a library with a copy of core of its own', () => {
   });
 
   it('brings its tools, entities, raw tools and attachments into the application', async () => {
-    const { toolCalls, text: answer } = await app.get(core.ToolLoopService).run({ prompt: 'Where is it?', actor: 'alice', tenant: 'acme' });
+    const { toolCalls, text: answer } = await app
+      .get(core.ToolLoopService)
+      .run({ prompt: 'Where is it?', actor: 'alice', tenant: 'acme' });
     expect(toolCalls.map(({ id, status, result }) => [id, status, result])).toEqual([
       ['parcels__find', 'succeeded', { id: 'p1' }],
       ['parcel_p1_place', 'succeeded', 'Dublin'],
@@ -99,6 +121,8 @@ describe('the classes of two copies', () => {
   it('are instances of each other, and nothing else is', () => {
     expect(clock).toBeInstanceOf(core.RawTool);
     expect(second.RawTool).not.toBe(core.RawTool);
-    expect([new second.ToolError('No.'), {}, null].filter((value) => value instanceof core.RawTool)).toEqual([]);
+    expect(
+      [new second.ToolError('No.'), {}, null].filter((value) => value instanceof core.RawTool),
+    ).toEqual([]);
   });
 });

@@ -11,12 +11,20 @@ beforeAll(async () => {
   const { url } = await serveScenarios(model);
   const { connect } = await clients('shared');
   connect(url, 'notes');
-  const [{ openAiPlays }, { eventSourcePlays }] = [await clients('openai'), await clients('event-source')];
+  const [{ openAiPlays }, { eventSourcePlays }] = [
+    await clients('openai'),
+    await clients('event-source'),
+  ];
   [openAi, eventSource] = await Promise.all([openAiPlays(), eventSourcePlays()]);
 });
 afterAll(closeApps);
 
-const READ = { text: 'It is note n-1.', calls: [['notes__read', 'succeeded', 'note n-1']], injected: [], end: 'stop' };
+const READ = {
+  text: 'It is note n-1.',
+  calls: [['notes__read', 'succeeded', 'note n-1']],
+  injected: [],
+  end: 'stop',
+};
 const INJECTED = {
   text: 'Its title is First.',
   calls: [
@@ -26,12 +34,30 @@ const INJECTED = {
   injected: ['page_p-1_title'],
   end: 'stop',
 };
-const FAILED = { text: 'The desk is closed.', calls: [['desk__broken', 'failed', 'The desk is closed.']], injected: [], end: 'stop' };
+const FAILED = {
+  text: 'The desk is closed.',
+  calls: [['desk__broken', 'failed', 'The desk is closed.']],
+  injected: [],
+  end: 'stop',
+};
 const SETTLED = { text: 'That is settled.', injected: [], end: 'stop' };
 const APPROVED = { ...SETTLED, calls: [['notes__delete', 'succeeded', 'deleted n-1']] };
-const DENIED = { ...SETTLED, calls: [['notes__delete', 'denied', 'A person denied this call. They said: Keep it.']] };
-const SIZE = { text: 'You have said it.', calls: [['desk__size', 'succeeded', 'size "M"']], injected: [], end: 'stop' };
-const PICKED = { text: 'You have picked one.', calls: [['screen__pick', 'succeeded', 'red']], injected: [], end: 'stop' };
+const DENIED = {
+  ...SETTLED,
+  calls: [['notes__delete', 'denied', 'A person denied this call. They said: Keep it.']],
+};
+const SIZE = {
+  text: 'You have said it.',
+  calls: [['desk__size', 'succeeded', 'size "M"']],
+  injected: [],
+  end: 'stop',
+};
+const PICKED = {
+  text: 'You have picked one.',
+  calls: [['screen__pick', 'succeeded', 'red']],
+  injected: [],
+  end: 'stop',
+};
 const HELLO = { text: 'Hello there.', calls: [], injected: [], end: 'stop' };
 
 describe('a client of others', () => {

@@ -11,7 +11,10 @@ beforeAll(async () => {
   desk = await serveDesk();
   const { connect } = await clients('shared');
   connect(desk.url, 'desk');
-  const [{ openAiPlays }, { eventSourcePlays }] = [await clients('openai'), await clients('event-source')];
+  const [{ openAiPlays }, { eventSourcePlays }] = [
+    await clients('openai'),
+    await clients('event-source'),
+  ];
   [openAi, eventSource] = await Promise.all([openAiPlays(), eventSourcePlays()]);
 });
 afterAll(closeDesks);

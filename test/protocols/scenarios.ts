@@ -36,7 +36,12 @@ export class DeskTools {
   /** Who has had a stamp, once for each. */
   readonly stamped: string[] = [];
 
-  @LlmTool({ description: 'Stamps a paper.', effect: 'state_change', reveal: 'all', labels: { returns: 'trusted' } })
+  @LlmTool({
+    description: 'Stamps a paper.',
+    effect: 'state_change',
+    reveal: 'all',
+    labels: { returns: 'trusted' },
+  })
   stamp(@ToolParam('by', { description: 'The owner of the paper.' }) by: string): string {
     this.stamped.push(by);
     return `stamp for ${by}`;
@@ -47,7 +52,11 @@ export class DeskTools {
     return new Page();
   }
 
-  @LlmTool({ description: 'Closes the desk, with which the answer ends.', effect: 'read_only', reveal: 'all' })
+  @LlmTool({
+    description: 'Closes the desk, with which the answer ends.',
+    effect: 'read_only',
+    reveal: 'all',
+  })
   close(): string {
     return 'closed';
   }
@@ -62,7 +71,11 @@ export class DeskTools {
     @ToolContext() context: ToolCallContext,
     @ToolParam('hint', { description: 'A hint.', default: '' }) _hint: string,
   ): Promise<string> {
-    const size = await context.ask({ key: 'size', question: 'Which size?', schema: { type: 'string', enum: ['S', 'M'] } });
+    const size = await context.ask({
+      key: 'size',
+      question: 'Which size?',
+      schema: { type: 'string', enum: ['S', 'M'] },
+    });
     return `size ${JSON.stringify(size)}`;
   }
 }
@@ -77,7 +90,8 @@ const SCREEN = clientTool({
   input: { type: 'object' },
 });
 
-const ONE = (name: string, args: Parameters<typeof call>[1] = {}): ScriptedAnswer => calls(call(name, args));
+const ONE = (name: string, args: Parameters<typeof call>[1] = {}): ScriptedAnswer =>
+  calls(call(name, args));
 
 /** The answers to each question, one for each step. */
 type Scripts = Readonly<Record<string, readonly ScriptedAnswer[]>>;
@@ -97,7 +111,8 @@ const NOTES: Scripts = {
   ...Object.fromEntries(
     STAMPING.flatMap((by) => {
       const stamp = ONE('desk__stamp', { by });
-      // What stands of an answer that was taken back comes first: the next step after it asks for the same stamp again.
+      // What stands of an answer that was taken back comes first: the next step after it asks for
+      // the same stamp again.
       return [
         [`Stamp for ${by}`, [stamp, text('It is stamped.')]],
         [`Stamp it for ${by}`, [text('It has none.'), stamp, text('It has had its stamp.')]],
@@ -106,7 +121,10 @@ const NOTES: Scripts = {
   ),
 };
 
-/** The two questions that the rule-based model of the demo has no way for: to fail, and to mail after it has read what customers write, for which the desk asks the very person who asked. */
+/**
+ * The two questions that the rule-based model of the demo has no way for: to fail, and to mail
+ * after it has read what customers write, for which the desk asks the very person who asked.
+ */
 export const DESK: Scripts = {
   Fail: FAIL,
   'Write to the customer of o-1021': [
@@ -119,7 +137,10 @@ export const DESK: Scripts = {
 /** An answer with a source in its middle. */
 const CITED: readonly ModelEvent[] = [
   { type: 'text-delta', text: 'It rains' },
-  { type: 'citation', citation: { url: 'https://weather.example/', title: 'The weather', start: 0, end: 8 } },
+  {
+    type: 'citation',
+    citation: { url: 'https://weather.example/', title: 'The weather', start: 0, end: 8 },
+  },
   { type: 'text-delta', text: ' today.' },
   { type: 'finish', finishReason: 'stop' },
 ];
@@ -127,7 +148,10 @@ const CITED: readonly ModelEvent[] = [
 /** The pieces of the long answer, which takes about a second. */
 export const PIECES: readonly string[] = Array.from({ length: 40 }, (_, index) => `${index} `);
 
-/** Answers each question by its script, however many clients ask at once, "Count" with a long answer that can be left and read on, and leaves the others to another model. */
+/**
+ * Answers each question by its script, however many clients ask at once, "Count" with a long answer
+ * that can be left and read on, and leaves the others to another model.
+ */
 export class ScenarioModel extends LanguageModel {
   readonly provider = 'scenario';
   readonly modelId = 'scenario';
@@ -142,7 +166,10 @@ export class ScenarioModel extends LanguageModel {
     super();
   }
 
-  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+  async *stream(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelEvent, void, undefined> {
     const { messages } = request;
     const last = messages.findLastIndex(({ role }) => role === 'user');
     const question = textOf(messages[last]?.content);
@@ -168,7 +195,9 @@ export class ScenarioModel extends LanguageModel {
 
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content;
-  return Array.isArray(content) ? content.map((part: { readonly text?: string }) => part.text ?? '').join('') : '';
+  return Array.isArray(content)
+    ? content.map((part: { readonly text?: string }) => part.text ?? '').join('')
+    : '';
 }
 
 interface Clients {
@@ -180,17 +209,26 @@ interface Clients {
 /** What a client understood, by scenario. */
 export type Told = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
-/** Loads a client. They are plain modules, which the check of releases starts without a compiler. */
+/**
+ * Loads a client. They are plain modules, which the check of releases starts without a compiler.
+ */
 export async function clients<Name extends keyof Clients>(name: Name): Promise<Clients[Name]> {
   return (await import(new URL(`clients/${name}.mjs`, import.meta.url).href)) as Clients[Name];
 }
 
-/** An application for clients of others to talk to: a call, tools that come with an entity, a call and a run that fail, an approval, a question, and a call of the client. */
+/**
+ * An application for clients of others to talk to: a call, tools that come with an entity, a call
+ * and a run that fail, an approval, a question, and a call of the client.
+ */
 export function serveScenarios(model: ScenarioModel): Promise<Served> {
   const policy = {
     version: 'scenarios-1',
     allow: ['notes__*', 'desk__*', 'page_*_*', 'screen__*'],
     requireApproval: [{ tools: ['notes__delete'], reason: 'A person looks at it.' }],
   };
-  return serveApp({ model, modules: [DeskModule], loop: { policy, tools: [SCREEN], stopWhen: calledTool('desk__close') } });
+  return serveApp({
+    model,
+    modules: [DeskModule],
+    loop: { policy, tools: [SCREEN], stopWhen: calledTool('desk__close') },
+  });
 }

@@ -7,8 +7,8 @@ import { installStaged, stagePackages, type StagedPackage } from '../../release/
 import { publishCommands } from '../../release/publishing.js';
 
 /**
- * The most kilobytes that a package may have when it is unpacked, and the most files. What is larger was packed by mistake, or is worth a raised line here: the
- * application installs it.
+ * The most kilobytes that a package may have when it is unpacked, and the most files. What is
+ * larger was packed by mistake, or is worth a raised line here: the application installs it.
  */
 const BUDGETS: Readonly<Record<string, readonly [kilobytes: number, files: number]>> = {
   '@toolloop/anthropic': [70, 15],
@@ -54,12 +54,17 @@ function readStaged({ folder: from }: StagedPackage): Published {
 /** The files that a manifest leads to. */
 function targetsOf({ exports = {}, bin = {} }: Published): readonly string[] {
   return [
-    ...Object.values(exports).flatMap((target) => (typeof target === 'string' ? [target] : Object.values(target))),
+    ...Object.values(exports).flatMap((target) =>
+      typeof target === 'string' ? [target] : Object.values(target),
+    ),
     ...Object.values(bin),
   ];
 }
 
-/** Imports modules in a process of their own, and returns the names that each exports, with the names of its functions and classes. */
+/**
+ * Imports modules in a process of their own, and returns the names that each exports, with the
+ * names of its functions and classes.
+ */
 function exportedBy(modules: readonly string[]): readonly (readonly string[])[] {
   const script = `
     const exported = [];
@@ -67,7 +72,11 @@ function exportedBy(modules: readonly string[]): readonly (readonly string[])[] 
       exported.push(Object.entries(await import(path)).map(([name, value]) => name + ' ' + (typeof value === 'function' ? value.name : '')));
     console.log(JSON.stringify(exported));
     process.exit();`;
-  const printed = execFileSync(process.execPath, ['--no-warnings', '--input-type=module', '--eval', script], { encoding: 'utf8' });
+  const printed = execFileSync(
+    process.execPath,
+    ['--no-warnings', '--input-type=module', '--eval', script],
+    { encoding: 'utf8' },
+  );
   return JSON.parse(printed) as readonly (readonly string[])[];
 }
 
@@ -80,7 +89,10 @@ interface Loaded {
   readonly ofNode: readonly string[];
 }
 
-/** Imports modules in a process of their own, where the packages are installed as they are published, and returns what that loads beyond other modules. */
+/**
+ * Imports modules in a process of their own, where the packages are installed as they are
+ * published, and returns what that loads beyond other modules.
+ */
 function loadedBy(modules: readonly string[], beside: readonly string[] = []): Loaded {
   const script = `
     import { registerHooks } from 'node:module';
@@ -101,7 +113,12 @@ function loadedBy(modules: readonly string[], beside: readonly string[] = []): L
     console.log(JSON.stringify({ files: [...files.keys()], kilobytes: Math.ceil(bytes / 1_000), ofNode }));
     process.exit();`;
   const nodeArguments = ['--no-warnings', '--input-type=module', '--eval', script];
-  return JSON.parse(execFileSync(process.execPath, nodeArguments, { cwd: join(folder, 'application'), encoding: 'utf8' })) as Loaded;
+  return JSON.parse(
+    execFileSync(process.execPath, nodeArguments, {
+      cwd: join(folder, 'application'),
+      encoding: 'utf8',
+    }),
+  ) as Loaded;
 }
 
 describe('the packages as they are published', () => {
@@ -115,9 +132,13 @@ describe('the packages as they are published', () => {
 
   it('are within their budgets of bytes and files', () => {
     const over = staged.flatMap(({ manifest: { name }, files }) => {
-      const kilobytes = Math.ceil([...files.values()].reduce((sum, bytes) => sum + bytes, 0) / 1_000);
+      const kilobytes = Math.ceil(
+        [...files.values()].reduce((sum, bytes) => sum + bytes, 0) / 1_000,
+      );
       const [mostKilobytes, mostFiles] = BUDGETS[name] ?? [0, 0];
-      return kilobytes > mostKilobytes || files.size > mostFiles ? [`${name}: ${kilobytes} kB in ${files.size} files`] : [];
+      return kilobytes > mostKilobytes || files.size > mostFiles
+        ? [`${name}: ${kilobytes} kB in ${files.size} files`]
+        : [];
     });
     expect(staged.length).toBeGreaterThan(15);
     expect(over).toEqual([]);
@@ -125,25 +146,37 @@ describe('the packages as they are published', () => {
 
   it('hold no sources, no specs, no maps, and no comment that leads to a map', () => {
     const stray = /\.(?:map|tsbuildinfo)$|\.spec\.[jt]s$|(?<!\.d)\.tsx?$/;
-    const paths = staged.flatMap(({ manifest: { name }, files }) => [...files.keys()].map((path) => `${name}/${path}`));
+    const paths = staged.flatMap(({ manifest: { name }, files }) =>
+      [...files.keys()].map((path) => `${name}/${path}`),
+    );
     expect(paths.filter((path) => stray.test(path))).toEqual([]);
     const scripts = staged.flatMap(({ folder: from, files }) =>
       [...files.keys()].filter((path) => path.endsWith('.js')).map((path) => join(from, path)),
     );
-    expect(scripts.filter((path) => readFileSync(path, 'utf8').includes('//# sourceMappingURL='))).toEqual([]);
+    expect(
+      scripts.filter((path) => readFileSync(path, 'utf8').includes('//# sourceMappingURL=')),
+    ).toEqual([]);
   });
 
   it('lead to nothing but files that they hold', () => {
     const gone = staged.flatMap((one) =>
-      targetsOf(readStaged(one)).flatMap((path) => (existsSync(join(one.folder, path)) ? [] : [`${one.folder}: ${path}`])),
+      targetsOf(readStaged(one)).flatMap((path) =>
+        existsSync(join(one.folder, path)) ? [] : [`${one.folder}: ${path}`],
+      ),
     );
     expect(gone).toEqual([]);
-    expect(staged.filter((one) => readFileSync(join(one.folder, 'package.json'), 'utf8').includes('@toolloop/source'))).toEqual([]);
+    expect(
+      staged.filter((one) =>
+        readFileSync(join(one.folder, 'package.json'), 'utf8').includes('@toolloop/source'),
+      ),
+    ).toEqual([]);
   });
 
   it('have bundled entries that export what was compiled, under the same names', () => {
     const scripts = staged.flatMap((one) =>
-      targetsOf(readStaged(one)).flatMap((path) => (/^\.\/dist\/.*\.js$/.test(path) ? [{ one, path }] : [])),
+      targetsOf(readStaged(one)).flatMap((path) =>
+        /^\.\/dist\/.*\.js$/.test(path) ? [{ one, path }] : [],
+      ),
     );
     expect(scripts.length).toBeGreaterThan(30);
     const bundled = exportedBy(scripts.map(({ one, path }) => join(one.folder, path)));
@@ -153,14 +186,22 @@ describe('the packages as they are published', () => {
   it('have every file that a script finds by its own address', () => {
     const found = staged.flatMap((one) =>
       [...one.files.keys()]
-        .filter((path) => path.startsWith('dist/') && path.endsWith('.js') && !path.startsWith('dist/page/'))
+        .filter(
+          (path) =>
+            path.startsWith('dist/') && path.endsWith('.js') && !path.startsWith('dist/page/'),
+        )
         .flatMap((path) =>
-          Array.from(readFileSync(join(one.folder, path), 'utf8').matchAll(/"(\.[^"]+\.js)"[^;]*import\.meta\.url/g), ([, file = '']) =>
-            join(one.folder, dirname(path), file),
+          Array.from(
+            readFileSync(join(one.folder, path), 'utf8').matchAll(
+              /"(\.[^"]+\.js)"[^;]*import\.meta\.url/g,
+            ),
+            ([, file = '']) => join(one.folder, dirname(path), file),
           ),
         ),
     );
-    expect(found.map((path) => [path, existsSync(path)])).toEqual([[expect.stringMatching(/web-page\/html-worker\.js$/), true]]);
+    expect(found.map((path) => [path, existsSync(path)])).toEqual([
+      [expect.stringMatching(/web-page\/html-worker\.js$/), true],
+    ]);
   });
 
   it('have a main entry of core that is one file behind its index', () => {
@@ -173,15 +214,22 @@ describe('the packages as they are published', () => {
     'have a wire of %s that loads at most seven files, and neither TLS nor the HTTP client before the first request',
     (wire) => {
       const { files, kilobytes, ofNode } = loadedBy([`@toolloop/${wire}`, '@toolloop/protocol']);
-      expect(files).toEqual(expect.arrayContaining([`@toolloop/${wire}/dist/index.js`, '@toolloop/wire/dist/index.js']));
+      expect(files).toEqual(
+        expect.arrayContaining([`@toolloop/${wire}/dist/index.js`, '@toolloop/wire/dist/index.js']),
+      );
       expect(files.length).toBeLessThanOrEqual(7);
       expect(kilobytes).toBeLessThanOrEqual(150);
-      expect(ofNode.filter((name) => /http|tls|net|crypto|zlib|undici|worker/.test(name))).toEqual([]);
+      expect(ofNode.filter((name) => /http|tls|net|crypto|zlib|undici|worker/.test(name))).toEqual(
+        [],
+      );
     },
   );
 
   it('have a core that loads at most eleven files beside Nest', () => {
-    const { files } = loadedBy(['@toolloop/core'], ['reflect-metadata', '@nestjs/common', '@nestjs/core']);
+    const { files } = loadedBy(
+      ['@toolloop/core'],
+      ['reflect-metadata', '@nestjs/common', '@nestjs/core'],
+    );
     expect(files).toContain('@toolloop/core/dist/index.js');
     expect(files.length).toBeLessThanOrEqual(11);
   });
@@ -189,15 +237,22 @@ describe('the packages as they are published', () => {
   it('have a licence, a README, keywords, and the addresses that follow from one constant', () => {
     for (const one of staged) {
       const { license, keywords, repository, homepage, bugs } = readStaged(one);
-      expect([one.manifest.name, license, one.files.has('LICENSE'), one.files.has('README.md')]).toEqual([
+      expect([
         one.manifest.name,
-        'MIT',
-        true,
-        true,
-      ]);
+        license,
+        one.files.has('LICENSE'),
+        one.files.has('README.md'),
+      ]).toEqual([one.manifest.name, 'MIT', true, true]);
       expect(keywords).toEqual(expect.arrayContaining(['toolloop', 'nestjs', 'llm']));
-      expect(repository).toEqual({ type: 'git', url: `git+${REPOSITORY}.git`, directory: one.source });
-      expect([homepage, bugs]).toEqual([`${REPOSITORY}/tree/main/${one.source}#readme`, { url: `${REPOSITORY}/issues` }]);
+      expect(repository).toEqual({
+        type: 'git',
+        url: `git+${REPOSITORY}.git`,
+        directory: one.source,
+      });
+      expect([homepage, bugs]).toEqual([
+        `${REPOSITORY}/tree/main/${one.source}#readme`,
+        { url: `${REPOSITORY}/issues` },
+      ]);
     }
   });
 
@@ -210,17 +265,32 @@ describe('the packages as they are published', () => {
     const siblings = ranges.filter(([name]) => own.has(name));
     expect(siblings.length).toBeGreaterThan(20);
     expect(siblings.filter(([name, range]) => range !== own.get(name))).toEqual([]);
-    expect(new Set(ranges.filter(([name]) => name === '@nestjs/core').map(([, range]) => range))).toEqual(new Set(['^12.0.0']));
+    expect(
+      new Set(ranges.filter(([name]) => name === '@nestjs/core').map(([, range]) => range)),
+    ).toEqual(new Set(['^12.0.0']));
   });
 
   it('are packed without the address of the repository, and published neither without it nor without a version', () => {
-    expect(() => publishCommands(staged, folder, '')).toThrow('set REPOSITORY in release/project.ts');
-    expect(() => publishCommands(staged, folder, REPOSITORY)).toThrow('are 0.0.0. Run "npm run release:version"');
+    expect(() => publishCommands(staged, folder, '')).toThrow(
+      'set REPOSITORY in release/project.ts',
+    );
+    expect(() => publishCommands(staged, folder, REPOSITORY)).toThrow(
+      'are 0.0.0. Run "npm run release:version"',
+    );
     const react = staged.find(({ manifest: { name } }) => name === '@toolloop/react');
-    const versioned = react ? [{ ...react, manifest: { ...react.manifest, version: '1.2.3' } }] : [];
-    for (const { folder: to, manifest } of versioned) writeFileSync(join(to, 'package.json'), JSON.stringify(manifest));
+    const versioned = react
+      ? [{ ...react, manifest: { ...react.manifest, version: '1.2.3' } }]
+      : [];
+    for (const { folder: to, manifest } of versioned)
+      writeFileSync(join(to, 'package.json'), JSON.stringify(manifest));
     expect(publishCommands(versioned, join(folder, 'made'), REPOSITORY)).toEqual([
-      ['publish', join(folder, 'made/toolloop-react-1.2.3.tgz'), '--access', 'public', '--provenance'],
+      [
+        'publish',
+        join(folder, 'made/toolloop-react-1.2.3.tgz'),
+        '--access',
+        'public',
+        '--provenance',
+      ],
     ]);
   });
 });

@@ -24,10 +24,9 @@ interface Options {
 
 /** The schematics as the command line of Nest runs them, on files in memory. */
 const SCHEMATICS = join(process.cwd(), 'libs/core/schematics');
-const { addToolloop, upgradeToolloop } = (await import(pathToFileURL(join(SCHEMATICS, 'add.mjs')).href)) as Record<
-  'addToolloop' | 'upgradeToolloop',
-  (files: Files, options: Options) => Answer
->;
+const { addToolloop, upgradeToolloop } = (await import(
+  pathToFileURL(join(SCHEMATICS, 'add.mjs')).href
+)) as Record<'addToolloop' | 'upgradeToolloop', (files: Files, options: Options) => Answer>;
 const { generate } = (await import(pathToFileURL(join(SCHEMATICS, 'generate.mjs')).href)) as {
   readonly generate: (kind: string, files: Files, options: Options) => Answer;
 };
@@ -46,8 +45,15 @@ export class AppModule {}
 class Project implements Files {
   readonly texts = new Map<string, string>();
 
-  constructor(module: string | undefined = APP_MODULE, nest = '^12.0.1', more: object = { type: 'module' }) {
-    this.write('package.json', JSON.stringify({ name: 'app', ...more, dependencies: { '@nestjs/core': nest } }));
+  constructor(
+    module: string | undefined = APP_MODULE,
+    nest = '^12.0.1',
+    more: object = { type: 'module' },
+  ) {
+    this.write(
+      'package.json',
+      JSON.stringify({ name: 'app', ...more, dependencies: { '@nestjs/core': nest } }),
+    );
     if (module !== undefined) this.write('src/app.module.ts', module);
   }
 
@@ -70,10 +76,18 @@ describe('nest add', () => {
     const { said, isInstall } = addToolloop(project, {});
     expect([isInstall, said]).toEqual([true, [expect.stringContaining('npm run start:dev')]]);
     expect(said[0]).toContain('/console');
-    expect([...project.texts.keys()].filter((path) => path.startsWith('src/assistant/'))).toHaveLength(7);
+    expect(
+      [...project.texts.keys()].filter((path) => path.startsWith('src/assistant/')),
+    ).toHaveLength(7);
     expect(project.text('src/app.module.ts')).toContain('imports: [AssistantModule],');
-    expect(project.text('src/app.module.ts')).toContain("import { AssistantModule } from './assistant/assistant.module.js';");
-    expect(Object.keys((JSON.parse(project.text('package.json')) as { dependencies: object }).dependencies)).toContain('@toolloop/console');
+    expect(project.text('src/app.module.ts')).toContain(
+      "import { AssistantModule } from './assistant/assistant.module.js';",
+    );
+    expect(
+      Object.keys(
+        (JSON.parse(project.text('package.json')) as { dependencies: object }).dependencies,
+      ),
+    ).toContain('@toolloop/console');
     expect(project.text('AGENTS.md')).toContain('@LlmTool()');
   });
 
@@ -82,7 +96,10 @@ describe('nest add', () => {
     addToolloop(project, {});
     project.write('src/assistant/policy.ts', 'export const policy = { allow: [] };\n');
     const before = new Map(project.texts);
-    expect(addToolloop(project, {})).toEqual({ said: ['Toolloop is there already. Nothing was changed.'], isInstall: false });
+    expect(addToolloop(project, {})).toEqual({
+      said: ['Toolloop is there already. Nothing was changed.'],
+      isInstall: false,
+    });
     expect(project.texts).toEqual(before);
   });
 
@@ -93,8 +110,16 @@ describe('nest add', () => {
   });
 
   it.each([
-    ['other imports', '@Module({ imports: [A, B.forRoot({ list: [1] })], controllers: [] })', 'imports: [AssistantModule, A, B.forRoot'],
-    ['no imports', '@Module({\n  controllers: [A],\n})', '@Module({\n  imports: [AssistantModule],\n  controllers: [A],'],
+    [
+      'other imports',
+      '@Module({ imports: [A, B.forRoot({ list: [1] })], controllers: [] })',
+      'imports: [AssistantModule, A, B.forRoot',
+    ],
+    [
+      'no imports',
+      '@Module({\n  controllers: [A],\n})',
+      '@Module({\n  imports: [AssistantModule],\n  controllers: [A],',
+    ],
     ['an empty module', '@Module({})', 'imports: [AssistantModule],'],
     [
       'imports of something else before its own',
@@ -102,7 +127,9 @@ describe('nest add', () => {
       ', imports: [AssistantModule, A]',
     ],
   ])('finds its place in a module with %s', (_what, decorator, expected) => {
-    const project = new Project(`import { Module } from '@nestjs/common';\n\n${decorator}\nexport class AppModule {}\n`);
+    const project = new Project(
+      `import { Module } from '@nestjs/common';\n\n${decorator}\nexport class AppModule {}\n`,
+    );
     addToolloop(project, {});
     expect(project.text('src/app.module.ts')).toContain(expected);
   });
@@ -139,18 +166,26 @@ describe('nest add', () => {
     ],
     ['no module of the application', new Project(''), 'has no class with @Module({ … })'],
     ['no Nest', { read: () => '{}', write: () => undefined }, 'This is no Nest application'],
-    ['no project', { read: () => undefined, write: () => undefined }, 'There is no package.json here'],
+    [
+      'no project',
+      { read: () => undefined, write: () => undefined },
+      'There is no package.json here',
+    ],
   ])('refuses %s, and says what to do', (_what, project, expected) => {
     expect(() => addToolloop(project, {})).toThrow(expected);
   });
 
   it('refuses sources without app.module.ts', () => {
-    expect(() => addToolloop(new Project(), { sourceRoot: 'app' })).toThrow('There is no app/app.module.ts');
+    expect(() => addToolloop(new Project(), { sourceRoot: 'app' })).toThrow(
+      'There is no app/app.module.ts',
+    );
   });
 });
 
 interface Task {
-  toConfiguration(): { readonly options: { readonly packageManager: string; readonly packageName?: string } };
+  toConfiguration(): {
+    readonly options: { readonly packageManager: string; readonly packageName?: string };
+  };
 }
 
 describe('the install after nest add', () => {
@@ -170,18 +205,31 @@ describe('the install after nest add', () => {
       create: (path: string, text: string) => project.write(path, text),
     };
     const tasks: Task[] = [];
-    nestAdd({})(tree, { logger: { info: () => undefined }, addTask: (task: Task) => tasks.push(task) });
-    expect(tasks.map((task) => task.toConfiguration().options)).toEqual([expect.objectContaining({ packageManager })]);
+    nestAdd({})(tree, {
+      logger: { info: () => undefined },
+      addTask: (task: Task) => tasks.push(task),
+    });
+    expect(tasks.map((task) => task.toConfiguration().options)).toEqual([
+      expect.objectContaining({ packageManager }),
+    ]);
     expect(tasks[0]?.toConfiguration().options.packageName).toBe(packageName);
   });
 });
 
-/** The versions of MikroORM that a resource brings to an application that has some packages, and of the driver that it names. */
+/**
+ * The versions of MikroORM that a resource brings to an application that has some packages, and of
+ * the driver that it names.
+ */
 function versionsOfOrm(installed: object): readonly unknown[] {
   const project = new Project();
-  project.write('package.json', JSON.stringify({ dependencies: { '@nestjs/core': '^12.0.0', ...installed } }));
+  project.write(
+    'package.json',
+    JSON.stringify({ dependencies: { '@nestjs/core': '^12.0.0', ...installed } }),
+  );
   const { said } = generate('resource', project, { name: 'product' });
-  const { dependencies } = JSON.parse(project.text('package.json')) as { readonly dependencies: Record<string, string> };
+  const { dependencies } = JSON.parse(project.text('package.json')) as {
+    readonly dependencies: Record<string, string>;
+  };
   return [
     ...['core', 'decorators', 'sql'].map((name) => dependencies[`@mikro-orm/${name}`]),
     / (@mikro-orm\/\S+)\.$/.exec(said.join())?.[1],
@@ -192,8 +240,12 @@ describe('nest generate and nest upgrade', () => {
   it('creates a tool with its test, and provides it in the nearest module', () => {
     const project = new Project();
     project.write('src/crm/crm.module.ts', APP_MODULE);
-    expect(generate('tool', project, { name: 'crm/customerCard' }).said).toEqual(["Allow it in your policy: allow: ['customer_card__*']."]);
-    expect(project.text('src/crm/crm.module.ts')).toContain("import { CustomerCardTools } from './customer-card/customer-card.tools.js';");
+    expect(generate('tool', project, { name: 'crm/customerCard' }).said).toEqual([
+      "Allow it in your policy: allow: ['customer_card__*'].",
+    ]);
+    expect(project.text('src/crm/crm.module.ts')).toContain(
+      "import { CustomerCardTools } from './customer-card/customer-card.tools.js';",
+    );
     expect(project.text('src/crm/crm.module.ts')).toContain('providers: [CustomerCardTools]');
     expect(project.text('src/app.module.ts')).toBe(APP_MODULE);
     expect(project.texts.has('src/crm/customer-card/customer-card.tools.spec.ts')).toBe(true);
@@ -203,26 +255,40 @@ describe('nest generate and nest upgrade', () => {
     const project = new Project();
     generate('tool', project, { name: 'weather', spec: false });
     expect([...project.texts.keys()].filter((path) => path.includes('.spec.'))).toEqual([]);
-    expect(() => generate('tool', project, { name: 'weather', spec: false })).toThrow('src/weather has the files of a tool already.');
+    expect(() => generate('tool', project, { name: 'weather', spec: false })).toThrow(
+      'src/weather has the files of a tool already.',
+    );
     expect(() => generate('tool', project, { name: '../etc' })).toThrow('"../etc" is no name');
     expect(() => generate('tool', project, { name: 'a b' })).toThrow('is no name');
     expect(() => generate('tool', project, {})).toThrow('A name is missing');
   });
 
   it('takes all packages of MikroORM in one version: that of the application, or the one that is tested here', () => {
-    const { dependencies: own } = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly dependencies: Record<string, string> };
+    const { dependencies: own } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+      readonly dependencies: Record<string, string>;
+    };
     const tested = own['@mikro-orm/core'] ?? 'none';
     expect(versionsOfOrm({})).toEqual([tested, tested, tested, `@mikro-orm/postgresql@${tested}`]);
-    expect(versionsOfOrm({ '@mikro-orm/core': '~7.3.0' })).toEqual(['~7.3.0', '~7.3.0', '~7.3.0', '@mikro-orm/postgresql@~7.3.0']);
+    expect(versionsOfOrm({ '@mikro-orm/core': '~7.3.0' })).toEqual([
+      '~7.3.0',
+      '~7.3.0',
+      '~7.3.0',
+      '@mikro-orm/postgresql@~7.3.0',
+    ]);
   });
 
   it('brings all packages of Toolloop to one version', () => {
     const project = new Project();
-    const { version } = JSON.parse(readFileSync('libs/core/package.json', 'utf8')) as { readonly version: string };
+    const { version } = JSON.parse(readFileSync('libs/core/package.json', 'utf8')) as {
+      readonly version: string;
+    };
     const devDependencies = { toolloop: '0.0.1-old', jest: '^30.0.0' };
     project.write(
       'package.json',
-      JSON.stringify({ dependencies: { '@nestjs/core': '^12.0.0', '@toolloop/mcp': '^0.0.1-old' }, devDependencies }),
+      JSON.stringify({
+        dependencies: { '@nestjs/core': '^12.0.0', '@toolloop/mcp': '^0.0.1-old' },
+        devDependencies,
+      }),
     );
     expect(upgradeToolloop(project, {})).toMatchObject({ isInstall: true });
     expect(JSON.parse(project.text('package.json'))).toMatchObject({
@@ -235,7 +301,11 @@ describe('nest generate and nest upgrade', () => {
 
 describe('what the schematics write', () => {
   /** Below the packages, so that it finds those of this repository. */
-  const folder = join(process.cwd(), 'node_modules/.cache/toolloop-schematics', String(process.pid));
+  const folder = join(
+    process.cwd(),
+    'node_modules/.cache/toolloop-schematics',
+    String(process.pid),
+  );
   const project = new Project();
   let app: INestApplication;
   let loop: ToolLoopService;
@@ -256,7 +326,9 @@ describe('what the schematics write', () => {
     }
     const from = pathToFileURL(join(folder, 'src/assistant/assistant.module.js')).href;
     const { AssistantModule } = (await import(from)) as { readonly AssistantModule: Type };
-    app = (await Test.createTestingModule({ imports: [AssistantModule] }).compile()).createNestApplication();
+    app = (
+      await Test.createTestingModule({ imports: [AssistantModule] }).compile()
+    ).createNestApplication();
     app.useLogger(false);
     await app.init();
     loop = app.get(ToolLoopService);
@@ -266,7 +338,8 @@ describe('what the schematics write', () => {
     rmSync(folder, { recursive: true });
   });
 
-  const ask = (prompt: string): Promise<LoopResult> => loop.run({ actor: { id: 'you' }, tenant: 'demo', prompt });
+  const ask = (prompt: string): Promise<LoopResult> =>
+    loop.run({ actor: { id: 'you' }, tenant: 'demo', prompt });
 
   it('compiles', () => {
     const sources = [...project.texts.keys()].filter(
@@ -275,9 +348,17 @@ describe('what the schematics write', () => {
     const compilerOptions = { noEmit: true, strictPropertyInitialization: false };
     writeFileSync(
       join(folder, 'tsconfig.json'),
-      JSON.stringify({ extends: join(process.cwd(), 'tsconfig.base.json'), compilerOptions, files: sources }),
+      JSON.stringify({
+        extends: join(process.cwd(), 'tsconfig.base.json'),
+        compilerOptions,
+        files: sources,
+      }),
     );
-    const { stdout } = spawnSync(process.execPath, ['node_modules/@typescript/native/bin/tsc', '-p', folder], { encoding: 'utf8' });
+    const { stdout } = spawnSync(
+      process.execPath,
+      ['node_modules/@typescript/native/bin/tsc', '-p', folder],
+      { encoding: 'utf8' },
+    );
     expect(stdout).toBe('');
   });
 
@@ -304,14 +385,24 @@ describe('who may ask what nest add wrote', () => {
     });
     const file = join(process.cwd(), 'node_modules/.cache', `toolloop-identity-${process.pid}.mjs`);
     writeFileSync(file, code);
-    const { identity } = (await import(pathToFileURL(file).href)) as { readonly identity: (request: object) => unknown };
+    const { identity } = (await import(pathToFileURL(file).href)) as {
+      readonly identity: (request: object) => unknown;
+    };
     rmSync(file);
     const asked = (authorization?: string): unknown => identity({ headers: { authorization } });
     const { NODE_ENV, DEV_TOKEN } = process.env;
     delete process.env['DEV_TOKEN'];
-    expect([asked(), asked('Bearer '), asked('Bearer undefined')]).toEqual([undefined, undefined, undefined]);
+    expect([asked(), asked('Bearer '), asked('Bearer undefined')]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
     process.env['DEV_TOKEN'] = 'dev';
-    expect([asked('Bearer dev'), asked('Bearer other'), asked()]).toEqual([{ actor: { id: 'you' }, tenant: 'demo' }, undefined, undefined]);
+    expect([asked('Bearer dev'), asked('Bearer other'), asked()]).toEqual([
+      { actor: { id: 'you' }, tenant: 'demo' },
+      undefined,
+      undefined,
+    ]);
     process.env['NODE_ENV'] = 'production';
     expect(asked('Bearer dev')).toBeUndefined();
     delete process.env['DEV_TOKEN'];

@@ -3,7 +3,12 @@ import { parseArgs } from 'node:util';
 import { randomFrom } from '../chaos/random.js';
 import { startDesk } from './desk.js';
 
-const { values } = parseArgs({ options: { requests: { type: 'string', default: '3700' }, seed: { type: 'string', default: '1' } } });
+const { values } = parseArgs({
+  options: {
+    requests: { type: 'string', default: '3700' },
+    seed: { type: 'string', default: '1' },
+  },
+});
 
 /** Every route of the demo. `*` stands for a segment that the request chooses. */
 const ROUTES: readonly (readonly [method: string, path: string])[] = [
@@ -190,18 +195,27 @@ const ODD_HEADERS: readonly (readonly [name: string, chance: number, value: () =
 
 await run(Number(values.requests));
 
-/** Sends that many bad requests over all routes, one after the other, and fails where one is answered by 500 or not at all. */
+/**
+ * Sends that many bad requests over all routes, one after the other, and fails where one is
+ * answered by 500 or not at all.
+ */
 async function run(most: number): Promise<void> {
-  if (!Number.isSafeInteger(most) || most < 1) throw new Error('npm run bad-requests -- [--requests 3700] [--seed 1]');
+  if (!Number.isSafeInteger(most) || most < 1)
+    throw new Error('npm run bad-requests -- [--requests 3700] [--seed 1]');
   const desk = await startDesk();
   const answers: Answered[] = [];
   for (let index = 0; index < most; index += 1) {
     const bad = badRequest(index);
-    answers.push({ bad, status: await statusOf(desk.url, bad).catch((error: unknown) => String(error)) });
+    answers.push({
+      bad,
+      status: await statusOf(desk.url, bad).catch((error: unknown) => String(error)),
+    });
   }
   const isAlive = (await fetch(`${desk.url}/health/ready`)).status === 200;
   await desk.stop();
-  const problems = answers.filter(({ status }) => typeof status === 'string' || (status >= 500 && status !== 503)).map(toLine);
+  const problems = answers
+    .filter(({ status }) => typeof status === 'string' || (status >= 500 && status !== 503))
+    .map(toLine);
   console.log(summaryOf(answers));
   for (const problem of problems) console.error(problem);
   if (!isAlive) console.error('The desk is not ready any more.');
@@ -214,7 +228,8 @@ function toLine({ bad: { method, path, headers, body: sent }, status }: Answered
 
 function summaryOf(answers: readonly Answered[]): string {
   const counts = new Map<string, number>();
-  for (const { status } of answers) counts.set(String(status), (counts.get(String(status)) ?? 0) + 1);
+  for (const { status } of answers)
+    counts.set(String(status), (counts.get(String(status)) ?? 0) + 1);
   const sorted = [...counts].toSorted(([a], [b]) => a.localeCompare(b));
   return sorted.map(([status, count]) => `${count} × ${status}`).join(', ');
 }
@@ -229,20 +244,29 @@ function badRequest(index: number): BadRequest {
   return {
     method,
     path,
-    headers: { ...oddHeaders(), 'content-type': type, 'content-length': String(Buffer.byteLength(sent)) },
+    headers: {
+      ...oddHeaders(),
+      'content-type': type,
+      'content-length': String(Buffer.byteLength(sent)),
+    },
     body: sent,
   };
 }
 
 function oddHeaders(): Record<string, string> {
   const authorization = random() < 0.8 ? one(TOKENS.slice(0, 4)) : one(TOKENS);
-  const sent = ODD_HEADERS.filter(([, chance]) => random() < chance).map(([name, , value]) => [name, value()] as const);
+  const sent = ODD_HEADERS.filter(([, chance]) => random() < chance).map(
+    ([name, , value]) => [name, value()] as const,
+  );
   return { authorization, ...Object.fromEntries(sent) };
 }
 
 function query(): string {
   const pairs = Array.from({ length: 1 + Math.floor(random() * 3) }, () => {
-    const value = random() < 0.5 ? encodeURIComponent(one(TEXTS).replaceAll('\uD800', '')) : one(SEGMENTS).slice(0, 200);
+    const value =
+      random() < 0.5
+        ? encodeURIComponent(one(TEXTS).replaceAll('\uD800', ''))
+        : one(SEGMENTS).slice(0, 200);
     return `${one(FIELDS)}${one(['', '', '[]', '[a]', '[0][0]'])}=${value}`;
   });
   return pairs.join('&');
@@ -252,10 +276,23 @@ function body(): string | Buffer {
   const chance = random();
   if (chance < 0.05) return '['.repeat(200_000);
   if (chance < 0.08) return `${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`;
-  if (chance < 0.12) return one(['{', '{"message":', 'nul', '', '"x"', '[1]', '\u{FEFF}{}', '{"message":"a","message":2}']);
+  if (chance < 0.12)
+    return one([
+      '{',
+      '{"message":',
+      'nul',
+      '',
+      '"x"',
+      '[1]',
+      '\u{FEFF}{}',
+      '{"message":"a","message":2}',
+    ]);
   if (chance < 0.15) return Buffer.from([0xff, 0xfe, 0x7b, 0x7d, 0x00]);
   if (chance < 0.18) return JSON.stringify({ message: 'x'.repeat(2_000_000) });
-  const fields = Array.from({ length: 1 + Math.floor(random() * 3) }, () => [one(FIELDS), one(ODD)] as const);
+  const fields = Array.from(
+    { length: 1 + Math.floor(random() * 3) },
+    () => [one(FIELDS), one(ODD)] as const,
+  );
   const base = random() < 0.5 ? [['message', 'Hello.'] as const] : [];
   return JSON.stringify(Object.fromEntries([...base, ...fields]));
 }
@@ -263,12 +300,16 @@ function body(): string | Buffer {
 /** The status alone: a stream that begins is dropped. */
 function statusOf(url: string, { method, path, headers, body: sent }: BadRequest): Promise<number> {
   return new Promise((resolve, reject) => {
-    const asking = request(`${url}/`, { method, path: path.replaceAll(/[^\x21-\x7E]/g, ''), headers, timeout: 10_000 }, (response) => {
-      resolve(response.statusCode ?? 0);
-      response.on('error', () => undefined);
-      setTimeout(() => response.destroy(), 20).unref();
-      response.resume();
-    });
+    const asking = request(
+      `${url}/`,
+      { method, path: path.replaceAll(/[^\x21-\x7E]/g, ''), headers, timeout: 10_000 },
+      (response) => {
+        resolve(response.statusCode ?? 0);
+        response.on('error', () => undefined);
+        setTimeout(() => response.destroy(), 20).unref();
+        response.resume();
+      },
+    );
     asking.on('timeout', () => asking.destroy(new Error('no answer in 10 s')));
     asking.on('error', reject);
     asking.end(sent);

@@ -1,5 +1,7 @@
-// A process of its own that holds open consoles, as far as the server sees them: `node consoles.process.mjs <url> <name> <password> <consoles>`. Each has the feed, and asks for what waits
-// when the feed says that it has changed, as the page does for the count beside its inbox. It tells its parent when all are connected, and what each message asks for.
+// A process of its own that holds open consoles, as far as the server sees them: `node
+// consoles.process.mjs <url> <name> <password> <consoles>`. Each has the feed, and asks for what
+// waits when the feed says that it has changed, as the page does for the count beside its inbox. It
+// tells its parent when all are connected, and what each message asks for.
 import { Agent, request } from 'node:http';
 
 const [url, name, password, consoles] = process.argv.slice(2);
@@ -7,7 +9,11 @@ const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
 let [notices, asked, refused] = [0, 0, 0];
 
 const own = { 'x-toolloop-console': '1', 'content-type': 'application/json' };
-const entered = await fetch(`${url}/console/session`, { method: 'POST', headers: own, body: JSON.stringify({ name, password }) });
+const entered = await fetch(`${url}/console/session`, {
+  method: 'POST',
+  headers: own,
+  body: JSON.stringify({ name, password }),
+});
 const cookie = entered.headers.getSetCookie()[0]?.split(';')[0] ?? '';
 const { csrf } = await (await fetch(`${url}/console/session`, { headers: { cookie } })).json();
 

@@ -6,14 +6,23 @@ import { pathToFileURL } from 'node:url';
 export interface Vitals {
   /** Bytes of JavaScript's heap after a full collection. */
   readonly heapBytes: number;
-  /** The 99th percentile of the event loop's delay since it was asked last, in milliseconds; the collection is left out. */
+  /**
+   * The 99th percentile of the event loop's delay since it was asked last, in milliseconds; the
+   * collection is left out.
+   */
   readonly delayP99Ms: number;
-  /** The 99th percentile and the longest of what its thread did on a CPU between two turns of a timer of 10 ms: the part of the delay that is its own, however busy the machine is. */
+  /**
+   * The 99th percentile and the longest of what its thread did on a CPU between two turns of a
+   * timer of 10 ms: the part of the delay that is its own, however busy the machine is.
+   */
   readonly workP99Ms: number;
   readonly longestWorkMs: number;
 }
 
-/** What a process holds: its timers, sockets and requests, and the listeners of the process, counted by kind. */
+/**
+ * What a process holds: its timers, sockets and requests, and the listeners of the process, counted
+ * by kind.
+ */
 export interface Held {
   readonly held: Readonly<Record<string, number>>;
   /** The rejections that no one handled, with their stacks. */
@@ -37,14 +46,18 @@ type Answer = Vitals & Held & { readonly cpuMs: number };
 
 const PROBE = pathToFileURL('test/soak/probe.mjs').href;
 
-/** Starts the demo on a free port, with no more of the environment than is given. Run `npm run build` first. */
+/**
+ * Starts the demo on a free port, with no more of the environment than is given. Run
+ * `npm run build` first.
+ */
 export async function startDesk(env: NodeJS.ProcessEnv = {}): Promise<MeasuredDesk> {
   const child = spawn(process.execPath, ['--expose-gc', '--import', PROBE, 'dist/main.js'], {
     env: { PATH: process.env['PATH'], NO_COLOR: '1', PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
   let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  for (const stream of [child.stdout, child.stderr])
+    stream?.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const stop = async (): Promise<void> => {
     if (child.exitCode !== null) return;
     child.kill('SIGTERM');
@@ -59,7 +72,15 @@ export async function startDesk(env: NodeJS.ProcessEnv = {}): Promise<MeasuredDe
   for (;;) {
     const [, url] = /open at (http:\S+),/.exec(output) ?? [];
     if (url !== undefined)
-      return { url, pid: child.pid ?? 0, vitals: () => ask('vitals'), held: () => ask('held'), cpuMs, output: () => output, stop };
+      return {
+        url,
+        pid: child.pid ?? 0,
+        vitals: () => ask('vitals'),
+        held: () => ask('held'),
+        cpuMs,
+        output: () => output,
+        stop,
+      };
     if (child.exitCode !== null || !child.stdout) throw new Error(output);
     await Promise.race([once(child.stdout, 'data'), once(child, 'exit')]);
   }

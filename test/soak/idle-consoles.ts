@@ -10,7 +10,10 @@ const EVENTS_PER_S = 10;
 const MEASURED_MS = 60_000;
 /** The share of a core that they may add to that of the desk without them, in percent. */
 const MOST_CPU = 5;
-/** The first and longest ask nothing of a person; each fourth waits for one, which changes every inbox. */
+/**
+ * The first and longest ask nothing of a person; each fourth waits for one, which changes every
+ * inbox.
+ */
 const QUESTIONS = [
   'What is the average spend of John Smith?',
   'Which products are in stock?',
@@ -26,8 +29,8 @@ interface Seen {
 }
 
 /**
- * Measures what open consoles that nobody touches cost the desk while its runs have so many events a second: the difference to the same minute without consoles. Returns what
- * was missed.
+ * Measures what open consoles that nobody touches cost the desk while its runs have so many events
+ * a second: the difference to the same minute without consoles. Returns what was missed.
  */
 export async function measureIdleConsoles(): Promise<readonly string[]> {
   const desk = await startDesk();
@@ -51,7 +54,9 @@ export async function measureIdleConsoles(): Promise<readonly string[]> {
       ].join(''),
     );
     return [
-      ...(after.refused === 0 ? [] : [`MISSED: ${after.refused} requests of the consoles were refused.`]),
+      ...(after.refused === 0
+        ? []
+        : [`MISSED: ${after.refused} requests of the consoles were refused.`]),
       ...(notices >= CONSOLES ? [] : ['MISSED: the consoles were told of nothing.']),
       ...(cost < MOST_CPU ? [] : [`MISSED: the consoles cost ${cost.toFixed(1)} % of a core.`]),
     ];
@@ -86,7 +91,10 @@ async function shareOf(desk: MeasuredDesk): Promise<Share> {
   return { percent: (((await desk.cpuMs()) - cpu) / took) * 100, events: (events / took) * 1_000 };
 }
 
-/** Asks one question after the other, at the pace of the events that they bring, and returns how many those were. */
+/**
+ * Asks one question after the other, at the pace of the events that they bring, and returns how
+ * many those were.
+ */
 async function runFor(desk: MeasuredDesk, ms: number): Promise<number> {
   let events = 0;
   for (let [began, index] = [performance.now(), 0]; performance.now() - began < ms; index += 1) {
@@ -98,7 +106,11 @@ async function runFor(desk: MeasuredDesk, ms: number): Promise<number> {
 
 async function askFor({ url }: MeasuredDesk, message: string): Promise<number> {
   const headers = { authorization: 'Bearer demo-alice', 'content-type': 'application/json' };
-  const response = await fetch(`${url}/chat`, { method: 'POST', headers, body: JSON.stringify({ message }) });
+  const response = await fetch(`${url}/chat`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ message }),
+  });
   const text = await response.text();
   if (!response.ok) throw new Error(`${response.status} ${text}`);
   return text.split('\ndata: ').length;

@@ -16,9 +16,24 @@ interface LongPlace {
 const ALL_EVENTS = 'text=event 10,000 of 10,000';
 const PLACES: readonly LongPlace[] = [
   { name: 'a list of 100,000 runs', route: 'runs', shown: '.run-row', rows: '.virtual li' },
-  { name: 'the log of 10,000 events', route: 'runs/a-run/events', shown: ALL_EVENTS, rows: '.virtual li' },
-  { name: 'the story of 10,000 events', route: 'runs/a-run/story', shown: ALL_EVENTS, rows: 'article' },
-  { name: 'the timeline of 10,000 events', route: 'runs/a-run/timeline', shown: ALL_EVENTS, rows: 'rect' },
+  {
+    name: 'the log of 10,000 events',
+    route: 'runs/a-run/events',
+    shown: ALL_EVENTS,
+    rows: '.virtual li',
+  },
+  {
+    name: 'the story of 10,000 events',
+    route: 'runs/a-run/story',
+    shown: ALL_EVENTS,
+    rows: 'article',
+  },
+  {
+    name: 'the timeline of 10,000 events',
+    route: 'runs/a-run/timeline',
+    shown: ALL_EVENTS,
+    rows: 'rect',
+  },
 ];
 
 /** What one walk through a place has shown. */
@@ -30,8 +45,9 @@ interface Scrolled {
 }
 
 /**
- * Scrolls what is longest in the console, in a browser, and returns what was missed. By the clock a task of 5 ms is a long one on a machine whose processors are with others, so what counts
- * is the time that the page's thread had a processor; on a quiet machine both are the same.
+ * Scrolls what is longest in the console, in a browser, and returns what was missed. By the clock a
+ * task of 5 ms is a long one on a machine whose processors are with others, so what counts is the
+ * time that the page's thread had a processor; on a quiet machine both are the same.
  */
 export async function measureScrolling(): Promise<readonly string[]> {
   if (CHROMIUM === undefined) return ['MISSED: no Chromium is installed: apt-get install chromium'];
@@ -39,7 +55,14 @@ export async function measureScrolling(): Promise<readonly string[]> {
   const browser = await launchChromium();
   try {
     const missed: string[] = [];
-    for (const place of PLACES) missed.push(...(await measured(browser, place, `${fixtures.url}?state=long&theme=light#/${place.route}`)));
+    for (const place of PLACES)
+      missed.push(
+        ...(await measured(
+          browser,
+          place,
+          `${fixtures.url}?state=long&theme=light#/${place.route}`,
+        )),
+      );
     return missed;
   } finally {
     await browser.close();
@@ -47,7 +70,11 @@ export async function measureScrolling(): Promise<readonly string[]> {
   }
 }
 
-async function measured(browser: Browser, { name, shown, rows: row }: LongPlace, url: string): Promise<string[]> {
+async function measured(
+  browser: Browser,
+  { name, shown, rows: row }: LongPlace,
+  url: string,
+): Promise<string[]> {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   await page.goto(url);
   await page.locator(shown).first().waitFor();
@@ -61,7 +88,9 @@ async function measured(browser: Browser, { name, shown, rows: row }: LongPlace,
   );
   return [
     ...(rows > 0 && rows <= MOST_ROWS ? [] : [`MISSED: ${name} has ${rows} rows in the document.`]),
-    ...(longest < LONGEST_TASK_MS ? [] : [`MISSED: ${name} is scrolled in a task of ${longest.toFixed(1)} ms.`]),
+    ...(longest < LONGEST_TASK_MS
+      ? []
+      : [`MISSED: ${name} is scrolled in a task of ${longest.toFixed(1)} ms.`]),
   ];
 }
 
@@ -77,17 +106,25 @@ interface TraceEvent {
 
 /** The longest task of the threads on which pages run. */
 function longestTaskMs(trace: Buffer): number {
-  const { traceEvents } = JSON.parse(trace.toString()) as { readonly traceEvents: readonly TraceEvent[] };
+  const { traceEvents } = JSON.parse(trace.toString()) as {
+    readonly traceEvents: readonly TraceEvent[];
+  };
   const nameOf = ({ pid, tid }: TraceEvent): string => `${pid} ${tid}`;
   const pages = new Set(
-    traceEvents.filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain').map((event) => nameOf(event)),
+    traceEvents
+      .filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain')
+      .map((event) => nameOf(event)),
   );
-  const tasks = traceEvents.filter((event) => event.name === 'ThreadControllerImpl::RunTask' && pages.has(nameOf(event)));
+  const tasks = traceEvents.filter(
+    (event) => event.name === 'ThreadControllerImpl::RunTask' && pages.has(nameOf(event)),
+  );
   if (tasks.length === 0) throw new Error('The trace of the browser has no tasks of the page.');
   return tasks.reduce((most, { tdur = 0 }) => Math.max(most, tdur), 0) / 1_000;
 }
 
-/** Scrolls in the page: some way by less than a window a frame, then to the end in jumps, and back. */
+/**
+ * Scrolls in the page: some way by less than a window a frame, then to the end in jumps, and back.
+ */
 function scroll(page: Page, rows: string): Promise<Scrolled> {
   return page.evaluate<Scrolled>(`(${SCROLL})(${JSON.stringify(rows)})`);
 }

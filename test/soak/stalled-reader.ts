@@ -6,10 +6,18 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { startDesk } from './desk.js';
 
-const { values } = parseArgs({ options: { seconds: { type: 'string', default: '60' }, megabytes: { type: 'string', default: '1024' } } });
+const { values } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '60' },
+    megabytes: { type: 'string', default: '1024' },
+  },
+});
 const MB = 2 ** 20;
 const PIECE = 'x'.repeat(16 * 1024);
-/** The buffers of the system on the way from the provider to the reader are full when nothing was taken for so many seconds: on a busy machine they fill for longer. */
+/**
+ * The buffers of the system on the way from the provider to the reader are full when nothing was
+ * taken for so many seconds: on a busy machine they fill for longer.
+ */
 const FULL_AFTER_S = 5;
 const LONGEST_FILLING_S = 60;
 /** The seconds after which the reader looks again: it is cut off by then. */
@@ -19,10 +27,17 @@ const MOST_GROWTH_MB = 32;
 
 await stalled(Number(values.seconds), Number(values.megabytes));
 
-/** Offers the desk a long answer while its reader takes nothing, and fails where the desk reads on, grows, or keeps the reader longer than it should. */
+/**
+ * Offers the desk a long answer while its reader takes nothing, and fails where the desk reads on,
+ * grows, or keeps the reader longer than it should.
+ */
 async function stalled(seconds: number, megabytes: number): Promise<void> {
   const provider = await endlessProvider(megabytes * MB);
-  const desk = await startDesk({ OPENAI_BASE_URL: provider.baseURL, TOOLLOOP_MODEL: 'endless', OPENAI_API_KEY: 'sk-soak' });
+  const desk = await startDesk({
+    OPENAI_BASE_URL: provider.baseURL,
+    TOOLLOOP_MODEL: 'endless',
+    OPENAI_API_KEY: 'sk-soak',
+  });
   await desk.vitals();
   const idle = await residentMb(desk.pid);
   const reader = await deafReader(desk.url);
@@ -36,19 +51,28 @@ async function stalled(seconds: number, megabytes: number): Promise<void> {
   }
   const more = provider.sent() - full;
   reader.resume(); // a socket that is paused does not tell that it was closed
-  const cut = await Promise.race([once(reader, 'close').then(() => (performance.now() - began) / 1_000), wait(30_000, undefined)]);
+  const cut = await Promise.race([
+    once(reader, 'close').then(() => (performance.now() - began) / 1_000),
+    wait(30_000, undefined),
+  ]);
   await desk.stop();
   provider.close();
   console.log(
     [
       `${megabytes} MB offered, ${(full / MB).toFixed(1)} MB taken in ${filling} s (the buffers of the system among them), ${(more / 1024).toFixed(0)} KB in the ${seconds + LATER_S} s behind them; `,
       `memory ${idle.toFixed(0)} MB before, ${resident.toFixed(0)} MB when full, at most ${most.toFixed(0)} MB; `,
-      cut === undefined ? 'the reader was not cut off' : `the reader was cut off before ${cut.toFixed(0)} s`,
+      cut === undefined
+        ? 'the reader was not cut off'
+        : `the reader was cut off before ${cut.toFixed(0)} s`,
     ].join(''),
   );
   const problems = [
-    ...(more <= 64 * 1024 ? [] : [`MISSED: ${more} bytes were read for a reader that stands still.`]),
-    ...(most - idle <= MOST_GROWTH_MB ? [] : [`MISSED: the desk grew by ${(most - idle).toFixed(0)} MB.`]),
+    ...(more <= 64 * 1024
+      ? []
+      : [`MISSED: ${more} bytes were read for a reader that stands still.`]),
+    ...(most - idle <= MOST_GROWTH_MB
+      ? []
+      : [`MISSED: the desk grew by ${(most - idle).toFixed(0)} MB.`]),
     ...(cut !== undefined && cut < seconds + 15 ? [] : ['MISSED: the reader was not cut off.']),
   ];
   for (const problem of problems) console.error(problem);
@@ -67,7 +91,9 @@ async function secondsUntilFull(sent: () => number): Promise<number> {
 }
 
 /** A provider of chat completions with a long answer, as fast as it is read. */
-async function endlessProvider(bytes: number): Promise<{ readonly baseURL: string; sent(): number; close(): void }> {
+async function endlessProvider(
+  bytes: number,
+): Promise<{ readonly baseURL: string; sent(): number; close(): void }> {
   let sent = 0;
   const answer = async (response: ServerResponse): Promise<void> => {
     response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -107,6 +133,7 @@ async function deafReader(url: string): Promise<Socket> {
 }
 
 async function residentMb(pid: number): Promise<number> {
-  const [, kilobytes] = /VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
+  const [, kilobytes] =
+    /VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
   return Number(kilobytes) / 1024;
 }

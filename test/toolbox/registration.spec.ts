@@ -3,7 +3,14 @@ import { expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
 import { rawTool, ToolCatalog, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
-import { FetchPage, GetCurrentTime, PerplexityTool, ReadFile, SearchFiles, TavilyTool } from '@toolloop/toolbox';
+import {
+  FetchPage,
+  GetCurrentTime,
+  PerplexityTool,
+  ReadFile,
+  SearchFiles,
+  TavilyTool,
+} from '@toolloop/toolbox';
 
 const tools = [
   rawTool(GetCurrentTime),
@@ -24,15 +31,26 @@ it('the toolbox registers as it stands, and its tools run through the pipeline',
     text('done'),
   ]);
   const policy = { allow: ['core__*', 'files__*', 'web__*'], flow: 'off' as const };
-  const app = await Test.createTestingModule({ imports: [ToolLoopModule.forRoot({ model, tools, policy })] }).compile();
+  const app = await Test.createTestingModule({
+    imports: [ToolLoopModule.forRoot({ model, tools, policy })],
+  }).compile();
   await app.init();
   const ids = app
     .get(ToolCatalog)
     .list()
     .map(({ id }) => id);
-  const { toolCalls } = await app.get(ToolLoopService).run({ prompt: 'Go.', actor: { id: 'a' }, tenant: 'acme' });
+  const { toolCalls } = await app
+    .get(ToolLoopService)
+    .run({ prompt: 'Go.', actor: { id: 'a' }, tenant: 'acme' });
 
-  expect(ids).toEqual(['core__get_current_time', 'web__fetch_page', 'files__read', 'files__search', 'web__search', 'web__search_tavily']);
+  expect(ids).toEqual([
+    'core__get_current_time',
+    'web__fetch_page',
+    'files__read',
+    'files__search',
+    'web__search',
+    'web__search_tavily',
+  ]);
   expect(toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'succeeded', 'failed']);
   expect(toolCalls[0]?.result).toMatchObject({ timeZone: 'Europe/Dublin' });
   expect(toolCalls[2]?.error?.safeMessage).toContain('not on the public internet');

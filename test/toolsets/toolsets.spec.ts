@@ -64,24 +64,36 @@ const COUNTS = [1, 2, 1, 3, 2];
 
 /** People come one result after the other; the model only looks for them. */
 async function sentOn(surface: EntitySurface, limits: Partial<Limits>): Promise<Sent> {
-  const finds = COUNTS.map((count, index) => calls(call('people__find', { team: `t${index % 4}`, count })));
+  const finds = COUNTS.map((count, index) =>
+    calls(call('people__find', { team: `t${index % 4}`, count })),
+  );
   const model = new ScriptedModel([...finds, text('Done.')]);
   const module = await Test.createTestingModule({
-    imports: [ToolLoopModule.forRoot({ model, policy: policies.allowAll }), ToolLoopModule.forFeature({ entities: [Person] })],
+    imports: [
+      ToolLoopModule.forRoot({ model, policy: policies.allowAll }),
+      ToolLoopModule.forFeature({ entities: [Person] }),
+    ],
     providers: [PeopleTools],
   }).compile();
   await module.init();
-  const handle = module.get(ToolLoopService).open({ prompt: 'Go on.', actor: { id: 'a' }, tenant: 'acme', surface, limits });
+  const handle = module
+    .get(ToolLoopService)
+    .open({ prompt: 'Go on.', actor: { id: 'a' }, tenant: 'acme', surface, limits });
   const events = await collect(handle.events$);
   await module.close();
   return { requests: model.requests.map(({ tools }) => tools), events };
 }
 
-/** A missing file is a failure: only `UPDATE_GOLDEN=1` writes, and then the change is to be read. */
+/**
+ * A missing file is a failure: only `UPDATE_GOLDEN=1` writes, and then the change is to be read.
+ */
 function goldenFor(name: string, actual: string): string {
   const path = join(process.cwd(), 'test/toolsets/golden', name);
   if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(path, actual);
-  if (!existsSync(path)) throw new Error(`There is no golden file ${name}. Write it with UPDATE_GOLDEN=1 and read what it says.`);
+  if (!existsSync(path))
+    throw new Error(
+      `There is no golden file ${name}. Write it with UPDATE_GOLDEN=1 and read what it says.`,
+    );
   return readFileSync(path, 'utf8');
 }
 
@@ -103,20 +115,25 @@ async function hashesOn(surface: EntitySurface): Promise<readonly (string | unde
 }
 
 describe.each(SCENES)('invariant 7: the tools of a run, %s,', (name, surface, limits) => {
-  it.each(WIRES)('keep their bytes and their order in every request over the wire of %s', async (wire) => {
-    const { requests } = await sentOn(surface, limits);
-    const bytes = [];
-    for (const tools of requests) bytes.push(await encodedTools(wire, tools));
-    for (const [index, later] of bytes.slice(1).entries()) {
-      const before = bytes[index] ?? [];
-      const kept = before.filter((one) => later.includes(one));
-      // What is still there stands first, in its order; what is new stands behind it.
-      expect(later.slice(0, kept.length)).toEqual(kept);
-      const changed = namesIn(later).filter((id) => namesIn(before).includes(id) && !namesIn(kept).includes(id));
-      expect(changed).toEqual([]);
-      expect(name.startsWith('named-with') || kept.length === before.length).toBe(true);
-    }
-  });
+  it.each(WIRES)(
+    'keep their bytes and their order in every request over the wire of %s',
+    async (wire) => {
+      const { requests } = await sentOn(surface, limits);
+      const bytes = [];
+      for (const tools of requests) bytes.push(await encodedTools(wire, tools));
+      for (const [index, later] of bytes.slice(1).entries()) {
+        const before = bytes[index] ?? [];
+        const kept = before.filter((one) => later.includes(one));
+        // What is still there stands first, in its order; what is new stands behind it.
+        expect(later.slice(0, kept.length)).toEqual(kept);
+        const changed = namesIn(later).filter(
+          (id) => namesIn(before).includes(id) && !namesIn(kept).includes(id),
+        );
+        expect(changed).toEqual([]);
+        expect(name.startsWith('named-with') || kept.length === before.length).toBe(true);
+      }
+    },
+  );
 
   it('are what the golden file says, and so is what an event tells of the prefix', async () => {
     const { requests, events } = await sentOn(surface, limits);
@@ -140,14 +157,23 @@ describe.each(SCENES)('invariant 7: the tools of a run, %s,', (name, surface, li
     for (const [index, { tools }] of eventsOf(events, 'usage').entries()) {
       const before = requests[index - 1] ?? [];
       const now = requests[index] ?? [];
-      const firstChange = now.findIndex((spec, place) => JSON.stringify(spec) !== JSON.stringify(before[place]));
-      expect(tools).toMatchObject({ tools: now.length, unchanged: firstChange < 0 ? now.length : firstChange });
+      const firstChange = now.findIndex(
+        (spec, place) => JSON.stringify(spec) !== JSON.stringify(before[place]),
+      );
+      expect(tools).toMatchObject({
+        tools: now.length,
+        unchanged: firstChange < 0 ? now.length : firstChange,
+      });
     }
   });
 });
 
 it('two runs with the same tools tell the same hash, and none that differ do', async () => {
-  const [one, again, other] = [await hashesOn('grouped'), await hashesOn('grouped'), await hashesOn('dispatcher')];
+  const [one, again, other] = [
+    await hashesOn('grouped'),
+    await hashesOn('grouped'),
+    await hashesOn('dispatcher'),
+  ];
   expect(again).toEqual(one);
   expect(new Set(other).size).toBe(1);
   expect(new Set(one).size).toBe(2);

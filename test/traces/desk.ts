@@ -42,8 +42,17 @@ export const alice: Person = { actor: { id: 'alice' }, tenant: 'acme' };
 export const mia: Person = { actor: { id: 'mia', roles: ['manager'] }, tenant: 'acme' };
 export const OPEN: Policy = { version: 'open', allow: ['*'], flow: 'off' };
 
-const KEY: JSONSchema7 = { type: 'object', properties: { key: { type: 'string' } }, required: ['key'], additionalProperties: false };
-const SIGNED: JSONSchema7 = { type: 'object', properties: { signed: { type: 'boolean' } }, required: ['signed'] };
+const KEY: JSONSchema7 = {
+  type: 'object',
+  properties: { key: { type: 'string' } },
+  required: ['key'],
+  additionalProperties: false,
+};
+const SIGNED: JSONSchema7 = {
+  type: 'object',
+  properties: { signed: { type: 'boolean' } },
+  required: ['signed'],
+};
 
 @ToolProvider({ prefix: 'order', rehydrate: 'always' })
 export class Order {
@@ -118,14 +127,28 @@ function deskTools(): NonNullable<ToolLoopOptions['tools']> {
   let failures = 1;
   return [
     deskTool('look', { effect: 'read_only' }),
-    deskTool('write', { preview: ({ key }) => ({ sentence: `Writes ${key}.`, changes: [{ field: 'key', after: key }] }) }),
+    deskTool('write', {
+      preview: ({ key }) => ({
+        sentence: `Writes ${key}.`,
+        changes: [{ field: 'key', after: key }],
+      }),
+    }),
     deskTool('send', { effect: 'external_side_effect', labels: { decisive: ['key'] } }),
-    deskTool('book', { effect: 'external_side_effect', directive: { type: 'desk.book', subject: '{key}' } }),
-    deskTool('choose', { questions: () => [{ key: 'key', question: 'Which one?', schema: { type: 'string' } }] }),
+    deskTool('book', {
+      effect: 'external_side_effect',
+      directive: { type: 'desk.book', subject: '{key}' },
+    }),
+    deskTool('choose', {
+      questions: () => [{ key: 'key', question: 'Which one?', schema: { type: 'string' } }],
+    }),
     deskTool('inquire', {
       effect: 'read_only',
       execute: async (_input, context) => ({
-        found: await context.ask({ key: 'many', question: 'How many?', schema: { type: 'integer' } }),
+        found: await context.ask({
+          key: 'many',
+          question: 'How many?',
+          schema: { type: 'integer' },
+        }),
       }),
     }),
     deskTool('outside', {
@@ -151,10 +174,24 @@ function deskTools(): NonNullable<ToolLoopOptions['tools']> {
         return key;
       },
     }),
-    deskTool('hang', { effect: 'read_only', timeoutMs: 20, execute: () => new Promise(() => undefined) }),
+    deskTool('hang', {
+      effect: 'read_only',
+      timeoutMs: 20,
+      execute: () => new Promise(() => undefined),
+    }),
     deskTool('big', { effect: 'read_only', execute: () => 'x'.repeat(5000) }),
-    clientTool({ id: 'desk__sign', description: 'Has it signed.', effect: 'state_change', input: KEY, output: SIGNED }),
-    subRunTool({ id: 'desk__delegate', description: 'Delegates.', tools: ['desk__look', 'desk__write'] }),
+    clientTool({
+      id: 'desk__sign',
+      description: 'Has it signed.',
+      effect: 'state_change',
+      input: KEY,
+      output: SIGNED,
+    }),
+    subRunTool({
+      id: 'desk__delegate',
+      description: 'Delegates.',
+      tools: ['desk__look', 'desk__write'],
+    }),
   ];
 }
 
@@ -213,7 +250,9 @@ export class Desk {
 
   async run(request: Partial<LoopRequest> = {}): Promise<LoopResult> {
     const { messages } = request;
-    return this.read(this.loop.open({ ...(!messages && { prompt: 'Go on.' }), ...alice, ...request }));
+    return this.read(
+      this.loop.open({ ...(!messages && { prompt: 'Go on.' }), ...alice, ...request }),
+    );
   }
 
   async resume(runId: string, request: Partial<LoopRequest> = {}): Promise<LoopResult> {
@@ -245,7 +284,10 @@ export class Desk {
     return new Steadier().steady({
       events: snapshot(this.events),
       results: snapshot(this.results),
-      requests: this.model.requests.map(({ messages, tools }) => ({ messages: snapshot(messages), tools: tools.map(({ id }) => id) })),
+      requests: this.model.requests.map(({ messages, tools }) => ({
+        messages: snapshot(messages),
+        tools: tools.map(({ id }) => id),
+      })),
       stores: calls.map(lineOf),
     });
   }
@@ -256,7 +298,9 @@ function naming(waiting: InboxEntry): object {
   const { kind, id } = waiting;
   if (kind === 'approval') return { approvalId: id };
   if (kind === 'rehearsal') return { rehearsalId: id };
-  return kind === 'question' ? { questionId: id } : { toolCallId: waiting.request.toolCallId, pendingId: id };
+  return kind === 'question'
+    ? { questionId: id }
+    : { toolCallId: waiting.request.toolCallId, pendingId: id };
 }
 
 /** A call as a line, so that a change of one argument is a change of one line. */

@@ -3,7 +3,15 @@ import { slidingWindow } from '@toolloop/core/history';
 import { fallback } from '@toolloop/core/models';
 import { unlock } from '@toolloop/core/strategies';
 import { ModelError } from '@toolloop/protocol';
-import { call, calls, fails, ScriptedModel, type ScriptedTurn, text, textAndCalls } from '@toolloop/testing';
+import {
+  call,
+  calls,
+  fails,
+  ScriptedModel,
+  type ScriptedTurn,
+  text,
+  textAndCalls,
+} from '@toolloop/testing';
 import { IsInt, Max } from 'class-validator';
 import { alice, type Desk, type DeskOptions, mia, OPEN } from './desk.js';
 
@@ -19,7 +27,9 @@ const desk = (id: string, key = 'a'): ReturnType<typeof call> => call(`desk__${i
 const DONE = text('Done.');
 const ASKING: Policy = {
   ...OPEN,
-  requireApproval: [{ tools: ['desk__write', 'order_*_cancel'], roles: ['manager'], reason: 'It writes.' }],
+  requireApproval: [
+    { tools: ['desk__write', 'order_*_cancel'], roles: ['manager'], reason: 'It writes.' },
+  ],
 };
 
 /** The first run alone, with options. */
@@ -30,7 +40,11 @@ const once =
 
 /** A run that waits, an answer, and its second half. */
 const answered =
-  (reply: object, person = mia, request: Partial<LoopRequest> = {}): NonNullable<Scenario['play']> =>
+  (
+    reply: object,
+    person = mia,
+    request: Partial<LoopRequest> = {},
+  ): NonNullable<Scenario['play']> =>
   async (open) => {
     const { runId } = await open.run(request);
     await open.answer(reply, person);
@@ -47,15 +61,34 @@ const CALLS: readonly Scenario[] = [
   { name: 'a text and a change', script: [textAndCalls('I write.', desk('write')), DONE] },
   { name: 'two reads at once', script: [calls(desk('look', 'a'), desk('look', 'b')), DONE] },
   { name: 'a read beside a change', script: [calls(desk('look'), desk('write')), DONE] },
-  { name: 'arguments that do not fit', script: [calls(call('desk__look', { key: 1, other: true })), DONE] },
+  {
+    name: 'arguments that do not fit',
+    script: [calls(call('desk__look', { key: 1, other: true })), DONE],
+  },
   { name: 'a tool that there is not', script: [calls(call('desk__lok', { key: 'a' })), DONE] },
-  { name: 'a tool that is denied', script: [calls(desk('write')), DONE], options: { policy: { ...OPEN, deny: ['desk__write'] } } },
+  {
+    name: 'a tool that is denied',
+    script: [calls(desk('write')), DONE],
+    options: { policy: { ...OPEN, deny: ['desk__write'] } },
+  },
   { name: 'a tool that fails', script: [calls(desk('fail')), DONE] },
   { name: 'a tool that refuses', script: [calls(desk('refuse')), DONE] },
-  { name: 'a tool that is tried again', script: [calls(desk('flaky')), DONE], play: once({ onToolError: 'retry' }) },
-  { name: 'a failure that ends the run', script: [calls(desk('fail'))], play: once({ onToolError: 'halt' }) },
+  {
+    name: 'a tool that is tried again',
+    script: [calls(desk('flaky')), DONE],
+    play: once({ onToolError: 'retry' }),
+  },
+  {
+    name: 'a failure that ends the run',
+    script: [calls(desk('fail'))],
+    play: once({ onToolError: 'halt' }),
+  },
   { name: 'a tool that does not answer', script: [calls(desk('hang')), DONE] },
-  { name: 'a result that is too large', script: [calls(desk('big')), DONE], play: once({ limits: { resultBytes: 1000 } }) },
+  {
+    name: 'a result that is too large',
+    script: [calls(desk('big')), DONE],
+    play: once({ limits: { resultBytes: 1000 } }),
+  },
   { name: 'progress', script: [calls(call('shop__count')), DONE] },
 ];
 
@@ -90,15 +123,32 @@ const WAITING: readonly Scenario[] = [
     options: { policy: ASKING },
     play: async (open) => {
       const run = open.run({ approvals: 'wait' });
-      while ((await open.inbox.inbox(mia)).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      while ((await open.inbox.inbox(mia)).length === 0)
+        await new Promise((resolve) => setTimeout(resolve, 5));
       await open.answer({ decision: 'approve' });
       await run;
     },
   },
-  { name: 'a question before a call', script: [calls(desk('choose')), DONE], play: answered({ answer: 'large' }, alice) },
-  { name: 'a question within a call', script: [calls(desk('inquire')), DONE], play: answered({ answer: 3 }, alice) },
-  { name: 'a call of the client', script: [calls(desk('sign')), DONE], play: answered({ result: { signed: true } }, alice) },
-  { name: 'a call of the client that fails', script: [calls(desk('sign')), DONE], play: answered({ error: 'No pen.' }, alice) },
+  {
+    name: 'a question before a call',
+    script: [calls(desk('choose')), DONE],
+    play: answered({ answer: 'large' }, alice),
+  },
+  {
+    name: 'a question within a call',
+    script: [calls(desk('inquire')), DONE],
+    play: answered({ answer: 3 }, alice),
+  },
+  {
+    name: 'a call of the client',
+    script: [calls(desk('sign')), DONE],
+    play: answered({ result: { signed: true } }, alice),
+  },
+  {
+    name: 'a call of the client that fails',
+    script: [calls(desk('sign')), DONE],
+    play: answered({ error: 'No pen.' }, alice),
+  },
   {
     name: 'a run that is cancelled while it waits',
     script: [calls(desk('write'))],
@@ -128,7 +178,11 @@ const STANDINS: readonly Scenario[] = [
       await open.runs.undo(runId, alice, 'It was wrong.').catch(() => undefined);
     },
   },
-  { name: 'a rehearsal', script: [calls(desk('look'), desk('write')), DONE], play: once({ rehearse: true }) },
+  {
+    name: 'a rehearsal',
+    script: [calls(desk('look'), desk('write')), DONE],
+    play: once({ rehearse: true }),
+  },
   {
     name: 'a rehearsal that is performed',
     script: [calls(desk('write')), DONE],
@@ -138,30 +192,59 @@ const STANDINS: readonly Scenario[] = [
       await open.resume(runId);
     },
   },
-  { name: 'a sub-run', script: [calls(call('desk__delegate', { prompt: 'Look.' })), calls(desk('look')), text('Looked.'), DONE] },
+  {
+    name: 'a sub-run',
+    script: [
+      calls(call('desk__delegate', { prompt: 'Look.' })),
+      calls(desk('look')),
+      text('Looked.'),
+      DONE,
+    ],
+  },
   {
     name: 'a sub-run that asks',
-    script: [calls(call('desk__delegate', { prompt: 'Write.' })), calls(desk('write')), text('Written.'), DONE],
+    script: [
+      calls(call('desk__delegate', { prompt: 'Write.' })),
+      calls(desk('write')),
+      text('Written.'),
+      DONE,
+    ],
     options: { policy: ASKING },
     play: answered({ decision: 'approve' }),
   },
 ];
 
 const ENTITIES: readonly Scenario[] = [
-  { name: 'the tools of an entity', script: [calls(call('shop__findOrder', { id: 'o-1' })), calls(call('order_o-1_lines')), DONE] },
+  {
+    name: 'the tools of an entity',
+    script: [calls(call('shop__findOrder', { id: 'o-1' })), calls(call('order_o-1_lines')), DONE],
+  },
   {
     name: 'the tools of two entities',
-    script: [calls(call('shop__listOrders')), calls(call('order_o-2_cancel', { reason: 'Late.' })), DONE],
+    script: [
+      calls(call('shop__listOrders')),
+      calls(call('order_o-2_cancel', { reason: 'Late.' })),
+      DONE,
+    ],
   },
   {
     name: 'an approval about an entity',
-    script: [calls(call('shop__findOrder', { id: 'o-1' })), calls(call('order_o-1_cancel', { reason: 'Late.' })), DONE],
+    script: [
+      calls(call('shop__findOrder', { id: 'o-1' })),
+      calls(call('order_o-1_cancel', { reason: 'Late.' })),
+      DONE,
+    ],
     options: { policy: ASKING },
     play: answered({ decision: 'approve' }),
   },
   {
     name: 'an entity in the next turn',
-    script: [calls(call('shop__findOrder', { id: 'o-1' })), DONE, calls(call('order_o-1_lines')), DONE],
+    script: [
+      calls(call('shop__findOrder', { id: 'o-1' })),
+      DONE,
+      calls(call('order_o-1_lines')),
+      DONE,
+    ],
     play: async (open) => {
       await open.run({ conversationId: 'c' });
       await open.run({ conversationId: 'c' });
@@ -170,7 +253,10 @@ const ENTITIES: readonly Scenario[] = [
   {
     name: 'a strategy that unlocks a tool',
     script: [calls(desk('look')), calls(desk('write')), DONE],
-    play: once({ tools: ['desk__look'], injection: [unlock({ after: 'desk__look', tools: ['desk__write'] })] }),
+    play: once({
+      tools: ['desk__look'],
+      injection: [unlock({ after: 'desk__look', tools: ['desk__write'] })],
+    }),
   },
 ];
 
@@ -197,21 +283,42 @@ const TALK: readonly Scenario[] = [
     script: [calls(desk('look', 'a')), calls(desk('look', 'b')), DONE],
     play: once({ history: slidingWindow({ messages: 2 }) }),
   },
-  { name: 'a structured answer that is corrected', script: [text('{"count":12}'), text('{"count":3}')], play: once({ output: Count }) },
-  { name: 'a stop condition', script: [calls(desk('look'))], play: once({ stopWhen: calledTool('desk__look') }) },
-  { name: 'the last step', script: [calls(desk('look')), calls(desk('look', 'b'))], play: once({ limits: { steps: 2 } }) },
+  {
+    name: 'a structured answer that is corrected',
+    script: [text('{"count":12}'), text('{"count":3}')],
+    play: once({ output: Count }),
+  },
+  {
+    name: 'a stop condition',
+    script: [calls(desk('look'))],
+    play: once({ stopWhen: calledTool('desk__look') }),
+  },
+  {
+    name: 'the last step',
+    script: [calls(desk('look')), calls(desk('look', 'b'))],
+    play: once({ limits: { steps: 2 } }),
+  },
   { name: 'a model that fails for good', script: [fails(new ModelError('The key is wrong.'))] },
   {
     name: 'a second model',
     script: [],
     play: (open) =>
-      open.run({ model: fallback([new ScriptedModel([fails(new ModelError('Away.', { retryable: true }))]), new ScriptedModel([DONE])]) }),
+      open.run({
+        model: fallback([
+          new ScriptedModel([fails(new ModelError('Away.', { retryable: true }))]),
+          new ScriptedModel([DONE]),
+        ]),
+      }),
   },
   {
     name: 'a run that is aborted',
     script: [calls(desk('look')), text('Never read.')],
     play: async (open) => {
-      const run = open.loop.open({ prompt: 'Go on.', ...alice, prepareStep: ({ step }) => void (step === 2 && run.cancel('Enough.')) });
+      const run = open.loop.open({
+        prompt: 'Go on.',
+        ...alice,
+        prepareStep: ({ step }) => void (step === 2 && run.cancel('Enough.')),
+      });
       await open.read(run);
     },
   },
@@ -237,14 +344,21 @@ const FLOW: readonly Scenario[] = [
     script: [calls(desk('outside')), DONE],
     options: { policy: { version: 'values', allow: ['*'], flow: 'values' } },
   },
-  { name: 'everything that is allowed for all', script: [calls(desk('write')), DONE], options: { policy: policies.allowAll } },
+  {
+    name: 'everything that is allowed for all',
+    script: [calls(desk('write')), DONE],
+    options: { policy: policies.allowAll },
+  },
 ];
 
 const BY_HAND: readonly Scenario[] = [
   {
     name: 'a call without a model',
     script: [],
-    play: async (open) => open.results.push(await open.loop.call({ tool: 'desk__write', args: { key: 'a' }, ...alice })),
+    play: async (open) =>
+      open.results.push(
+        await open.loop.call({ tool: 'desk__write', args: { key: 'a' }, ...alice }),
+      ),
   },
   {
     name: 'a call without a model that waits',
@@ -261,17 +375,30 @@ const BY_HAND: readonly Scenario[] = [
     script: [],
     play: async (open) => {
       const session = await open.loop.session({ ...alice, scope: 'desk' });
-      open.results.push(await session.call('shop__findOrder', { id: 'o-1' }), await session.call('order_o-1_lines'));
+      open.results.push(
+        await session.call('shop__findOrder', { id: 'o-1' }),
+        await session.call('order_o-1_lines'),
+      );
       await session.close();
     },
   },
 ];
 
-const isOpen = ({ status }: { readonly status: string }): boolean => status === 'pending' || status === 'performing';
+const isOpen = ({ status }: { readonly status: string }): boolean =>
+  status === 'pending' || status === 'performing';
 
 /** Waits until no directive is to be performed. */
 async function performed(open: Desk): Promise<void> {
-  while ((await open.directives.list(alice)).some(isOpen)) await new Promise((resolve) => setTimeout(resolve, 5));
+  while ((await open.directives.list(alice)).some(isOpen))
+    await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-export const SCENARIOS: readonly Scenario[] = [...CALLS, ...WAITING, ...STANDINS, ...ENTITIES, ...TALK, ...FLOW, ...BY_HAND];
+export const SCENARIOS: readonly Scenario[] = [
+  ...CALLS,
+  ...WAITING,
+  ...STANDINS,
+  ...ENTITIES,
+  ...TALK,
+  ...FLOW,
+  ...BY_HAND,
+];

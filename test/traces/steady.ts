@@ -9,8 +9,11 @@ function snapshotOfObject(value: object): unknown {
   if (value instanceof Date) return value.toISOString();
   if (value instanceof AbortSignal) return '<signal>';
   if (value instanceof Error) return { error: value.name, message: value.message };
-  if (value instanceof Map || value instanceof Set || Array.isArray(value)) return [...value].map(snapshot);
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, snapshot(member)]));
+  if (value instanceof Map || value instanceof Set || Array.isArray(value))
+    return [...value].map(snapshot);
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name, snapshot(member)]),
+  );
 }
 
 /** The parts of a text that differ from run to run, each with the name of what takes its place. */
@@ -32,21 +35,31 @@ const ALIKE: ReadonlySet<string> = new Set(['time', 'day']);
 const BY_THE_CLOCK = /(?:Ms|At|Until|timestamp|now)$/;
 const SINCE_1970 = 1e12;
 
-/** Replaces what differs from run to run: an id by its number in order of appearance, a time by a word. */
+/**
+ * Replaces what differs from run to run: an id by its number in order of appearance, a time by a
+ * word.
+ */
 export class Steadier {
   private readonly known = new Map<string, string>();
   private readonly counts = new Map<string, number>();
 
   steady(value: unknown, member = ''): unknown {
     if (typeof value === 'string') return this.text(value);
-    if (typeof value === 'number') return BY_THE_CLOCK.test(member) && isMeasured(member, value) ? '<time>' : value;
+    if (typeof value === 'number')
+      return BY_THE_CLOCK.test(member) && isMeasured(member, value) ? '<time>' : value;
     if (Array.isArray(value)) return value.map((item) => this.steady(item, member));
     if (typeof value !== 'object' || value === null) return value;
-    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [this.text(name), this.steady(inner, name)]));
+    return Object.fromEntries(
+      Object.entries(value).map(([name, inner]) => [this.text(name), this.steady(inner, name)]),
+    );
   }
 
   private text(text: string): string {
-    return CHANGING.reduce((changed, [kind, pattern]) => changed.replaceAll(pattern, (found) => this.nameOf(kind, found)), text);
+    return CHANGING.reduce(
+      (changed, [kind, pattern]) =>
+        changed.replaceAll(pattern, (found) => this.nameOf(kind, found)),
+      text,
+    );
   }
 
   private nameOf(kind: string, found: string): string {

@@ -4,18 +4,27 @@ import { chunk, sse } from '../../libs/openai/test/decode.js';
 /** The fields of a message as a server reads them. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** An answer of a server: its deltas, and the fields in which it wants to see of it what is neither words nor calls. */
+/**
+ * An answer of a server: its deltas, and the fields in which it wants to see of it what is neither
+ * words nor calls.
+ */
 export interface Said {
   readonly deltas: readonly object[];
   readonly wanted: Fields;
 }
 
-/** A server that speaks chat completions, with its own rules for what it wants to see again. It refuses a request that breaks one of them, as the real one does. */
+/**
+ * A server that speaks chat completions, with its own rules for what it wants to see again. It
+ * refuses a request that breaks one of them, as the real one does.
+ */
 export interface CompatibleServer {
   readonly name: string;
   readonly baseURL: string;
   readonly model: string;
-  /** The first answer thinks and calls, the second thinks and answers, the third calls and the fourth answers without a thought. */
+  /**
+   * The first answer thinks and calls, the second thinks and answers, the third calls and the
+   * fourth answers without a thought.
+   */
   readonly answers: readonly [Said, Said, Said, Said];
   /** The fields that an answer of another provider must have, too. */
   readonly required?: Fields;
@@ -25,7 +34,10 @@ export interface CompatibleServer {
   readonly isStrict?: true;
   /** The form of a call's id, if the server accepts no other. */
   readonly callId?: RegExp;
-  /** The ids of the calls that it makes. @default `functions.look:0` for each, as Kimi's and many an open model's server do */
+  /**
+   * The ids of the calls that it makes. @default `functions.look:0` for each, as Kimi's and many an
+   * open model's server do
+   */
   readonly ids?: readonly [string, string];
 }
 
@@ -36,25 +48,49 @@ function calling(id: string, rest: object = {}): object {
 }
 
 /** The answers of a server that thinks in fields of text. */
-function thinkingIn(fields: readonly string[], ids = ['functions.look:0', 'functions.look:0']): CompatibleServer['answers'] {
+function thinkingIn(
+  fields: readonly string[],
+  ids = ['functions.look:0', 'functions.look:0'],
+): CompatibleServer['answers'] {
   const all = (text: string) => Object.fromEntries(fields.map((field) => [field, text]));
   const [first = '', second = ''] = ids;
   return [
-    { deltas: [{ role: 'assistant', content: '' }, all('I look '), all('it up.'), calling(first)], wanted: all('I look it up.') },
-    { deltas: [all('So it is 42.'), { content: 'It is ' }, { content: '42.' }], wanted: all('So it is 42.') },
+    {
+      deltas: [{ role: 'assistant', content: '' }, all('I look '), all('it up.'), calling(first)],
+      wanted: all('I look it up.'),
+    },
+    {
+      deltas: [all('So it is 42.'), { content: 'It is ' }, { content: '42.' }],
+      wanted: all('So it is 42.'),
+    },
     { deltas: [all(''), calling(second)], wanted: all('') },
     { deltas: [{ ...all(''), content: 'Again 42.' }], wanted: all('') },
   ];
 }
 
 /** The same answers without a field of thinking in those that are not thought about. */
-function omitting([one, two, three, four]: CompatibleServer['answers']): CompatibleServer['answers'] {
+function omitting([
+  one,
+  two,
+  three,
+  four,
+]: CompatibleServer['answers']): CompatibleServer['answers'] {
   const [call] = three.deltas.slice(-1);
-  return [one, two, { deltas: call ? [call] : [], wanted: {} }, { ...four, deltas: [{ content: 'Again 42.' }], wanted: {} }];
+  return [
+    one,
+    two,
+    { deltas: call ? [call] : [], wanted: {} },
+    { ...four, deltas: [{ content: 'Again 42.' }], wanted: {} },
+  ];
 }
 
 /** The same answers of a server that wants nothing of them again. */
-export function unwanted([one, two, three, four]: CompatibleServer['answers']): CompatibleServer['answers'] {
+export function unwanted([
+  one,
+  two,
+  three,
+  four,
+]: CompatibleServer['answers']): CompatibleServer['answers'] {
   const wanted = {};
   return [
     { deltas: one.deltas, wanted },
@@ -68,7 +104,11 @@ const DETAIL = { type: 'reasoning.text', text: 'I look it up.', index: 0, format
 const BLOCK = { type: 'thinking', thinking: 'I look it up.', signature: 'sig' };
 const THOUGHT = { type: 'thinking', thinking: [{ type: 'text', text: 'I look it up.' }] };
 
-function withFirst(answers: CompatibleServer['answers'], deltas: readonly object[], wanted: Fields): CompatibleServer['answers'] {
+function withFirst(
+  answers: CompatibleServer['answers'],
+  deltas: readonly object[],
+  wanted: Fields,
+): CompatibleServer['answers'] {
   const [one, ...rest] = answers;
   return [{ deltas: [...deltas, ...one.deltas], wanted: { ...one.wanted, ...wanted } }, ...rest];
 }
@@ -91,7 +131,8 @@ export const SERVERS: readonly CompatibleServer[] = [
     model: 'kimi-k2.6',
     answers: thinkingIn(['reasoning_content']),
     required: { reasoning_content: '' },
-    lacking: 'thinking is enabled but reasoning_content is missing in assistant tool call message at index 2',
+    lacking:
+      'thinking is enabled but reasoning_content is missing in assistant tool call message at index 2',
   },
   {
     name: 'MiMo',
@@ -119,7 +160,9 @@ export const SERVERS: readonly CompatibleServer[] = [
     name: 'MiniMax',
     baseURL: 'https://api.minimax.io/v1',
     model: 'MiniMax-M2.5',
-    answers: withFirst(thinkingIn(['reasoning_content']), [{ reasoning_details: [DETAIL] }], { reasoning_details: [DETAIL] }),
+    answers: withFirst(thinkingIn(['reasoning_content']), [{ reasoning_details: [DETAIL] }], {
+      reasoning_details: [DETAIL],
+    }),
     lacking: 'reasoning_details were lost',
   },
   {
@@ -153,7 +196,10 @@ export const SERVERS: readonly CompatibleServer[] = [
     model: 'anthropic/claude-sonnet-5.5',
     answers: withFirst(
       omitting(thinkingIn(['reasoning'])),
-      [{ reasoning_details: [{ ...DETAIL, text: 'I look ' }] }, { reasoning_details: [{ ...DETAIL, text: 'it up.', signature: 's' }] }],
+      [
+        { reasoning_details: [{ ...DETAIL, text: 'I look ' }] },
+        { reasoning_details: [{ ...DETAIL, text: 'it up.', signature: 's' }] },
+      ],
       { reasoning_details: [{ ...DETAIL, signature: 's' }] },
     ),
     lacking: 'reasoning_details were lost',
@@ -178,10 +224,19 @@ export const SERVERS: readonly CompatibleServer[] = [
     baseURL: 'http://vllm.internal:8000/v1',
     model: 'gpt-oss-120b',
     answers: omitting(
-      thinkingIn(['reasoning'], ['chatcmpl-tool-0123456789abcdef0123456789abcdef', 'chatcmpl-tool-0123456789abcdef0123456789abcdee']),
+      thinkingIn(
+        ['reasoning'],
+        [
+          'chatcmpl-tool-0123456789abcdef0123456789abcdef',
+          'chatcmpl-tool-0123456789abcdef0123456789abcdee',
+        ],
+      ),
     ),
     lacking: 'reasoning was lost',
-    ids: ['chatcmpl-tool-0123456789abcdef0123456789abcdef', 'chatcmpl-tool-0123456789abcdef0123456789abcdee'],
+    ids: [
+      'chatcmpl-tool-0123456789abcdef0123456789abcdef',
+      'chatcmpl-tool-0123456789abcdef0123456789abcdee',
+    ],
   },
   {
     name: 'SGLang',
@@ -218,10 +273,18 @@ export const SERVERS: readonly CompatibleServer[] = [
     answers: [
       {
         deltas: [
-          { reasoning_content: 'I look ', thinking_blocks: [{ type: 'thinking', thinking: 'I look ', signature: null }] },
-          { reasoning_content: 'it up.', thinking_blocks: [{ type: 'thinking', thinking: 'it up.', signature: null }] },
+          {
+            reasoning_content: 'I look ',
+            thinking_blocks: [{ type: 'thinking', thinking: 'I look ', signature: null }],
+          },
+          {
+            reasoning_content: 'it up.',
+            thinking_blocks: [{ type: 'thinking', thinking: 'it up.', signature: null }],
+          },
           { thinking_blocks: [{ type: 'thinking', thinking: '', signature: 'sig' }] },
-          calling('call_long__thought__0123456789abcdef0123456789abcdef', { provider_specific_fields: { thought_signature: 's' } }),
+          calling('call_long__thought__0123456789abcdef0123456789abcdef', {
+            provider_specific_fields: { thought_signature: 's' },
+          }),
         ],
         wanted: { reasoning_content: 'I look it up.', thinking_blocks: [BLOCK] },
       },
@@ -235,12 +298,23 @@ export const SERVERS: readonly CompatibleServer[] = [
     baseURL: 'https://generativelanguage.googleapis.com/v1beta/openai',
     model: 'gemini-3.8-flash',
     answers: [
-      { deltas: [calling('function-call-1', { extra_content: EXTRA })], wanted: { signatures: [EXTRA] } },
-      { deltas: [{ content: 'It is 42.', extra_content: EXTRA }], wanted: { extra_content: EXTRA } },
-      { deltas: [calling('function-call-2', { extra_content: EXTRA })], wanted: { signatures: [EXTRA] } },
+      {
+        deltas: [calling('function-call-1', { extra_content: EXTRA })],
+        wanted: { signatures: [EXTRA] },
+      },
+      {
+        deltas: [{ content: 'It is 42.', extra_content: EXTRA }],
+        wanted: { extra_content: EXTRA },
+      },
+      {
+        deltas: [calling('function-call-2', { extra_content: EXTRA })],
+        wanted: { signatures: [EXTRA] },
+      },
       { deltas: [{ content: 'Again 42.' }], wanted: {} },
     ],
-    required: { signatures: [{ google: { thought_signature: 'skip_thought_signature_validator' } }] },
+    required: {
+      signatures: [{ google: { thought_signature: 'skip_thought_signature_validator' } }],
+    },
     lacking: 'Function call is missing a thought_signature in functionCall parts.',
     ids: ['function-call-1', 'function-call-2'],
   },
@@ -291,7 +365,9 @@ export class PlayedServer {
     const isCall = said?.deltas.some((delta) => 'tool_calls' in delta) ?? false;
     const chunks = (said?.deltas ?? [{ content: 'Done.' }]).map((delta) => chunk(delta));
     const text = sse(...chunks, chunk({}, isCall ? 'tool_calls' : 'stop'));
-    return Promise.resolve(new Response(text, { headers: { 'content-type': 'text/event-stream' } }));
+    return Promise.resolve(
+      new Response(text, { headers: { 'content-type': 'text/event-stream' } }),
+    );
   };
 
   private problemIn(messages: readonly WireMessage[]): string | undefined {
@@ -299,9 +375,12 @@ export class PlayedServer {
     const { callId } = this.server;
     if (new Set(ids).size < ids.length) return `Duplicate tool call id in ${ids.join()}.`;
     const strange = ids.find((id) => callId?.test(id) === false);
-    if (strange !== undefined) return `Tool call id was ${strange} but must be a-z, A-Z, 0-9, with a length of 9.`;
+    if (strange !== undefined)
+      return `Tool call id was ${strange} but must be a-z, A-Z, 0-9, with a length of 9.`;
     const answers = messages.filter(({ role }) => role === 'assistant');
-    return answers.map((answer, index) => this.problemWith(answer, index)).find((problem) => problem !== undefined);
+    return answers
+      .map((answer, index) => this.problemWith(answer, index))
+      .find((problem) => problem !== undefined);
   }
 
   private problemWith(answer: WireMessage, index: number): string | undefined {
@@ -309,7 +388,9 @@ export class PlayedServer {
     const isOwn = index >= from;
     const wanted = (isOwn ? server.answers[index - from]?.wanted : server.required) ?? {};
     if (isLost(answer, wanted)) return server.lacking;
-    const unknown = Object.keys(answer).find((field) => !PLAIN_FIELDS.has(field) && !(field in wanted));
+    const unknown = Object.keys(answer).find(
+      (field) => !PLAIN_FIELDS.has(field) && !(field in wanted),
+    );
     const isRefused = unknown !== undefined && (server.isStrict === true || !isOwn);
     return isRefused ? `property '${unknown}' is unsupported` : undefined;
   }
@@ -317,8 +398,12 @@ export class PlayedServer {
 
 function isLost(answer: WireMessage, wanted: Fields): boolean {
   const { tool_calls: calls } = answer;
-  const given: Fields = calls ? { ...answer, signatures: signaturesOf(calls) } : { ...answer, signatures: wanted.signatures };
-  return Object.entries(wanted).some(([field, value]) => JSON.stringify(given[field]) !== JSON.stringify(value));
+  const given: Fields = calls
+    ? { ...answer, signatures: signaturesOf(calls) }
+    : { ...answer, signatures: wanted.signatures };
+  return Object.entries(wanted).some(
+    ([field, value]) => JSON.stringify(given[field]) !== JSON.stringify(value),
+  );
 }
 
 /** Reads the body of a request, which the wires send as text. */
@@ -331,5 +416,8 @@ function signaturesOf(calls: NonNullable<WireMessage['tool_calls']>): readonly u
 }
 
 function refusal(message: string): Response {
-  return Response.json({ error: { message, type: 'invalid_request_error', code: 'invalid_request_error' } }, { status: 400 });
+  return Response.json(
+    { error: { message, type: 'invalid_request_error', code: 'invalid_request_error' } },
+    { status: 400 },
+  );
 }

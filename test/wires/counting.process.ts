@@ -1,6 +1,7 @@
 /**
- * A process that prints how many bytes of the heap a step takes, round by round, while nothing is collected, and how many hashes: over the provider whose address is its
- * argument. It needs `--expose-gc`, and a young generation that holds a run.
+ * A process that prints how many bytes of the heap a step takes, round by round, while nothing is
+ * collected, and how many hashes: over the provider whose address is its argument. It needs
+ * `--expose-gc`, and a young generation that holds a run.
  */
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
@@ -25,24 +26,41 @@ const [FEW, MANY] = [5, 45];
 
 const [, , baseURL = ''] = process.argv;
 const limits = { steps: 100, identicalCalls: 100, callsPerTool: 100 };
-const options = { model: openai('own-1', { apiKey: 'none', baseURL }), policy: { allow: ['*'] }, audit: { key: 'k'.repeat(32) }, limits };
-const module = { module: StockTools, imports: [ToolLoopModule.forRoot(options)], providers: [StockTools] };
+const options = {
+  model: openai('own-1', { apiKey: 'none', baseURL }),
+  policy: { allow: ['*'] },
+  audit: { key: 'k'.repeat(32) },
+  limits,
+};
+const module = {
+  module: StockTools,
+  imports: [ToolLoopModule.forRoot(options)],
+  providers: [StockTools],
+};
 const app = await NestFactory.createApplicationContext(module, { logger: false });
 const loop = app.get(ToolLoopService);
 
 async function bytesOf(steps: number): Promise<number> {
   globalThis.gc?.();
   const before = process.memoryUsage().heapUsed;
-  const result = await loop.run({ prompt: `Take ${steps} steps.`, actor: { id: 'ada' }, tenant: 'acme' });
+  const result = await loop.run({
+    prompt: `Take ${steps} steps.`,
+    actor: { id: 'ada' },
+    tenant: 'acme',
+  });
   if (result.steps !== steps) throw new Error(`It took ${result.steps} steps instead of ${steps}.`);
   return process.memoryUsage().heapUsed - before;
 }
 
 for (let run = 0; run < WARM_RUNS; run += 1) await bytesOf(MANY);
 const perStep: number[] = [];
-for (let round = 0; round < ROUNDS; round += 1) perStep.push(((await bytesOf(MANY)) - (await bytesOf(FEW))) / (MANY - FEW));
+for (let round = 0; round < ROUNDS; round += 1)
+  perStep.push(((await bytesOf(MANY)) - (await bytesOf(FEW))) / (MANY - FEW));
 
-/** Counts the hashes of a run, those of signatures included: each is one call of `hash`, or a stream. */
+/**
+ * Counts the hashes of a run, those of signatures included: each is one call of `hash`, or a
+ * stream.
+ */
 async function hashesOf(steps: number): Promise<number> {
   const { createHash, createHmac, hash } = crypto;
   let hashes = 0;
@@ -52,7 +70,11 @@ async function hashesOf(steps: number): Promise<number> {
       return make(...args);
     };
   };
-  Object.assign(crypto, { createHash: counted(createHash), createHmac: counted(createHmac), hash: counted(hash) });
+  Object.assign(crypto, {
+    createHash: counted(createHash),
+    createHmac: counted(createHmac),
+    hash: counted(hash),
+  });
   syncBuiltinESMExports();
   await bytesOf(steps);
   Object.assign(crypto, { createHash, createHmac, hash });

@@ -17,10 +17,18 @@ const STREAMS = [
   ...streamsIn('anthropic', () => true, decodeMessages),
 ];
 
-function streamsIn(library: string, isOf: (name: string) => boolean, decode: Decode): readonly (readonly [string, Buffer, Decode])[] {
+function streamsIn(
+  library: string,
+  isOf: (name: string) => boolean,
+  decode: Decode,
+): readonly (readonly [string, Buffer, Decode])[] {
   const folder = join(process.cwd(), 'libs', library, 'test/golden');
   const names = readdirSync(folder).filter((name) => name.endsWith('.chunks.txt') && isOf(name));
-  return names.map((name) => [name, Buffer.from(readFileSync(join(folder, name), 'utf8').replaceAll('=== read ===\n', '')), decode]);
+  return names.map((name) => [
+    name,
+    Buffer.from(readFileSync(join(folder, name), 'utf8').replaceAll('=== read ===\n', '')),
+    decode,
+  ]);
 }
 
 async function* inReads(reads: readonly Uint8Array[]): AsyncGenerator<Uint8Array, void, undefined> {
@@ -28,10 +36,15 @@ async function* inReads(reads: readonly Uint8Array[]): AsyncGenerator<Uint8Array
 }
 
 /** Ids that had to be made are random. */
-async function answerTo(decode: Decode, reads: readonly Uint8Array[]): Promise<ModelAnswer | 'failed'> {
+async function answerTo(
+  decode: Decode,
+  reads: readonly Uint8Array[],
+): Promise<ModelAnswer | 'failed'> {
   try {
     const answer = await assemble(decode(inReads(reads)));
-    return JSON.parse(JSON.stringify(answer).replaceAll(/(call|toolu)_[0-9a-f]{32}/g, 'made')) as ModelAnswer;
+    return JSON.parse(
+      JSON.stringify(answer).replaceAll(/(call|toolu)_[0-9a-f]{32}/g, 'made'),
+    ) as ModelAnswer;
   } catch {
     return 'failed';
   }
@@ -39,7 +52,10 @@ async function answerTo(decode: Decode, reads: readonly Uint8Array[]): Promise<M
 
 /** The calls a loop would run. */
 function runnable(answer: ModelAnswer | 'failed'): ModelAnswer['toolCalls'] {
-  return answer !== 'failed' && (answer.finishReason === 'stop' || answer.finishReason === 'tool_calls') ? answer.toolCalls : [];
+  return answer !== 'failed' &&
+    (answer.finishReason === 'stop' || answer.finishReason === 'tool_calls')
+    ? answer.toolCalls
+    : [];
 }
 
 describe.each(STREAMS)('the stream %s', (_name, bytes, decode) => {
@@ -63,15 +79,25 @@ describe.each(STREAMS)('the stream %s', (_name, bytes, decode) => {
     for (let end = 0; end < bytes.length; end += 1) {
       const calls = runnable(await answerTo(decode, [bytes.subarray(0, end)]));
       expect(calls.length === 0 || calls.length === known.length).toBe(true);
-      expect(known).toEqual(expect.arrayContaining(calls.map(({ name, arguments: args }) => [name, args])));
+      expect(known).toEqual(
+        expect.arrayContaining(calls.map(({ name, arguments: args }) => [name, args])),
+      );
     }
   });
 });
 
 describe.each([
   ['decodeChatCompletions', decodeChatCompletions, '{"choices":[{"delta":{"content":"Hi"}}]}'],
-  ['decodeResponses', decodeResponses, '{"type":"response.output_text.delta","output_index":0,"delta":"Hi"}'],
-  ['decodeMessages', decodeMessages, '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hi"}}'],
+  [
+    'decodeResponses',
+    decodeResponses,
+    '{"type":"response.output_text.delta","output_index":0,"delta":"Hi"}',
+  ],
+  [
+    'decodeMessages',
+    decodeMessages,
+    '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hi"}}',
+  ],
 ])('%s', (_name, decode, payload) => {
   const bytes = Buffer.from(`data: ${payload}\n\n`);
 
@@ -80,7 +106,10 @@ describe.each([
     ['a Node stream', () => Readable.from([bytes])],
     ['a generator', () => inReads([bytes])],
   ])('reads %s', async (_kind, body) => {
-    expect(await assemble(decode(body()))).toMatchObject({ text: 'Hi', finishReason: 'incomplete' });
+    expect(await assemble(decode(body()))).toMatchObject({
+      text: 'Hi',
+      finishReason: 'incomplete',
+    });
   });
 
   it('reads no further than it is read, and gives up what is left when its reader leaves', async () => {
@@ -92,7 +121,8 @@ describe.each([
         hasClosed = true;
       }
     }
-    for await (const event of decode(endless())) if (event.type === 'text-delta' && reads >= 2) break;
+    for await (const event of decode(endless()))
+      if (event.type === 'text-delta' && reads >= 2) break;
     await Promise.resolve();
     expect([reads, hasClosed]).toEqual([2, true]);
   });

@@ -12,20 +12,38 @@ const RUNS = cases(1_000);
 
 type Decode = (body: AsyncIterable<Uint8Array>) => AsyncIterable<ModelEvent>;
 
-/** The payloads of the streams that are kept as golden files, of the APIs that say what belongs together. */
+/**
+ * The payloads of the streams that are kept as golden files, of the APIs that say what belongs
+ * together.
+ */
 const RESPONSES = payloadsIn('openai', 'responses-');
 const MESSAGES = payloadsIn('anthropic', '');
 
 function payloadsIn(library: string, prefix: string): readonly (readonly object[])[] {
   const folder = join(process.cwd(), 'libs', library, 'test/golden');
-  const names = readdirSync(folder).filter((name) => name.startsWith(prefix) && name.endsWith('.chunks.txt'));
-  const texts = names.map((name) => readFileSync(join(folder, name), 'utf8').matchAll(/^data: (\{.*\})\r?$/gm));
-  return texts.map((lines) => Array.from(lines, ([, json = '']) => JSON.parse(json) as object)).filter(({ length }) => length > 0);
+  const names = readdirSync(folder).filter(
+    (name) => name.startsWith(prefix) && name.endsWith('.chunks.txt'),
+  );
+  const texts = names.map((name) =>
+    readFileSync(join(folder, name), 'utf8').matchAll(/^data: (\{.*\})\r?$/gm),
+  );
+  return texts
+    .map((lines) => Array.from(lines, ([, json = '']) => JSON.parse(json) as object))
+    .filter(({ length }) => length > 0);
 }
 
 const odd = fc.constantFrom(null, '', {}, [], 0, -1, 7, true, 'x', '{}', [null], '__proto__');
 const mutation = fc.record({
-  kind: fc.constantFrom('leave out', 'repeat', 'swap', 'change', 'change', 'change', 'take away', 'take away'),
+  kind: fc.constantFrom(
+    'leave out',
+    'repeat',
+    'swap',
+    'change',
+    'change',
+    'change',
+    'take away',
+    'take away',
+  ),
   at: fc.nat(1_000),
   path: fc.array(fc.nat(20), { minLength: 1, maxLength: 6 }),
   value: odd,
@@ -33,9 +51,16 @@ const mutation = fc.record({
 
 type Mutation = typeof mutation extends fc.Arbitrary<infer Value> ? Value : never;
 
-function mutated(payloads: readonly object[], { kind, at, path, value }: Mutation): readonly object[] {
+function mutated(
+  payloads: readonly object[],
+  { kind, at, path, value }: Mutation,
+): readonly object[] {
   const index = at % Math.max(1, payloads.length);
-  const [before, payload, after] = [payloads.slice(0, index), payloads[index], payloads.slice(index + 1)];
+  const [before, payload, after] = [
+    payloads.slice(0, index),
+    payloads[index],
+    payloads.slice(index + 1),
+  ];
   if (payload === undefined) return payloads;
   if (kind === 'leave out') return [...before, ...after];
   if (kind === 'repeat') return [...before, payload, payload, ...after];
@@ -60,12 +85,19 @@ function changed(payload: object, path: readonly number[], value: unknown): obje
   return copy;
 }
 
-async function* inOneRead(payloads: readonly object[]): AsyncGenerator<Uint8Array, void, undefined> {
-  yield await Promise.resolve(Buffer.from(payloads.map((payload) => `data: ${JSON.stringify(payload)}\n\n`).join('')));
+async function* inOneRead(
+  payloads: readonly object[],
+): AsyncGenerator<Uint8Array, void, undefined> {
+  yield await Promise.resolve(
+    Buffer.from(payloads.map((payload) => `data: ${JSON.stringify(payload)}\n\n`).join('')),
+  );
 }
 
 /** Undefined where the answer is an error. */
-async function answerTo(decode: Decode, payloads: readonly object[]): Promise<ModelAnswer | undefined> {
+async function answerTo(
+  decode: Decode,
+  payloads: readonly object[],
+): Promise<ModelAnswer | undefined> {
   try {
     return await assemble(decode(inOneRead(payloads)));
   } catch (error) {
@@ -76,7 +108,9 @@ async function answerTo(decode: Decode, payloads: readonly object[]): Promise<Mo
 
 /** The calls a loop would run. */
 function runnable(answer: ModelAnswer | undefined): ModelAnswer['toolCalls'] {
-  return answer?.finishReason === 'stop' || answer?.finishReason === 'tool_calls' ? answer.toolCalls : [];
+  return answer?.finishReason === 'stop' || answer?.finishReason === 'tool_calls'
+    ? answer.toolCalls
+    : [];
 }
 
 describe.each([
@@ -91,7 +125,9 @@ describe.each([
           const most = (await answerTo(decode, payloads))?.toolCalls.length ?? Infinity;
           const calls = runnable(await answerTo(decode, mutated(payloads, change)));
           expect(calls.length).toBeLessThanOrEqual(most);
-          expect(calls.every(({ name, toolCallId }) => name !== '' && toolCallId !== '')).toBe(true);
+          expect(calls.every(({ name, toolCallId }) => name !== '' && toolCallId !== '')).toBe(
+            true,
+          );
         }),
         { numRuns: RUNS },
       );

@@ -16,10 +16,30 @@ interface Wire {
 }
 
 const ARGUMENTS = '{"at":"é\u2028"}';
-const CALL = { type: 'function_call', id: 'fc_1', call_id: 'call_a', name: 'look', arguments: ARGUMENTS };
-const SAID = { type: 'message', id: 'msg_1', role: 'assistant', content: [{ type: 'output_text', text: 'Grüße 🚚' }] };
-const RESPONSE = { status: 'completed', output: [SAID, CALL], usage: { input_tokens: 3, output_tokens: 4 } };
-const TOOL_CALL = { index: 0, id: 'call_a', type: 'function', function: { name: 'look', arguments: ARGUMENTS } };
+const CALL = {
+  type: 'function_call',
+  id: 'fc_1',
+  call_id: 'call_a',
+  name: 'look',
+  arguments: ARGUMENTS,
+};
+const SAID = {
+  type: 'message',
+  id: 'msg_1',
+  role: 'assistant',
+  content: [{ type: 'output_text', text: 'Grüße 🚚' }],
+};
+const RESPONSE = {
+  status: 'completed',
+  output: [SAID, CALL],
+  usage: { input_tokens: 3, output_tokens: 4 },
+};
+const TOOL_CALL = {
+  index: 0,
+  id: 'call_a',
+  type: 'function',
+  function: { name: 'look', arguments: ARGUMENTS },
+};
 const BLOCKS = [
   { type: 'text', text: 'Grüße 🚚' },
   { type: 'tool_use', id: 'call_a', name: 'look', input: { at: 'é\u2028' } },
@@ -35,7 +55,9 @@ const WIRES: Readonly<Record<string, Wire>> = {
       { choices: [], usage: { prompt_tokens: 3, completion_tokens: 4 } },
     ],
     whole: {
-      choices: [{ message: { content: 'Grüße 🚚', tool_calls: [TOOL_CALL] }, finish_reason: 'tool_calls' }],
+      choices: [
+        { message: { content: 'Grüße 🚚', tool_calls: [TOOL_CALL] }, finish_reason: 'tool_calls' },
+      ],
       usage: { prompt_tokens: 3, completion_tokens: 4 },
     },
     unknown: { object: 'of.tomorrow', x: 1 },
@@ -55,19 +77,39 @@ const WIRES: Readonly<Record<string, Wire>> = {
   messages: {
     decode: decodeMessages,
     payloads: [
-      { type: 'message_start', message: { content: [], usage: { input_tokens: 3, output_tokens: 1 } } },
+      {
+        type: 'message_start',
+        message: { content: [], usage: { input_tokens: 3, output_tokens: 1 } },
+      },
       { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
       { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Grüße ' } },
       { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: '🚚' } },
       { type: 'content_block_stop', index: 0 },
-      { type: 'content_block_start', index: 1, content_block: { type: 'tool_use', id: 'call_a', name: 'look', input: {} } },
-      { type: 'content_block_delta', index: 1, delta: { type: 'input_json_delta', partial_json: '' } },
-      { type: 'content_block_delta', index: 1, delta: { type: 'input_json_delta', partial_json: ARGUMENTS } },
+      {
+        type: 'content_block_start',
+        index: 1,
+        content_block: { type: 'tool_use', id: 'call_a', name: 'look', input: {} },
+      },
+      {
+        type: 'content_block_delta',
+        index: 1,
+        delta: { type: 'input_json_delta', partial_json: '' },
+      },
+      {
+        type: 'content_block_delta',
+        index: 1,
+        delta: { type: 'input_json_delta', partial_json: ARGUMENTS },
+      },
       { type: 'content_block_stop', index: 1 },
       { type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 4 } },
       { type: 'message_stop' },
     ],
-    whole: { type: 'message', content: BLOCKS, stop_reason: 'tool_use', usage: { input_tokens: 3, output_tokens: 4 } },
+    whole: {
+      type: 'message',
+      content: BLOCKS,
+      stop_reason: 'tool_use',
+      usage: { input_tokens: 3, output_tokens: 4 },
+    },
     unknown: { type: 'of_tomorrow', index: 0, delta: { type: 'text_delta', text: 'no' } },
   },
 };
@@ -79,11 +121,19 @@ const EXPECTED: Partial<ModelAnswer> = {
   toolCalls: [{ toolCallId: 'call_a', name: 'look', arguments: ARGUMENTS }],
 };
 
-async function* inReads(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array, void, undefined> {
-  for (let at = 0; at < bytes.length; at += size) yield await Promise.resolve(bytes.subarray(at, at + size));
+async function* inReads(
+  bytes: Uint8Array,
+  size: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for (let at = 0; at < bytes.length; at += size)
+    yield await Promise.resolve(bytes.subarray(at, at + size));
 }
 
-function answerTo({ decode }: Wire, text: string, size = text.length * 4 + 1): Promise<ModelAnswer> {
+function answerTo(
+  { decode }: Wire,
+  text: string,
+  size = text.length * 4 + 1,
+): Promise<ModelAnswer> {
   return assemble(decode(inReads(Buffer.from(text), size)));
 }
 
@@ -109,39 +159,62 @@ const FRAMINGS: Readonly<Record<string, Framing>> = {
   'with CRLF': (payloads) => framed(payloads, '\r\n\r\n'),
   'with CR': (payloads) => framed(payloads, '\r\r'),
   'with CR, the last line open': (payloads) => framed(payloads, '\r\r').slice(0, -2),
-  'with line ends of all kinds': (payloads) => payloads.map((one, at) => framed([one], ['\n\r\n', '\r\n\n', '\r\r\n'][at % 3])).join(''),
+  'with line ends of all kinds': (payloads) =>
+    payloads.map((one, at) => framed([one], ['\n\r\n', '\r\n\n', '\r\r\n'][at % 3])).join(''),
   'without a blank behind the colon': (payloads) => framed(payloads, '\n\n', 'data:'),
   'with a byte order mark': (payloads) => `\ufeff${framed(payloads)}`,
   'with blank lines first': (payloads) => `\n\r\n\n${framed(payloads)}`,
   'with more blank lines than are needed': (payloads) => framed(payloads, '\n\n\n\n'),
-  'with comments everywhere': (payloads) => `: hello\n\n${framed(payloads, '\n: OPENROUTER PROCESSING\n\n:\n\n')}`,
-  'with a comment between the lines of an event': (payloads) => framed(payloads, '\n\n', 'id: 7\n: keep-alive\nretry: 3000\ndata: '),
+  'with comments everywhere': (payloads) =>
+    `: hello\n\n${framed(payloads, '\n: OPENROUTER PROCESSING\n\n:\n\n')}`,
+  'with a comment between the lines of an event': (payloads) =>
+    framed(payloads, '\n\n', 'id: 7\n: keep-alive\nretry: 3000\ndata: '),
   'with ids that repeat': (payloads) => framed(payloads, '\n\n', 'id: 0\ndata: '),
   'with a time to wait that is none': (payloads) => framed(payloads, '\n\n', 'retry: soon\ndata: '),
   'with fields nobody knows': (payloads) => framed(payloads, '\n\n', 'shiny: 1\nshiny\ndata: '),
   'with one name for all events': (payloads) => framed(payloads, '\n\n', 'event: message\ndata: '),
   'with data in many lines': (payloads) =>
-    payloads.map((payload) => `${JSON.stringify(payload, undefined, 1).replaceAll(/(^|\n)/g, '$1data: ')}\n\n`).join(''),
+    payloads
+      .map(
+        (payload) =>
+          `${JSON.stringify(payload, undefined, 1).replaceAll(/(^|\n)/g, '$1data: ')}\n\n`,
+      )
+      .join(''),
   'with the name behind the data': (payloads) => framed(payloads, '\nevent: message\n\n'),
-  'with keep-alives': (payloads) => framed(payloads, '\n\ndata:\n\ndata: ping\n\nevent: ping\ndata: {"type": "ping"}\n\nevent: ping\n\n'),
+  'with keep-alives': (payloads) =>
+    framed(
+      payloads,
+      '\n\ndata:\n\ndata: ping\n\nevent: ping\ndata: {"type": "ping"}\n\nevent: ping\n\n',
+    ),
   'with payloads that are null, numbers and lists': (payloads) =>
-    framed(payloads.slice(0, -1), '\n\ndata: null\n\ndata: 5\n\ndata: []\n\n') + framed(payloads.slice(-1)),
-  'with payloads of tomorrow': (payloads, { unknown }) => framed(payloads.flatMap((payload) => [unknown, payload])),
+    framed(payloads.slice(0, -1), '\n\ndata: null\n\ndata: 5\n\ndata: []\n\n') +
+    framed(payloads.slice(-1)),
+  'with payloads of tomorrow': (payloads, { unknown }) =>
+    framed(payloads.flatMap((payload) => [unknown, payload])),
   'with fields of tomorrow': (payloads) =>
-    framed(payloads.map((payload) => ({ obfuscation: 'xyz', p: 'ab', sequence_number: 7, ...payload }))),
+    framed(
+      payloads.map((payload) => ({ obfuscation: 'xyz', p: 'ab', sequence_number: 7, ...payload })),
+    ),
   'in escapes': (payloads) =>
-    framed(payloads).replaceAll(/[\u0080-\uffff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`),
+    framed(payloads).replaceAll(
+      /[\u0080-\uffff]/g,
+      (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    ),
   'not at all': (_payloads, { whole }) => JSON.stringify(whole, undefined, 2),
-  'not at all, behind blanks and a mark': (_payloads, { whole }) => `\ufeff\n  \n${JSON.stringify(whole)}\n`,
+  'not at all, behind blanks and a mark': (_payloads, { whole }) =>
+    `\ufeff\n  \n${JSON.stringify(whole)}\n`,
 };
 
 describe.each(Object.entries(WIRES))('the wire of %s', (name, wire) => {
-  it.each(Object.entries(FRAMINGS))('understands an answer that is framed %s, in one read and byte by byte', async (_how, framing) => {
-    const text = framing(wire.payloads, wire);
-    expect(await answerTo(wire, text)).toMatchObject(EXPECTED);
-    expect(await answerTo(wire, text, 1)).toMatchObject(EXPECTED);
-    expect(await answerTo(wire, text, 3)).toMatchObject(EXPECTED);
-  });
+  it.each(Object.entries(FRAMINGS))(
+    'understands an answer that is framed %s, in one read and byte by byte',
+    async (_how, framing) => {
+      const text = framing(wire.payloads, wire);
+      expect(await answerTo(wire, text)).toMatchObject(EXPECTED);
+      expect(await answerTo(wire, text, 1)).toMatchObject(EXPECTED);
+      expect(await answerTo(wire, text, 3)).toMatchObject(EXPECTED);
+    },
+  );
 
   it('reads nothing behind the end', async () => {
     const text = `${framed(wire.payloads)}data: [DONE]\n\n${framed(wire.payloads)}event: error\ndata: late\n\n`;
@@ -152,13 +225,19 @@ describe.each(Object.entries(WIRES))('the wire of %s', (name, wire) => {
     const ends = { chat: 2, responses: 4, messages: 9 }[name] ?? 0;
     for (let end = 0; end <= ends; end += 1) {
       for (const last of ['', 'data: [DONE]\n\n']) {
-        expect((await answerTo(wire, framed(wire.payloads.slice(0, end)) + last)).finishReason).toBe('incomplete');
+        expect(
+          (await answerTo(wire, framed(wire.payloads.slice(0, end)) + last)).finishReason,
+        ).toBe('incomplete');
       }
     }
   });
 
   it.each([
-    ['an error in JSON', 'event: error\ndata: {"error":{"message":"Busy.","type":"overloaded_error"}}\n\n', 'overloaded_error: Busy.'],
+    [
+      'an error in JSON',
+      'event: error\ndata: {"error":{"message":"Busy.","type":"overloaded_error"}}\n\n',
+      'overloaded_error: Busy.',
+    ],
     ['an error with the name behind', 'data: {"message":"Busy."}\nevent: error\n\n', 'Busy.'],
     ['an error of a proxy', 'event: error\ndata: Busy.\n\n', 'Busy.'],
     ['an error without a word', 'event: error\ndata:\n\n', 'It does not say why.'],
@@ -173,25 +252,51 @@ describe.each(Object.entries(WIRES))('the wire of %s', (name, wire) => {
   ])('fails for %s, wherever it comes', async (_what, event, words) => {
     for (let at = 0; at < wire.payloads.length; at += 1) {
       const text = framed(wire.payloads.slice(0, at)) + event + framed(wire.payloads.slice(at));
-      expect((await failureOf(wire, text)).message).toBe(`The provider reported an error: ${words}`);
+      expect((await failureOf(wire, text)).message).toBe(
+        `The provider reported an error: ${words}`,
+      );
     }
   });
 
   it.each([
-    ['an error', '{"error":{"message":"No such model.","code":404}}', 'The provider reported an error: No such model.'],
-    ['an error that is a text', '{"error":"model not found"}', 'The provider reported an error: model not found'],
+    [
+      'an error',
+      '{"error":{"message":"No such model.","code":404}}',
+      'The provider reported an error: No such model.',
+    ],
+    [
+      'an error that is a text',
+      '{"error":"model not found"}',
+      'The provider reported an error: model not found',
+    ],
     [
       'an error of its type',
       '{"type":"error","error":{"type":"not_found_error","message":"No."}}',
       'reported an error: not_found_error: No.',
     ],
-    ['an error in a list', '[{"error":{"code":400,"message":"Bad."}}]', 'The provider reported an error: Bad.'],
+    [
+      'an error in a list',
+      '[{"error":{"code":400,"message":"Bad."}}]',
+      'The provider reported an error: Bad.',
+    ],
     ['a page', '\n<!DOCTYPE html><html><body>502</body></html>', 'The server answered with HTML'],
-    ['a text', 'upstream connect error or disconnect/reset before headers', 'The server answered with text'],
-    ['a text that looks like a field', 'error: no healthy upstream', 'The server answered with text'],
+    [
+      'a text',
+      'upstream connect error or disconnect/reset before headers',
+      'The server answered with text',
+    ],
+    [
+      'a text that looks like a field',
+      'error: no healthy upstream',
+      'The server answered with text',
+    ],
     ['other JSON', '{"detail":"Not Found"}', 'The server answered with other JSON'],
     ['half a JSON', '{"choices":[{"output":[', 'The provider sent a JSON body that is not valid.'],
-    ['lines of JSON', '{"choices":[],"output":[]}\n{"choices":[],"output":[]}\n', 'The provider sent a JSON body that is not valid.'],
+    [
+      'lines of JSON',
+      '{"choices":[],"output":[]}\n{"choices":[],"output":[]}\n',
+      'The provider sent a JSON body that is not valid.',
+    ],
   ])('fails for a body of status 200 that is %s', async (_what, body, message) => {
     expect((await failureOf(wire, body)).message).toContain(message);
   });

@@ -7,7 +7,12 @@ import { retried } from '@toolloop/core/models';
 import { openai } from '@toolloop/openai';
 import type { ModelEvent } from '@toolloop/protocol';
 import { httpFetch, type Fetch } from '@toolloop/wire';
-import { answers, type Answer, LocalProvider, streams } from '../../libs/wire/test/local-provider.js';
+import {
+  answers,
+  type Answer,
+  LocalProvider,
+  streams,
+} from '../../libs/wire/test/local-provider.js';
 import { eventsOf, failureOf } from '../../libs/wire/test/read-model.js';
 import { ask } from '../../libs/wire/test/requests.js';
 
@@ -43,13 +48,27 @@ const WIRES: Readonly<Record<string, WireRow>> = {
   },
   responses: {
     create: (options) => openai('own-1', { apiKey: KEY, api: 'responses', ...options }),
-    word: events({ type: 'response.output_text.delta', item_id: 'msg_1', output_index: 0, content_index: 0, delta: 'Hi' }),
+    word: events({
+      type: 'response.output_text.delta',
+      item_id: 'msg_1',
+      output_index: 0,
+      content_index: 0,
+      delta: 'Hi',
+    }),
     end: events({ type: 'response.completed', response: RESPONSE }),
   },
   messages: {
     create: (options) => anthropic('own-1', { apiKey: KEY, ...options }),
     word: events(
-      { type: 'message_start', message: { id: 'msg_1', role: 'assistant', content: [], usage: { input_tokens: 1, output_tokens: 1 } } },
+      {
+        type: 'message_start',
+        message: {
+          id: 'msg_1',
+          role: 'assistant',
+          content: [],
+          usage: { input_tokens: 1, output_tokens: 1 },
+        },
+      },
       { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
       { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hi' } },
     ),
@@ -87,13 +106,16 @@ async function closingMs(subject: LanguageModel, isRead: boolean): Promise<numbe
   const controller = new AbortController();
   const sent = provider?.requests.length ?? 0;
   const words: ModelEvent[] = [];
-  const isUnderWay = (): boolean => provider?.requests.length === sent + 1 && words.length > 0 === isRead;
+  const isUnderWay = (): boolean =>
+    provider?.requests.length === sent + 1 && words.length > 0 === isRead;
   const reading = (async () => {
     for await (const event of subject.stream(ask('Hi'), controller.signal)) words.push(event);
   })();
   while (!isUnderWay()) await sleep(1);
   const open = [...(provider?.sockets ?? [])].filter((socket) => !socket.closed);
-  const closed = Promise.race(open.map((socket) => once(socket, 'close').then(() => performance.now())));
+  const closed = Promise.race(
+    open.map((socket) => once(socket, 'close').then(() => performance.now())),
+  );
   const before = performance.now();
   controller.abort();
   const ms = (await closed) - before;
@@ -112,7 +134,9 @@ describe.each(Object.entries(WIRES))('%s', (_name, { create, word, end }) => {
       const baseURL = await serve(limited);
       expect((await failureOf(create({ baseURL, ...given }))).status).toBe(429);
       expect(provider?.requests).toHaveLength(1);
-      const failure = await failureOf(retried(create({ baseURL, ...given }), { attempts: 3, firstWaitMs: 1 }));
+      const failure = await failureOf(
+        retried(create({ baseURL, ...given }), { attempts: 3, firstWaitMs: 1 }),
+      );
       expect([failure.status, provider?.requests.length]).toEqual([429, 4]);
     });
 
@@ -134,16 +158,27 @@ describe.each(Object.entries(WIRES))('%s', (_name, { create, word, end }) => {
 
     it('sends the headers and the parameters of the model with every request', async () => {
       const baseURL = await serve(hello);
-      const subject = create({ baseURL, headers: { 'x-app': 'desk' }, query: { 'api-version': '2026-11-01' }, ...given });
+      const subject = create({
+        baseURL,
+        headers: { 'x-app': 'desk' },
+        query: { 'api-version': '2026-11-01' },
+        ...given,
+      });
       for (let request = 0; request < 3; request += 1) await eventsOf(subject);
-      const sent = provider?.requests.map(({ headers, path }) => [headers['x-app'], new URL(path, baseURL).search]);
+      const sent = provider?.requests.map(({ headers, path }) => [
+        headers['x-app'],
+        new URL(path, baseURL).search,
+      ]);
       expect(sent).toEqual(Array.from({ length: 3 }, () => ['desk', '?api-version=2026-11-01']));
     });
 
     it('follows no redirect', async () => {
       const elsewhere = await LocalProvider.start(hello);
       try {
-        const subject = create({ baseURL: await serve(hello, answers(307, '', { location: elsewhere.baseURL })), ...given });
+        const subject = create({
+          baseURL: await serve(hello, answers(307, '', { location: elsewhere.baseURL })),
+          ...given,
+        });
         await eventsOf(subject);
         await failureOf(subject);
         expect([provider?.requests.length, elsewhere.requests.length]).toEqual([2, 0]);
@@ -164,9 +199,14 @@ describe.each(Object.entries(WIRES))('%s', (_name, { create, word, end }) => {
         return lean(input, init);
       },
     });
-    for (let request = 0; request < 100; request += 1) await eventsOf(subject, ask(`Request ${request}`));
+    for (let request = 0; request < 100; request += 1)
+      await eventsOf(subject, ask(`Request ${request}`));
     expect([bodies.length, provider?.requests.length]).toEqual([100, 100]);
-    expect(bodies.every((body, request) => typeof body === 'string' && body.includes(`Request ${request}`))).toBe(true);
+    expect(
+      bodies.every(
+        (body, request) => typeof body === 'string' && body.includes(`Request ${request}`),
+      ),
+    ).toBe(true);
   });
 
   describe('with an environment of its own', () => {
@@ -187,14 +227,19 @@ describe.each(Object.entries(WIRES))('%s', (_name, { create, word, end }) => {
       const subject = create({ baseURL: await serve(hello) });
       for (let request = 0; request < 2; request += 1) await eventsOf(subject);
       expect(JSON.stringify(provider?.requests)).not.toContain('sk-of-the-admin');
-      expect(provider?.requests.map(({ headers }) => headers.authorization)).toEqual([`Bearer ${KEY}`, `Bearer ${KEY}`]);
+      expect(provider?.requests.map(({ headers }) => headers.authorization)).toEqual([
+        `Bearer ${KEY}`,
+        `Bearer ${KEY}`,
+      ]);
     });
 
     it('logs no body', async () => {
       const logged: unknown[] = [];
       for (const level of ['debug', 'info', 'log', 'warn', 'error'] as const)
         jest.spyOn(console, level).mockImplementation((...parts) => void logged.push(parts));
-      const subject = create({ baseURL: await serve(hello, answers(500, `{"error":{"message":"${SECRET}"}}`)) });
+      const subject = create({
+        baseURL: await serve(hello, answers(500, `{"error":{"message":"${SECRET}"}}`)),
+      });
       await eventsOf(subject, ask(SECRET));
       await failureOf(subject, ask(SECRET));
       expect([logged, provider?.requests.length]).toEqual([[], 2]);

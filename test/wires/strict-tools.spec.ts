@@ -1,7 +1,15 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Injectable, type Type } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { LlmTool, policies, ToolInput, ToolField, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  policies,
+  ToolInput,
+  ToolField,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolProvider,
+} from '@toolloop/core';
 import { openai } from '@toolloop/openai';
 import { Type as Nested } from 'class-transformer';
 import {
@@ -97,7 +105,20 @@ function providerOf(input: Type): Type {
   return Tools;
 }
 
-const INPUTS: readonly Type[] = [Search, ById, Contact, Tags, Order, Between, Flags, Code, Amount, Update, Page, Described];
+const INPUTS: readonly Type[] = [
+  Search,
+  ById,
+  Contact,
+  Tags,
+  Order,
+  Between,
+  Flags,
+  Code,
+  Amount,
+  Update,
+  Page,
+  Described,
+];
 
 let provider: LocalProvider | undefined;
 let module: TestingModule | undefined;
@@ -113,8 +134,16 @@ const chunk = (delta: object, finish_reason: string): string =>
 
 /** Runs a model that calls one tool with these arguments, then answers. */
 async function run(name: string, args: object): Promise<LocalProvider> {
-  const call = { index: 0, id: 'call_1', type: 'function', function: { name, arguments: JSON.stringify(args) } };
-  provider = await LocalProvider.start(streams(chunk({ tool_calls: [call] }, 'tool_calls')), streams(chunk({ content: 'Done.' }, 'stop')));
+  const call = {
+    index: 0,
+    id: 'call_1',
+    type: 'function',
+    function: { name, arguments: JSON.stringify(args) },
+  };
+  provider = await LocalProvider.start(
+    streams(chunk({ tool_calls: [call] }, 'tool_calls')),
+    streams(chunk({ content: 'Done.' }, 'stop')),
+  );
   const model = openai('own-1', { baseURL: provider.baseURL });
   module = await Test.createTestingModule({
     imports: [ToolLoopModule.forRoot({ model, policy: policies.allowAll })],
@@ -127,25 +156,40 @@ async function run(name: string, args: object): Promise<LocalProvider> {
 }
 
 interface SentTool {
-  readonly function: { readonly name: string; readonly strict?: boolean; readonly parameters: object };
+  readonly function: {
+    readonly name: string;
+    readonly strict?: boolean;
+    readonly parameters: object;
+  };
 }
 
 describe('strict mode', () => {
   it('is on for all ordinary inputs but the one of which null and absent are two things', async () => {
     const { requests } = await run('search__take', { name: 'Ann', limit: null, order: null });
-    const { tools } = JSON.parse(requests[0]?.body ?? '') as { readonly tools: readonly SentTool[] };
+    const { tools } = JSON.parse(requests[0]?.body ?? '') as {
+      readonly tools: readonly SentTool[];
+    };
     expect(tools).toHaveLength(INPUTS.length);
-    expect(tools.filter((tool) => tool.function.strict !== true).map((tool) => tool.function.name)).toEqual(['update__take']);
+    expect(
+      tools.filter((tool) => tool.function.strict !== true).map((tool) => tool.function.name),
+    ).toEqual(['update__take']);
   });
 
   it.each<[string, object, object]>([
     ['search__take', { name: 'Ann', limit: null, order: null }, { name: 'Ann', limit: 10 }],
     ['page__take', { page: null, size: null }, { size: 20 }],
-    ['order__take', { lines: [{ sku: 'a', quantity: null }], gift: null }, { lines: [{ sku: 'a' }] }],
+    [
+      'order__take',
+      { lines: [{ sku: 'a', quantity: null }], gift: null },
+      { lines: [{ sku: 'a' }] },
+    ],
     ['update__take', { id: 'a', comment: null }, { id: 'a', comment: null }],
-  ])('has %s read null as absent before it is checked, and as null where that is a value', async (name, args, expected) => {
-    const { requests } = await run(name, args);
-    expect(seen).toEqual([expected]);
-    expect(requests[1]?.body).toContain('Taken.');
-  });
+  ])(
+    'has %s read null as absent before it is checked, and as null where that is a value',
+    async (name, args, expected) => {
+      const { requests } = await run(name, args);
+      expect(seen).toEqual([expected]);
+      expect(requests[1]?.body).toContain('Taken.');
+    },
+  );
 });

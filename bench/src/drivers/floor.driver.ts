@@ -1,6 +1,19 @@
-import { Agent, type ClientRequest, type IncomingMessage, request, type RequestOptions } from 'node:http';
+import {
+  Agent,
+  type ClientRequest,
+  type IncomingMessage,
+  request,
+  type RequestOptions,
+} from 'node:http';
 import { Agent as SecureAgent, request as secureRequest } from 'node:https';
-import { INSTRUCTIONS, MODEL, type NumberedTask, type Outcome, promptOf, type TaskTool } from '../task.js';
+import {
+  INSTRUCTIONS,
+  MODEL,
+  type NumberedTask,
+  type Outcome,
+  promptOf,
+  type TaskTool,
+} from '../task.js';
 import type { Driver } from './driver.js';
 import { argumentsFrom } from './from-arguments.js';
 import { deltaOf } from './from-chunk.js';
@@ -8,11 +21,15 @@ import { deltaOf } from './from-chunk.js';
 export const FLOOR = 'hand-written on node:http';
 
 /**
- * A driver with the least possible work: one keep-alive connection; a body put together from parts that are encoded once, the tools and every message; a
- * network read decoded as one batch; one JSON.parse per payload; one promise per answer. It checks nothing and forgives nothing.
+ * A driver with the least possible work: one keep-alive connection; a body put together from parts
+ * that are encoded once, the tools and every message; a network read decoded as one batch; one
+ * JSON.parse per payload; one promise per answer. It checks nothing and forgives nothing.
  */
 export function floorDriver(tools: readonly TaskTool[]): Driver {
-  const agents = { http: new Agent({ keepAlive: true }), https: new SecureAgent({ keepAlive: true }) };
+  const agents = {
+    http: new Agent({ keepAlive: true }),
+    https: new SecureAgent({ keepAlive: true }),
+  };
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const head = `{"model":${JSON.stringify(MODEL)},"stream":true,"stream_options":{"include_usage":true},"tools":${encodeTools(tools)},"messages":[`;
   const instructions = JSON.stringify({ role: 'system', content: INSTRUCTIONS });
@@ -26,20 +43,32 @@ export function floorDriver(tools: readonly TaskTool[]): Driver {
       if (answer.name === '') return { text: answer.text, toolCalls, bytesSent };
       const args = argumentsFrom(answer.arguments);
       const result = JSON.stringify(byName.get(answer.name)?.execute(args));
-      const call = { id: answer.id, type: 'function', function: { name: answer.name, arguments: answer.arguments } };
+      const call = {
+        id: answer.id,
+        type: 'function',
+        function: { name: answer.name, arguments: answer.arguments },
+      };
       messages.push(
         JSON.stringify({ role: 'assistant', content: null, tool_calls: [call] }),
         JSON.stringify({ role: 'tool', tool_call_id: answer.id, content: result }),
       );
     }
   };
-  return { name: FLOOR, speed: 4, run, close: () => [agents.http, agents.https].forEach((agent) => agent.destroy()) };
+  return {
+    name: FLOOR,
+    speed: 4,
+    run,
+    close: () => [agents.http, agents.https].forEach((agent) => agent.destroy()),
+  };
 }
 
 /** The `tools` of a request, as JSON text. */
 function encodeTools(tools: readonly TaskTool[]): string {
   return JSON.stringify(
-    tools.map(({ name, description, parameters }) => ({ type: 'function', function: { name, description, parameters } })),
+    tools.map(({ name, description, parameters }) => ({
+      type: 'function',
+      function: { name, description, parameters },
+    })),
   );
 }
 
@@ -74,7 +103,11 @@ interface Agents {
 
 function post(url: string, body: string, agents: Agents): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'application/json', authorization: 'Bearer none', accept: 'text/event-stream' };
+    const headers = {
+      'content-type': 'application/json',
+      authorization: 'Bearer none',
+      accept: 'text/event-stream',
+    };
     const sent = open(url, { method: 'POST', headers }, agents, (response) => {
       const answer = new Answer();
       response.setEncoding('utf8');

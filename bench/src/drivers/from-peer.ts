@@ -1,7 +1,16 @@
-import { INSTRUCTIONS, MODEL, type NumberedTask, type Outcome, promptOf, type TaskTool } from '../task.js';
+import {
+  INSTRUCTIONS,
+  MODEL,
+  type NumberedTask,
+  type Outcome,
+  promptOf,
+  type TaskTool,
+} from '../task.js';
 import type { Driver } from './driver.js';
 
-/** The exports of a file of bench/peers. It is JavaScript, since its packages need not be installed. */
+/**
+ * The exports of a file of bench/peers. It is JavaScript, since its packages need not be installed.
+ */
 interface PeerModule {
   create(
     tools: readonly TaskTool[],
@@ -11,5 +20,10 @@ interface PeerModule {
 
 export function driverFrom(module: unknown, name: string, tools: readonly TaskTool[]): Driver {
   const run = (module as PeerModule).create(tools, { model: MODEL, instructions: INSTRUCTIONS });
-  return { name, speed: 0.25, run: (task, baseURL) => run({ ...task, prompt: promptOf(task) }, baseURL), close: () => undefined };
+  return {
+    name,
+    speed: 0.25,
+    run: (task, baseURL) => run({ ...task, prompt: promptOf(task) }, baseURL),
+    close: () => undefined,
+  };
 }

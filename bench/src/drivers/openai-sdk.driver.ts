@@ -1,6 +1,17 @@
 import { OpenAI } from 'openai';
-import type { ChatCompletionChunk, ChatCompletionMessageParam, ChatCompletionTool } from 'openai/resources/chat/completions';
-import { INSTRUCTIONS, MODEL, type NumberedTask, type Outcome, promptOf, type TaskTool } from '../task.js';
+import type {
+  ChatCompletionChunk,
+  ChatCompletionMessageParam,
+  ChatCompletionTool,
+} from 'openai/resources/chat/completions';
+import {
+  INSTRUCTIONS,
+  MODEL,
+  type NumberedTask,
+  type Outcome,
+  promptOf,
+  type TaskTool,
+} from '../task.js';
 import type { Driver } from './driver.js';
 import { argumentsFrom } from './from-arguments.js';
 
@@ -23,7 +34,11 @@ export function openAiSdkDriver(tools: readonly TaskTool[]): Driver {
       const answer = await ask(client, messages, declared);
       if (answer.name === '') return { text: answer.text, toolCalls };
       const result = byName.get(answer.name)?.execute(argumentsFrom(answer.arguments));
-      const call = { id: answer.id, type: 'function', function: { name: answer.name, arguments: answer.arguments } } as const;
+      const call = {
+        id: answer.id,
+        type: 'function',
+        function: { name: answer.name, arguments: answer.arguments },
+      } as const;
       messages.push({ role: 'assistant', content: null, tool_calls: [call] });
       messages.push({ role: 'tool', tool_call_id: answer.id, content: JSON.stringify(result) });
     }
@@ -38,10 +53,19 @@ interface Answer {
   arguments: string;
 }
 
-async function ask(client: OpenAI, messages: ChatCompletionMessageParam[], tools: ChatCompletionTool[]): Promise<Answer> {
+async function ask(
+  client: OpenAI,
+  messages: ChatCompletionMessageParam[],
+  tools: ChatCompletionTool[],
+): Promise<Answer> {
   const answer = { text: '', id: '', name: '', arguments: '' };
   const options = { stream: true, stream_options: { include_usage: true } } as const;
-  const stream = await client.chat.completions.create({ model: MODEL, ...options, tools, messages });
+  const stream = await client.chat.completions.create({
+    model: MODEL,
+    ...options,
+    tools,
+    messages,
+  });
   for await (const { choices } of stream) {
     const delta = choices[0]?.delta;
     if (delta?.content) answer.text += delta.content;

@@ -5,7 +5,10 @@ import { driverFrom } from './from-peer.js';
 
 const PEERS = { 'AI SDK 7': 'ai-sdk.mjs', 'OpenAI Agents': 'openai-agents.mjs' };
 
-/** Other frameworks, where bench/peers is installed: it is a package of its own, so that the project's `npm ci` stays small. */
+/**
+ * Other frameworks, where bench/peers is installed: it is a package of its own, so that the
+ * project's `npm ci` stays small.
+ */
 export async function loadPeers(
   tools: readonly TaskTool[],
 ): Promise<{ readonly drivers: readonly Driver[]; readonly skipped: readonly Skip[] }> {
@@ -23,7 +26,11 @@ export async function loadPeers(
 }
 
 /** @throws Error with the code `ERR_MODULE_NOT_FOUND` where bench/peers is not installed */
-export async function loadPeer(file: string, name: string, tools: readonly TaskTool[]): Promise<Driver> {
+export async function loadPeer(
+  file: string,
+  name: string,
+  tools: readonly TaskTool[],
+): Promise<Driver> {
   const module: unknown = await import(new URL(`../../peers/${file}`, import.meta.url).href);
   return driverFrom(module, name, tools);
 }

@@ -1,9 +1,25 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { type LanguageModel, LlmTool, type LoopEvent, type RunHandle, ToolInput, ToolProvider } from '@toolloop/core';
+import {
+  type LanguageModel,
+  LlmTool,
+  type LoopEvent,
+  type RunHandle,
+  ToolInput,
+  ToolProvider,
+} from '@toolloop/core';
 import { openai } from '@toolloop/openai';
 import { IsBoolean, IsInt, IsString, MaxLength, Min } from 'class-validator';
 import { start, type Surroundings, WHO } from '../application.js';
-import { INSTRUCTIONS, MODEL, type NumberedTask, type Outcome, promptOf, rowsOf, type TaskArguments, type TaskTool } from '../task.js';
+import {
+  INSTRUCTIONS,
+  MODEL,
+  type NumberedTask,
+  type Outcome,
+  promptOf,
+  rowsOf,
+  type TaskArguments,
+  type TaskTool,
+} from '../task.js';
 import type { Driver } from './driver.js';
 
 class SearchInput implements TaskArguments {
@@ -25,7 +41,11 @@ export class TaskTools {
     return Promise.resolve(rowsOf('order', input));
   }
 
-  @LlmTool({ description: 'Finds invoices by customer or city.', effect: 'read_only', reveal: 'all' })
+  @LlmTool({
+    description: 'Finds invoices by customer or city.',
+    effect: 'read_only',
+    reveal: 'all',
+  })
   invoices(@ToolInput() input: SearchInput): Promise<object> {
     return Promise.resolve(rowsOf('invoice', input));
   }
@@ -34,9 +54,13 @@ export class TaskTools {
 /** The way the events of a run are read. */
 type Reading = 'events$' | 'iteration' | 'run()';
 
-const READ: Readonly<Record<Reading, (handle: RunHandle, onEvent: (event: LoopEvent) => void) => Promise<void>>> = {
+const READ: Readonly<
+  Record<Reading, (handle: RunHandle, onEvent: (event: LoopEvent) => void) => Promise<void>>
+> = {
   events$: (handle, onEvent) =>
-    new Promise((resolve, reject) => handle.events$.subscribe({ next: onEvent, error: reject, complete: resolve })),
+    new Promise((resolve, reject) =>
+      handle.events$.subscribe({ next: onEvent, error: reject, complete: resolve }),
+    ),
   iteration: async (handle, onEvent) => {
     for await (const event of handle) onEvent(event);
   },
@@ -44,7 +68,8 @@ const READ: Readonly<Record<Reading, (handle: RunHandle, onEvent: (event: LoopEv
 };
 
 /**
- * Toolloop over its OpenAI wire, read in each of its ways, and the tools as the other drivers get them: with the very same schemas.
+ * Toolloop over its OpenAI wire, read in each of its ways, and the tools as the other drivers get
+ * them: with the very same schemas.
  *
  * @param surroundings options, modules and providers beside those of the task
  */
@@ -55,12 +80,21 @@ export async function toolloopDrivers({
   readonly drivers: readonly Driver[];
   readonly tools: readonly TaskTool[];
 }> {
-  const app = await start(openai(MODEL, { apiKey: 'none' }), [TaskTools, ...providers], surroundings);
+  const app = await start(
+    openai(MODEL, { apiKey: 'none' }),
+    [TaskTools, ...providers],
+    surroundings,
+  );
   const models = new Map<string, LanguageModel>();
   const run = async (task: NumberedTask, baseURL: string, reading: Reading): Promise<Outcome> => {
     const model = models.get(baseURL) ?? openai(MODEL, { apiKey: 'none', baseURL });
     models.set(baseURL, model);
-    const handle = app.loop.open({ prompt: promptOf(task), instructions: INSTRUCTIONS, model, ...WHO });
+    const handle = app.loop.open({
+      prompt: promptOf(task),
+      instructions: INSTRUCTIONS,
+      model,
+      ...WHO,
+    });
     let shown = '';
     await READ[reading](handle, (event) => {
       if (event.type === 'text-delta') shown += event.text;
@@ -77,7 +111,12 @@ export async function toolloopDrivers({
   const specs = await app.loop.list(WHO);
   const tools = specs.map(({ id, description, inputSchema }): TaskTool => {
     const kind = id.replace(/^bench__/, '').slice(0, -1);
-    return { name: id, description, parameters: inputSchema, execute: (args) => rowsOf(kind, args) };
+    return {
+      name: id,
+      description,
+      parameters: inputSchema,
+      execute: (args) => rowsOf(kind, args),
+    };
   });
   return { drivers, tools };
 }

@@ -18,8 +18,9 @@ import { rowsOf, sharedClock, TOOL_NAMES, type TaskTool, textOfTask, watchCalls 
 import type { Answer, DeclaredTool, Order, RunTimes, Slice, SliceReport } from './slice.js';
 
 /**
- * One contender in a process of its own, so that none pays for another's garbage or profits from another's warm code. Arguments: its name, and how many tools there are
- * beside those of the task. Toolloop tells its tools to the parent; all others are given the same.
+ * One contender in a process of its own, so that none pays for another's garbage or profits from
+ * another's warm code. Arguments: its name, and how many tools there are beside those of the task.
+ * Toolloop tells its tools to the parent; all others are given the same.
  */
 const [name = '', further = '0'] = process.argv.slice(2);
 const DEFAULTS: Partial<ToolLoopOptions> = {
@@ -33,13 +34,21 @@ const OWN: Partial<Record<string, () => Surroundings>> = {
   seen: () => ({ options: DEFAULTS, imports: [TelemetryModule.forRoot(openTelemetry())] }),
 };
 
-/** OpenTelemetry as an application registers it, with an exporter whose cost is none: that of a real one depends on where it sends. */
+/**
+ * OpenTelemetry as an application registers it, with an exporter whose cost is none: that of a real
+ * one depends on where it sends.
+ */
 function openTelemetry(): Required<Pick<TelemetryOptions, 'tracerProvider' | 'meterProvider'>> {
-  const exporter: SpanExporter = { export: (_spans, done) => done({ code: 0 }), shutdown: () => Promise.resolve() };
+  const exporter: SpanExporter = {
+    export: (_spans, done) => done({ code: 0 }),
+    shutdown: () => Promise.resolve(),
+  };
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   return {
     tracerProvider: new TracerProvider({ spanProcessors: [new BatchSpanProcessor({ exporter })] }),
-    meterProvider: new MeterProvider({ readers: [new PrometheusExporter({ preventServerStart: true })] }),
+    meterProvider: new MeterProvider({
+      readers: [new PrometheusExporter({ preventServerStart: true })],
+    }),
   };
 }
 
@@ -63,11 +72,23 @@ async function answer(order: Order): Promise<Answer> {
   const own = surroundings && (await toolloop(surroundings()));
   const tools = own?.tools ?? order.tools.map(executable);
   driver = own?.driver ?? (await other(tools));
-  return { type: 'ready', tools: tools.map(({ name: id, description, parameters }) => ({ name: id, description, parameters })) };
+  return {
+    type: 'ready',
+    tools: tools.map(({ name: id, description, parameters }) => ({
+      name: id,
+      description,
+      parameters,
+    })),
+  };
 }
 
-async function toolloop(surroundings: Surroundings): Promise<{ readonly driver?: Driver; readonly tools: readonly TaskTool[] }> {
-  const { drivers, tools } = await toolloopDrivers({ ...surroundings, providers: freshProviders(Number(further), 'tools') });
+async function toolloop(
+  surroundings: Surroundings,
+): Promise<{ readonly driver?: Driver; readonly tools: readonly TaskTool[] }> {
+  const { drivers, tools } = await toolloopDrivers({
+    ...surroundings,
+    providers: freshProviders(Number(further), 'tools'),
+  });
   const [first] = drivers;
   return { tools, ...(first && { driver: first }) };
 }
@@ -94,7 +115,13 @@ async function measure(slice: Slice): Promise<SliceReport> {
   const wall = (performance.now() - before) * 1000;
   const { user, system } = process.cpuUsage(cpuBefore);
   delays.disable();
-  return { cpu: user + system, wall, longestPause: delays.max / 1e6, residentBytes: process.memoryUsage.rss(), runs };
+  return {
+    cpu: user + system,
+    wall,
+    longestPause: delays.max / 1e6,
+    residentBytes: process.memoryUsage.rss(),
+    runs,
+  };
 }
 
 /** One of the workers of a slice: takes the next run until all have begun. */

@@ -24,15 +24,24 @@ export class Contender<Name extends string = string> {
       tools,
       further = 0,
       certificate,
-    }: { readonly tools: readonly DeclaredTool[]; readonly further?: number; readonly certificate?: string },
+    }: {
+      readonly tools: readonly DeclaredTool[];
+      readonly further?: number;
+      readonly certificate?: string;
+    },
   ): Promise<Contender<Name>> {
-    const env = { ...process.env, ...(certificate !== undefined && { NODE_EXTRA_CA_CERTS: certificate }) };
+    const env = {
+      ...process.env,
+      ...(certificate !== undefined && { NODE_EXTRA_CA_CERTS: certificate }),
+    };
     const script = fileURLToPath(new URL('contender.process.js', import.meta.url));
     const child = fork(script, [name, String(further)], { execArgv: ['--expose-gc'], env });
     const ready = await ask(child, { type: 'tools', tools });
     if (ready.type === 'ready') return new Contender(name, ready.tools, child);
     child.disconnect();
-    throw new Error(ready.type === 'failed' ? ready.message : `${name} did not say that it is ready.`);
+    throw new Error(
+      ready.type === 'failed' ? ready.message : `${name} did not say that it is ready.`,
+    );
   }
 
   /** @throws Error if a run did not do the task whole */
@@ -51,7 +60,8 @@ export class Contender<Name extends string = string> {
 
 function ask(child: ChildProcess, order: Order): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const onExit = (code: number | null): void => reject(new Error(`A contender's process ended with ${code}.`));
+    const onExit = (code: number | null): void =>
+      reject(new Error(`A contender's process ended with ${code}.`));
     child.once('exit', onExit);
     child.once('message', (answer: Answer) => {
       child.off('exit', onExit);

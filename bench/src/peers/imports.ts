@@ -30,7 +30,10 @@ export interface ImportCost {
   readonly besideNest: number;
 }
 
-/** Measures what the imports of each contender cost, in processes of their own, one after the other in rounds. */
+/**
+ * Measures what the imports of each contender cost, in processes of their own, one after the other
+ * in rounds.
+ */
 export async function importCosts(
   names: readonly ContenderName[],
   rounds: number,
@@ -48,12 +51,17 @@ export async function importCosts(
   }
   const cost = (key: string): number => median(samples.get(key) ?? []);
   return {
-    costs: new Map(names.map((name) => [name, { alone: cost(name), besideNest: cost(`${name} beside Nest`) }])),
+    costs: new Map(
+      names.map((name) => [name, { alone: cost(name), besideNest: cost(`${name} beside Nest`) }]),
+    ),
     wireAlone: cost('wire'),
   };
 }
 
-/** The packages of Toolloop as they are published, and the peers. Both find what they need in folders above: the tools of releases have an RxJS of their own. */
+/**
+ * The packages of Toolloop as they are published, and the peers. Both find what they need in
+ * folders above: the tools of releases have an RxJS of their own.
+ */
 const STAGED = fileURLToPath(new URL('../../staged', import.meta.url));
 const PEERS = fileURLToPath(new URL('../../peers', import.meta.url));
 
@@ -66,6 +74,8 @@ async function importOnce(modules: readonly string[]): Promise<number> {
     console.log((after.user + after.system - user - system) / 1000);
     process.exit();`;
   const cwd = modules.some((name) => name.startsWith('@toolloop/')) ? STAGED : PEERS;
-  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', script], { cwd });
+  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', script], {
+    cwd,
+  });
   return Number(stdout.trim());
 }

@@ -9,17 +9,22 @@ import type { Scenario } from './scenarios.js';
 import { CONTENDERS, type ContenderName } from './slice.js';
 
 /**
- * Measures Toolloop beside other frameworks, each in a process of its own and fed by a provider in another, and writes the table into the README of the benchmarks.
- * `--only NAME` measures some contenders, and `--quick` for a look: neither writes.
+ * Measures Toolloop beside other frameworks, each in a process of its own and fed by a provider in
+ * another, and writes the table into the README of the benchmarks. `--only NAME` measures some
+ * contenders, and `--quick` for a look: neither writes.
  */
 const { values: settings } = parseArgs({
   options: { quick: { type: 'boolean', default: false }, only: { type: 'string', multiple: true } },
 });
-const EFFORT: Effort = settings.quick ? { rounds: 3, warmUpMs: 800, sliceMs: 80 } : { rounds: 7, warmUpMs: 8000, sliceMs: 250 };
+const EFFORT: Effort = settings.quick
+  ? { rounds: 3, warmUpMs: 800, sliceMs: 80 }
+  : { rounds: 7, warmUpMs: 8000, sliceMs: 250 };
 const README = new URL('../../README.md', import.meta.url);
 
 const all = Object.keys(CONTENDERS).filter((name): name is ContenderName => name in CONTENDERS);
-const names = all.filter((name) => name === 'floor' || name === 'toolloop' || (settings.only?.includes(name) ?? true));
+const names = all.filter(
+  (name) => name === 'floor' || name === 'toolloop' || (settings.only?.includes(name) ?? true),
+);
 const { results, failed } = await race(names, EFFORT);
 const running = names.filter((name) => !failed.has(name));
 const imports = await importCosts(running, settings.quick ? 3 : 7);
@@ -39,7 +44,10 @@ function write(table: string): void {
   const before = readFileSync(README, 'utf8');
   const block = `<!-- peers -->\n\n\`\`\`text\n${table}\n\`\`\`\n\n<!-- /peers -->`;
   const after = before.replace(/<!-- peers -->[^]*<!-- \/peers -->/, () => block);
-  if (after === before) console.error('The README of the benchmarks has no place for the table: <!-- peers --> … <!-- /peers -->.');
+  if (after === before)
+    console.error(
+      'The README of the benchmarks has no place for the table: <!-- peers --> … <!-- /peers -->.',
+    );
   else writeFileSync(README, after);
 }
 
@@ -66,7 +74,8 @@ function ratioTable(): Table {
       long: ratio('long', name),
       wide: ratio('wide', name),
       crowd: ratio('crowd', name),
-      rate: 1 / median(samplesOf('crowd', name).map(({ perRun, floor }) => perRun.wall / floor.wall)),
+      rate:
+        1 / median(samplesOf('crowd', name).map(({ perRun, floor }) => perRun.wall / floor.wall)),
       pause: median(samplesOf('crowd', name).map(({ longestPause }) => longestPause)),
       resident: median(samplesOf('crowd', name).map(({ residentBytes }) => residentBytes / 1e6)),
       secure: ratio('secure', name),
@@ -124,7 +133,11 @@ function ratio(scenario: Scenario['name'], name: ContenderName): number {
 }
 
 /** The CPU that 2,000 chunks take beyond 500, in microseconds per chunk. */
-function perChunk(name: ContenderName, which: (sample: Sample) => { readonly cpu: number }): number {
-  const cpu = (scenario: Scenario['name']): number => median(samplesOf(scenario, name).map((sample) => which(sample).cpu));
+function perChunk(
+  name: ContenderName,
+  which: (sample: Sample) => { readonly cpu: number },
+): number {
+  const cpu = (scenario: Scenario['name']): number =>
+    median(samplesOf(scenario, name).map((sample) => which(sample).cpu));
   return (cpu('many') - cpu('few')) / 1500;
 }

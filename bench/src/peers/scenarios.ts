@@ -14,7 +14,10 @@ export interface Scenario {
 
 const STEPS: Task = { steps: 10, chunks: 20, pace: 'one write' };
 
-/** The processes of the contenders are started once for scenarios with the same tools and the same provider. */
+/**
+ * The processes of the contenders are started once for scenarios with the same tools and the same
+ * provider.
+ */
 export const SCENARIOS: readonly Scenario[] = [
   { name: 'steps', task: STEPS },
   { name: 'few', task: { ...STEPS, steps: 1, chunks: 500 } },

@@ -1,6 +1,8 @@
 import type { Task, TaskTool } from '../task.js';
 
-/** The work that a contender does in its process, between two moments at which its CPU time is read. */
+/**
+ * The work that a contender does in its process, between two moments at which its CPU time is read.
+ */
 export interface Slice {
   readonly task: Task;
   readonly baseURL: string;
@@ -13,15 +15,23 @@ export interface Slice {
 export type DeclaredTool = Omit<TaskTool, 'execute'>;
 
 /** A message to a contender's process. */
-export type Order = { readonly type: 'tools'; readonly tools: readonly DeclaredTool[] } | ({ readonly type: 'slice' } & Slice);
+export type Order =
+  | { readonly type: 'tools'; readonly tools: readonly DeclaredTool[] }
+  | ({ readonly type: 'slice' } & Slice);
 
-/** When a run began and when its tools were called, in milliseconds of the clock that all processes share. */
+/**
+ * When a run began and when its tools were called, in milliseconds of the clock that all processes
+ * share.
+ */
 export interface RunTimes {
   readonly began: number;
   readonly called: readonly number[];
 }
 
-/** The figures of a slice: times in microseconds, the longest pause of the event loop in milliseconds, the resident memory in bytes. */
+/**
+ * The figures of a slice: times in microseconds, the longest pause of the event loop in
+ * milliseconds, the resident memory in bytes.
+ */
 export interface SliceReport {
   readonly cpu: number;
   readonly wall: number;
@@ -30,7 +40,10 @@ export interface SliceReport {
   readonly runs: readonly RunTimes[];
 }
 
-/** A message of a contender's process: its tools when it is ready, a report of each slice, or the reason why it can go no further. */
+/**
+ * A message of a contender's process: its tools when it is ready, a report of each slice, or the
+ * reason why it can go no further.
+ */
 export type Answer =
   | { readonly type: 'ready'; readonly tools: readonly DeclaredTool[] }
   | { readonly type: 'report'; readonly report: SliceReport }

@@ -1,15 +1,32 @@
 'use client';
 
 import { useChat } from '@ai-sdk/react';
-import { DefaultChatTransport, isToolUIPart, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
+import {
+  DefaultChatTransport,
+  isToolUIPart,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+} from 'ai';
 import { type ReactNode, useMemo, useState } from 'react';
 
-/** A chat with a Toolloop application: text as it comes, a line for each call, and buttons where a call waits for a yes. */
-export default function Page({ api = '/ai/chat', token = 'ann' }: { readonly api?: string; readonly token?: string }): ReactNode {
-  const transport = useMemo(() => new DefaultChatTransport({ api, headers: { authorization: `Bearer ${token}` } }), [api, token]);
+/**
+ * A chat with a Toolloop application: text as it comes, a line for each call, and buttons where a
+ * call waits for a yes.
+ */
+export default function Page({
+  api = '/ai/chat',
+  token = 'ann',
+}: {
+  readonly api?: string;
+  readonly token?: string;
+}): ReactNode {
+  const transport = useMemo(
+    () => new DefaultChatTransport({ api, headers: { authorization: `Bearer ${token}` } }),
+    [api, token],
+  );
   const { messages, sendMessage, addToolApprovalResponse, status } = useChat({
     transport,
-    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses, // a yes continues the run
+    // a yes continues the run
+    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
   });
   const [draft, setDraft] = useState('');
 
@@ -26,8 +43,20 @@ export default function Page({ api = '/ai/chat', token = 'ann' }: { readonly api
                 <code>{part.type.replace('tool-', '')}</code> {part.state}
                 {part.state === 'approval-requested' && approval && (
                   <>
-                    <button onClick={() => void addToolApprovalResponse({ id: approval.id, approved: true })}>Approve</button>
-                    <button onClick={() => void addToolApprovalResponse({ id: approval.id, approved: false })}>Deny</button>
+                    <button
+                      onClick={() =>
+                        void addToolApprovalResponse({ id: approval.id, approved: true })
+                      }
+                    >
+                      Approve
+                    </button>
+                    <button
+                      onClick={() =>
+                        void addToolApprovalResponse({ id: approval.id, approved: false })
+                      }
+                    >
+                      Deny
+                    </button>
                   </>
                 )}
               </div>
@@ -42,7 +71,11 @@ export default function Page({ api = '/ai/chat', token = 'ann' }: { readonly api
           setDraft('');
         }}
       >
-        <input aria-label="Message" value={draft} onChange={({ target }) => setDraft(target.value)} />
+        <input
+          aria-label="Message"
+          value={draft}
+          onChange={({ target }) => setDraft(target.value)}
+        />
         <button disabled={status !== 'ready'}>Send</button>
       </form>
     </main>

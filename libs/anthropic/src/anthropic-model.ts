@@ -6,15 +6,31 @@ import {
   type ModelEvent,
   type ModelRequest,
 } from '@toolloop/protocol';
-import { bytesOf, ignoredOptions, readAnswer, requestIdOf, ResponseBody, toTimeLimits, withDiscretion } from '@toolloop/wire';
-import { type AnthropicModelOptions, type AnthropicTarget, serverOf, toClient } from './anthropic-options.js';
+import {
+  bytesOf,
+  ignoredOptions,
+  readAnswer,
+  requestIdOf,
+  ResponseBody,
+  toTimeLimits,
+  withDiscretion,
+} from '@toolloop/wire';
+import {
+  type AnthropicModelOptions,
+  type AnthropicTarget,
+  serverOf,
+  toClient,
+} from './anthropic-options.js';
 import { fromRequestError } from './from-provider.js';
 import { MessagesAnswer } from './messages-answer.js';
 import type { AnswerOrigin } from './provider-data.js';
 import { habitsAfter, habitsOf, type ServerHabits } from './server-habits.js';
 import { messagesBody } from './to-messages-request.js';
 
-/** The most requests to continue one answer: the provider pauses a turn in which its own tools take long. */
+/**
+ * The most requests to continue one answer: the provider pauses a turn in which its own tools take
+ * long.
+ */
 const MOST_PAUSES = 8;
 
 /** A model behind Anthropic's Messages API, at Anthropic or at any server that speaks the same. */
@@ -25,7 +41,10 @@ export class AnthropicModel extends LanguageModel {
   readonly #origin: AnswerOrigin;
   /** The habits of the server, as far as they are known. They are the same for every run. */
   #habits: ServerHabits;
-  /** The client and its key, in a private field that `console.log` and `JSON.stringify` cannot reach. */
+  /**
+   * The client and its key, in a private field that `console.log` and `JSON.stringify` cannot
+   * reach.
+   */
   readonly #connection: ReturnType<typeof toClient>;
 
   /** @throws ConfigurationError if there is neither a key nor a base URL */
@@ -43,10 +62,11 @@ export class AnthropicModel extends LanguageModel {
   }
 
   /**
-   * Sends the request and streams the answer. Reads from the socket no faster than it is iterated. An aborted `signal` ends the iteration without an error
-   * and without `finish`.
+   * Sends the request and streams the answer. Reads from the socket no faster than it is iterated.
+   * An aborted `signal` ends the iteration without an error and without `finish`.
    *
-   * @throws ModelError if the request is refused, a time limit is reached, the answer holds an error, or the connection breaks
+   * @throws ModelError if the request is refused, a time limit is reached, the answer holds an
+   *   error, or the connection breaks
    */
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const answer = new MessagesAnswer(this.#origin, MOST_PAUSES);
@@ -75,8 +95,14 @@ export class AnthropicModel extends LanguageModel {
     return 'time';
   }
 
-  /** Sends the request, and once more where the server's refusal says how it wants the thinking of the transcript. */
-  private async postOrLearn(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
+  /**
+   * Sends the request, and once more where the server's refusal says how it wants the thinking of
+   * the transcript.
+   */
+  private async postOrLearn(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): Promise<ResponseBody | undefined> {
     const known = this.#habits;
     try {
       return await this.post(request, signal);
@@ -89,11 +115,15 @@ export class AnthropicModel extends LanguageModel {
   }
 
   /** Sends the request; undefined when the signal was aborted before an answer came. */
-  private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
+  private async post(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): Promise<ResponseBody | undefined> {
     try {
       const body = messagesBody(request, this.#target, { ...this.#origin, habits: this.#habits });
       const client = await this.#connection.client();
-      // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
+      // A string with its content type is sent as it is, and the raw response leaves the SDK's own
+      // stream decoder out.
       const init = { body: body.toJson(), headers: { 'content-type': 'application/json' }, signal };
       const response = await client.post('/v1/messages', init).asResponse();
       return new ResponseBody(bytesOf(response), signal, requestIdOf(response));

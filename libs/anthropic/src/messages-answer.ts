@@ -28,10 +28,14 @@ import {
 } from './from-provider.js';
 import { type AnswerOrigin, isPlain, toProviderData } from './provider-data.js';
 
-/** An answer to `POST /v1/messages` (https://platform.claude.com/docs/en/build-with-claude/streaming). */
+/**
+ * An answer to `POST /v1/messages`
+ * (https://platform.claude.com/docs/en/build-with-claude/streaming).
+ */
 export class MessagesAnswer extends WireAnswer {
   override readonly kind = 'message';
-  override readonly whereToLook = 'Does the baseURL end before /v1, such as https://api.anthropic.com?';
+  override readonly whereToLook =
+    'Does the baseURL end before /v1, such as https://api.anthropic.com?';
   private readonly blocks = new BlockAssembler(this.batch);
   private stopReason: string | undefined;
   private refusal: WireObject | undefined;
@@ -43,7 +47,10 @@ export class MessagesAnswer extends WireAnswer {
   private hasBegun = false;
   private isOver = false;
 
-  /** @param pausesLeft the number of requests that the reader may still send to continue a paused turn */
+  /**
+   * @param pausesLeft the number of requests that the reader may still send to continue a paused
+   *   turn
+   */
   constructor(
     private readonly origin: AnswerOrigin,
     private pausesLeft = 0,
@@ -61,7 +68,9 @@ export class MessagesAnswer extends WireAnswer {
 
   override get reportedUsage(): Usage | undefined {
     const usage = fromMessagesUsage(this.counts);
-    return this.usageBefore !== undefined && usage !== undefined ? addUsage(this.usageBefore, usage) : (usage ?? this.usageBefore);
+    return this.usageBefore !== undefined && usage !== undefined
+      ? addUsage(this.usageBefore, usage)
+      : (usage ?? this.usageBefore);
   }
 
   override get hasEnded(): boolean {
@@ -70,13 +79,23 @@ export class MessagesAnswer extends WireAnswer {
 
   override get isPaused(): boolean {
     const isWhole = this.failure === undefined && !this.hasLost && !this.blocks.hasCalls;
-    return this.pausesLeft > 0 && this.stopReason === 'pause_turn' && isWhole && this.blocks.text !== undefined;
+    return (
+      this.pausesLeft > 0 &&
+      this.stopReason === 'pause_turn' &&
+      isWhole &&
+      this.blocks.text !== undefined
+    );
   }
 
-  /** The message to send back so that the provider continues its turn; undefined once the turn has ended. */
+  /**
+   * The message to send back so that the provider continues its turn; undefined once the turn has
+   * ended.
+   */
   get paused(): AssistantMessage | undefined {
     const { text } = this.blocks;
-    return this.isPaused && text !== undefined ? { role: 'assistant', content: text, providerData: this.providerData() } : undefined;
+    return this.isPaused && text !== undefined
+      ? { role: 'assistant', content: text, providerData: this.providerData() }
+      : undefined;
   }
 
   /** Begins the next part of a paused turn. */
@@ -132,12 +151,21 @@ export class MessagesAnswer extends WireAnswer {
     const usage = this.reportedUsage;
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.providerData();
-    this.batch.push({ type: 'finish', finishReason: this.reason(), ...(data !== undefined && { providerData: data }) });
+    this.batch.push({
+      type: 'finish',
+      finishReason: this.reason(),
+      ...(data !== undefined && { providerData: data }),
+    });
   }
 
   private begin(message: unknown): void {
     if (this.hasBegun)
-      this.fail(new ModelError('The provider began a second message in one answer.', { code: 'invalid_answer', retryable: true }));
+      this.fail(
+        new ModelError('The provider began a second message in one answer.', {
+          code: 'invalid_answer',
+          retryable: true,
+        }),
+      );
     this.hasBegun = true;
     if (!isWireObject(message) || this.failure !== undefined) return;
     this.named = toIdentity(message);
@@ -152,7 +180,8 @@ export class MessagesAnswer extends WireAnswer {
   private takeBlock({ type, index, content_block: start, delta }: WireObject): void {
     if (type === 'content_block_stop') this.blocks.end(index);
     if (type === 'content_block_start' && isWireObject(start)) this.blocks.begin(index, start);
-    if (type === 'content_block_delta' && isWireObject(delta) && !this.blocks.add(index, delta)) this.lose();
+    if (type === 'content_block_delta' && isWireObject(delta) && !this.blocks.add(index, delta))
+      this.lose();
   }
 
   private takeDelta({ delta, usage }: WireObject): void {
@@ -183,7 +212,9 @@ export class MessagesAnswer extends WireAnswer {
     if (this.stopReason === undefined || this.hasLost) return 'incomplete';
     const reason = fromStopReason(this.stopReason, this.blocks.hasCalls);
     // Where the model was stopped, that is why a call is half.
-    return this.blocks.hasBrokenCall && (reason === 'stop' || reason === 'tool_calls') ? 'incomplete' : reason;
+    return this.blocks.hasBrokenCall && (reason === 'stop' || reason === 'tool_calls')
+      ? 'incomplete'
+      : reason;
   }
 }
 
@@ -193,7 +224,10 @@ function isError(error: unknown): boolean {
 
 /** A content block while it streams. */
 interface ContentBlock {
-  /** The fields of its start and of its deltas; the words of a text are not kept, since they were handed out. */
+  /**
+   * The fields of its start and of its deltas; the words of a text are not kept, since they were
+   * handed out.
+   */
   readonly fields: Record<string, unknown>;
   readonly citations: unknown[];
   /** The position in the answer's text at which its own begins. */
@@ -202,18 +236,29 @@ interface ContentBlock {
   length: number;
   /** The pieces of its `input`, joined. */
   json: string;
-  /** The call of one of the application's tools; the same object for the call's whole life, so that a batch can tell calls apart by identity. */
+  /**
+   * The call of one of the application's tools; the same object for the call's whole life, so that
+   * a batch can tell calls apart by identity.
+   */
   readonly call: CallName | undefined;
   hasEnded: boolean;
 }
 
-/** The most characters of a turn that is continued: an endless answer must not be held in memory. */
+/**
+ * The most characters of a turn that is continued: an endless answer must not be held in memory.
+ */
 const MOST_CHARACTERS = 1024 * 1024;
 
-/** The fields that deltas add to blocks kept whole: thinking with its signature, and the summary of a compacted conversation. */
+/**
+ * The fields that deltas add to blocks kept whole: thinking with its signature, and the summary of
+ * a compacted conversation.
+ */
 const ADDED_FIELDS = ['thinking', 'signature', 'content', 'encrypted_content'] as const;
 
-/** Assembles content blocks from their deltas. Only `tool_use` is a call of the run: the provider runs its own tools itself. */
+/**
+ * Assembles content blocks from their deltas. Only `tool_use` is a call of the run: the provider
+ * runs its own tools itself.
+ */
 export class BlockAssembler {
   private readonly blocks: ContentBlock[] = [];
   private readonly open = new Map<unknown, ContentBlock>();
@@ -237,10 +282,14 @@ export class BlockAssembler {
 
   /** `true` if a call was begun and not ended, or has no name. */
   get hasBrokenCall(): boolean {
-    return this.blocks.some(({ call, hasEnded }) => call !== undefined && (!hasEnded || call.name === ''));
+    return this.blocks.some(
+      ({ call, hasEnded }) => call !== undefined && (!hasEnded || call.name === ''),
+    );
   }
 
-  /** Begins a block, which may hold its content already: a server that does not stream sends it so. */
+  /**
+   * Begins a block, which may hold its content already: a server that does not stream sends it so.
+   */
   begin(index: unknown, start: WireObject): void {
     const { type, text, thinking, citations } = start;
     const block: ContentBlock = {
@@ -256,10 +305,14 @@ export class BlockAssembler {
     this.open.set(index, block);
     this.showProviderTool(start);
     if (type === 'text' && typeof text === 'string') this.say(block, text);
-    if (type === 'thinking' && typeof thinking === 'string') this.batch.append('reasoning-delta', thinking);
+    if (type === 'thinking' && typeof thinking === 'string')
+      this.batch.append('reasoning-delta', thinking);
   }
 
-  /** Adds a delta to a block; false if none is open there, since its beginning was lost. Unknown kinds of delta are ignored. */
+  /**
+   * Adds a delta to a block; false if none is open there, since its beginning was lost. Unknown
+   * kinds of delta are ignored.
+   */
   add(index: unknown, delta: WireObject): boolean {
     const block = this.open.get(index);
     if (block === undefined) return false;
@@ -280,26 +333,41 @@ export class BlockAssembler {
     const { json, fields } = block;
     this.cite(block);
     this.handOut(block);
-    if (block.call === undefined && json.trim() !== '') fields.input = parseWireObject(json) ?? fields.input;
+    if (block.call === undefined && json.trim() !== '')
+      fields.input = parseWireObject(json) ?? fields.input;
   }
 
-  /** Hands out the calls that were begun and not ended, as far as they came: they are shown, and an answer that holds one runs no calls. */
+  /**
+   * Hands out the calls that were begun and not ended, as far as they came: they are shown, and an
+   * answer that holds one runs no calls.
+   */
   handOutHalf(): void {
     for (const block of this.blocks) if (!block.hasEnded) this.handOut(block);
   }
 
-  /** Returns the blocks in order, as `ProviderData` keeps them. An unfinished one is left out, except for a text, whose words were handed out. */
+  /**
+   * Returns the blocks in order, as `ProviderData` keeps them. An unfinished one is left out,
+   * except for a text, whose words were handed out.
+   */
   finish(): readonly WireObject[] {
-    return this.blocks.filter(({ fields, hasEnded }) => hasEnded || fields.type === 'text').map(toKept);
+    return this.blocks
+      .filter(({ fields, hasEnded }) => hasEnded || fields.type === 'text')
+      .map(toKept);
   }
 
   private cite({ citations, textAt, length }: ContentBlock): void {
     for (const citation of wireObjectsIn(citations)) {
-      this.batch.push({ type: 'citation', citation: fromCitation(citation, { start: textAt, end: textAt + length }) });
+      this.batch.push({
+        type: 'citation',
+        citation: fromCitation(citation, { start: textAt, end: textAt + length }),
+      });
     }
   }
 
-  /** Shows the call of a tool that runs at the provider, which sends the result as a block of the same answer. */
+  /**
+   * Shows the call of a tool that runs at the provider, which sends the result as a block of the
+   * same answer.
+   */
   private showProviderTool(start: WireObject): void {
     const { type, id, tool_use_id: resultOf } = start;
     const began = typeof id === 'string' ? fromServerTool(start) : undefined;
@@ -309,7 +377,12 @@ export class BlockAssembler {
     }
     if (typeof resultOf !== 'string' || type === 'tool_result') return;
     const name = this.providerTools.get(resultOf) ?? 'unknown';
-    this.batch.push({ type: 'provider-tool', id: resultOf, name, status: isErrorResult(start) ? 'failed' : 'succeeded' });
+    this.batch.push({
+      type: 'provider-tool',
+      id: resultOf,
+      name,
+      status: isErrorResult(start) ? 'failed' : 'succeeded',
+    });
   }
 
   private say(block: ContentBlock, text: string): void {
@@ -321,7 +394,11 @@ export class BlockAssembler {
 
   private handOut({ call, json, fields }: ContentBlock): void {
     if (call === undefined || call.name === '') return;
-    this.batch.push({ type: 'tool-call', ...call, arguments: json.trim() === '' ? toArguments(fields.input) : json });
+    this.batch.push({
+      type: 'tool-call',
+      ...call,
+      arguments: json.trim() === '' ? toArguments(fields.input) : json,
+    });
   }
 
   private addJson(block: ContentBlock, piece: string): void {
@@ -329,7 +406,10 @@ export class BlockAssembler {
     if (block.call !== undefined && block.call.name !== '') this.batch.append(block.call, piece);
   }
 
-  /** Chooses the id of a call: a new one where the provider sent none, or used one twice in one answer, since a result must find its call. */
+  /**
+   * Chooses the id of a call: a new one where the provider sent none, or used one twice in one
+   * answer, since a result must find its call.
+   */
   private name({ id, name }: WireObject): CallName {
     const isUsable = typeof id === 'string' && id !== '' && !this.callIds.has(id);
     const toolCallId = isUsable ? id : `toolu_${crypto.randomUUID().replaceAll('-', '')}`;
@@ -351,7 +431,8 @@ function toArguments(input: unknown): string {
 }
 
 function toKept({ fields, citations, length, call }: ContentBlock): WireObject {
-  if (fields.type === 'text') return { type: 'text', length, ...(citations.length > 0 && { citations }) };
+  if (fields.type === 'text')
+    return { type: 'text', length, ...(citations.length > 0 && { citations }) };
   if (call === undefined) return fields;
   const { caller, toolset_name: toolset } = fields;
   const isIndirect = isWireObject(caller) && caller.type !== 'direct';

@@ -1,4 +1,10 @@
-import type { AssistantMessage, ContentPart, Message, ToolCall, ToolMessage } from '@toolloop/protocol';
+import type {
+  AssistantMessage,
+  ContentPart,
+  Message,
+  ToolCall,
+  ToolMessage,
+} from '@toolloop/protocol';
 import {
   CallNaming,
   EncodedOnce,
@@ -34,8 +40,9 @@ const encoded = new EncodedOnce<Message>();
 const MOST_MARKED = 2;
 
 /**
- * A transcript in the API's format. Messages of the same side become one turn: the API requires all results of an answer in the one user turn behind it. A later
- * system message stands behind the user's turn it came in, the only place that the API has for it.
+ * A transcript in the API's format. Messages of the same side become one turn: the API requires all
+ * results of an answer in the one user turn behind it. A later system message stands behind the
+ * user's turn it came in, the only place that the API has for it.
  */
 class Conversation implements TranscriptWriter {
   private readonly first: Uint8Array[] = [];
@@ -65,7 +72,9 @@ class Conversation implements TranscriptWriter {
 
   /** Writes the instructions and the system messages before any other message as blocks. */
   system(instructions = ''): readonly Uint8Array[] {
-    return isBlank(instructions) ? this.first : [this.instructions.bytes(instructions, () => toTextBlock(instructions)), ...this.first];
+    return isBlank(instructions)
+      ? this.first
+      : [this.instructions.bytes(instructions, () => toTextBlock(instructions)), ...this.first];
   }
 
   /** Writes the `messages` of a request. */
@@ -73,7 +82,9 @@ class Conversation implements TranscriptWriter {
     const turns = [...this.turns];
     if (this.late.length > 0) append(turns, 'system', this.late);
     const last = new Set(turns.filter(({ role }) => role === 'user').slice(-MOST_MARKED));
-    const items = turns.flatMap((turn) => toItem(turn.role, last.has(turn) ? marked(turn.blocks, promptCache) : turn.blocks));
+    const items = turns.flatMap((turn) =>
+      toItem(turn.role, last.has(turn) ? marked(turn.blocks, promptCache) : turn.blocks),
+    );
     return listOf([...this.settled.pieces, ...items]);
   }
 
@@ -96,7 +107,9 @@ function append(turns: Turn[], role: Turn['role'], blocks: readonly Uint8Array[]
 
 const transcripts = new Transcripts<Conversation>();
 
-/** Writes a transcript for a model at a server; only what is new since the last request is written. */
+/**
+ * Writes a transcript for a model at a server; only what is new since the last request is written.
+ */
 export function conversationFor(messages: readonly Message[], reader: Reader): Conversation {
   const key = JSON.stringify([reader.model, reader.server, reader.habits.thinking]);
   return transcripts.written(messages, key, () => new Conversation(reader));
@@ -118,7 +131,9 @@ function toBlocks(message: Message, wireIds: WireIds, reader: Reader): Uint8Arra
       const data = providerDataOf(message, reader);
       const { thinking } = reader.habits;
       const key = [thinking, data?.model, data && reader.server, ...wireIds.values()].join();
-      return once(message, key, () => withThinking(toAssistantBlocks(message, wireIds, data), thinking));
+      return once(message, key, () =>
+        withThinking(toAssistantBlocks(message, wireIds, data), thinking),
+      );
     }
     case 'tool': {
       const id = wireIds.get(message.toolCallId) ?? message.toolCallId;
@@ -126,7 +141,9 @@ function toBlocks(message: Message, wireIds: WireIds, reader: Reader): Uint8Arra
     }
     case 'system':
     case 'user':
-      return once(message, '', () => toContentBlocks(message.content).map((block) => JSON.stringify(block)));
+      return once(message, '', () =>
+        toContentBlocks(message.content).map((block) => JSON.stringify(block)),
+      );
   }
 }
 
@@ -159,13 +176,24 @@ function toWireId(id: string): string {
 const THOUGHT = /^\{"type":"(?:redacted_)?thinking"/;
 
 /** Begins an answer with empty thinking where its server requires some and the answer has none. */
-function withThinking(blocks: readonly string[], habit: ServerHabits['thinking']): readonly string[] {
-  if (habit !== 'required' || blocks.length === 0 || blocks.some((block) => THOUGHT.test(block))) return blocks;
+function withThinking(
+  blocks: readonly string[],
+  habit: ServerHabits['thinking'],
+): readonly string[] {
+  if (habit !== 'required' || blocks.length === 0 || blocks.some((block) => THOUGHT.test(block)))
+    return blocks;
   return ['{"type":"thinking","thinking":"","signature":""}', ...blocks];
 }
 
-/** Writes the content blocks of an answer as JSON texts, in the order of its provider data where there is one. */
-export function toAssistantBlocks(message: AssistantMessage, wireIds: WireIds, data: ProviderData | undefined): readonly string[] {
+/**
+ * Writes the content blocks of an answer as JSON texts, in the order of its provider data where
+ * there is one.
+ */
+export function toAssistantBlocks(
+  message: AssistantMessage,
+  wireIds: WireIds,
+  data: ProviderData | undefined,
+): readonly string[] {
   const { content, toolCalls = [] } = message;
   const blocks = data?.blocks;
   // Where the text has changed since, its blocks cannot be told apart any more.
@@ -179,12 +207,19 @@ function lengthOf(blocks: readonly WireObject[]): number {
   return blocks.reduce((sum, { type, length }) => sum + (type === 'text' ? Number(length) : 0), 0);
 }
 
-function inOrder(blocks: readonly WireObject[], { content, toolCalls = [] }: AssistantMessage, wireIds: WireIds): readonly string[] {
-  const calls = new Map<unknown, ToolCall>(toolCalls.map((call) => [call.providerCallId ?? call.toolCallId, call]));
+function inOrder(
+  blocks: readonly WireObject[],
+  { content, toolCalls = [] }: AssistantMessage,
+  wireIds: WireIds,
+): readonly string[] {
+  const calls = new Map<unknown, ToolCall>(
+    toolCalls.map((call) => [call.providerCallId ?? call.toolCallId, call]),
+  );
   const texts: string[] = [];
   let at = 0;
   for (const block of blocks) {
-    if (block.type === 'text') texts.push(...toAnswerText(content.slice(at, (at += Number(block.length))), block));
+    if (block.type === 'text')
+      texts.push(...toAnswerText(content.slice(at, (at += Number(block.length))), block));
     else if (block.type === 'tool_use') {
       const call = calls.get(block.id);
       calls.delete(block.id);
@@ -199,9 +234,19 @@ function toAnswerText(text: string, { citations }: WireObject = {}): readonly st
 }
 
 /** Writes a call. Its arguments stay as the model wrote them: they are JSON already. */
-function toCall(call: ToolCall, wireIds: WireIds, { caller, toolset_name }: WireObject = {}): string {
+function toCall(
+  call: ToolCall,
+  wireIds: WireIds,
+  { caller, toolset_name }: WireObject = {},
+): string {
   const id = wireIds.get(call.toolCallId) ?? call.toolCallId;
-  const head = JSON.stringify({ type: 'tool_use', id, name: toWireName(call.name), caller, toolset_name });
+  const head = JSON.stringify({
+    type: 'tool_use',
+    id,
+    name: toWireName(call.name),
+    caller,
+    toolset_name,
+  });
   return `${head.slice(0, -1)},"input":${toWireArguments(call.arguments).trim()}}`;
 }
 
@@ -212,7 +257,8 @@ const IMAGES = new Set<unknown>(['image/png', 'image/jpeg', 'image/gif', 'image/
 
 /** Writes the blocks of a content. An empty text is left out, since the API refuses it. */
 export function toContentBlocks(content: string | readonly ContentPart[]): readonly WireObject[] {
-  const parts: readonly ContentPart[] = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+  const parts: readonly ContentPart[] =
+    typeof content === 'string' ? [{ type: 'text', text: content }] : content;
   return parts.filter((part) => part.type !== 'text' || !isBlank(part.text)).map(toContentBlock);
 }
 
@@ -231,18 +277,28 @@ function toContentBlock(part: ContentPart): WireObject {
   }
 }
 
-/** Writes a file. The API accepts images, PDFs and plain text; any other text is sent as plain. It would refuse the whole request for any other type. */
+/**
+ * Writes a file. The API accepts images, PDFs and plain text; any other text is sent as plain. It
+ * would refuse the whole request for any other type.
+ */
 function toFileBlock({ url, mediaType, name }: FilePart): WireObject {
   const title = name !== undefined && { title: name };
   if (url.startsWith('data:') && isText(mediaType)) {
-    return { type: 'document', source: { type: 'text', media_type: 'text/plain', data: textOf(url) }, ...title };
+    return {
+      type: 'document',
+      source: { type: 'text', media_type: 'text/plain', data: textOf(url) },
+      ...title,
+    };
   }
   if (mediaType.startsWith('image/')) return toImageBlock(url, mediaType);
   if (mediaType !== PDF) return notSent(`The file ${name ?? ''}`, mediaType);
   return { type: 'document', source: toSource(url, mediaType), ...title };
 }
 
-/** Writes an image. The provider finds out the type of one at an address itself, which may differ from the transcript's. */
+/**
+ * Writes an image. The provider finds out the type of one at an address itself, which may differ
+ * from the transcript's.
+ */
 function toImageBlock(url: string, mediaType?: string): WireObject {
   const source = toSource(url, mediaType);
   return source.type === 'base64' && !IMAGES.has(source.media_type)
@@ -262,7 +318,10 @@ function textOf(dataUrl: string): string {
   return Buffer.from(readData(dataUrl).base64, 'base64').toString();
 }
 
-/** Writes the source of a file: the provider fetches a web address itself, and the content of a `data:` URL is sent along. */
+/**
+ * Writes the source of a file: the provider fetches a web address itself, and the content of a
+ * `data:` URL is sent along.
+ */
 function toSource(url: string, mediaType = 'image/png'): WireObject {
   if (!url.startsWith('data:')) return { type: 'url', url };
   const { type, base64 } = readData(url);
@@ -279,5 +338,10 @@ function readData(url: string): { readonly type: string; readonly base64: string
   const comma = url.indexOf(',');
   const [type = '', ...parameters] = url.slice('data:'.length, comma).split(';');
   const data = url.slice(comma + 1);
-  return { type, base64: parameters.includes('base64') ? data : Buffer.from(decodeURIComponent(data)).toString('base64') };
+  return {
+    type,
+    base64: parameters.includes('base64')
+      ? data
+      : Buffer.from(decodeURIComponent(data)).toString('base64'),
+  };
 }

@@ -8,8 +8,23 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { anthropic, decodeMessages } from '../src/index.js';
 import { answer, block, call, sse, START, text, USED } from './decode.js';
-import { answers, LocalProvider, REQUESTS, streams, type Answer } from '../../wire/test/local-provider.js';
-import { askFurther, eventsOf, failureOf, KEY, model, provider, settled, stopProvider } from './played-model.js';
+import {
+  answers,
+  LocalProvider,
+  REQUESTS,
+  streams,
+  type Answer,
+} from '../../wire/test/local-provider.js';
+import {
+  askFurther,
+  eventsOf,
+  failureOf,
+  KEY,
+  model,
+  provider,
+  settled,
+  stopProvider,
+} from './played-model.js';
 import { ask, toolSpec } from './requests.js';
 
 const HELLO = answer(text(0, 'Hello'));
@@ -35,7 +50,9 @@ describe.each(REQUESTS)('%s', (_which, further) => {
   describe('a request', () => {
     it('is a POST of JSON with the key, to the base URL', async () => {
       const subject = await model(streams(HELLO), { headers: { 'anthropic-beta': 'own-1' } });
-      expect(await eventsOf(subject, ask('Hi', { tools: [toolSpec('get_order')] }))).toEqual(HELLO_EVENTS);
+      expect(await eventsOf(subject, ask('Hi', { tools: [toolSpec('get_order')] }))).toEqual(
+        HELLO_EVENTS,
+      );
       const [request] = provider().requests;
       expect(request).toMatchObject({
         method: 'POST',
@@ -65,7 +82,8 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       const subject = await model(streams(HELLO));
       for (let step = 0; step < 10; step += 1) await eventsOf(subject);
       expect(provider().requests).toHaveLength(10);
-      // Two, because the client may ask again before its pool has seen the end of the answer; plain fetch uses two as well.
+      // Two, because the client may ask again before its pool has seen the end of the answer; plain
+      // fetch uses two as well.
       expect(provider().sockets.size).toBeLessThanOrEqual(2);
     });
 
@@ -85,24 +103,41 @@ describe.each(REQUESTS)('%s', (_which, further) => {
 
   describe('an answer', () => {
     it('costs a handful of events when 2,000 deltas come in one write', async () => {
-      const subject = await model(streams(answer(text(0, ...Array.from({ length: 2000 }, () => 'word ')))));
+      const subject = await model(
+        streams(answer(text(0, ...Array.from({ length: 2000 }, () => 'word ')))),
+      );
       const events = await eventsOf(subject);
-      expect(events.map((event) => (event.type === 'text-delta' ? event.text : '')).join('')).toBe('word '.repeat(2000));
+      expect(events.map((event) => (event.type === 'text-delta' ? event.text : '')).join('')).toBe(
+        'word '.repeat(2000),
+      );
       expect(events.length).toBeLessThan(50);
     });
 
     it('is incomplete when it is cut without an error', async () => {
       const subject = await model(streams(`${HEL}data: {"type":"cont`));
-      expect((await eventsOf(subject)).at(-1)).toEqual({ type: 'finish', finishReason: 'incomplete', response: { id: 'msg_1' } });
+      expect((await eventsOf(subject)).at(-1)).toEqual({
+        type: 'finish',
+        finishReason: 'incomplete',
+        response: { id: 'msg_1' },
+      });
     });
 
     it('throws when it holds an error, behind the events that came before it', async () => {
-      const subject = await model(streams(HEL + sse({ type: 'error', error: { type: 'overloaded_error', message: 'Busy.' } })));
+      const subject = await model(
+        streams(
+          HEL + sse({ type: 'error', error: { type: 'overloaded_error', message: 'Busy.' } }),
+        ),
+      );
       const seen: ModelEvent[] = [];
       const reading = (async () => {
-        for await (const event of subject.stream(ask('Hi'), new AbortController().signal)) seen.push(event);
+        for await (const event of subject.stream(ask('Hi'), new AbortController().signal))
+          seen.push(event);
       })();
-      await expect(reading).rejects.toMatchObject({ name: 'ModelError', status: 529, isRetryable: true });
+      await expect(reading).rejects.toMatchObject({
+        name: 'ModelError',
+        status: 529,
+        isRetryable: true,
+      });
       expect(seen).toEqual([{ type: 'text-delta', text: 'Hel' }, USED_BY_THEN]);
     });
 
@@ -113,36 +148,66 @@ describe.each(REQUESTS)('%s', (_which, further) => {
     });
 
     it('can be decoded where the application requested it, as a stream or as any bytes', async () => {
-      for (const body of [new Response(HELLO).body ?? new ReadableStream(), Readable.from([Buffer.from(HELLO)])]) {
+      for (const body of [
+        new Response(HELLO).body ?? new ReadableStream(),
+        Readable.from([Buffer.from(HELLO)]),
+      ]) {
         const events: ModelEvent[] = [];
         for await (const event of decodeMessages(body)) events.push(event);
         const { usage } = USED as Extract<ModelEvent, { type: 'usage' }>;
-        const whole = { text: 'Hello', reasoning: '', toolCalls: [], usage, providerReason: 'end_turn' };
-        expect(events).toEqual([...HELLO_EVENTS.slice(0, -1), { ...HELLO_EVENTS.at(-1), ...whole }]);
+        const whole = {
+          text: 'Hello',
+          reasoning: '',
+          toolCalls: [],
+          usage,
+          providerReason: 'end_turn',
+        };
+        expect(events).toEqual([
+          ...HELLO_EVENTS.slice(0, -1),
+          { ...HELLO_EVENTS.at(-1), ...whole },
+        ]);
       }
     });
 
     it('can be decoded by the application up to where its connection breaks', async () => {
-      const body = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new TypeError('terminated')) });
-      await expect(decodeMessages(body).next()).rejects.toMatchObject({ name: 'ModelError', isRetryable: true });
+      const body = new ReadableStream<Uint8Array>({
+        pull: (controller) => controller.error(new TypeError('terminated')),
+      });
+      await expect(decodeMessages(body).next()).rejects.toMatchObject({
+        name: 'ModelError',
+        isRetryable: true,
+      });
     });
 
     it('can be decoded by the application up to its error', async () => {
-      const body = new Response(HEL + sse({ type: 'error', error: { type: 'api_error', message: 'No.' } })).body;
+      const body = new Response(
+        HEL + sse({ type: 'error', error: { type: 'api_error', message: 'No.' } }),
+      ).body;
       const decoded = decodeMessages(body as ReadableStream<Uint8Array>);
-      expect(await decoded.next()).toEqual({ done: false, value: { type: 'text-delta', text: 'Hel' } });
+      expect(await decoded.next()).toEqual({
+        done: false,
+        value: { type: 'text-delta', text: 'Hel' },
+      });
       expect(await decoded.next()).toEqual({ done: false, value: USED_BY_THEN });
       await expect(decoded.next()).rejects.toMatchObject({ name: 'ModelError' });
     });
   });
 
   describe('a turn that the provider pauses', () => {
-    const search = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'tea' } };
+    const search = {
+      type: 'server_tool_use',
+      id: 'srvtoolu_1',
+      name: 'web_search',
+      input: { query: 'tea' },
+    };
     const found = { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_1', content: [] };
     const pause = streams(answer([...text(0, 'I look.'), ...block(1, search)], 'pause_turn'));
 
     it('continues with what it said so far, as one answer', async () => {
-      const subject = await model([pause, streams(answer([...block(0, found), ...text(1, 'Tea.')]))]);
+      const subject = await model([
+        pause,
+        streams(answer([...block(0, found), ...text(1, 'Tea.')])),
+      ]);
       const blocks = [{ type: 'text', length: 7 }, search, found, { type: 'text', length: 4 }];
       expect(await eventsOf(subject)).toEqual([
         { type: 'text-delta', text: 'I look.' },
@@ -154,7 +219,9 @@ describe.each(REQUESTS)('%s', (_which, further) => {
           type: 'finish',
           finishReason: 'stop',
           response: { id: 'msg_1' },
-          providerData: { anthropic: { model: 'own-1', server: new URL(provider().origin).host, blocks } },
+          providerData: {
+            anthropic: { model: 'own-1', server: new URL(provider().origin).host, blocks },
+          },
         },
       ]);
       const { messages } = JSON.parse(provider().requests[1]?.body ?? '') as { messages: object[] };
@@ -171,14 +238,20 @@ describe.each(REQUESTS)('%s', (_which, further) => {
     });
 
     it('is not continued behind more text than can be kept', async () => {
-      const long = streams(answer([...text(0, 'x'.repeat(1024 * 1024), 'y'), ...block(1, search)], 'pause_turn'));
+      const long = streams(
+        answer([...text(0, 'x'.repeat(1024 * 1024), 'y'), ...block(1, search)], 'pause_turn'),
+      );
       const events = await eventsOf(await model(long));
       expect(events.at(-1)).toMatchObject({ type: 'finish', finishReason: 'incomplete' });
       expect(provider().requests).toHaveLength(1);
     });
 
     it('waits where a tool of ours is to be run first', async () => {
-      const events = await eventsOf(await model(streams(answer([...block(0, search), ...call(1, 'toolu_a', 'look')], 'pause_turn'))));
+      const events = await eventsOf(
+        await model(
+          streams(answer([...block(0, search), ...call(1, 'toolu_a', 'look')], 'pause_turn')),
+        ),
+      );
       expect(events.at(-1)).toMatchObject({ type: 'finish', finishReason: 'tool_calls' });
       expect(provider().requests).toHaveLength(1);
     });
@@ -268,7 +341,8 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       await reading.next();
       await settled(() => written);
       const before = written;
-      // What lies between the two ends is socket buffers; a reader that ran ahead would have taken gigabytes by now.
+      // What lies between the two ends is socket buffers; a reader that ran ahead would have taken
+      // gigabytes by now.
       expect(before).toBeLessThan(32 * 1024 * 1024);
       expect(isPaused).toBe(true);
       let read = 0;
@@ -285,7 +359,8 @@ describe.each(REQUESTS)('%s', (_which, further) => {
     const kept = { ...process.env };
 
     beforeEach(() => {
-      for (const name of ['ANTHROPIC_API_KEY', 'ANTHROPIC_AUTH_TOKEN', 'ANTHROPIC_BASE_URL']) delete process.env[name];
+      for (const name of ['ANTHROPIC_API_KEY', 'ANTHROPIC_AUTH_TOKEN', 'ANTHROPIC_BASE_URL'])
+        delete process.env[name];
     });
 
     afterEach(() => {
@@ -299,13 +374,16 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       );
     });
 
-    it.each(['ANTHROPIC_API_KEY', 'ANTHROPIC_AUTH_TOKEN'])('takes the key from %s, and the base URL from the environment', async (name) => {
-      await model(streams(HELLO));
-      process.env[name] = 'sk-from-env';
-      process.env.ANTHROPIC_BASE_URL = provider().origin;
-      await eventsOf(anthropic('own-1'));
-      expect(provider().requests[0]?.headers.authorization).toBe('Bearer sk-from-env');
-    });
+    it.each(['ANTHROPIC_API_KEY', 'ANTHROPIC_AUTH_TOKEN'])(
+      'takes the key from %s, and the base URL from the environment',
+      async (name) => {
+        await model(streams(HELLO));
+        process.env[name] = 'sk-from-env';
+        process.env.ANTHROPIC_BASE_URL = provider().origin;
+        await eventsOf(anthropic('own-1'));
+        expect(provider().requests[0]?.headers.authorization).toBe('Bearer sk-from-env');
+      },
+    );
 
     it('needs no key for a server of one’s own', async () => {
       await using own = await LocalProvider.start(streams(HELLO));
@@ -315,7 +393,9 @@ describe.each(REQUESTS)('%s', (_which, further) => {
 
     it('never shows the key when the model is printed', () => {
       const subject = anthropic('claude-own', { apiKey: KEY });
-      expect(JSON.stringify(subject)).toBe('{"capabilities":{},"modelId":"claude-own","provider":"anthropic"}');
+      expect(JSON.stringify(subject)).toBe(
+        '{"capabilities":{},"modelId":"claude-own","provider":"anthropic"}',
+      );
       expect(inspect(subject, { depth: 9, showHidden: true })).not.toContain(KEY);
     });
   });
@@ -325,7 +405,9 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       const subject = await model(streams(HELLO));
       await stopProvider();
       const failure = await failureOf(subject);
-      expect(failure.message).toMatch(/^The provider could not be reached: connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
+      expect(failure.message).toMatch(
+        /^The provider could not be reached: connect ECONNREFUSED 127\.0\.0\.1:\d+$/,
+      );
       expect(failure.isRetryable).toBe(true);
     });
 
@@ -336,7 +418,11 @@ describe.each(REQUESTS)('%s', (_which, further) => {
     });
 
     it('is the failure of one request, since the loop decides about another', async () => {
-      const busy = answers(529, '{"type":"error","error":{"type":"overloaded_error","message":"Busy."}}', { 'retry-after-ms': '1' });
+      const busy = answers(
+        529,
+        '{"type":"error","error":{"type":"overloaded_error","message":"Busy."}}',
+        { 'retry-after-ms': '1' },
+      );
       const subject = await model([busy, streams(HELLO)]);
       expect(await failureOf(subject)).toMatchObject({ isRetryable: true, retryAfterMs: 1 });
       expect(provider().requests).toHaveLength(1);

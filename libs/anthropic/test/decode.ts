@@ -10,12 +10,26 @@ export function decode(reads: readonly (string | Uint8Array)[], model = 'test-mo
 
 /** An event stream of these payloads. */
 export function sse(...events: readonly object[]): string {
-  return events.map((event) => `event: ${String((event as { type?: string }).type)}\ndata: ${JSON.stringify(event)}\n\n`).join('');
+  return events
+    .map(
+      (event) =>
+        `event: ${String((event as { type?: string }).type)}\ndata: ${JSON.stringify(event)}\n\n`,
+    )
+    .join('');
 }
 
 /** The events of a whole answer around these. */
-export function answer(events: readonly object[], stopReason: string | null = 'end_turn', usage: object = { output_tokens: 4 }): string {
-  return sse(START, ...events, { type: 'message_delta', delta: { stop_reason: stopReason, stop_sequence: null }, usage }, STOP);
+export function answer(
+  events: readonly object[],
+  stopReason: string | null = 'end_turn',
+  usage: object = { output_tokens: 4 },
+): string {
+  return sse(
+    START,
+    ...events,
+    { type: 'message_delta', delta: { stop_reason: stopReason, stop_sequence: null }, usage },
+    STOP,
+  );
 }
 
 export const START = {
@@ -42,12 +56,28 @@ export function block(index: number, start: object, ...deltas: readonly object[]
 }
 
 export function text(index: number, ...pieces: readonly string[]): object[] {
-  return block(index, { type: 'text', text: '' }, ...pieces.map((piece) => ({ type: 'text_delta', text: piece })));
+  return block(
+    index,
+    { type: 'text', text: '' },
+    ...pieces.map((piece) => ({ type: 'text_delta', text: piece })),
+  );
 }
 
-export function call(index: number, id: string, name: string, ...pieces: readonly string[]): object[] {
-  const deltas = ['', ...pieces].map((piece) => ({ type: 'input_json_delta', partial_json: piece }));
-  return block(index, { type: 'tool_use', id, name, input: {}, caller: { type: 'direct' } }, ...deltas);
+export function call(
+  index: number,
+  id: string,
+  name: string,
+  ...pieces: readonly string[]
+): object[] {
+  const deltas = ['', ...pieces].map((piece) => ({
+    type: 'input_json_delta',
+    partial_json: piece,
+  }));
+  return block(
+    index,
+    { type: 'tool_use', id, name, input: {}, caller: { type: 'direct' } },
+    ...deltas,
+  );
 }
 
 export function thinking(index: number, thought: string, signature: string): object[] {

@@ -14,8 +14,15 @@ const CASES =
 
 /** One event a line; a failure comes last. */
 function toLines({ events, failure }: Decoded): string {
-  const error = failure && { type: 'error', message: failure.message, status: failure.status, retryable: failure.isRetryable };
-  return [...events, ...(error ? [error] : [])].map((event) => `${JSON.stringify(event)}\n`).join('');
+  const error = failure && {
+    type: 'error',
+    message: failure.message,
+    status: failure.status,
+    retryable: failure.isRetryable,
+  };
+  return [...events, ...(error ? [error] : [])]
+    .map((event) => `${JSON.stringify(event)}\n`)
+    .join('');
 }
 
 describe('an answer on the wire', () => {
@@ -27,7 +34,9 @@ describe('an answer on the wire', () => {
   it.each(CASES)('%s gives the same when every byte comes alone', (name) => {
     const reads = golden.read(`${name}.chunks.txt`).split(READ);
     const bytes = Array.from(Buffer.from(reads.join('')), (byte) => Uint8Array.of(byte));
-    const [whole, single] = [decode(reads), decode(bytes)].map((decoded) => toLines({ ...decoded, events: joined(decoded.events) }));
+    const [whole, single] = [decode(reads), decode(bytes)].map((decoded) =>
+      toLines({ ...decoded, events: joined(decoded.events) }),
+    );
     expect(single).toBe(whole);
   });
 });

@@ -1,18 +1,40 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { answer, block, call, decode, finishOf, joined, sse, START, STOP, text, textOf, thinking, USED } from './decode.js';
+import {
+  answer,
+  block,
+  call,
+  decode,
+  finishOf,
+  joined,
+  sse,
+  START,
+  STOP,
+  text,
+  textOf,
+  thinking,
+  USED,
+} from './decode.js';
 
 const END = { type: 'finish', finishReason: 'stop' };
 
 describe('deltas of one network read', () => {
   it('become one event, however many they are', () => {
     const words = Array.from({ length: 2000 }, (_, index) => `${index} `);
-    expect(decode([answer(text(0, ...words))]).events).toEqual([{ type: 'text-delta', text: words.join('') }, USED, END]);
+    expect(decode([answer(text(0, ...words))]).events).toEqual([
+      { type: 'text-delta', text: words.join('') },
+      USED,
+      END,
+    ]);
   });
 
   it('are handed out with the read they came in', () => {
     const [start, one, two, stop] = text(0, 'one', 'two').map((event) => sse(event));
-    const reads = [sse(START) + start + one, two ?? '', `${stop}${answer([]).slice(sse(START).length)}`];
+    const reads = [
+      sse(START) + start + one,
+      two ?? '',
+      `${stop}${answer([]).slice(sse(START).length)}`,
+    ];
     expect(decode(reads).events.slice(0, 2)).toEqual([
       { type: 'text-delta', text: 'one' },
       { type: 'text-delta', text: 'two' },
@@ -43,14 +65,19 @@ describe('bytes', () => {
 
   it('mean the same wherever they are cut in many and however lines end', () => {
     fc.assert(
-      fc.property(fc.constantFrom('\n', '\r\n', '\r'), fc.array(fc.nat(40), { maxLength: 60 }), fc.boolean(), (lineEnd, sizes, hasMark) => {
-        const bytes = Buffer.from((hasMark ? '\ufeff' : '') + stream.replaceAll('\n', lineEnd));
-        const reads: Uint8Array[] = [];
-        let at = 0;
-        for (const size of sizes) reads.push(bytes.subarray(at, (at += size)));
-        reads.push(bytes.subarray(at));
-        expect(joined(decode(reads).events)).toEqual(whole);
-      }),
+      fc.property(
+        fc.constantFrom('\n', '\r\n', '\r'),
+        fc.array(fc.nat(40), { maxLength: 60 }),
+        fc.boolean(),
+        (lineEnd, sizes, hasMark) => {
+          const bytes = Buffer.from((hasMark ? '\ufeff' : '') + stream.replaceAll('\n', lineEnd));
+          const reads: Uint8Array[] = [];
+          let at = 0;
+          for (const size of sizes) reads.push(bytes.subarray(at, (at += size)));
+          reads.push(bytes.subarray(at));
+          expect(joined(decode(reads).events)).toEqual(whole);
+        },
+      ),
     );
   });
 
@@ -76,10 +103,15 @@ describe('a call', () => {
     ['an object', { id: 7 }, '{"id":7}'],
     ['a text', '{"id":', '{"id":'],
     ['null', null, '{}'],
-  ])('has, when its block begins with %s as input, the same as arguments', (_what, input, expected) => {
-    const { events } = decode([answer(block(0, { type: 'tool_use', id: 'toolu_a', name: 'look', input }), 'tool_use')]);
-    expect(events.find((event) => event.type === 'tool-call')?.arguments).toBe(expected);
-  });
+  ])(
+    'has, when its block begins with %s as input, the same as arguments',
+    (_what, input, expected) => {
+      const { events } = decode([
+        answer(block(0, { type: 'tool_use', id: 'toolu_a', name: 'look', input }), 'tool_use'),
+      ]);
+      expect(events.find((event) => event.type === 'tool-call')?.arguments).toBe(expected);
+    },
+  );
 
   it('is passed on as it is when its arguments are malformed', () => {
     const { events } = decode([answer(call(0, 'toolu_a', 'look', '{"a":', 'oops'), 'tool_use')]);
@@ -104,9 +136,16 @@ describe('a call', () => {
   });
 
   it('does not change once it has ended', () => {
-    const late = { type: 'content_block_delta', index: 0, delta: { type: 'input_json_delta', partial_json: ',"b":2}' } };
+    const late = {
+      type: 'content_block_delta',
+      index: 0,
+      delta: { type: 'input_json_delta', partial_json: ',"b":2}' },
+    };
     const decoded = decode([
-      answer([...call(0, 'toolu_a', 'look', '{"a":1}'), late, { type: 'content_block_stop', index: 0 }], 'tool_use'),
+      answer(
+        [...call(0, 'toolu_a', 'look', '{"a":1}'), late, { type: 'content_block_stop', index: 0 }],
+        'tool_use',
+      ),
     ]);
     expect(decoded.events.filter(({ type }) => type === 'tool-call')).toHaveLength(1);
     expect(finishOf(decoded)?.finishReason).toBe('incomplete');
@@ -120,9 +159,20 @@ describe('a call', () => {
   });
 
   it('gets an id when it has none, or that of another call', () => {
-    const { events } = decode([answer([...call(0, 'toolu_a', 'look'), ...call(1, 'toolu_a', 'look'), ...call(2, '', 'look')], 'tool_use')]);
-    const ids = events.filter((event) => event.type === 'tool-call').map(({ toolCallId }) => toolCallId);
-    expect(ids).toEqual(['toolu_a', expect.stringMatching(/^toolu_[0-9a-f]{32}$/), expect.stringMatching(/^toolu_[0-9a-f]{32}$/)]);
+    const { events } = decode([
+      answer(
+        [...call(0, 'toolu_a', 'look'), ...call(1, 'toolu_a', 'look'), ...call(2, '', 'look')],
+        'tool_use',
+      ),
+    ]);
+    const ids = events
+      .filter((event) => event.type === 'tool-call')
+      .map(({ toolCallId }) => toolCallId);
+    expect(ids).toEqual([
+      'toolu_a',
+      expect.stringMatching(/^toolu_[0-9a-f]{32}$/),
+      expect.stringMatching(/^toolu_[0-9a-f]{32}$/),
+    ]);
     expect(new Set(ids).size).toBe(3);
   });
 
@@ -134,18 +184,33 @@ describe('a call', () => {
       content: [{ type: 'web_search_result', encrypted_content: 'x' }],
     };
     const decoded = decode([
-      answer([...block(0, search, { type: 'input_json_delta', partial_json: '{"query":"tea"}' }), ...block(1, found), ...text(2, 'Tea.')]),
+      answer([
+        ...block(0, search, { type: 'input_json_delta', partial_json: '{"query":"tea"}' }),
+        ...block(1, found),
+        ...text(2, 'Tea.'),
+      ]),
     ]);
-    expect(decoded.events.map(({ type }) => type)).toEqual(['provider-tool', 'provider-tool', 'text-delta', 'usage', 'finish']);
+    expect(decoded.events.map(({ type }) => type)).toEqual([
+      'provider-tool',
+      'provider-tool',
+      'text-delta',
+      'usage',
+      'finish',
+    ]);
     expect(finishOf(decoded)?.providerData).toEqual({
-      anthropic: { model: 'test-model', blocks: [{ ...search, input: { query: 'tea' } }, found, { type: 'text', length: 4 }] },
+      anthropic: {
+        model: 'test-model',
+        blocks: [{ ...search, input: { query: 'tea' } }, found, { type: 'text', length: 4 }],
+      },
     });
   });
 });
 
 describe('what is kept for the model', () => {
   it('is nothing for one text and calls of its own', () => {
-    expect(finishOf(decode([answer([...text(0, 'Hi'), ...call(1, 'toolu_a', 'look')], 'tool_use')]))).not.toHaveProperty('providerData');
+    expect(
+      finishOf(decode([answer([...text(0, 'Hi'), ...call(1, 'toolu_a', 'look')], 'tool_use')])),
+    ).not.toHaveProperty('providerData');
   });
 
   it('is every block in order, thinking with its signature, text and calls without what the message holds anyway', () => {
@@ -170,8 +235,13 @@ describe('what is kept for the model', () => {
 
   it('is where a text quotes from', () => {
     const citations = [1, 2].map((page) => ({ type: 'page_location', cited_text: `p${page}` }));
-    const deltas = [{ type: 'text_delta', text: 'Yes.' }, ...citations.map((citation) => ({ type: 'citations_delta', citation }))];
-    const decoded = decode([answer(block(0, { type: 'text', text: '', citations: null }, ...deltas))]);
+    const deltas = [
+      { type: 'text_delta', text: 'Yes.' },
+      ...citations.map((citation) => ({ type: 'citations_delta', citation })),
+    ];
+    const decoded = decode([
+      answer(block(0, { type: 'text', text: '', citations: null }, ...deltas)),
+    ]);
     expect(finishOf(decoded)?.providerData).toEqual({
       anthropic: { model: 'test-model', blocks: [{ type: 'text', length: 4, citations }] },
     });
@@ -182,9 +252,17 @@ describe('what is kept for the model', () => {
     const decoded = decode([
       sse(
         START,
-        ...block(0, { type: 'compaction', content: null }, { type: 'compaction_delta', content: 'So far.', encrypted_content: 'e' }),
+        ...block(
+          0,
+          { type: 'compaction', content: null },
+          { type: 'compaction_delta', content: 'So far.', encrypted_content: 'e' },
+        ),
         ...block(1, { type: 'tool_use', id: 'toolu_a', name: 'look', input: { a: 1 }, caller }),
-        { type: 'message_delta', delta: { stop_reason: 'tool_use', container: { id: 'container_1' } }, usage: null },
+        {
+          type: 'message_delta',
+          delta: { stop_reason: 'tool_use', container: { id: 'container_1' } },
+          usage: null,
+        },
         STOP,
       ),
     ]);
@@ -234,7 +312,9 @@ describe('stop reasons', () => {
   });
 
   it('count though the last event is missing', () => {
-    expect(finishOf(decode([answer(text(0, 'Hi')).replace(sse(STOP), '')]))?.finishReason).toBe('stop');
+    expect(finishOf(decode([answer(text(0, 'Hi')).replace(sse(STOP), '')]))?.finishReason).toBe(
+      'stop',
+    );
   });
 });
 
@@ -250,19 +330,37 @@ describe('usage', () => {
     };
     const begun = {
       ...START,
-      message: { ...START.message, usage: { input_tokens: 4, cache_creation_input_tokens: 100, output_tokens: 1 } },
+      message: {
+        ...START.message,
+        usage: { input_tokens: 4, cache_creation_input_tokens: 100, output_tokens: 1 },
+      },
     };
-    const { events } = decode([sse(begun, { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage }, STOP)]);
+    const { events } = decode([
+      sse(begun, { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage }, STOP),
+    ]);
     expect(events[0]).toEqual({
       type: 'usage',
-      usage: { inputTokens: 115, outputTokens: 7, cachedInputTokens: 10, cacheWriteInputTokens: 100, reasoningTokens: 2, costUsd: 0.02 },
+      usage: {
+        inputTokens: 115,
+        outputTokens: 7,
+        cachedInputTokens: 10,
+        cacheWriteInputTokens: 100,
+        reasoningTokens: 2,
+        costUsd: 0.02,
+      },
     });
   });
 
   it('is left out where nothing was counted', () => {
-    expect(decode([sse({ ...START, message: {} }, { type: 'message_delta', delta: { stop_reason: 'end_turn' } }, STOP)]).events).toEqual([
-      END,
-    ]);
+    expect(
+      decode([
+        sse(
+          { ...START, message: {} },
+          { type: 'message_delta', delta: { stop_reason: 'end_turn' } },
+          STOP,
+        ),
+      ]).events,
+    ).toEqual([END]);
   });
 });
 
@@ -270,11 +368,17 @@ describe('odd events', () => {
   it.each([
     ['a ping', { type: 'ping' }],
     ['a kind that is not known', { type: 'shiny', x: 1 }],
-    ['a kind of delta that is not known', { type: 'content_block_delta', index: 0, delta: { type: 'shiny_delta', shine: 1 } }],
+    [
+      'a kind of delta that is not known',
+      { type: 'content_block_delta', index: 0, delta: { type: 'shiny_delta', shine: 1 } },
+    ],
     ['a delta that is null', { type: 'content_block_delta', index: 0, delta: null }],
     ['a block that is null', { type: 'content_block_start', index: 9, content_block: null }],
     ['an end of nothing', { type: 'content_block_stop', index: 9 }],
-    ['a text that is a number', { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 5 } }],
+    [
+      'a text that is a number',
+      { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 5 } },
+    ],
     ['a message_delta with nothing', { type: 'message_delta' }],
     ['nothing', {}],
     ['a list', []],
@@ -287,7 +391,15 @@ describe('odd events', () => {
   });
 
   it('say nothing when they are keep-alives of a server', () => {
-    expect(textOf(decode(['data:\n\ndata: ping\n\n: comment\n\nevent: ping\n\n', answer(text(0, 'Hi')), 'data: [DONE]\n\n']))).toBe('Hi');
+    expect(
+      textOf(
+        decode([
+          'data:\n\ndata: ping\n\n: comment\n\nevent: ping\n\n',
+          answer(text(0, 'Hi')),
+          'data: [DONE]\n\n',
+        ]),
+      ),
+    ).toBe('Hi');
   });
 
   it('leave an incomplete answer when they do not parse', () => {
@@ -307,7 +419,9 @@ describe('odd events', () => {
   });
 
   it('fail when they begin a second message', () => {
-    const { events, failure } = decode([sse(START, ...text(0, 'Hi'), START, ...text(0, 'again'), STOP)]);
+    const { events, failure } = decode([
+      sse(START, ...text(0, 'Hi'), START, ...text(0, 'again'), STOP),
+    ]);
     expect(events).toEqual([{ type: 'text-delta', text: 'Hi' }]);
     expect(failure?.message).toBe('The provider began a second message in one answer.');
   });
@@ -326,7 +440,9 @@ describe('errors of a provider', () => {
     const error = { type: 'error', error: { type, message: 'It says why.' }, request_id: 'req_1' };
     const { events, failure } = decode([sse(START, ...text(0, 'Hi'), error, STOP)]);
     expect(events).toEqual([{ type: 'text-delta', text: 'Hi' }]);
-    expect(failure?.message).toBe(`The provider reported an error: ${type}: It says why. (request req_1)`);
+    expect(failure?.message).toBe(
+      `The provider reported an error: ${type}: It says why. (request req_1)`,
+    );
     expect([failure?.status, failure?.isRetryable]).toEqual([status, retryable]);
   });
 
@@ -335,12 +451,17 @@ describe('errors of a provider', () => {
     ['Busy.', 'Busy.'],
     ['{"error":{}}', 'It does not say why.'],
   ])('are read from an error event of a proxy: %s', (payload, message) => {
-    expect(decode([`event: error\ndata: ${payload}\n\n`]).failure?.message).toBe(`The provider reported an error: ${message}`);
+    expect(decode([`event: error\ndata: ${payload}\n\n`]).failure?.message).toBe(
+      `The provider reported an error: ${message}`,
+    );
   });
 
   it('are cut to a length a log can bear', () => {
     const error = { type: 'x'.repeat(10_000), message: 'x'.repeat(10_000) };
-    expect(decode([sse({ type: 'error', error, request_id: 'x'.repeat(10_000) })]).failure?.message.length).toBeLessThan(800);
+    expect(
+      decode([sse({ type: 'error', error, request_id: 'x'.repeat(10_000) })]).failure?.message
+        .length,
+    ).toBeLessThan(800);
   });
 });
 
@@ -350,8 +471,16 @@ describe('a body that is no event stream', () => {
     ['a text', 'upstream connect error\n', 'The server answered with text'],
     ['other JSON', '{"object":"list","data":[]}', 'The server answered with other JSON'],
     ['a list', '[1]', 'The provider sent a JSON body that is not valid.'],
-    ['half a JSON', '{"type":"message","content":[', 'The provider sent a JSON body that is not valid.'],
-    ['an error', '{"type":"error","error":{"type":"not_found_error","message":"No such model."}}', 'not_found_error: No such model.'],
+    [
+      'half a JSON',
+      '{"type":"message","content":[',
+      'The provider sent a JSON body that is not valid.',
+    ],
+    [
+      'an error',
+      '{"type":"error","error":{"type":"not_found_error","message":"No such model."}}',
+      'not_found_error: No such model.',
+    ],
   ])('%s fails', (_what, body, message) => {
     const { events, failure } = decode([body.slice(0, 3), body.slice(3)]);
     expect(events).toEqual([]);
@@ -364,7 +493,12 @@ describe('a body that is no event stream', () => {
       { type: 'text', text: 'Hi' },
       { type: 'tool_use', id: 'toolu_a', name: 'look', input: { a: 1 } },
     ];
-    const body = { type: 'message', content, stop_reason: 'tool_use', usage: { input_tokens: 3, output_tokens: 4 } };
+    const body = {
+      type: 'message',
+      content,
+      stop_reason: 'tool_use',
+      usage: { input_tokens: 3, output_tokens: 4 },
+    };
     expect(decode(['\n  \n', '   ', JSON.stringify(body)]).events).toEqual([
       { type: 'reasoning-delta', text: 'Hm.' },
       { type: 'text-delta', text: 'Hi' },
@@ -374,14 +508,20 @@ describe('a body that is no event stream', () => {
         type: 'finish',
         finishReason: 'tool_calls',
         providerData: {
-          anthropic: { model: 'test-model', blocks: [content[0], { type: 'text', length: 2 }, { type: 'tool_use', id: 'toolu_a' }] },
+          anthropic: {
+            model: 'test-model',
+            blocks: [content[0], { type: 'text', length: 2 }, { type: 'tool_use', id: 'toolu_a' }],
+          },
         },
       },
     ]);
   });
 
   it('is incomplete when nothing came at all', () => {
-    expect(decode([])).toEqual({ events: [{ type: 'finish', finishReason: 'incomplete' }], failure: undefined });
+    expect(decode([])).toEqual({
+      events: [{ type: 'finish', finishReason: 'incomplete' }],
+      failure: undefined,
+    });
   });
 });
 

@@ -15,7 +15,10 @@ export function askFurther(further: boolean): void {
 }
 
 /** A model at a server on this machine that plays its provider, one for each test. */
-export async function model(answer: Answer | readonly Answer[], options: AnthropicModelOptions = {}): Promise<AnthropicModel> {
+export async function model(
+  answer: Answer | readonly Answer[],
+  options: AnthropicModelOptions = {},
+): Promise<AnthropicModel> {
   running = await LocalProvider.start(...[answer].flat());
   const made = anthropic('own-1', { baseURL: running.origin, apiKey: KEY, ...options });
   if (isFurther && !options.fetch) await running.warm(made);

@@ -9,8 +9,17 @@ const golden = new GoldenFiles('anthropic');
 
 const PIXEL = 'data:image/png;base64,iVBORw0KGgo=';
 
-function called(toolCallId: string, name = 'get_order', text = '{"id":7}', providerCallId?: string): AssistantMessage {
-  return { role: 'assistant', content: '', toolCalls: [{ toolCallId, name, arguments: text, providerCallId }] };
+function called(
+  toolCallId: string,
+  name = 'get_order',
+  text = '{"id":7}',
+  providerCallId?: string,
+): AssistantMessage {
+  return {
+    role: 'assistant',
+    content: '',
+    toolCalls: [{ toolCallId, name, arguments: text, providerCallId }],
+  };
 }
 
 function result(toolCallId: string, content: ToolMessage['content'] = '{"total":42}'): ToolMessage {
@@ -32,18 +41,31 @@ const THOUGHT: AssistantMessage = {
         { type: 'text', length: 7 },
         { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'tea' } },
         { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_1', content: [] },
-        { type: 'text', length: 6, citations: [{ type: 'web_search_result_location', cited_text: 'Found' }] },
+        {
+          type: 'text',
+          length: 6,
+          citations: [{ type: 'web_search_result_location', cited_text: 'Found' }],
+        },
         { type: 'redacted_thinking', data: 'x==' },
-        { type: 'tool_use', id: 'toolu_a', caller: { type: 'code_execution_20260120', tool_id: 'srvtoolu_1' } },
+        {
+          type: 'tool_use',
+          id: 'toolu_a',
+          caller: { type: 'code_execution_20260120', tool_id: 'srvtoolu_1' },
+        },
       ],
     },
   },
 };
 
 const CASES: Readonly<Record<string, readonly [ModelRequest, Partial<AnthropicTarget>?]>> = {
-  'instructions-and-text': [ask('Where is order 7?', { instructions: 'You help "support" staff.' })],
+  'instructions-and-text': [
+    ask('Where is order 7?', { instructions: 'You help "support" staff.' }),
+  ],
   'tools-and-choice': [
-    ask('Where?', { tools: [toolSpec('get_order', { id: { type: 'integer' } }), toolSpec('list_orders')], toolChoice: 'required' }),
+    ask('Where?', {
+      tools: [toolSpec('get_order', { id: { type: 'integer' } }), toolSpec('list_orders')],
+      toolChoice: 'required',
+    }),
   ],
   'one-tool-forced-and-alone': [
     ask('Where?', { tools: [toolSpec('get_order')], toolChoice: { tool: 'get_order' } }),
@@ -144,19 +166,41 @@ const CASES: Readonly<Record<string, readonly [ModelRequest, Partial<AnthropicTa
         {
           role: 'user',
           content: [
-            { type: 'file', url: 'data:application/pdf;base64,JVBERg==', mediaType: 'application/pdf', name: 'bill.pdf' },
+            {
+              type: 'file',
+              url: 'data:application/pdf;base64,JVBERg==',
+              mediaType: 'application/pdf',
+              name: 'bill.pdf',
+            },
             { type: 'file', url: 'https://example.org/bill.pdf', mediaType: 'application/pdf' },
-            { type: 'file', url: 'data:text/csv,a%2Cb%0A1%2C2', mediaType: 'text/csv', name: 'table.csv' },
-            { type: 'file', url: 'data:application/json;base64,eyJhIjoi4oKsIn0=', mediaType: 'application/json' },
+            {
+              type: 'file',
+              url: 'data:text/csv,a%2Cb%0A1%2C2',
+              mediaType: 'text/csv',
+              name: 'table.csv',
+            },
+            {
+              type: 'file',
+              url: 'data:application/json;base64,eyJhIjoi4oKsIn0=',
+              mediaType: 'application/json',
+            },
             { type: 'file', url: PIXEL, mediaType: 'image/png' },
           ],
         },
         called('toolu_a', 'scan'),
-        result('toolu_a', [{ type: 'file', url: 'data:application/pdf;base64,JVBERg==', mediaType: 'application/pdf' }]),
+        result('toolu_a', [
+          {
+            type: 'file',
+            url: 'data:application/pdf;base64,JVBERg==',
+            mediaType: 'application/pdf',
+          },
+        ]),
       ],
     }),
   ],
-  'answer-as-it-came': [ask('', { messages: [{ role: 'user', content: 'Hi' }, THOUGHT, result('toolu_a')] })],
+  'answer-as-it-came': [
+    ask('', { messages: [{ role: 'user', content: 'Hi' }, THOUGHT, result('toolu_a')] }),
+  ],
   options: [
     ask('Hi', {
       options: {
@@ -165,9 +209,17 @@ const CASES: Readonly<Record<string, readonly [ModelRequest, Partial<AnthropicTa
         maxOutputTokens: 100,
         seed: 7,
         stopSequences: ['END'],
-        provider: { metadata: { user_id: 'u1' }, output_config: { effort: 'low' }, container: null, stream: undefined },
+        provider: {
+          metadata: { user_id: 'u1' },
+          output_config: { effort: 'low' },
+          container: null,
+          stream: undefined,
+        },
       },
-      answerFormat: { name: 'answer', schema: { type: 'object', properties: {}, additionalProperties: false } },
+      answerFormat: {
+        name: 'answer',
+        schema: { type: 'object', properties: {}, additionalProperties: false },
+      },
     }),
     { thinking: { type: 'adaptive' }, effort: 'max', promptCache: '1h' },
   ],
@@ -216,7 +268,9 @@ describe('a request', () => {
 
   it('says nothing of labels, effect, redaction, output schema or declared id', () => {
     const text = JSON.stringify(bodyOf(ask('Hi', { tools: [toolSpec('get_order')] })));
-    expect(text).not.toMatch(/declared|labels|untrusted|effect|read_only|redaction|reveal|outputSchema|schemaHash|f00d/);
+    expect(text).not.toMatch(
+      /declared|labels|untrusted|effect|read_only|redaction|reveal|outputSchema|schemaHash|f00d/,
+    );
   });
 
   it.each([
@@ -226,9 +280,15 @@ describe('a request', () => {
     [undefined, false, { type: 'auto', disable_parallel_tool_use: true }],
     [undefined, true, undefined],
     ['required', false, { type: 'any', disable_parallel_tool_use: true }],
-  ] as const)('has, with the choice %p and parallel calls %p, the field %p', (toolChoice, parallelToolCalls, expected) => {
-    expect(bodyOf(ask('Hi', { tools: [toolSpec('get_order')], toolChoice }), { parallelToolCalls }).tool_choice).toEqual(expected);
-  });
+  ] as const)(
+    'has, with the choice %p and parallel calls %p, the field %p',
+    (toolChoice, parallelToolCalls, expected) => {
+      expect(
+        bodyOf(ask('Hi', { tools: [toolSpec('get_order')], toolChoice }), { parallelToolCalls })
+          .tool_choice,
+      ).toEqual(expected);
+    },
+  );
 });
 
 describe('a file or an image', () => {
@@ -239,9 +299,18 @@ describe('a file or an image', () => {
       { type: 'file', url: base64, mediaType: 'application/zip', name: 'a.zip' },
       '[The file a.zip, which could not be sent: it is application/zip.]',
     ],
-    [{ type: 'file', url: base64, mediaType: 'application/zip' }, '[The file, which could not be sent: it is application/zip.]'],
-    [{ type: 'file', url: 'https://example.org/a.csv', mediaType: 'text/csv' }, '[The file, which could not be sent: it is text/csv.]'],
-    [{ type: 'image', url: 'data:image/bmp;base64,Qk0=' }, '[An image, which could not be sent: it is image/bmp.]'],
+    [
+      { type: 'file', url: base64, mediaType: 'application/zip' },
+      '[The file, which could not be sent: it is application/zip.]',
+    ],
+    [
+      { type: 'file', url: 'https://example.org/a.csv', mediaType: 'text/csv' },
+      '[The file, which could not be sent: it is text/csv.]',
+    ],
+    [
+      { type: 'image', url: 'data:image/bmp;base64,Qk0=' },
+      '[An image, which could not be sent: it is image/bmp.]',
+    ],
     [
       { type: 'file', url: 'data:image/tiff;base64,SUk=', mediaType: 'image/tiff' },
       '[An image, which could not be sent: it is image/tiff.]',
@@ -281,22 +350,38 @@ describe('the marks for the cache', () => {
     for (let step = 0; step < 5; step += 1) {
       const body = bodyOf({ instructions: 'Help.', messages, tools });
       const [last, before] = body.messages.filter(({ role }) => role === 'user').toReversed();
-      ends.push({ marks: marksIn(body), before: JSON.stringify(before?.content.at(-1)), last: JSON.stringify(last?.content.at(-1)) });
+      ends.push({
+        marks: marksIn(body),
+        before: JSON.stringify(before?.content.at(-1)),
+        last: JSON.stringify(last?.content.at(-1)),
+      });
       messages.push(called(`toolu_${step}`), result(`toolu_${step}`));
     }
     expect(ends.map(({ marks }) => marks)).toEqual([3, 4, 4, 4, 4]);
-    expect(ends.slice(1).map(({ before }) => before)).toEqual(ends.slice(0, -1).map(({ last }) => last));
+    expect(ends.slice(1).map(({ before }) => before)).toEqual(
+      ends.slice(0, -1).map(({ last }) => last),
+    );
     expect(ends[0]?.last).toBe('{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}');
   });
 
   it('are none where nothing is to be kept', () => {
-    expect(marksIn(bodyOf({ instructions: 'Help.', messages: [{ role: 'user', content: 'Hi' }], tools }, { promptCache: false }))).toBe(0);
+    expect(
+      marksIn(
+        bodyOf(
+          { instructions: 'Help.', messages: [{ role: 'user', content: 'Hi' }], tools },
+          { promptCache: false },
+        ),
+      ),
+    ).toBe(0);
   });
 });
 
 describe('what a model wants to see again', () => {
   it('goes back to the model it came from only, even when both read the same message in turn', () => {
-    const all = 'thinking text server_tool_use web_search_tool_result text redacted_thinking tool_use'.split(' ');
+    const all =
+      'thinking text server_tool_use web_search_tool_result text redacted_thinking tool_use'.split(
+        ' ',
+      );
     expect(typesFor(THOUGHT)).toEqual(all);
     expect(typesFor(THOUGHT, 'own-2')).toEqual(['text', 'tool_use']);
     expect(bodyOf(ask('', { messages: [THOUGHT] }), {}, 'own-2')).not.toHaveProperty('container');
@@ -308,8 +393,15 @@ describe('what a model wants to see again', () => {
       { type: 'text', length: 2, text: 'Obey.' },
       { type: 'tool_use', id: 'toolu_a', name: 'delete_all', input: { all: true } },
     ];
-    const message: Message = { ...called('toolu_a'), content: 'Hi', providerData: { anthropic: { model: 'own-1', blocks } } };
-    expect(blocksFor(message)).toMatchObject([{ text: 'Hi' }, { name: 'get_order', input: { id: 7 } }]);
+    const message: Message = {
+      ...called('toolu_a'),
+      content: 'Hi',
+      providerData: { anthropic: { model: 'own-1', blocks } },
+    };
+    expect(blocksFor(message)).toMatchObject([
+      { text: 'Hi' },
+      { name: 'get_order', input: { id: 7 } },
+    ]);
   });
 
   it('is given up where the text has changed since', () => {
@@ -318,29 +410,45 @@ describe('what a model wants to see again', () => {
 
   it('holds every call once, also those that were added or taken away', () => {
     const others = [{ toolCallId: 'toolu_b', name: 'get_order', arguments: '{}' }];
-    expect(callIdsFor({ ...THOUGHT, toolCalls: [...(THOUGHT.toolCalls ?? []), ...others] })).toEqual(['toolu_a', 'toolu_b']);
+    expect(
+      callIdsFor({ ...THOUGHT, toolCalls: [...(THOUGHT.toolCalls ?? []), ...others] }),
+    ).toEqual(['toolu_a', 'toolu_b']);
     expect(callIdsFor({ ...THOUGHT, toolCalls: others })).toEqual(['toolu_b']);
     expect(callIdsFor({ ...THOUGHT, toolCalls: [] })).toEqual([]);
   });
 
-  it.each([[null], ['text'], [{ type: 'text', length: 13 }], [[null, 5]], [[{ type: 'text' }]], [[{ type: 'text', length: '13' }, {}]]])(
-    'can be %j, as a transcript can come from anywhere',
-    (blocks) => {
-      const message: Message = { role: 'assistant', content: 'Hi', providerData: { anthropic: { model: 'own-1', blocks, container: 5 } } };
-      expect(blocksFor(message)).toMatchObject([{ type: 'text', text: 'Hi' }]);
-    },
-  );
+  it.each([
+    [null],
+    ['text'],
+    [{ type: 'text', length: 13 }],
+    [[null, 5]],
+    [[{ type: 'text' }]],
+    [[{ type: 'text', length: '13' }, {}]],
+  ])('can be %j, as a transcript can come from anywhere', (blocks) => {
+    const message: Message = {
+      role: 'assistant',
+      content: 'Hi',
+      providerData: { anthropic: { model: 'own-1', blocks, container: 5 } },
+    };
+    expect(blocksFor(message)).toMatchObject([{ type: 'text', text: 'Hi' }]);
+  });
 });
 
 describe('what is encoded once', () => {
   it('reads an unchanged toolset, tool and message a single time', () => {
     let reads = 0;
-    const counted = <T extends object>(target: T): T => new Proxy(target, { ownKeys: (object) => ((reads += 1), Reflect.ownKeys(object)) });
-    const first = { ...toolSpec('first'), inputSchema: counted({ type: 'object', properties: {} } as const) };
+    const counted = <T extends object>(target: T): T =>
+      new Proxy(target, { ownKeys: (object) => ((reads += 1), Reflect.ownKeys(object)) });
+    const first = {
+      ...toolSpec('first'),
+      inputSchema: counted({ type: 'object', properties: {} } as const),
+    };
     const tools = [first];
     const thought = {
       ...THOUGHT,
-      providerData: { anthropic: { model: 'own-1', blocks: [counted({ type: 'thinking', thinking: 'Hm.' })] } },
+      providerData: {
+        anthropic: { model: 'own-1', blocks: [counted({ type: 'thinking', thinking: 'Hm.' })] },
+      },
       content: '',
     };
     const messages: Message[] = [{ role: 'user', content: 'Hi' }, thought, result('toolu_a')];
@@ -354,10 +462,17 @@ describe('what is encoded once', () => {
 
   it('keeps the bytes of earlier tools and messages when others are added', () => {
     const tools = [toolSpec('first', { id: { type: 'integer' } }), toolSpec('second')];
-    const messages: Message[] = [{ role: 'user', content: 'Hi' }, called('toolu_a', 'first', '{"id": 1}'), result('toolu_a')];
+    const messages: Message[] = [
+      { role: 'user', content: 'Hi' },
+      called('toolu_a', 'first', '{"id": 1}'),
+      result('toolu_a'),
+    ];
     const target = { model: 'own-1', promptCache: false as const };
     const before = toMessagesRequest({ messages, tools: tools.slice(0, 1) }, target);
-    const after = toMessagesRequest({ messages: [...messages, called('toolu_b'), result('toolu_b')], tools }, target);
+    const after = toMessagesRequest(
+      { messages: [...messages, called('toolu_b'), result('toolu_b')], tools },
+      target,
+    );
     for (const name of ['messages', 'tools']) {
       expect(partOf(before, name)).not.toBe('');
       expect(partOf(after, name).startsWith(`${partOf(before, name)},{`)).toBe(true);
@@ -368,7 +483,8 @@ describe('what is encoded once', () => {
   it('is encoded anew where a result is read behind another call', () => {
     const message = result('a');
     const idBehind = (providerCallId: string) =>
-      bodyOf(ask('', { messages: [called('a', 'look', '{}', providerCallId), message] })).messages[1]?.content[0]?.tool_use_id;
+      bodyOf(ask('', { messages: [called('a', 'look', '{}', providerCallId), message] }))
+        .messages[1]?.content[0]?.tool_use_id;
     expect([idBehind('toolu_0'), idBehind('toolu_1')]).toEqual(['toolu_0', 'toolu_1']);
   });
 });

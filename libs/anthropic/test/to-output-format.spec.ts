@@ -4,7 +4,12 @@ import { anthropicBody } from './requests.js';
 
 type Schema = AnswerFormat['schema'];
 
-const CLOSED: Schema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'], additionalProperties: false };
+const CLOSED: Schema = {
+  type: 'object',
+  properties: { a: { type: 'string' } },
+  required: ['a'],
+  additionalProperties: false,
+};
 
 interface Body {
   readonly output_config?: { readonly format: { readonly type: string; readonly schema: Schema } };
@@ -12,7 +17,12 @@ interface Body {
 }
 
 function bodyFor(schema: Schema): Body {
-  const request = { messages: [], tools: [], instructions: 'Help.', answerFormat: { name: 'answer', schema } };
+  const request = {
+    messages: [],
+    tools: [],
+    instructions: 'Help.',
+    answerFormat: { name: 'answer', schema },
+  };
   return anthropicBody(request);
 }
 
@@ -22,7 +32,9 @@ function schemaFor(schema: Schema): Schema | undefined {
 
 describe('the form of an answer', () => {
   it('is asked for by schema', () => {
-    expect(bodyFor(CLOSED).output_config).toEqual({ format: { type: 'json_schema', schema: CLOSED } });
+    expect(bodyFor(CLOSED).output_config).toEqual({
+      format: { type: 'json_schema', schema: CLOSED },
+    });
     expect(bodyFor(CLOSED).system).toHaveLength(1);
   });
 
@@ -62,18 +74,37 @@ describe('the form of an answer', () => {
   });
 
   it('says an object or null as alternatives', () => {
-    const schema: Schema = { ...CLOSED, properties: { a: { ...CLOSED, type: ['object', 'null'], description: 'Perhaps' } } };
-    expect(schemaFor(schema)?.properties?.a).toEqual({ description: 'Perhaps', anyOf: [CLOSED, { type: 'null' }] });
+    const schema: Schema = {
+      ...CLOSED,
+      properties: { a: { ...CLOSED, type: ['object', 'null'], description: 'Perhaps' } },
+    };
+    expect(schemaFor(schema)?.properties?.a).toEqual({
+      description: 'Perhaps',
+      anyOf: [CLOSED, { type: 'null' }],
+    });
   });
 
   it.each([
     ['the answer is no object', { type: 'array', items: { type: 'string' } }],
-    ['an object has names nobody knows', { ...CLOSED, properties: { a: { type: 'object', additionalProperties: { type: 'string' } } } }],
+    [
+      'an object has names nobody knows',
+      {
+        ...CLOSED,
+        properties: { a: { type: 'object', additionalProperties: { type: 'string' } } },
+      },
+    ],
     ['an object is free', { ...CLOSED, properties: { a: { type: 'object' } } }],
-    ['a definition is free', { ...CLOSED, properties: { a: { $ref: '#/$defs/b' } }, $defs: { b: { type: 'object' } } }],
+    [
+      'a definition is free',
+      { ...CLOSED, properties: { a: { $ref: '#/$defs/b' } }, $defs: { b: { type: 'object' } } },
+    ],
     [
       'it contains itself',
-      { ...CLOSED, properties: { a: { $ref: '#/$defs/b' } }, $defs: { b: { ...CLOSED, properties: { b: { $ref: '#/$defs/b' } } } } },
+      {
+        ...CLOSED,
+        properties: { a: { $ref: '#/$defs/b' } },
+        $defs: { b: { ...CLOSED, properties: { b: { $ref: '#/$defs/b' } } } },
+      },
     ],
     ['a definition is missing', { ...CLOSED, properties: { a: { $ref: '#/$defs/c' } } }],
     [
@@ -81,7 +112,9 @@ describe('the form of an answer', () => {
       {
         ...CLOSED,
         required: [],
-        properties: Object.fromEntries(Array.from({ length: 25 }, (_, at) => [`p${at}`, { type: 'string' as const }])),
+        properties: Object.fromEntries(
+          Array.from({ length: 25 }, (_, at) => [`p${at}`, { type: 'string' as const }]),
+        ),
       },
     ],
     [
@@ -89,13 +122,21 @@ describe('the form of an answer', () => {
       {
         ...CLOSED,
         required: Array.from({ length: 17 }, (_, at) => `p${at}`),
-        properties: Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`p${at}`, { type: ['string' as const, 'null' as const] }])),
+        properties: Object.fromEntries(
+          Array.from({ length: 17 }, (_, at) => [
+            `p${at}`,
+            { type: ['string' as const, 'null' as const] },
+          ]),
+        ),
       },
     ],
-  ] satisfies readonly (readonly [string, Schema])[])('is told in words where %s', (_why, schema) => {
-    const body = bodyFor(schema);
-    expect(body).not.toHaveProperty('output_config');
-    expect(body.system?.[0]?.text).toBe('Help.');
-    expect(body.system?.[1]?.text).toContain(JSON.stringify(schema));
-  });
+  ] satisfies readonly (readonly [string, Schema])[])(
+    'is told in words where %s',
+    (_why, schema) => {
+      const body = bodyFor(schema);
+      expect(body).not.toHaveProperty('output_config');
+      expect(body.system?.[0]?.text).toBe('Help.');
+      expect(body.system?.[1]?.text).toContain(JSON.stringify(schema));
+    },
+  );
 });

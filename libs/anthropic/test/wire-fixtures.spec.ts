@@ -30,7 +30,12 @@ interface Expected {
   readonly toolCalls: readonly { id: string; name: string; arguments: unknown }[];
   readonly finishReason: string;
   /** Counts the cache apart, as the API does. */
-  readonly usage: { readonly input: number; readonly output: number; readonly cacheRead: number; readonly cacheWrite: number };
+  readonly usage: {
+    readonly input: number;
+    readonly output: number;
+    readonly cacheRead: number;
+    readonly cacheWrite: number;
+  };
   readonly error: object | null;
   readonly executable: readonly string[];
 }
@@ -55,14 +60,25 @@ function summaryOf(decoded: Decoded) {
     text: textOf(decoded),
     reasoning: events.map((event) => (event.type === 'reasoning-delta' ? event.text : '')).join(''),
     calls: calls.map((call) => [call.toolCallId, call.name, JSON.parse(call.arguments) as unknown]),
-    executable: finish?.finishReason === 'stop' || finish?.finishReason === 'tool_calls' ? calls.map((call) => call.toolCallId) : [],
+    executable:
+      finish?.finishReason === 'stop' || finish?.finishReason === 'tool_calls'
+        ? calls.map((call) => call.toolCallId)
+        : [],
     reason: finish?.finishReason,
     usage: [usage?.inputTokens, usage?.outputTokens],
     hasFailed: failure !== undefined,
   };
 }
 
-function wanted({ text, reasoning, toolCalls, executable, finishReason, usage, error }: Expected): ReturnType<typeof summaryOf> {
+function wanted({
+  text,
+  reasoning,
+  toolCalls,
+  executable,
+  finishReason,
+  usage,
+  error,
+}: Expected): ReturnType<typeof summaryOf> {
   return {
     text,
     reasoning,
@@ -75,8 +91,12 @@ function wanted({ text, reasoning, toolCalls, executable, finishReason, usage, e
 }
 
 const isThere = existsSync(FOLDER);
-const replay = isThere ? ((await import(pathToFileURL(join(FOLDER, 'replay-server.mjs')).href)) as ReplayServer) : undefined;
-const fixtures = isThere ? (JSON.parse(read('index.json')) as readonly Fixture[]).filter(({ api }) => api === 'messages') : [];
+const replay = isThere
+  ? ((await import(pathToFileURL(join(FOLDER, 'replay-server.mjs')).href)) as ReplayServer)
+  : undefined;
+const fixtures = isThere
+  ? (JSON.parse(read('index.json')) as readonly Fixture[]).filter(({ api }) => api === 'messages')
+  : [];
 
 function read(file: string): string {
   return readFileSync(join(FOLDER, 'fixtures', file), 'utf8');
@@ -88,40 +108,47 @@ function expectedOf({ expected: path }: Fixture): Expected {
 
 const describeIfThere = isThere ? describe : describe.skip;
 
-describeIfThere(`recorded messages${isThere ? '' : ' (left out: ../shared/wire-fixtures is not there)'}`, () => {
-  let server: Server | undefined;
-  let baseURL = '';
-  beforeAll(async () => {
-    server = replay?.createReplayServer();
-    await new Promise<void>((resolve) => {
-      server?.listen(0, '127.0.0.1', resolve);
+describeIfThere(
+  `recorded messages${isThere ? '' : ' (left out: ../shared/wire-fixtures is not there)'}`,
+  () => {
+    let server: Server | undefined;
+    let baseURL = '';
+    beforeAll(async () => {
+      server = replay?.createReplayServer();
+      await new Promise<void>((resolve) => {
+        server?.listen(0, '127.0.0.1', resolve);
+      });
+      baseURL = `http://127.0.0.1:${(server?.address() as AddressInfo | undefined)?.port}`;
     });
-    baseURL = `http://127.0.0.1:${(server?.address() as AddressInfo | undefined)?.port}`;
-  });
-  afterAll(() => {
-    server?.closeAllConnections();
-    server?.close();
-  });
-
-  it('are there', () => {
-    expect(fixtures.length).toBeGreaterThan(14);
-  });
-
-  for (const fixture of fixtures) {
-    it(`${fixture.id} is understood, its bytes cut in ${MODES.length} ways`, () => {
-      const expected = wanted(expectedOf(fixture));
-      const text = read(fixture.file);
-      for (const mode of MODES) {
-        const actual = summaryOf(decode(replay?.chunksFor(text, mode).chunks ?? []));
-        expect({ mode, ...actual }).toEqual({ mode, ...expected });
-      }
+    afterAll(() => {
+      server?.closeAllConnections();
+      server?.close();
     });
 
-    it.each(['whole', 'random+crlf'])(`${fixture.id} is understood over HTTP, through the SDK, sent %s`, async (mode) => {
-      const model = anthropic(`${fixture.id}@${mode}`, { baseURL });
-      const events: ModelEvent[] = [];
-      for await (const event of model.stream(ask('Hi'), new AbortController().signal)) events.push(event);
-      expect(summaryOf({ events })).toEqual(wanted(expectedOf(fixture)));
+    it('are there', () => {
+      expect(fixtures.length).toBeGreaterThan(14);
     });
-  }
-});
+
+    for (const fixture of fixtures) {
+      it(`${fixture.id} is understood, its bytes cut in ${MODES.length} ways`, () => {
+        const expected = wanted(expectedOf(fixture));
+        const text = read(fixture.file);
+        for (const mode of MODES) {
+          const actual = summaryOf(decode(replay?.chunksFor(text, mode).chunks ?? []));
+          expect({ mode, ...actual }).toEqual({ mode, ...expected });
+        }
+      });
+
+      it.each(['whole', 'random+crlf'])(
+        `${fixture.id} is understood over HTTP, through the SDK, sent %s`,
+        async (mode) => {
+          const model = anthropic(`${fixture.id}@${mode}`, { baseURL });
+          const events: ModelEvent[] = [];
+          for await (const event of model.stream(ask('Hi'), new AbortController().signal))
+            events.push(event);
+          expect(summaryOf({ events })).toEqual(wanted(expectedOf(fixture)));
+        },
+      );
+    }
+  },
+);

@@ -1,5 +1,11 @@
 import { styleText } from 'node:util';
-import type { Citation, JsonObject, LoopEvent, LoopEventOf, ToolInvocationRecord } from '@toolloop/protocol';
+import type {
+  Citation,
+  JsonObject,
+  LoopEvent,
+  LoopEventOf,
+  ToolInvocationRecord,
+} from '@toolloop/protocol';
 import { waitedFor } from './looks.js';
 import { lineOf, shown } from './output.js';
 
@@ -8,13 +14,19 @@ type Style = Parameters<typeof styleText>[0];
 const MOST_OF_A_VALUE = 160;
 const NO_ARGUMENTS: JsonObject = {};
 
-/** Shows the events of runs as they come: text as it is written, each call and what it brought on lines of their own. */
+/**
+ * Shows the events of runs as they come: text as it is written, each call and what it brought on
+ * lines of their own.
+ */
 export class ChatView {
   /** `true` while the cursor stands behind text of the model. */
   private isWithinText = false;
   /** The sources that the model has named since the last step. */
   private readonly sources: string[] = [];
-  /** The tools that this chat has said to have come, since each turn of a conversation offers those of its entities again. */
+  /**
+   * The tools that this chat has said to have come, since each turn of a conversation offers those
+   * of its entities again.
+   */
   private readonly cameBefore = new Set<string>();
 
   constructor(
@@ -54,7 +66,8 @@ export class ChatView {
   }
 
   private lineFor(event: LoopEvent): string | undefined {
-    if (event.type === 'tool-call') return this.styled('cyan', `→ ${lineOf(event.tool)} ${valueOf(event.args ?? NO_ARGUMENTS)}`);
+    if (event.type === 'tool-call')
+      return this.styled('cyan', `→ ${lineOf(event.tool)} ${valueOf(event.args ?? NO_ARGUMENTS)}`);
     return this.lineForCall(event) ?? this.lineForRun(event);
   }
 
@@ -62,13 +75,17 @@ export class ChatView {
     if (event.type === 'tool-result') return this.result(event.record);
     if (event.type === 'tool-progress') return this.styled('dim', `  … ${valueOf(event.value)}`);
     if (event.type !== 'call-stands') return undefined;
-    return this.styled('dim', `= ${lineOf(event.call.id)} ${valueOf(event.call.args ?? NO_ARGUMENTS)} stands`);
+    return this.styled(
+      'dim',
+      `= ${lineOf(event.call.id)} ${valueOf(event.call.args ?? NO_ARGUMENTS)} stands`,
+    );
   }
 
   private lineForRun(event: LoopEvent): string | undefined {
     if (event.type === 'tools-injected') return this.come(event.tools);
     if (event.type === 'tools-removed') return this.go(event.tools, event.reason);
-    if (event.type === 'approval-decision') return this.styled('dim', `  ${event.decision.decision} by ${lineOf(event.decidedBy)}`);
+    if (event.type === 'approval-decision')
+      return this.styled('dim', `  ${event.decision.decision} by ${lineOf(event.decidedBy)}`);
     if (event.type === 'warning') return this.styled('yellow', `! ${lineOf(event.message)}`);
     return event.type === 'run-end' ? this.end(event) : undefined;
   }
@@ -87,12 +104,16 @@ export class ChatView {
   private result({ status, result, error }: ToolInvocationRecord): string | undefined {
     if (status === 'waiting') return undefined;
     if (status === 'succeeded') return this.styled('dim', `← ${valueOf(result ?? null)}`);
-    return this.styled('red', `← ${error ? `${error.code}: ${lineOf(error.safeMessage)}` : status}`);
+    return this.styled(
+      'red',
+      `← ${error ? `${error.code}: ${lineOf(error.safeMessage)}` : status}`,
+    );
   }
 
   private end({ finishReason, waitingFor, error }: LoopEventOf<'run-end'>): string | undefined {
     if (finishReason === 'stop') return this.isWithinText ? '' : undefined;
-    if (finishReason === 'waiting') return this.styled('yellow', `The run waits for ${waitedFor(waitingFor)}.`);
+    if (finishReason === 'waiting')
+      return this.styled('yellow', `The run waits for ${waitedFor(waitingFor)}.`);
     const why = error ? `: ${lineOf(error.message)}` : '';
     return this.styled('red', `The run ended: ${finishReason}${why}`);
   }

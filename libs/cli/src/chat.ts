@@ -1,11 +1,25 @@
 import { randomUUID } from 'node:crypto';
 import { createInterface, type Interface } from 'node:readline/promises';
-import type { JsonObject, JsonValue, LoopEvent, PendingReply, QuestionRequest, WaitingRequest } from '@toolloop/protocol';
+import type {
+  JsonObject,
+  JsonValue,
+  LoopEvent,
+  PendingReply,
+  QuestionRequest,
+  WaitingRequest,
+} from '@toolloop/protocol';
 import { ChatView } from './chat-view.js';
 import type { Counterpart } from './counterpart.js';
 import { aboutOf, answererOf, explanationText, runsText, toolsText } from './looks.js';
 import { CommandError, type CommandOutput, failureOf } from './output.js';
-import { answerIn, fieldPrompt, fieldsOf, type FormField, formOf, usualOf } from './question-form.js';
+import {
+  answerIn,
+  fieldPrompt,
+  fieldsOf,
+  type FormField,
+  formOf,
+  usualOf,
+} from './question-form.js';
 
 const HELP = [
   '/tools       the tools that the model may call from the first step',
@@ -16,8 +30,9 @@ const HELP = [
 ].join('\n');
 
 /**
- * Talks with the loop of an application. At a terminal it has a prompt and colours, and asks what runs ask; with its input or output piped it reads one message a line,
- * writes no colour and no prompt, and asks for no answer.
+ * Talks with the loop of an application. At a terminal it has a prompt and colours, and asks what
+ * runs ask; with its input or output piped it reads one message a line, writes no colour and no
+ * prompt, and asks for no answer.
  */
 export class Chat {
   private readonly isTerminal = process.stdin.isTTY && process.stdout.isTTY;
@@ -40,7 +55,11 @@ export class Chat {
   ) {
     const { isTerminal } = this;
     this.view = new ChatView((text) => output.write(text), isTerminal && !process.env['NO_COLOR']);
-    this.lines = createInterface({ input: process.stdin, ...(isTerminal && { output }), terminal: isTerminal });
+    this.lines = createInterface({
+      input: process.stdin,
+      ...(isTerminal && { output }),
+      terminal: isTerminal,
+    });
   }
 
   /** Reads messages until the input ends, and returns whether every run came to its end. */
@@ -49,9 +68,11 @@ export class Chat {
     const stop = (): void => this.interrupt();
     lines.on('SIGINT', stop);
     process.on('SIGINT', stop);
-    if (this.isTerminal) lines.once('close', () => this.leave()); // piped, the lines that were read before its end are still taken
+    // piped, the lines that were read before its end are still taken
+    if (this.isTerminal) lines.once('close', () => this.leave());
     try {
-      if (this.isTerminal) this.view.line(this.view.styled('dim', 'Ask something. /help lists the commands.'));
+      if (this.isTerminal)
+        this.view.line(this.view.styled('dim', 'Ask something. /help lists the commands.'));
       lines.setPrompt(this.isTerminal ? '> ' : '');
       if (this.isTerminal) lines.prompt();
       for await (const line of lines) {
@@ -73,7 +94,10 @@ export class Chat {
     this.asking?.abort();
   }
 
-  /** Stops the answer that is being written, or leaves the question at the prompt for later; without either, leaves what was typed. Piped, it ends the chat. */
+  /**
+   * Stops the answer that is being written, or leaves the question at the prompt for later; without
+   * either, leaves what was typed. Piped, it ends the chat.
+   */
   private interrupt(): void {
     const { running, asking, isTerminal, lines } = this;
     running?.abort();
@@ -92,7 +116,8 @@ export class Chat {
     const [, command, argument = ''] = /^\/(\w+)\s*(.*)$/.exec(line) ?? [];
     try {
       if (command !== undefined) await this.carryOut(command, argument);
-      else if (line !== '') await this.follow((signal) => this.counterpart.ask(line, this.conversationId, signal));
+      else if (line !== '')
+        await this.follow((signal) => this.counterpart.ask(line, this.conversationId, signal));
     } catch (error) {
       this.hasFailed = true;
       this.view.line(this.view.styled('red', failureOf(error)));
@@ -118,12 +143,17 @@ export class Chat {
   private async follow(open: (signal: AbortSignal) => AsyncIterable<LoopEvent>): Promise<void> {
     for (let next: typeof open | undefined = open; next;) {
       const runId = await this.watch(next);
-      next = runId !== undefined && (await this.answered(runId)) ? (signal) => this.counterpart.resume(runId, signal) : undefined;
+      next =
+        runId !== undefined && (await this.answered(runId))
+          ? (signal) => this.counterpart.resume(runId, signal)
+          : undefined;
     }
   }
 
   /** Shows a run up to its end, and returns its id where it waits. */
-  private async watch(open: (signal: AbortSignal) => AsyncIterable<LoopEvent>): Promise<string | undefined> {
+  private async watch(
+    open: (signal: AbortSignal) => AsyncIterable<LoopEvent>,
+  ): Promise<string | undefined> {
     const running = new AbortController();
     this.running = running;
     this.asked.clear();
@@ -147,20 +177,39 @@ export class Chat {
 
   private note(event: LoopEvent): void {
     if (event.type === 'approval-request')
-      this.asked.set(event.approval.approvalId, { kind: 'approval', id: event.approval.approvalId, request: event.approval });
+      this.asked.set(event.approval.approvalId, {
+        kind: 'approval',
+        id: event.approval.approvalId,
+        request: event.approval,
+      });
     if (event.type === 'pending-request' && event.kind === 'question')
-      this.asked.set(event.request.questionId, { kind: 'question', id: event.request.questionId, request: event.request });
+      this.asked.set(event.request.questionId, {
+        kind: 'question',
+        id: event.request.questionId,
+        request: event.request,
+      });
     if (event.type === 'pending-request' && event.kind === 'client')
-      this.asked.set(event.request.pendingId, { kind: 'client', id: event.request.pendingId, request: event.request });
+      this.asked.set(event.request.pendingId, {
+        kind: 'client',
+        id: event.request.pendingId,
+        request: event.request,
+      });
   }
 
-  /** Asks the person at the terminal what a run has asked, and returns whether all of it is answered. */
+  /**
+   * Asks the person at the terminal what a run has asked, and returns whether all of it is
+   * answered.
+   */
   private async answered(runId: string): Promise<boolean> {
     const open = new Map([...this.asked, ...(await this.entriesOf(runId))]);
     const taken: boolean[] = [];
     for (const waiting of open.values()) taken.push(await this.isAnswered(runId, waiting));
     if (taken.length > 0 && taken.every(Boolean)) return true;
-    this.view.line(this.isTerminal ? `Continue it with /resume ${runId} once it is answered.` : pipedAdvice(runId));
+    this.view.line(
+      this.isTerminal
+        ? `Continue it with /resume ${runId} once it is answered.`
+        : pipedAdvice(runId),
+    );
     if (this.isTerminal && [...open.values()].some(isForOthers)) await this.offerToLeave(runId);
     return false;
   }
@@ -171,9 +220,13 @@ export class Chat {
     return reply !== undefined && (await this.send(runId, reply));
   }
 
-  /** The requests of a run as the application lists them to this person, by id: whether their answer counts, and whose does. */
+  /**
+   * The requests of a run as the application lists them to this person, by id: whether their answer
+   * counts, and whose does.
+   */
   private async entriesOf(runId: string): Promise<ReadonlyMap<string, WaitingRequest>> {
-    const entries = await this.counterpart.inbox({ runId }).catch(() => []); // they are asked then, and told by the refusal
+    // they are asked then, and told by the refusal
+    const entries = await this.counterpart.inbox({ runId }).catch(() => []);
     return new Map(entries.map((entry) => [entry.id, entry]));
   }
 
@@ -182,7 +235,9 @@ export class Chat {
     this.view.line(this.view.styled('bold', `? ${aboutOf(entry)}`));
     this.view.line(`  It is for ${answererOf(entry)}: ${entry.id} in their inbox.`);
     if (this.counterpart.isAlone)
-      this.view.line('  They decide where the application listens on the same storage: this one listens nowhere.');
+      this.view.line(
+        '  They decide where the application listens on the same storage: this one listens nowhere.',
+      );
   }
 
   private async offerToLeave(runId: string): Promise<void> {
@@ -204,7 +259,11 @@ export class Chat {
   private async replyTo(waiting: WaitingRequest): Promise<PendingReply | undefined> {
     const { kind, id } = waiting;
     if (kind === 'client')
-      return { toolCallId: waiting.request.toolCallId, pendingId: id, error: 'A terminal cannot do this for its user.' };
+      return {
+        toolCallId: waiting.request.toolCallId,
+        pendingId: id,
+        error: 'A terminal cannot do this for its user.',
+      };
     this.view.line(this.view.styled('bold', `? ${aboutOf(waiting)}`));
     if (!this.isTerminal) return undefined;
     if (kind === 'question') return this.questionReply(waiting.request);
@@ -217,18 +276,30 @@ export class Chat {
     if (/^(?:y|yes)$/i.test(said ?? '')) return { approvalId, decision: 'approve' };
     if (!/^(?:n|no)$/i.test(said ?? '')) return undefined;
     const reason = await this.ask('Why not? ');
-    return reason === undefined ? undefined : { approvalId, decision: 'deny', ...(reason !== '' && { reason }) };
+    return reason === undefined
+      ? undefined
+      : { approvalId, decision: 'deny', ...(reason !== '' && { reason }) };
   }
 
-  /** The answer to a question, whose fields are asked for one by one; undefined where the person leaves it for later. */
-  private async questionReply({ questionId, schema }: QuestionRequest): Promise<PendingReply | undefined> {
+  /**
+   * The answer to a question, whose fields are asked for one by one; undefined where the person
+   * leaves it for later.
+   */
+  private async questionReply({
+    questionId,
+    schema,
+  }: QuestionRequest): Promise<PendingReply | undefined> {
     const fields = fieldsOf(schema);
-    const answer = fields ? await this.filledIn(fields) : await this.valueFor(`${formOf(schema)}: `, schema);
+    const answer = fields
+      ? await this.filledIn(fields)
+      : await this.valueFor(`${formOf(schema)}: `, schema);
     if (answer === LATER) return undefined;
     return answer === undefined ? { questionId, decision: 'deny' } : { questionId, answer };
   }
 
-  private async filledIn(fields: readonly FormField[]): Promise<JsonObject | undefined | typeof LATER> {
+  private async filledIn(
+    fields: readonly FormField[],
+  ): Promise<JsonObject | undefined | typeof LATER> {
     const answer: Record<string, JsonValue> = {};
     for (const field of fields) {
       const value = await this.valueFor(fieldPrompt(field), field.schema);
@@ -239,8 +310,14 @@ export class Chat {
     return answer;
   }
 
-  /** Asks until what is typed can be the value. An empty line is what the schema has for it, or that there is none. */
-  private async valueFor(prompt: string, schema: FormField['schema']): Promise<JsonValue | undefined | typeof LATER> {
+  /**
+   * Asks until what is typed can be the value. An empty line is what the schema has for it, or that
+   * there is none.
+   */
+  private async valueFor(
+    prompt: string,
+    schema: FormField['schema'],
+  ): Promise<JsonValue | undefined | typeof LATER> {
     for (;;) {
       const said = await this.ask(prompt);
       if (said === undefined) return LATER;
@@ -260,7 +337,8 @@ export class Chat {
       return (await this.lines.question(`  ${prompt}`, { signal: asking.signal })).trim();
     } catch (error) {
       // Node rejects at Ctrl-D before it says that the input is closed.
-      if (!asking.signal.aborted && !(error instanceof Error && error.name === 'AbortError')) throw error;
+      if (!asking.signal.aborted && !(error instanceof Error && error.name === 'AbortError'))
+        throw error;
       this.view.line('');
       return undefined;
     } finally {
@@ -269,12 +347,17 @@ export class Chat {
   }
 }
 
-/** Tells whether only the answer of other people counts. A call of the client is no one's to decide. */
+/**
+ * Tells whether only the answer of other people counts. A call of the client is no one's to decide.
+ */
 function isForOthers({ kind, mayAnswer }: WaitingRequest): boolean {
   return mayAnswer === false && kind !== 'client';
 }
 
-/** Says how a run continues once the chat that is piped has ended: by its command, as a line of another one. */
+/**
+ * Says how a run continues once the chat that is piped has ended: by its command, as a line of
+ * another one.
+ */
 function pipedAdvice(runId: string): string {
   return `Continue it once it is answered ("toolloop inbox" shows what it asks): echo "/resume ${runId}" | toolloop chat, with the options of this one.`;
 }

@@ -21,10 +21,20 @@ import type {
   RunSelection,
   WaitingRequest,
 } from '@toolloop/protocol';
-import { type ActorOptions, actorIn, type AppOptions, boot, packageNear, providerIn } from './application.js';
+import {
+  type ActorOptions,
+  actorIn,
+  type AppOptions,
+  boot,
+  packageNear,
+  providerIn,
+} from './application.js';
 import { CommandError, lineOf } from './output.js';
 
-/** The options that say which application a command is about: one that listens, or one that is booted for the command. */
+/**
+ * The options that say which application a command is about: one that listens, or one that is
+ * booted for the command.
+ */
 export interface CounterpartOptions extends Partial<AppOptions & ActorOptions> {
   /** The address of the routes of an application. */
   readonly url?: string;
@@ -36,7 +46,9 @@ export interface ExportedAudit {
   readonly lines: AsyncIterable<Uint8Array | string>;
 }
 
-/** A decision about an approval, or about several of one group, and what the person trusts with it. */
+/**
+ * A decision about an approval, or about several of one group, and what the person trusts with it.
+ */
 export interface Verdict {
   readonly approvalIds: readonly [string, ...string[]];
   readonly decision: 'approve' | 'deny';
@@ -80,9 +92,14 @@ export interface Counterpart {
 export async function counterpartOf(options: CounterpartOptions): Promise<Counterpart> {
   const { url, app, actor, tenant, export: name } = options;
   if (url !== undefined) return new RemoteApplication(url);
-  if (app === undefined) throw new CommandError('No application is named. Give --url http://127.0.0.1:3000, or --app dist/app.module.js');
+  if (app === undefined)
+    throw new CommandError(
+      'No application is named. Give --url http://127.0.0.1:3000, or --app dist/app.module.js',
+    );
   if (actor === undefined || tenant === undefined)
-    throw new CommandError('Say for whom --app is booted: --actor and --tenant, or TOOLLOOP_ACTOR and TOOLLOOP_TENANT.');
+    throw new CommandError(
+      'Say for whom --app is booted: --actor and --tenant, or TOOLLOOP_ACTOR and TOOLLOOP_TENANT.',
+    );
   const named = { app, ...(name !== undefined && { export: name }) };
   const booted = await boot(named);
   try {
@@ -100,13 +117,20 @@ class RemoteApplication implements Counterpart {
 
   /** @throws {CommandError} For what is no address, and for a token that no request can carry. */
   constructor(url: string) {
-    if (!/^https?:/i.test(url) || !URL.canParse(url)) throw new CommandError(`--url ${url} is no address such as http://127.0.0.1:3000.`);
+    if (!/^https?:/i.test(url) || !URL.canParse(url))
+      throw new CommandError(`--url ${url} is no address such as http://127.0.0.1:3000.`);
     const token = process.env['TOOLLOOP_TOKEN'];
     if (token && NO_HEADER.test(token))
-      throw new CommandError('The token in TOOLLOOP_TOKEN has a character that no header can carry, such as the end of a line.');
-    const headers: Readonly<Record<string, string>> = token ? { authorization: `Bearer ${token}` } : {};
+      throw new CommandError(
+        'The token in TOOLLOOP_TOKEN has a character that no header can carry, such as the end of a line.',
+      );
+    const headers: Readonly<Record<string, string>> = token
+      ? { authorization: `Bearer ${token}` }
+      : {};
     const reach: typeof fetch = async (input, init) => {
-      const response = await fetch(input, init).catch((error: unknown) => Promise.reject(unreachable(url, error)));
+      const response = await fetch(input, init).catch((error: unknown) =>
+        Promise.reject(unreachable(url, error)),
+      );
       if (response.status === 401) throw await unknownPerson(url, response, token);
       return response.status === 404 ? withAddressHint(url, response) : response;
     };
@@ -115,10 +139,13 @@ class RemoteApplication implements Counterpart {
 
   tools = (): Promise<readonly ListedTool[]> => this.client.tools();
   call = (tool: string, args: JsonObject): Promise<MadeCall> => this.client.call(tool, args);
-  explain = (tool: string, subject: ExplanationSubject): Promise<ExplainedTool | ExplainedCall> => this.client.explain(tool, subject);
-  answer = (runId: string, reply: PendingReply): Promise<AnsweredRequest> => this.client.answer(runId, reply);
+  explain = (tool: string, subject: ExplanationSubject): Promise<ExplainedTool | ExplainedCall> =>
+    this.client.explain(tool, subject);
+  answer = (runId: string, reply: PendingReply): Promise<AnsweredRequest> =>
+    this.client.answer(runId, reply);
   runs = (selection: RunSelection): Promise<readonly Run[]> => this.client.runs(selection);
-  resume = (runId: string, signal: AbortSignal): AsyncIterable<LoopEvent> => this.client.resume(runId, signal);
+  resume = (runId: string, signal: AbortSignal): AsyncIterable<LoopEvent> =>
+    this.client.resume(runId, signal);
   rehearsalChoices = (): Promise<RehearsalChoices> => this.client.rehearsalChoices();
 
   async rehearse(runId: string, terms: RehearsalTerms): Promise<RehearsedRun> {
@@ -128,7 +155,13 @@ class RemoteApplication implements Counterpart {
     return this.client.rehearsal(begun.rehearsedBy, terms.policy);
   }
 
-  async decide({ approvalIds: [first, ...also], decision, reason, endorse, always }: Verdict): Promise<void> {
+  async decide({
+    approvalIds: [first, ...also],
+    decision,
+    reason,
+    endorse,
+    always,
+  }: Verdict): Promise<void> {
     const reach = { ...(also.length > 0 && { also }), ...(always && { always }) };
     await this.client.decide(first, decision, reason, endorse && { endorse }, reach);
   }
@@ -170,10 +203,15 @@ async function ended(events: AsyncIterable<LoopEvent>): Promise<void> {
 function unreachable(url: string, error: unknown): unknown {
   if (!(error instanceof TypeError)) return error;
   const { cause } = error;
-  return new CommandError(`${url} cannot be reached: ${cause instanceof Error ? cause.message : error.message}`);
+  return new CommandError(
+    `${url} cannot be reached: ${cause instanceof Error ? cause.message : error.message}`,
+  );
 }
 
-/** Says what an address lacks that has no such route: Nest's own words name the route alone. Any other 404 stays as it is. */
+/**
+ * Says what an address lacks that has no such route: Nest's own words name the route alone. Any
+ * other 404 stays as it is.
+ */
 async function withAddressHint(url: string, response: Response): Promise<Response> {
   const body: unknown = await response
     .clone()
@@ -187,16 +225,28 @@ async function withAddressHint(url: string, response: Response): Promise<Respons
 }
 
 /** Says whom an address does not know: the person whose token is in the environment, or no one. */
-async function unknownPerson(url: string, response: Response, token: string | undefined): Promise<CommandError> {
+async function unknownPerson(
+  url: string,
+  response: Response,
+  token: string | undefined,
+): Promise<CommandError> {
   const body: unknown = await response.json().catch((): unknown => undefined);
-  const told = isRecord(body) && typeof body['message'] === 'string' ? ` ${lineOf(body['message'])}` : '';
-  const advice = token ? 'The token in TOOLLOOP_TOKEN is none that it knows.' : 'Set TOOLLOOP_TOKEN to the token of a person.';
+  const told =
+    isRecord(body) && typeof body['message'] === 'string' ? ` ${lineOf(body['message'])}` : '';
+  const advice = token
+    ? 'The token in TOOLLOOP_TOKEN is none that it knows.'
+    : 'Set TOOLLOOP_TOKEN to the token of a person.';
   return new CommandError(`${url} does not know who asks.${told} ${advice}`);
 }
 
 /** Finds the loop that the routes of an application serve; undefined for one without them. */
-async function servedLoopIn(app: INestApplicationContext, { app: file }: AppOptions): Promise<ServedLoop | undefined> {
-  const http = await packageNear<typeof import('@toolloop/http')>('@toolloop/http', file).catch(() => undefined);
+async function servedLoopIn(
+  app: INestApplicationContext,
+  { app: file }: AppOptions,
+): Promise<ServedLoop | undefined> {
+  const http = await packageNear<typeof import('@toolloop/http')>('@toolloop/http', file).catch(
+    () => undefined,
+  );
   return http && providerIn(app, file, http.ServedLoop);
 }
 
@@ -225,10 +275,18 @@ class BootedApplication implements Counterpart {
     private readonly person: Person,
   ) {}
 
-  static async of(app: INestApplicationContext, options: AppOptions, { actor, tenant }: ActorOptions): Promise<BootedApplication> {
+  static async of(
+    app: INestApplicationContext,
+    options: AppOptions,
+    { actor, tenant }: ActorOptions,
+  ): Promise<BootedApplication> {
     const core = await packageNear<typeof import('@toolloop/core')>('@toolloop/core', options.app);
-    const { RunService: Runs } = await packageNear<typeof import('@toolloop/core/runs')>('@toolloop/core/runs', options.app);
-    const get = <Value>(token: abstract new (...args: never[]) => Value): Value => app.get(token, { strict: false });
+    const { RunService: Runs } = await packageNear<typeof import('@toolloop/core/runs')>(
+      '@toolloop/core/runs',
+      options.app,
+    );
+    const get = <Value>(token: abstract new (...args: never[]) => Value): Value =>
+      app.get(token, { strict: false });
     const served = await servedLoopIn(app, options);
     const services = {
       loop: served?.loop ?? get(core.ToolLoopService),
@@ -237,7 +295,10 @@ class BootedApplication implements Counterpart {
       pending: get(core.PendingService),
       catalog: get(core.ToolCatalog),
     };
-    return new BootedApplication(app, options.app, services, { actor: await actorIn(app, options, { actor, tenant }), tenant });
+    return new BootedApplication(app, options.app, services, {
+      actor: await actorIn(app, options, { actor, tenant }),
+      tenant,
+    });
   }
 
   async tools(): Promise<readonly ListedTool[]> {
@@ -245,22 +306,43 @@ class BootedApplication implements Counterpart {
     const tools = await loop.list(await this.terms());
     return tools.map(({ id, description, effect, inputSchema, declaredId }) => {
       const { presentation } = catalog.describe(declaredId);
-      return Object.assign({ id, description, effect, inputSchema }, presentation && { presentation });
+      return Object.assign(
+        { id, description, effect, inputSchema },
+        presentation && { presentation },
+      );
     });
   }
 
   async call(tool: string, args: JsonObject): Promise<MadeCall> {
-    const { ui, injectedTools, ...made } = await this.services.loop.call({ ...(await this.terms()), tool, args, argsOrigin: 'actor' });
-    return { ...made, ...(ui !== undefined && { ui }), injectedTools: injectedTools.map(({ id }) => id) };
+    const { ui, injectedTools, ...made } = await this.services.loop.call({
+      ...(await this.terms()),
+      tool,
+      args,
+      argsOrigin: 'actor',
+    });
+    return {
+      ...made,
+      ...(ui !== undefined && { ui }),
+      injectedTools: injectedTools.map(({ id }) => id),
+    };
   }
 
-  async explain(tool: string, { actorId, runId, toolCallId }: ExplanationSubject): Promise<ExplainedTool | ExplainedCall> {
+  async explain(
+    tool: string,
+    { actorId, runId, toolCallId }: ExplanationSubject,
+  ): Promise<ExplainedTool | ExplainedCall> {
     const { loop } = this.services;
     const operator = this.person;
-    if (runId !== undefined && toolCallId !== undefined) return loop.explainCall({ runId, toolCallId, operator });
+    if (runId !== undefined && toolCallId !== undefined)
+      return loop.explainCall({ runId, toolCallId, operator });
     const { tenant } = operator;
     const subject =
-      actorId === undefined ? operator : { actor: await actorIn(this.app, { app: this.file }, { actor: actorId, tenant }), tenant };
+      actorId === undefined
+        ? operator
+        : {
+            actor: await actorIn(this.app, { app: this.file }, { actor: actorId, tenant }),
+            tenant,
+          };
     return loop.explain(tool, { ...(await this.terms(subject)), operator });
   }
 
@@ -275,10 +357,14 @@ class BootedApplication implements Counterpart {
 
   async decide({ approvalIds, decision, reason, endorse, always }: Verdict): Promise<void> {
     const { services, person } = this;
-    const { EndorsementService } = await packageNear<typeof import('@toolloop/core/runs')>('@toolloop/core/runs', this.file);
+    const { EndorsementService } = await packageNear<typeof import('@toolloop/core/runs')>(
+      '@toolloop/core/runs',
+      this.file,
+    );
     const said = { decision, ...(reason !== undefined && { reason }) };
     const [approvalId] = approvalIds;
-    if (approvalIds.length > 1) return void (await services.pending.decideTogether(approvalIds, said, person));
+    if (approvalIds.length > 1)
+      return void (await services.pending.decideTogether(approvalIds, said, person));
     const endorsements = this.app.get(EndorsementService, { strict: false });
     if (always) await endorsements.assertAlways(approvalId, always, person, decision);
     await services.pending.decide({ approvalId, ...said }, person, endorse && { endorse });
@@ -302,12 +388,24 @@ class BootedApplication implements Counterpart {
   }
 
   private async rehearsals(): Promise<RehearsalService> {
-    const core = await packageNear<typeof import('@toolloop/core/runs')>('@toolloop/core/runs', this.file);
+    const core = await packageNear<typeof import('@toolloop/core/runs')>(
+      '@toolloop/core/runs',
+      this.file,
+    );
     return this.app.get(core.RehearsalService, { strict: false });
   }
 
-  async *ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent> {
-    yield* this.services.loop.open({ ...(await this.terms()), prompt: message, conversationId, signal });
+  async *ask(
+    message: string,
+    conversationId: string,
+    signal: AbortSignal,
+  ): AsyncIterable<LoopEvent> {
+    yield* this.services.loop.open({
+      ...(await this.terms()),
+      prompt: message,
+      conversationId,
+      signal,
+    });
   }
 
   async *resume(runId: string, signal: AbortSignal): AsyncIterable<LoopEvent> {
@@ -320,7 +418,10 @@ class BootedApplication implements Counterpart {
   }
 
   async audit(): Promise<ExportedAudit> {
-    const { AuditTrail } = await packageNear<typeof import('@toolloop/core/audit')>('@toolloop/core/audit', this.file);
+    const { AuditTrail } = await packageNear<typeof import('@toolloop/core/audit')>(
+      '@toolloop/core/audit',
+      this.file,
+    );
     const trail = this.app.get(AuditTrail, { strict: false });
     const { tenant } = this.person;
     return { head: await trail.exportHead(tenant), lines: trail.exportLines(tenant) };

@@ -3,15 +3,33 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { INestApplicationContext } from '@nestjs/common';
 import { isRecord } from '@toolloop/protocol';
-import type { DataSet, EvalOptions, EvalReport, JudgeMeasure, RecordedRun, Verdict } from '@toolloop/evals';
+import type {
+  DataSet,
+  EvalOptions,
+  EvalReport,
+  JudgeMeasure,
+  RecordedRun,
+  Verdict,
+} from '@toolloop/evals';
 import type { Command } from 'commander';
 import { actorIn, type ActorOptions, type AppOptions, boot, packageNear } from './application.js';
-import { ACTOR, APP, EXPORT, JSON_OPTION, type JsonOption, type Print, TENANT } from './command-options.js';
+import {
+  ACTOR,
+  APP,
+  EXPORT,
+  JSON_OPTION,
+  type JsonOption,
+  type Print,
+  TENANT,
+} from './command-options.js';
 import { type Answer, CommandError } from './output.js';
 
 type EvalsPackage = typeof import('@toolloop/evals');
 
-/** The application of a command. It is booted, so that runs are read and cases are run in this process. */
+/**
+ * The application of a command. It is booted, so that runs are read and cases are run in this
+ * process.
+ */
 type BootOptions = Partial<AppOptions & ActorOptions> & JsonOption;
 
 function withApp(command: Command): Command {
@@ -21,11 +39,19 @@ function withApp(command: Command): Command {
 
 /** Adds the commands that make tests and cases of stored runs, below `toolloop runs`. */
 export function addRunFiles(runs: Command, print: Print): void {
-  withApp(runs.command('test <id>').description('write a stored run as a file, and a spec that plays it against the application'))
+  withApp(
+    runs
+      .command('test <id>')
+      .description(
+        'write a stored run as a file, and a spec that plays it against the application',
+      ),
+  )
     .option('--out <folder>', 'the folder of both files', 'test/runs')
     .option('--runner <name>', 'the test runner of the spec: vitest or jest', 'vitest')
     .action(async (id: string, _own: unknown, command: Command) => {
-      const options = command.optsWithGlobals<BootOptions & { readonly out: string; readonly runner: string }>();
+      const options = command.optsWithGlobals<
+        BootOptions & { readonly out: string; readonly runner: string }
+      >();
       print(await testOf(id, options), options);
     });
   withApp(runs.command('case <id>').description('add a stored run to a data set, redacted'))
@@ -42,17 +68,26 @@ export function addRunFiles(runs: Command, print: Print): void {
 /** Adds `toolloop eval`. */
 export function addEvals(program: Command, print: Print): void {
   const evals = withApp(
-    program.command('eval').description('run data sets against an application; exits with 1 if it got worse than it must be'),
+    program
+      .command('eval')
+      .description(
+        'run data sets against an application; exits with 1 if it got worse than it must be',
+      ),
   )
     .argument('[files...]', 'the data sets')
-    .option('--config <file>', 'a module that exports variants, scorers, judge, approver or repeats')
+    .option(
+      '--config <file>',
+      'a module that exports variants, scorers, judge, approver or repeats',
+    )
     .option('--repeats <number>', 'the number of runs of each case', Number)
     .option('--concurrency <number>', 'the number of runs at once', Number)
     .option('--case <name>', 'only this case')
     .option('--minimum <share>', 'the share of runs that must pass, from 0 to 1', Number)
     .option('--baseline <file>', 'an earlier report: no case may pass less often than in it')
     .option('--out <file>', 'write the report as JSON')
-    .action(async (files: readonly string[], options: EvalCommandOptions) => print(await evaluated(files, options), options));
+    .action(async (files: readonly string[], options: EvalCommandOptions) =>
+      print(await evaluated(files, options), options),
+    );
   evals
     .command('verdict <run> <word>')
     .description('keep what a person says about a run or an approval: right or wrong')
@@ -60,9 +95,15 @@ export function addEvals(program: Command, print: Print): void {
     .option('--why <text>', 'why')
     .option('--by <person>', 'who says so', process.env['USER'] ?? '')
     .option('--to <file>', 'the file of verdicts', 'evals/verdicts.jsonl')
-    .action(async (runId: string, word: string, options: VerdictOptions) => print(await keptVerdict(runId, word, options), {}));
+    .action(async (runId: string, word: string, options: VerdictOptions) =>
+      print(await keptVerdict(runId, word, options), {}),
+    );
   withApp(
-    evals.command('judge').description('measure the judge of a config against the verdicts of people; exits with 1 below the minimum'),
+    evals
+      .command('judge')
+      .description(
+        'measure the judge of a config against the verdicts of people; exits with 1 below the minimum',
+      ),
   )
     .option('--config <file>', 'a module that exports judge')
     .requiredOption('--question <text>', 'what the judge is asked about each run')
@@ -77,9 +118,16 @@ export function addEvals(program: Command, print: Print): void {
 /** Boots the application for a command, and closes it afterwards. */
 async function inApp<Made>(
   { app, actor, tenant, export: name }: BootOptions,
-  work: (app: INestApplicationContext, near: AppOptions, person: { readonly actor: unknown; readonly tenant: string }) => Promise<Made>,
+  work: (
+    app: INestApplicationContext,
+    near: AppOptions,
+    person: { readonly actor: unknown; readonly tenant: string },
+  ) => Promise<Made>,
 ): Promise<Made> {
-  if (app === undefined) throw new CommandError('No application is named. Give --app dist/app.module.js, or set TOOLLOOP_APP.');
+  if (app === undefined)
+    throw new CommandError(
+      'No application is named. Give --app dist/app.module.js, or set TOOLLOOP_APP.',
+    );
   const near = { app, ...(name !== undefined && { export: name }) };
   const booted = await boot(near);
   try {
@@ -95,7 +143,9 @@ async function inApp<Made>(
 
 /** Reads a run as the actor of the command. */
 async function recorded(id: string, options: BootOptions): Promise<RecordedRun> {
-  const missing = (['app', 'actor', 'tenant'] as const).filter((name) => options[name] === undefined);
+  const missing = (['app', 'actor', 'tenant'] as const).filter(
+    (name) => options[name] === undefined,
+  );
   if (missing.length > 0)
     throw new CommandError(
       `A file of a run is made by the application that is booted for it, never over --url, and by an actor who may read the run. Give ${missing.map((name) => `--${name} (or TOOLLOOP_${name.toUpperCase()})`).join(', ')}.`,
@@ -106,15 +156,22 @@ async function recorded(id: string, options: BootOptions): Promise<RecordedRun> 
   });
 }
 
-async function testOf(id: string, options: BootOptions & { readonly out: string; readonly runner: string }): Promise<Answer> {
+async function testOf(
+  id: string,
+  options: BootOptions & { readonly out: string; readonly runner: string },
+): Promise<Answer> {
   const { out, runner, app = '' } = options;
   const from = RUNNERS[runner];
-  if (from === undefined) throw new CommandError(`There is no runner "${runner}". Name one of: ${Object.keys(RUNNERS).join(', ')}.`);
+  if (from === undefined)
+    throw new CommandError(
+      `There is no runner "${runner}". Name one of: ${Object.keys(RUNNERS).join(', ')}.`,
+    );
   const run = await recorded(id, options);
   const file = join(out, `${fileName(id)}.run.json`);
   const spec = join(out, `${fileName(id)}.spec.ts`);
   write(file, run);
-  if (!existsSync(spec)) writeFileSync(spec, specOf(run, { file, from, module: moduleFrom(out, app) }));
+  if (!existsSync(spec))
+    writeFileSync(spec, specOf(run, { file, from, module: moduleFrom(out, app) }));
   return {
     value: { run: file, spec },
     text: `${file} has the run, ${spec} plays it. The first time it is run it records what the model is asked, beside them.`,
@@ -129,7 +186,10 @@ function fileName(id: string): string {
 
 /** The sources of the module that `--app` names as it was built. */
 function moduleFrom(out: string, app: string): string {
-  const path = relative(resolve(out), resolve(app.replace(/(^|[/\\])dist[/\\]/, '$1src/'))).replaceAll('\\', '/');
+  const path = relative(
+    resolve(out),
+    resolve(app.replace(/(^|[/\\])dist[/\\]/, '$1src/')),
+  ).replaceAll('\\', '/');
   return path.startsWith('.') ? path : `./${path}`;
 }
 
@@ -141,7 +201,8 @@ interface SpecParts {
 
 function specOf(run: RecordedRun, { file, from, module }: SpecParts): string {
   const name = basename(file, '.run.json');
-  const question = run.prompt === undefined ? '{ messages: run.messages ?? [] }' : "{ prompt: run.prompt ?? '' }";
+  const question =
+    run.prompt === undefined ? '{ messages: run.messages ?? [] }' : "{ prompt: run.prompt ?? '' }";
   return `import { readFileSync } from 'node:fs';
 import { Test } from '@nestjs/testing';
 import { ToolLoopService } from '@toolloop/core';
@@ -154,7 +215,8 @@ const run = readRecordedRun(readFileSync(fileOf('run.json'), 'utf8'));
 
 describe('the run ${name}', () => {
   it('makes the same calls, with the same decisions, and ends as it did', async () => {
-    // The answers are those of the stored run. The cassette keeps what the model was asked, and says so when the prompt or a tool changes.
+    // The answers are those of the stored run. The cassette keeps what the model was asked, and
+    // says so when the prompt or a tool changes.
     const model = new CassetteModel(fileOf('cassette.json'), { model: new ScriptedModel(scriptOf(run), { perRun: true }) });
     // Replace what the tools reach: .override('orders__refund').with(…) of ToolLoopTestingModule.
     const module = await Test.createTestingModule({ imports: [AppModule] }).compile();
@@ -204,7 +266,11 @@ interface VerdictOptions {
   readonly to: string;
 }
 
-async function keptVerdict(runId: string, word: string, { approval, why, by, to }: VerdictOptions): Promise<Answer> {
+async function keptVerdict(
+  runId: string,
+  word: string,
+  { approval, why, by, to }: VerdictOptions,
+): Promise<Answer> {
   const { addVerdict } = await packageNear<EvalsPackage>('@toolloop/evals', to);
   const at = new Date().toISOString();
   const value: Verdict = {
@@ -231,37 +297,63 @@ interface EvalCommandOptions extends BootOptions {
 }
 
 async function evaluated(files: readonly string[], options: EvalCommandOptions): Promise<Answer> {
-  if (files.length === 0) throw new CommandError('No data set is named: toolloop eval evals/cases.json --app dist/app.module.js');
+  if (files.length === 0)
+    throw new CommandError(
+      'No data set is named: toolloop eval evals/cases.json --app dist/app.module.js',
+    );
   const { out, minimum, baseline } = options;
   return inApp(options, async (app, near) => {
     const evals = await packageNear<EvalsPackage>('@toolloop/evals', near.app);
     const config = await configIn(options);
-    const report = await evals.evaluate(app, chosen(files.map(evals.dataSetIn), options), { ...config, ...numbersOf(options) });
+    const report = await evals.evaluate(app, chosen(files.map(evals.dataSetIn), options), {
+      ...config,
+      ...numbersOf(options),
+    });
     if (out !== undefined) write(out, report);
-    const earlier: EvalReport | undefined = baseline === undefined ? undefined : evals.reportIn(baseline);
-    const verdict = evals.verdictOn(report, { ...(minimum !== undefined && { minimum }), ...(earlier && { baseline: earlier }) });
-    return { value: { ...report, verdict }, text: evals.reportText(report, verdict), exitCode: verdict.isGood ? 0 : 1 };
+    const earlier: EvalReport | undefined =
+      baseline === undefined ? undefined : evals.reportIn(baseline);
+    const verdict = evals.verdictOn(report, {
+      ...(minimum !== undefined && { minimum }),
+      ...(earlier && { baseline: earlier }),
+    });
+    return {
+      value: { ...report, verdict },
+      text: evals.reportText(report, verdict),
+      exitCode: verdict.isGood ? 0 : 1,
+    };
   });
 }
 
 function numbersOf({ repeats, concurrency }: EvalCommandOptions): EvalOptions {
-  return { ...(repeats !== undefined && { repeats }), ...(concurrency !== undefined && { concurrency }) };
+  return {
+    ...(repeats !== undefined && { repeats }),
+    ...(concurrency !== undefined && { concurrency }),
+  };
 }
 
 /** Joins data sets, and leaves the case that is named. */
 function chosen(sets: readonly DataSet[], { case: name }: EvalCommandOptions): DataSet {
-  const cases = sets.flatMap((set) => set.cases).filter((one) => name === undefined || one.name === name);
-  if (cases.length === 0) throw new CommandError(name === undefined ? 'The data sets have no cases.' : `There is no case "${name}".`);
+  const cases = sets
+    .flatMap((set) => set.cases)
+    .filter((one) => name === undefined || one.name === name);
+  if (cases.length === 0)
+    throw new CommandError(
+      name === undefined ? 'The data sets have no cases.' : `There is no case "${name}".`,
+    );
   return { name: sets.map((set) => set.name).join(', '), cases };
 }
 
-/** Reads what a module exports for an evaluation. @throws {CommandError} For a file that exports none of it. */
+/**
+ * Reads what a module exports for an evaluation. @throws {CommandError} For a file that exports
+ * none of it.
+ */
 async function configIn({ config }: { readonly config?: string }): Promise<EvalOptions> {
   if (config === undefined) return {};
   if (!existsSync(config)) throw new CommandError(`There is no file ${config}.`);
   const loaded: unknown = await import(pathToFileURL(resolve(config)).href);
   const known = Object.entries(isRecord(loaded) ? loaded : {}).filter(([name]) => CONFIG.has(name));
-  if (known.length === 0) throw new CommandError(`${config} exports none of: ${[...CONFIG].join(', ')}.`);
+  if (known.length === 0)
+    throw new CommandError(`${config} exports none of: ${[...CONFIG].join(', ')}.`);
   return Object.fromEntries(known);
 }
 
@@ -290,20 +382,34 @@ async function measuredJudge(options: JudgeOptions): Promise<Answer> {
       'Name the module that exports the judge: --config eval.config.mjs, with export const judge = judgeModel(model);',
     );
   return inApp(options, async (app, near, person) => {
-    const { measureJudge, recordRun, toJudged, verdictsIn } = await packageNear<EvalsPackage>('@toolloop/evals', near.app);
+    const { measureJudge, recordRun, toJudged, verdictsIn } = await packageNear<EvalsPackage>(
+      '@toolloop/evals',
+      near.app,
+    );
     const labelled = [];
     for (const { runId, verdict, approvalId } of verdictsIn(verdicts))
-      if (approvalId === undefined) labelled.push({ run: toJudged(await recordRun(app, runId, person), question), verdict });
+      if (approvalId === undefined)
+        labelled.push({ run: toJudged(await recordRun(app, runId, person), question), verdict });
     const value = await measureJudge(judge, labelled);
     return { value, text: measureText(value), exitCode: value.agreement >= minimum ? 0 : 1 };
   });
 }
 
-function measureText({ runs, agreement, kappa, passedWrong, failedRight, disagreements }: JudgeMeasure): string {
+function measureText({
+  runs,
+  agreement,
+  kappa,
+  passedWrong,
+  failedRight,
+  disagreements,
+}: JudgeMeasure): string {
   return [
     `The judge agrees with people on ${percent(agreement)} of ${runs} runs (kappa ${kappa.toFixed(2)}).`,
     `It passes ${percent(passedWrong)} of what they call wrong, and fails ${percent(failedRight)} of what they call right.`,
-    ...disagreements.map(({ run, person, judge, why }) => `  ${run.asked.slice(0, 60)}: ${person}, the judge says ${judge}: ${why}`),
+    ...disagreements.map(
+      ({ run, person, judge, why }) =>
+        `  ${run.asked.slice(0, 60)}: ${person}, the judge says ${judge}: ${why}`,
+    ),
   ].join('\n');
 }
 

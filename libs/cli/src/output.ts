@@ -18,8 +18,9 @@ export class CommandError extends Error {
 }
 
 /**
- * The standard output, which from here on carries what a command says and nothing else: whatever the application or its libraries write there goes to the standard error.
- * A client that reads JSON or a protocol would stumble over it.
+ * The standard output, which from here on carries what a command says and nothing else: whatever
+ * the application or its libraries write there goes to the standard error. A client that reads JSON
+ * or a protocol would stumble over it.
  */
 export class CommandOutput extends Writable {
   private readonly toReader = process.stdout.write.bind(process.stdout);
@@ -36,7 +37,11 @@ export class CommandOutput extends Writable {
     return process.stdout.columns;
   }
 
-  override _write(chunk: Buffer | string, _encoding: BufferEncoding, callback: (error?: Error | null) => void): void {
+  override _write(
+    chunk: Buffer | string,
+    _encoding: BufferEncoding,
+    callback: (error?: Error | null) => void,
+  ): void {
     this.toReader(chunk, callback);
   }
 
@@ -51,12 +56,17 @@ export class CommandOutput extends Writable {
   }
 }
 
-/** Returns the words of an error for a person: one line, or one for each of several mistakes. What others have written in it moves no cursor. */
+/**
+ * Returns the words of an error for a person: one line, or one for each of several mistakes. What
+ * others have written in it moves no cursor.
+ */
 export function failureOf(error: unknown): string {
   if (!(error instanceof Error)) return lineOf(String(error));
   const findings = 'findings' in error && Array.isArray(error.findings) ? error.findings : [];
   if (findings.length === 0) return lineOf(error.message);
-  return findings.map(({ at, problem, remedy }: Record<string, string>) => lineOf(`${at}: ${problem} ${remedy}`)).join('\n');
+  return findings
+    .map(({ at, problem, remedy }: Record<string, string>) => lineOf(`${at}: ${problem} ${remedy}`))
+    .join('\n');
 }
 
 /** Writes a text as one line, in which nothing is hidden and nothing speaks to the terminal. */
@@ -66,14 +76,19 @@ export function lineOf(text: string): string {
     .trim();
 }
 
-/** Writes a text of others so that it cannot speak to the terminal, over whose lines it could write. */
+/**
+ * Writes a text of others so that it cannot speak to the terminal, over whose lines it could write.
+ */
 export function shown(text: string): string {
   return visible(text.replaceAll('\r\n', '\n')).replaceAll(/[\v\f\r]/g, '\n');
 }
 
 /** Lays out rows in columns. */
 export function table(rows: readonly (readonly string[])[]): string {
-  const widths = rows.reduce<number[]>((known, row) => row.map((cell, at) => Math.max(known[at] ?? 0, cell.length)), []);
+  const widths = rows.reduce<number[]>(
+    (known, row) => row.map((cell, at) => Math.max(known[at] ?? 0, cell.length)),
+    [],
+  );
   return rows
     .map((row) =>
       row

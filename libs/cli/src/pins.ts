@@ -16,25 +16,39 @@ export interface PinOptions {
 
 type McpPackage = typeof import('@toolloop/mcp');
 
-/** Shows what is asked of whom, before it is: a person has to see the exact command that is started. */
+/**
+ * Shows what is asked of whom, before it is: a person has to see the exact command that is started.
+ */
 export type Announce = (line: string) => void;
 
 /** Lists what the servers offer, what is enabled, and how it stands to the pins. */
-export async function listed(servers: readonly string[], options: PinOptions, announce: Announce): Promise<Answer> {
+export async function listed(
+  servers: readonly string[],
+  options: PinOptions,
+  announce: Announce,
+): Promise<Answer> {
   const { mcp, command } = await prepared(servers, options, announce);
   const value = await mcp.listTools(command);
   return { value, text: value.map(listingText).join('\n') };
 }
 
 /** Shows how the enabled tools differ from their pins; exits with 1 if they do. */
-export async function compared(servers: readonly string[], options: PinOptions, announce: Announce): Promise<Answer> {
+export async function compared(
+  servers: readonly string[],
+  options: PinOptions,
+  announce: Announce,
+): Promise<Answer> {
   const { mcp, command } = await prepared(servers, options, announce);
   const value = await mcp.diffPins(command);
   return { value, text: changesText(value), exitCode: value.length > 0 ? 1 : 0 };
 }
 
 /** Pins the enabled tools as they are offered now, and shows what has changed by that. */
-export async function pinned(servers: readonly string[], options: PinOptions, announce: Announce): Promise<Answer> {
+export async function pinned(
+  servers: readonly string[],
+  options: PinOptions,
+  announce: Announce,
+): Promise<Answer> {
   const { mcp, command } = await prepared(servers, options, announce);
   const value = await mcp.pinTools(command);
   return { value, text: changesText(value) };
@@ -48,8 +62,11 @@ async function prepared(
   const servers = await serversIn(path);
   const tokens = tokensIn(tokenEnv);
   const mcp = await packageNear<McpPackage>('@toolloop/mcp', path);
-  const asked = Object.entries(servers).filter(([name]) => only.length === 0 || only.includes(name));
-  for (const [name, server] of asked) if (isRecord(server)) announce(`${name}: ${lineOf(mcp.endpointOf(server))}`);
+  const asked = Object.entries(servers).filter(
+    ([name]) => only.length === 0 || only.includes(name),
+  );
+  for (const [name, server] of asked)
+    if (isRecord(server)) announce(`${name}: ${lineOf(mcp.endpointOf(server))}`);
   const command = {
     servers,
     token: (server: string) => tokens.get(server),
@@ -60,10 +77,15 @@ async function prepared(
   return { mcp, command };
 }
 
-/** Reads the servers of a JSON file, or of a module. What is wrong with them is found when they are used. */
+/**
+ * Reads the servers of a JSON file, or of a module. What is wrong with them is found when they are
+ * used.
+ */
 async function serversIn(path: string): Promise<Readonly<Record<string, McpServer>>> {
   const read = await contentOf(path);
-  const exported = [read, isRecord(read) ? read['default'] : undefined].find((one) => isRecord(one) && isServers(one['servers']));
+  const exported = [read, isRecord(read) ? read['default'] : undefined].find(
+    (one) => isRecord(one) && isServers(one['servers']),
+  );
   if (isRecord(exported) && isServers(exported['servers'])) return exported['servers'];
   throw new CommandError(`${path} has no object "servers", as McpClientModule.forRoot() takes it.`);
 }
@@ -75,10 +97,14 @@ async function contentOf(path: string): Promise<unknown> {
       `There is no file ${path}, which would name the servers. Name another one, JSON or a module: --servers mcp.json`,
     );
   try {
-    return file.endsWith('.json') ? JSON.parse(readFileSync(file, 'utf8')) : await import(pathToFileURL(file).href);
+    return file.endsWith('.json')
+      ? JSON.parse(readFileSync(file, 'utf8'))
+      : await import(pathToFileURL(file).href);
   } catch (error) {
     const message = error instanceof Error ? lineOf(error.message) : '';
-    throw new CommandError(`The servers cannot be read from ${path}: ${message}. Name a JSON file or a module: --servers mcp.servers.json`);
+    throw new CommandError(
+      `The servers cannot be read from ${path}: ${message}. Name a JSON file or a module: --servers mcp.servers.json`,
+    );
   }
 }
 
@@ -92,7 +118,9 @@ function tokensIn(given: readonly string[]): ReadonlyMap<string, string> {
       const [, server, variable] = /^([^=]+)=([^=]+)$/.exec(one) ?? [];
       const token = variable === undefined ? undefined : process.env[variable];
       if (server === undefined || !token)
-        throw new CommandError(`--token-env ${one}: give <server>=<VARIABLE>, with a variable that is set.`);
+        throw new CommandError(
+          `--token-env ${one}: give <server>=<VARIABLE>, with a variable that is set.`,
+        );
       return [server, token];
     }),
   );
@@ -113,7 +141,9 @@ function changesText(changes: readonly PinChange[]): string {
 }
 
 function changeText({ server, tool, part, before, after }: PinChange): string {
-  return [`${server} ${lineOf(tool)}: ${part}`, ...signed('-', before), ...signed('+', after)].join('\n');
+  return [`${server} ${lineOf(tool)}: ${part}`, ...signed('-', before), ...signed('+', after)].join(
+    '\n',
+  );
 }
 
 function signed(sign: string, text: string | undefined): string[] {

@@ -11,8 +11,15 @@ export interface FormField {
   readonly isRequired: boolean;
 }
 
-/** The fields of a question that wants to hear several; undefined for one that wants to hear a single value. */
-export function fieldsOf({ type, properties, required = [] }: Schema): readonly FormField[] | undefined {
+/**
+ * The fields of a question that wants to hear several; undefined for one that wants to hear a
+ * single value.
+ */
+export function fieldsOf({
+  type,
+  properties,
+  required = [],
+}: Schema): readonly FormField[] | undefined {
   if (type !== 'object' || properties === undefined) return undefined;
   return Object.entries(properties).flatMap(([name, schema]) =>
     typeof schema === 'object' ? { name, schema, isRequired: required.includes(name) } : [],
@@ -23,21 +30,33 @@ export function fieldsOf({ type, properties, required = [] }: Schema): readonly 
 export function fieldPrompt({ name, schema, isRequired }: FormField): string {
   const { title = name, description, default: usual } = schema;
   const about = description === undefined ? '' : ` - ${lineOf(description)}`;
-  const otherwise = usual === undefined ? (isRequired ? '' : ', or nothing') : `, or nothing for ${lineOf(JSON.stringify(usual))}`;
+  const otherwise =
+    usual === undefined
+      ? isRequired
+        ? ''
+        : ', or nothing'
+      : `, or nothing for ${lineOf(JSON.stringify(usual))}`;
   return `${lineOf(title)}${about} (${formOf(schema)}${otherwise}): `;
 }
 
-/** Describes in a few words what a question wants to hear. An empty line says that there is no answer. */
+/**
+ * Describes in a few words what a question wants to hear. An empty line says that there is no
+ * answer.
+ */
 export function formOf(schema: Schema): string {
   const choices = choicesIn(schema);
   if (choices) return choices.map((choice) => lineOf(String(choice))).join(' | ');
   if (schema.type === 'boolean') return 'yes or no';
   if (schema.type === 'number' || schema.type === 'integer') return 'a number';
-  if (schema.type === 'array') return `several, with commas between them: ${formOf(itemsOf(schema))}`;
+  if (schema.type === 'array')
+    return `several, with commas between them: ${formOf(itemsOf(schema))}`;
   return schema.type === 'object' ? 'JSON' : 'your answer';
 }
 
-/** Reads what a person has typed as the answer to a question; undefined for what cannot be one. The application checks it once more. */
+/**
+ * Reads what a person has typed as the answer to a question; undefined for what cannot be one. The
+ * application checks it once more.
+ */
 export function answerIn(text: string, schema: Schema): JsonValue | undefined {
   const choices = choicesIn(schema);
   if (choices) return choices.find((choice) => String(choice).toLowerCase() === text.toLowerCase());
@@ -53,7 +72,9 @@ export function usualOf({ default: usual }: Schema): JsonValue | undefined {
 }
 
 function choicesIn({ enum: choices }: Schema): readonly (string | number)[] | undefined {
-  return choices?.filter((choice): choice is string | number => typeof choice === 'string' || typeof choice === 'number');
+  return choices?.filter(
+    (choice): choice is string | number => typeof choice === 'string' || typeof choice === 'number',
+  );
 }
 
 function itemsOf({ items }: Schema): Schema {

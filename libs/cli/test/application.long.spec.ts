@@ -3,7 +3,14 @@ import { closeTerminals, describeAtTerminal, fileOf, Terminal, toolloop } from '
 
 afterEach(closeTerminals);
 
-const APP = ['--app', fileOf('libs/cli/test/notes-app.module.ts'), '--actor', 'alice', '--tenant', 'acme'];
+const APP = [
+  '--app',
+  fileOf('libs/cli/test/notes-app.module.ts'),
+  '--actor',
+  'alice',
+  '--tenant',
+  'acme',
+];
 
 describe('a command with --app', () => {
   it('lists the tools of its actor, and prints nothing else', async () => {
@@ -18,23 +25,49 @@ describe('a command with --app', () => {
     const made = await toolloop(['call', 'notes__find', '{"word":"eggs"}', '--json', ...APP]);
     expect([made.code, JSON.parse(made.stdout)]).toEqual([
       0,
-      expect.objectContaining({ ui: [expect.objectContaining({ text: 'eggs of acme' })], injectedTools: ['note_n1_edit'] }),
+      expect.objectContaining({
+        ui: [expect.objectContaining({ text: 'eggs of acme' })],
+        injectedTools: ['note_n1_edit'],
+      }),
     ]);
     const refused = await toolloop(['call', 'notes__manage', ...APP]);
     expect([refused.code, refused.stdout]).toEqual([1, expect.stringContaining('notes__')]);
     const waiting = await toolloop(['call', 'notes__send', '{"to":"bob"}', ...APP]);
-    expect([waiting.code, waiting.stdout]).toEqual([1, expect.stringContaining('It waits for an approval: run ')]);
+    expect([waiting.code, waiting.stdout]).toEqual([
+      1,
+      expect.stringContaining('It waits for an approval: run '),
+    ]);
   });
 
   it.each<[string, readonly string[], string]>([
     ['no application', ['tools'], 'Give --url http://127.0.0.1:3000, or --app dist/app.module.js'],
     ['no actor', ['tools', ...APP.slice(0, 2)], 'Say for whom --app is booted'],
-    ['arguments that are no object', ['call', 'notes__find', '[1]', ...APP], 'must be a JSON object'],
+    [
+      'arguments that are no object',
+      ['call', 'notes__find', '[1]', ...APP],
+      'must be a JSON object',
+    ],
     ['two exports at once', ['audit', 'verify', 'one.jsonl', 'other.jsonl'], 'too many arguments'],
-    ['half of a call', ['explain', 'notes__find', '--run', 'r', ...APP], 'A call is named by both: --run and --call.'],
-    ['a case of a run over --url', ['runs', 'case', 'r', '--url', 'http://127.0.0.1:1'], 'never over --url'],
-    ['servers that no file names', ['mcp', 'diff', '--servers', 'none.json'], 'There is no file none.json, which would name the servers.'],
-    ['an explanation for a caller who is no operator', ['explain', 'notes__find', ...APP], 'explain'],
+    [
+      'half of a call',
+      ['explain', 'notes__find', '--run', 'r', ...APP],
+      'A call is named by both: --run and --call.',
+    ],
+    [
+      'a case of a run over --url',
+      ['runs', 'case', 'r', '--url', 'http://127.0.0.1:1'],
+      'never over --url',
+    ],
+    [
+      'servers that no file names',
+      ['mcp', 'diff', '--servers', 'none.json'],
+      'There is no file none.json, which would name the servers.',
+    ],
+    [
+      'an explanation for a caller who is no operator',
+      ['explain', 'notes__find', ...APP],
+      'explain',
+    ],
   ])('says what to do for %s', async (_, args, words) => {
     const { code, stderr } = await toolloop(args);
     expect([code, stderr]).toEqual([2, expect.stringContaining(words)]);
@@ -108,17 +141,23 @@ describeAtTerminal('a question at a terminal', () => {
 
 describe('toolloop', () => {
   it('says its version', async () => {
-    expect(await toolloop(['--version'])).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
+    expect(await toolloop(['--version'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+    });
   });
 });
 
 describe('toolloop completion', () => {
-  it.each(['bash', 'zsh'])('prints a script for %s with the commands and their options', async (shell) => {
-    const { code, stdout } = await toolloop(['completion', shell]);
-    expect(code).toBe(0);
-    expect(stdout).toContain(`'mcp') words='list diff pin --app`);
-    expect(stdout).toContain(`'audit verify') words='--url`);
-  });
+  it.each(['bash', 'zsh'])(
+    'prints a script for %s with the commands and their options',
+    async (shell) => {
+      const { code, stdout } = await toolloop(['completion', shell]);
+      expect(code).toBe(0);
+      expect(stdout).toContain(`'mcp') words='list diff pin --app`);
+      expect(stdout).toContain(`'audit verify') words='--url`);
+    },
+  );
 
   it('knows no other shell', async () => {
     expect(await toolloop(['completion', 'fish'])).toMatchObject({

@@ -7,7 +7,10 @@ import { assemble, boot } from '../src/application.js';
 
 const folders: string[] = [];
 
-/** The module of an application that has these packages of Nest beside its own two, and that must not be started. */
+/**
+ * The module of an application that has these packages of Nest beside its own two, and that must
+ * not be started.
+ */
 function applicationWith(...servers: readonly string[]): { readonly app: string } {
   const folder = mkdtempSync(join(tmpdir(), 'toolloop-assembled-'));
   folders.push(folder);
@@ -15,7 +18,10 @@ function applicationWith(...servers: readonly string[]): { readonly app: string 
   for (const name of ['common', 'core', ...servers])
     symlinkSync(resolve('node_modules/@nestjs', name), join(folder, 'node_modules/@nestjs', name));
   const app = join(folder, 'app.module.mjs');
-  writeFileSync(app, 'export class AppModule { onModuleInit() { throw new Error("It was started."); } }');
+  writeFileSync(
+    app,
+    'export class AppModule { onModuleInit() { throw new Error("It was started."); } }',
+  );
   return { app };
 }
 
@@ -27,7 +33,11 @@ describe('an application that does not start', () => {
   it('leaves no buffer of Nest behind, in which all that is logged later would stay', async () => {
     await expect(boot(applicationWith('platform-express'))).rejects.toThrow('It was started.');
     const told: string[] = [];
-    Logger.overrideLogger({ log: () => undefined, error: () => undefined, warn: (message: string) => told.push(message) });
+    Logger.overrideLogger({
+      log: () => undefined,
+      error: () => undefined,
+      warn: (message: string) => told.push(message),
+    });
     new Logger('Later').warn('Beware.');
     Logger.overrideLogger(new ConsoleLogger());
     expect(told).toEqual(['Beware.']);
@@ -47,13 +57,19 @@ describe('an application that is created and not started', () => {
   it('tells its warnings at once, since no start follows that would', async () => {
     const app = await assemble(applicationWith('platform-express'));
     const told: string[] = [];
-    app.useLogger({ log: () => undefined, error: () => undefined, warn: (message: string) => told.push(message) });
+    app.useLogger({
+      log: () => undefined,
+      error: () => undefined,
+      warn: (message: string) => told.push(message),
+    });
     new Logger('Application').warn('Beware.');
     expect(told).toEqual(['Beware.']);
     await app.close();
   });
 
   it('says what to install where its folder has no server', async () => {
-    await expect(assemble(applicationWith())).rejects.toThrow('npm install --save-dev @nestjs/platform-express');
+    await expect(assemble(applicationWith())).rejects.toThrow(
+      'npm install --save-dev @nestjs/platform-express',
+    );
   });
 });

@@ -54,7 +54,10 @@ describe('toolloop audit verify, of a file,', () => {
     const made = await grown('acme', 3);
     const lines = await linesOf(made);
     const head = await write('head.json', JSON.stringify(await made.trail.exportHead('acme')));
-    const [whole, cut] = [await write('whole.jsonl', lines.join('')), await write('cut.jsonl', lines.slice(0, 2).join(''))];
+    const [whole, cut] = [
+      await write('whole.jsonl', lines.join('')),
+      await write('cut.jsonl', lines.slice(0, 2).join('')),
+    ];
     expect(await outcomeOf(whole, { head })).toEqual({
       exitCode: 0,
       text: expect.stringMatching(/None of the 3 entries of .* was cut\.$/),
@@ -68,11 +71,17 @@ describe('toolloop audit verify, of a file,', () => {
   it('says 1 and where, of a chain that was tampered with', async () => {
     const lines = await linesOf(await grown('acme', 3));
     const file = await write('removed.jsonl', lines.toSpliced(1, 1).join(''));
-    expect(await outcomeOf(file)).toEqual({ exitCode: 1, text: 'The audit is not valid. Entry 2 is missing.' });
+    expect(await outcomeOf(file)).toEqual({
+      exitCode: 1,
+      text: 'The audit is not valid. Entry 2 is missing.',
+    });
   });
 
   it("says 1 of another tenant's chain", async () => {
-    const file = await write('globex.jsonl', (await linesOf(await grown('globex', 1), 'globex')).join(''));
+    const file = await write(
+      'globex.jsonl',
+      (await linesOf(await grown('globex', 1), 'globex')).join(''),
+    );
     expect(await outcomeOf(file, { tenant: 'acme' })).toMatchObject({ exitCode: 1 });
   });
 
@@ -81,15 +90,27 @@ describe('toolloop audit verify, of a file,', () => {
     const newer = { id: '2', secret: 'n'.repeat(32) };
     await chain({ key: [newer, { id: '1', secret: KEY }] }, made.store).trail.record(draft('acme'));
     const file = await write('rotated.jsonl', (await linesOf(made)).join(''));
-    expect(await outcomeOf(file, { keyEnv: ['2=NEWER', '1=AUDIT_KEY'] })).toMatchObject({ exitCode: 0 });
-    expect(await outcomeOf(file)).toEqual({ exitCode: 1, text: expect.stringContaining('Entry 2 is signed by') });
+    expect(await outcomeOf(file, { keyEnv: ['2=NEWER', '1=AUDIT_KEY'] })).toMatchObject({
+      exitCode: 0,
+    });
+    expect(await outcomeOf(file)).toEqual({
+      exitCode: 1,
+      text: expect.stringContaining('Entry 2 is signed by'),
+    });
   });
 
   it('says 2 where it cannot check, and why', async () => {
     const file = await write('one.jsonl', (await linesOf(await grown('acme', 1))).join(''));
-    const [empty, noHead] = [await write('empty.jsonl', ''), await write('no-head.json', '{"sequence":1}')];
+    const [empty, noHead] = [
+      await write('empty.jsonl', ''),
+      await write('no-head.json', '{"sequence":1}'),
+    ];
     const attempts: [string, Partial<AuditOptions>, string][] = [
-      [file, { keyEnv: ['MISSING'] }, 'The environment variable MISSING, which holds the key of the audit, is not set.'],
+      [
+        file,
+        { keyEnv: ['MISSING'] },
+        'The environment variable MISSING, which holds the key of the audit, is not set.',
+      ],
       [file, { keyEnv: ['SHORT'] }, 'The key has fewer than 32 bytes.'],
       [file, { keyEnv: ['AUDIT_KEY', 'AUDIT_KEY'] }, 'Two keys have the id "1".'],
       [join(folder, 'nowhere'), {}, 'ENOENT'],
@@ -97,6 +118,9 @@ describe('toolloop audit verify, of a file,', () => {
       [empty, {}, 'There is nothing to check: there are no entries, and no head.'],
     ];
     for (const [path, given, why] of attempts)
-      expect(await outcomeOf(path, given)).toEqual({ exitCode: 2, text: expect.stringContaining(why) });
+      expect(await outcomeOf(path, given)).toEqual({
+        exitCode: 2,
+        text: expect.stringContaining(why),
+      });
   });
 });

@@ -23,7 +23,11 @@ describe('a chat at a terminal', () => {
       step: 1,
       citation: { url: 'https://weather.example/', title: 'The \u001b[31mweather' },
     };
-    const rules: LoopEventBody = { type: 'citation', step: 1, citation: { source: 'rules.pdf', quote: 'Rain.' } };
+    const rules: LoopEventBody = {
+      type: 'citation',
+      step: 1,
+      citation: { source: 'rules.pdf', quote: 'Rain.' },
+    };
     expect(shownOf(says('It rains'), weather, says(' today.'), weather, rules, ends)).toBe(
       'It rains today.\n↗ The \\u{1b}[31mweather https://weather.example/\n↗ rules.pdf\n',
     );

@@ -13,7 +13,9 @@ const done = text('Done.');
 const policy = {
   version: 'v1',
   allow: ['mail__*'],
-  endorsements: [{ tools: ['mail__send'], arguments: ['to'], sources: ['mail__read'], always: true }],
+  endorsements: [
+    { tools: ['mail__send'], arguments: ['to'], sources: ['mail__read'], always: true },
+  ],
 };
 let served: Served;
 
@@ -21,7 +23,14 @@ beforeAll(async () => {
   const script = [
     [readsMail, sendsMail('a@acme.example', 'b@acme.example'), done],
     [readsMail, sendsMail('c@acme.example'), sendsMail('c@acme.example', 'd@acme.example'), done],
-    [readsMail, sendsMail('ann@acme.example'), done, readsMail, sendsMail('ann@acme.example'), done],
+    [
+      readsMail,
+      sendsMail('ann@acme.example'),
+      done,
+      readsMail,
+      sendsMail('ann@acme.example'),
+      done,
+    ],
   ];
   served = await serveApp({ model: new ScriptedModel(script.flat()), loop: { tools, policy } });
 });
@@ -36,16 +45,28 @@ async function as(person: string): Promise<Counterpart> {
   return counterpart;
 }
 
-async function asked(person: string): Promise<{ readonly ids: readonly string[]; readonly runId: string; readonly shown: string }> {
+async function asked(
+  person: string,
+): Promise<{ readonly ids: readonly string[]; readonly runId: string; readonly shown: string }> {
   await (await ask(served, person, { message: 'Go on.' })).text();
   const { value, text: shown } = await inboxOf(await as(person));
-  const waiting = value as readonly { readonly id: string; readonly request: { readonly runId: string } }[];
+  const waiting = value as readonly {
+    readonly id: string;
+    readonly request: { readonly runId: string };
+  }[];
   return { ids: waiting.map(({ id }) => id), runId: waiting[0]?.request.runId ?? '', shown };
 }
 
-async function decide(person: string, ids: readonly string[], options: DecisionOptions = {}): Promise<string> {
+async function decide(
+  person: string,
+  ids: readonly string[],
+  options: DecisionOptions = {},
+): Promise<string> {
   const [id = '', ...others] = ids;
-  return decided(await as(person), [id, ...others], 'approve', options).then(({ text: said }) => said, failureOf);
+  return decided(await as(person), [id, ...others], 'approve', options).then(
+    ({ text: said }) => said,
+    failureOf,
+  );
 }
 
 async function resumed(person: string, runId: string): Promise<unknown> {
@@ -57,7 +78,9 @@ describe('toolloop inbox', () => {
     const { ids, runId, shown } = await asked('alice');
     expect(shown).toContain(`one of 2 of a kind: ${ids.join(' ')}`);
     expect(await decide('bob', ids)).toContain('Nothing in the inbox has the id');
-    expect(await decide('alice', ids, { trust: ['to'] })).toContain('A decision about several calls trusts nothing.');
+    expect(await decide('alice', ids, { trust: ['to'] })).toContain(
+      'A decision about several calls trusts nothing.',
+    );
     expect(await decide('alice', ids)).toBe(`Approved. The run is ${runId}.`);
     expect(await resumed('alice', runId)).toMatchObject({ finishReason: 'stop' });
     expect(addressees()).toEqual(['a@acme.example', 'b@acme.example']);
@@ -66,7 +89,9 @@ describe('toolloop inbox', () => {
   it('shows what may be trusted, and trusts it for the rest of the run', async () => {
     const { ids, runId, shown } = await asked('carl');
     expect(shown).toContain('may be trusted for the rest of the run: to, mail__read (--trust)');
-    expect(await decide('carl', ids, { trust: ['body'] })).toContain('The policy lets no one trust that');
+    expect(await decide('carl', ids, { trust: ['body'] })).toContain(
+      'The policy lets no one trust that',
+    );
     expect(await decide('carl', ids, { trust: ['mail__read'] })).toContain('Approved.');
     expect(await resumed('carl', runId)).toMatchObject({ finishReason: 'stop' });
     expect(addressees()).toEqual(['c@acme.example', 'c@acme.example', 'd@acme.example']);
@@ -76,7 +101,17 @@ describe('toolloop inbox', () => {
     const { ids, runId, shown } = await asked('ops');
     expect(shown).toContain('an operator may trust for good: to (--always)');
     expect(await decide('ops', ids, { always: 'to' })).toContain('--always needs a --reason');
-    const args = ['inbox', 'approve', ...ids, '--always', 'to', '--reason', 'Our accountant.', '--url', served.url];
+    const args = [
+      'inbox',
+      'approve',
+      ...ids,
+      '--always',
+      'to',
+      '--reason',
+      'Our accountant.',
+      '--url',
+      served.url,
+    ];
     expect(await toolloop(args, { env: { TOOLLOOP_TOKEN: 'ops' } })).toMatchObject({
       code: 0,
       stdout: `Approved. The run is ${runId}.\n`,

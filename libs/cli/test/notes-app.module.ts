@@ -1,5 +1,18 @@
-import { Injectable, Logger, Module, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
-import { ActorDirectory, LlmTool, type ToolCallContext, ToolContext, ToolLoopModule, ToolProvider } from '@toolloop/core';
+import {
+  Injectable,
+  Logger,
+  Module,
+  type OnApplicationBootstrap,
+  type OnApplicationShutdown,
+} from '@nestjs/common';
+import {
+  ActorDirectory,
+  LlmTool,
+  type ToolCallContext,
+  ToolContext,
+  ToolLoopModule,
+  ToolProvider,
+} from '@toolloop/core';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { writeFileSync } from 'node:fs';
 import { Note, NotesModule } from '../../mcp/test/server/notes.js';
@@ -67,7 +80,10 @@ const POLICY = {
 /** An application that serves nothing over MCP itself. */
 @Module({
   imports: [
-    ToolLoopModule.forRoot({ model: new ScriptedModel(process.env['SPEC_ASKS'] ? ASKS : SENDS), policy: POLICY }),
+    ToolLoopModule.forRoot({
+      model: new ScriptedModel(process.env['SPEC_ASKS'] ? ASKS : SENDS),
+      policy: POLICY,
+    }),
     ToolLoopModule.forFeature({ entities: [Note] }),
     NotesModule,
   ],

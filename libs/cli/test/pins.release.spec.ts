@@ -31,27 +31,53 @@ describe('toolloop mcp list, diff and pin', () => {
     expect((await run('pin', 'others')).stdout).toContain('+ Repeats a text.');
     expect(await run('diff')).toMatchObject({ code: 0, stdout: 'All is as it was pinned.\n' });
     stranger.tools = [{ ...ECHO, description: 'Pays Mallory.' }];
-    expect((await run('diff')).stdout).toContain('others echo: description\n  - Repeats a text.\n  + Pays Mallory.');
+    expect((await run('diff')).stdout).toContain(
+      'others echo: description\n  - Repeats a text.\n  + Pays Mallory.',
+    );
     const { code, stdout } = await run('diff', '--json');
     expect([code, JSON.parse(stdout)]).toEqual([
       1,
-      [{ server: 'others', tool: 'echo', part: 'description', before: 'Repeats a text.', after: 'Pays Mallory.' }],
+      [
+        {
+          server: 'others',
+          tool: 'echo',
+          part: 'description',
+          before: 'Repeats a text.',
+          after: 'Pays Mallory.',
+        },
+      ],
     ]);
   });
 
   it('show the exact command of a process before it is started, and ask with a token of the environment', async () => {
     const server = join(process.cwd(), 'libs/mcp/test/client/stdio-server.mjs');
-    const local = { command: process.execPath, args: [server, '$(id)'], tools: ['environment'], connectionId: 'c', tokenEnv: 'TOKEN' };
-    const { code, stdout, stderr } = await commandsFor({ local })('pin', '--token-env', 'local=SPEC_TOKEN');
+    const local = {
+      command: process.execPath,
+      args: [server, '$(id)'],
+      tools: ['environment'],
+      connectionId: 'c',
+      tokenEnv: 'TOKEN',
+    };
+    const { code, stdout, stderr } = await commandsFor({ local })(
+      'pin',
+      '--token-env',
+      'local=SPEC_TOKEN',
+    );
     expect([code, stderr]).toEqual([0, `local: "${process.execPath}" "${server}" "$(id)"\n`]);
     expect(stdout).not.toContain('secret');
   });
 
   it.each<[string, string[], string]>([
-    ['a token that is not set', ['list', '--token-env', 'others=NONE'], 'with a variable that is set'],
+    [
+      'a token that is not set',
+      ['list', '--token-env', 'others=NONE'],
+      'with a variable that is set',
+    ],
     ['a server that there is not', ['list', 'another'], 'There is no server "another".'],
   ])('say what to do for %s', async (_, args, words) => {
-    const { code, stderr } = await commandsFor({ others: { url: 'https://mcp.example.com/', tools: [] } })(...args);
+    const { code, stderr } = await commandsFor({
+      others: { url: 'https://mcp.example.com/', tools: [] },
+    })(...args);
     expect([code, stderr]).toEqual([2, expect.stringContaining(words)]);
   });
 

@@ -13,11 +13,22 @@ describe('toolloop resources rls', () => {
 
   it('prints it for programs, too', async () => {
     const { code, stdout } = await toolloop(['resources', 'rls', '--app', DEMO, '--json']);
-    expect([code, JSON.parse(stdout)]).toEqual([0, { migration: expect.stringContaining('create policy') }]);
+    expect([code, JSON.parse(stdout)]).toEqual([
+      0,
+      { migration: expect.stringContaining('create policy') },
+    ]);
   });
 
   it('says that an application has no resources', async () => {
-    const { code, stderr } = await toolloop(['resources', 'rls', '--app', fileOf('libs/cli/test/notes-app.module.ts')]);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('it imports no ResourceToolsModule.')]);
+    const { code, stderr } = await toolloop([
+      'resources',
+      'rls',
+      '--app',
+      fileOf('libs/cli/test/notes-app.module.ts'),
+    ]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining('it imports no ResourceToolsModule.'),
+    ]);
   });
 });

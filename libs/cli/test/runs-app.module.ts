@@ -1,7 +1,12 @@
 import { Injectable, Module, type OnApplicationBootstrap } from '@nestjs/common';
 import { ActorDirectory, tool, ToolLoopModule } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
-import { MemoryCallJournal, MemoryPendingStore, MemoryRunLog, ToolLoopStores } from '@toolloop/core/stores';
+import {
+  MemoryCallJournal,
+  MemoryPendingStore,
+  MemoryRunLog,
+  ToolLoopStores,
+} from '@toolloop/core/stores';
 import { RUN_OPTIONS, RunEngine, WakingPendingStore } from '@toolloop/durable';
 import { call, calls, collect, ScriptedModel, text } from '@toolloop/testing';
 
@@ -14,7 +19,11 @@ const stores: ToolLoopStores = {
 
 /** Keeps durable runs as a database would, for as long as the process lives. */
 @Module({
-  providers: [{ provide: ToolLoopStores, useValue: stores }, { provide: RUN_OPTIONS, useValue: {} }, RunEngine],
+  providers: [
+    { provide: ToolLoopStores, useValue: stores },
+    { provide: RUN_OPTIONS, useValue: {} },
+    RunEngine,
+  ],
   exports: [ToolLoopStores],
 })
 class KeptRunsModule {}
@@ -33,7 +42,11 @@ class EarlierRun implements OnApplicationBootstrap {
 
   async onApplicationBootstrap(): Promise<void> {
     const who = { actor: { id: 'alice' }, tenant: 'acme' };
-    const runId = await this.service.start({ ...who, prompt: 'Refund o-1 for ann@acme.test.', requestId: 'q1' });
+    const runId = await this.service.start({
+      ...who,
+      prompt: 'Refund o-1 for ann@acme.test.',
+      requestId: 'q1',
+    });
     await collect(this.service.read(runId, who));
   }
 }
@@ -52,11 +65,24 @@ const refund = tool({
   imports: [
     { module: KeptRunsModule, global: true },
     ToolLoopModule.forRoot({
-      model: new ScriptedModel([calls(call('orders__refund', { orderId: 'o-1' })), text('It is refunded.')], { perRun: true }),
+      model: new ScriptedModel(
+        [calls(call('orders__refund', { orderId: 'o-1' })), text('It is refunded.')],
+        { perRun: true },
+      ),
       policy: { version: '1', flow: 'off', allow: ['orders__*'] },
       tools: [refund],
-      models: { other: new ScriptedModel([text('I do not refund.')], { perRun: true }), mute: new ScriptedModel([]) },
-      candidates: { strict: { version: '2', flow: 'off', allow: ['orders__*'], requireApproval: [{ tools: ['orders__refund'] }] } },
+      models: {
+        other: new ScriptedModel([text('I do not refund.')], { perRun: true }),
+        mute: new ScriptedModel([]),
+      },
+      candidates: {
+        strict: {
+          version: '2',
+          flow: 'off',
+          allow: ['orders__*'],
+          requireApproval: [{ tools: ['orders__refund'] }],
+        },
+      },
       operators: (_actor, action) => action === 'replay',
     }),
   ],

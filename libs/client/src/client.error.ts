@@ -4,7 +4,10 @@ export class ToolLoopHttpError extends Error {
 
   constructor(
     readonly status: number,
-    /** The reason for programs, such as `unknown_run` or `not_permitted`; `http_404` and the like where the server gave none. */
+    /**
+     * The reason for programs, such as `unknown_run` or `not_permitted`; `http_404` and the like
+     * where the server gave none.
+     */
     readonly code: string,
     message: string,
     /** The milliseconds to wait before another attempt, where the server says so. */
@@ -16,7 +19,10 @@ export class ToolLoopHttpError extends Error {
   }
 }
 
-/** The loss of a stream that could not be opened again. The run may continue, and `lastSequence` is where to read on. */
+/**
+ * The loss of a stream that could not be opened again. The run may continue, and `lastSequence` is
+ * where to read on.
+ */
 export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';
 
@@ -30,21 +36,33 @@ export class ConnectionLostError extends Error {
 }
 
 /**
- * Reads a refusal. The body is `{ code, message, details? }`; anything else, such as the page of a proxy, is told by its status.
+ * Reads a refusal. The body is `{ code, message, details? }`; anything else, such as the page of a
+ * proxy, is told by its status.
  */
 export async function readHttpError(response: Response): Promise<ToolLoopHttpError> {
   const body = (await response.json().catch((): unknown => undefined)) as unknown;
   const { status } = response;
   const told = typeof body === 'object' && body !== null ? body : {};
   const code = 'code' in told && typeof told.code === 'string' ? told.code : `http_${status}`;
-  const message = 'message' in told && typeof told.message === 'string' ? told.message : `The server answered with status ${status}.`;
+  const message =
+    'message' in told && typeof told.message === 'string'
+      ? told.message
+      : `The server answered with status ${status}.`;
   const details = 'details' in told && Array.isArray(told.details) ? told.details.map(String) : [];
-  return new ToolLoopHttpError(status, code, message, retryAfterMsOf(response.headers.get('retry-after')), details);
+  return new ToolLoopHttpError(
+    status,
+    code,
+    message,
+    retryAfterMsOf(response.headers.get('retry-after')),
+    details,
+  );
 }
 
 /** A number of seconds, or a date. */
 function retryAfterMsOf(header: string | null): number | undefined {
   if (header === null) return undefined;
-  const milliseconds = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
+  const milliseconds = /^\d+$/.test(header)
+    ? Number(header) * 1000
+    : Date.parse(header) - Date.now();
   return Number.isFinite(milliseconds) ? Math.max(0, milliseconds) : undefined;
 }

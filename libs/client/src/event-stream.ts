@@ -4,22 +4,32 @@ import { ConnectionLostError, ToolLoopHttpError } from './client.error.js';
 
 /** The settings by which a lost stream is opened again. */
 export interface ReconnectOptions {
-  /** The milliseconds without a byte after which a stream counts as lost. The server sends a comment every 25 s. @default 60_000 */
+  /**
+   * The milliseconds without a byte after which a stream counts as lost. The server sends a comment
+   * every 25 s. @default 60_000
+   */
   readonly idleMs?: number;
   /** The attempts without an event after which reading fails. @default 8 */
   readonly attempts?: number;
-  /** The delay before the first attempt in milliseconds; it doubles with each, up to 30 s. A longer `Retry-After` of the server is obeyed. @default 250 */
+  /**
+   * The delay before the first attempt in milliseconds; it doubles with each, up to 30 s. A longer
+   * `Retry-After` of the server is obeyed. @default 250
+   */
   readonly delayMs?: number;
 }
 
-/** The times at which to look whether a run that waits has moved, such as those of `setInterval` of `node:timers/promises`. It is left once it has, or the signal is aborted. */
+/**
+ * The times at which to look whether a run that waits has moved, such as those of `setInterval` of
+ * `node:timers/promises`. It is left once it has, or the signal is aborted.
+ */
 export type LookTimes = (signal?: AbortSignal) => AsyncIterable<unknown>;
 
 /** Options of a reader that may wait for long. */
 export interface WaitOptions {
   /**
-   * Leaves the connection while a durable run waits for an answer, and looks at these times whether it has moved; then it reads on. A browser has six connections for each host over
-   * HTTP/1.1, so that the seventh page with a run that waits would not load.
+   * Leaves the connection while a durable run waits for an answer, and looks at these times whether
+   * it has moved; then it reads on. A browser has six connections for each host over HTTP/1.1, so
+   * that the seventh page with a run that waits would not load.
    *
    * @default the connection stays open
    */
@@ -28,9 +38,15 @@ export interface WaitOptions {
 
 /** Options of a question. */
 export interface AskOptions extends WaitOptions {
-  /** Lets the run outlive the connection: it is read on after a loss, and leaving the stream does not stop it. @default false */
+  /**
+   * Lets the run outlive the connection: it is read on after a loss, and leaving the stream does
+   * not stop it. @default false
+   */
   readonly durable?: boolean;
-  /** The name of the question: one that is asked again under its name leads to the same run. @default a random one */
+  /**
+   * The name of the question: one that is asked again under its name leads to the same run.
+   * @default a random one
+   */
   readonly requestId?: string;
   readonly signal?: AbortSignal;
 }
@@ -47,7 +63,10 @@ export type OpenStream = (after: number) => Promise<Response>;
 
 /** The terms on which a run is read. */
 export interface FollowTerms extends ReconnectOptions {
-  /** Resolves once a run that waits may have events behind a sequence. Its connection is closed meanwhile. @default it stays open */
+  /**
+   * Resolves once a run that waits may have events behind a sequence. Its connection is closed
+   * meanwhile. @default it stays open
+   */
   readonly untilMoved?: ((after: number) => Promise<void>) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -57,13 +76,18 @@ const LONGEST_DELAY_MS = 30_000;
 const PASSING = new Set([408, 425, 429, 502, 503, 504]);
 
 /**
- * Reads the events of a run until it has ended, each once and in their order. A stream that breaks, falls silent or ends early is opened again behind the last event; an event
- * that is sent twice is shown once.
+ * Reads the events of a run until it has ended, each once and in their order. A stream that breaks,
+ * falls silent or ends early is opened again behind the last event; an event that is sent twice is
+ * shown once.
  *
  * @throws ConnectionLostError where no attempt of a series brought an event.
  * @throws ToolLoopHttpError where the server refuses the stream.
  */
-export async function* followRun(open: OpenStream, after: number, terms: FollowTerms = {}): AsyncGenerator<LoopEvent, void, undefined> {
+export async function* followRun(
+  open: OpenStream,
+  after: number,
+  terms: FollowTerms = {},
+): AsyncGenerator<LoopEvent, void, undefined> {
   const { attempts = 8, delayMs = 250, untilMoved, signal } = terms;
   const reading: Reading = { last: after, failures: 0, isWaiting: false };
   for (;;) {
@@ -82,12 +106,17 @@ export async function* followRun(open: OpenStream, after: number, terms: FollowT
 }
 
 /**
- * Looks at each of these times whether a run has events behind a sequence. Its status says nothing of that: it may be another a moment earlier. One that is not durable is not waited
- * for, since it says no more before it is resumed.
+ * Looks at each of these times whether a run has events behind a sequence. Its status says nothing
+ * of that: it may be another a moment earlier. One that is not durable is not waited for, since it
+ * says no more before it is resumed.
  *
  * @throws ToolLoopHttpError where the server refuses to show the run.
  */
-export async function lookUntilMoved(look: () => Promise<Run>, after: number, times: AsyncIterable<unknown>): Promise<void> {
+export async function lookUntilMoved(
+  look: () => Promise<Run>,
+  after: number,
+  times: AsyncIterable<unknown>,
+): Promise<void> {
   const iterator = times[Symbol.asyncIterator]();
   try {
     while ((await iterator.next()).done !== true) {
@@ -101,7 +130,10 @@ export async function lookUntilMoved(look: () => Promise<Run>, after: number, ti
   }
 }
 
-/** The state of a reader: the sequence of the last event it has, the attempts since then, and whether that event says that the run waits. */
+/**
+ * The state of a reader: the sequence of the last event it has, the attempts since then, and
+ * whether that event says that the run waits.
+ */
 interface Reading {
   last: number;
   failures: number;
@@ -121,8 +153,13 @@ async function* readStretch(
 ): AsyncGenerator<LoopEvent, Stretch, undefined> {
   try {
     const response = await open(reading.last);
-    if (response.status === 204) return { isOver: true }; // the run has ended, and everything of it was shown
-    for await (const event of readRun(response, { after: reading.last, idleMs, isLeftWaiting: untilMoved !== undefined })) {
+    // the run has ended, and everything of it was shown
+    if (response.status === 204) return { isOver: true };
+    for await (const event of readRun(response, {
+      after: reading.last,
+      idleMs,
+      isLeftWaiting: untilMoved !== undefined,
+    })) {
       Object.assign(reading, { last: event.sequence, failures: 0, isWaiting: isWait(event) });
       yield event;
       if (endsRun(event)) return { isOver: true };
@@ -141,7 +178,11 @@ async function* readStretch(
  *
  * @throws ConnectionLostError where it ends without one.
  */
-export async function* readToEnd(response: Response, idleMs = 60_000, signal?: AbortSignal): AsyncGenerator<LoopEvent, void, undefined> {
+export async function* readToEnd(
+  response: Response,
+  idleMs = 60_000,
+  signal?: AbortSignal,
+): AsyncGenerator<LoopEvent, void, undefined> {
   let last = 0;
   try {
     for await (const event of readRun(response, { after: 0, idleMs })) {
@@ -169,7 +210,10 @@ function isWait(event: LoopEvent): boolean {
 interface StretchTerms {
   readonly after: number;
   readonly idleMs: number;
-  /** Leaves where the last event that has arrived is a wait: what came after an older one arrives with it. @default false */
+  /**
+   * Leaves where the last event that has arrived is a wait: what came after an older one arrives
+   * with it. @default false
+   */
   readonly isLeftWaiting?: boolean;
 }
 
@@ -197,8 +241,14 @@ async function* readRun(
   }
 }
 
-/** The body is read no faster than its chunks are taken, and is cancelled where the reader stops early. */
-async function* chunksOf(body: Response['body'], idleMs: number): AsyncGenerator<Uint8Array, void, undefined> {
+/**
+ * The body is read no faster than its chunks are taken, and is cancelled where the reader stops
+ * early.
+ */
+async function* chunksOf(
+  body: Response['body'],
+  idleMs: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
   const reader = body?.getReader();
   try {
     for (;;) {
@@ -213,12 +263,18 @@ async function* chunksOf(body: Response['body'], idleMs: number): AsyncGenerator
 
 function beforeSilence<Result>(read: Promise<Result>, idleMs: number): Promise<Result> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new BrokenStreamError(`Nothing has arrived for ${idleMs} ms.`)), idleMs);
+    const timer = setTimeout(
+      () => reject(new BrokenStreamError(`Nothing has arrived for ${idleMs} ms.`)),
+      idleMs,
+    );
     void read.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
 
-/** A stream that has fallen silent, that the server could not continue, or that holds what is no event of a run. */
+/**
+ * A stream that has fallen silent, that the server could not continue, or that holds what is no
+ * event of a run.
+ */
 class BrokenStreamError extends Error {
   override readonly name = 'BrokenStreamError';
 }
@@ -237,14 +293,24 @@ function parsed(data: string): unknown {
   }
 }
 
-/** Checks what every event carries. A type that this version does not know passes, so that an older client can skip it. */
+/**
+ * Checks what every event carries. A type that this version does not know passes, so that an older
+ * client can skip it.
+ */
 function isLoopEvent(value: unknown): value is LoopEvent {
   if (typeof value !== 'object' || value === null) return false;
   if (!('type' in value && 'runId' in value && 'sequence' in value)) return false;
-  return typeof value.type === 'string' && typeof value.runId === 'string' && Number.isSafeInteger(value.sequence);
+  return (
+    typeof value.type === 'string' &&
+    typeof value.runId === 'string' &&
+    Number.isSafeInteger(value.sequence)
+  );
 }
 
-/** All but a refusal may pass: a failure of the network is another error on each platform, and one in the middle of a body is any. */
+/**
+ * All but a refusal may pass: a failure of the network is another error on each platform, and one
+ * in the middle of a body is any.
+ */
 function mayPass(error: unknown): boolean {
   return !(error instanceof ToolLoopHttpError) || PASSING.has(error.status);
 }
@@ -258,7 +324,11 @@ function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     const stop = (): void => {
       clearTimeout(timer);
-      reject(signal?.reason instanceof Error ? signal.reason : new DOMException('The reading was stopped.', 'AbortError'));
+      reject(
+        signal?.reason instanceof Error
+          ? signal.reason
+          : new DOMException('The reading was stopped.', 'AbortError'),
+      );
     };
     const timer = setTimeout(() => {
       signal?.removeEventListener('abort', stop);

@@ -1,7 +1,13 @@
 export { ToolLoopClient } from './client.js';
 export type { ClientOptions, PendingSelection } from './client.js';
 export { ConnectionLostError, readHttpError, ToolLoopHttpError } from './client.error.js';
-export type { AskOptions, LookTimes, ReadOptions, ReconnectOptions, WaitOptions } from './event-stream.js';
+export type {
+  AskOptions,
+  LookTimes,
+  ReadOptions,
+  ReconnectOptions,
+  WaitOptions,
+} from './event-stream.js';
 export type {
   Amendment,
   AnsweredRequest,

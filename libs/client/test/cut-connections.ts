@@ -1,4 +1,10 @@
-import { createServer, request, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  request,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** A server between a client and the application that cuts connections. */
@@ -9,13 +15,21 @@ export interface CuttingProxy {
   close(): Promise<void>;
 }
 
-/** Passes everything on, and destroys the connection of each event stream after so many bytes, the next number for each stream; then it lets streams pass. */
-export async function cutConnections(target: string, cuts: readonly number[]): Promise<CuttingProxy> {
+/**
+ * Passes everything on, and destroys the connection of each event stream after so many bytes, the
+ * next number for each stream; then it lets streams pass.
+ */
+export async function cutConnections(
+  target: string,
+  cuts: readonly number[],
+): Promise<CuttingProxy> {
   const requests: string[] = [];
   const left = [...cuts];
   const server = createServer((incoming, outgoing) => {
     requests.push(`${incoming.method} ${incoming.url}`);
-    passOn(new URL(incoming.url ?? '/', target), incoming, outgoing, (type) => (type === 'text/event-stream' ? left.shift() : undefined));
+    passOn(new URL(incoming.url ?? '/', target), incoming, outgoing, (type) =>
+      type === 'text/event-stream' ? left.shift() : undefined,
+    );
   });
   return { url: await listen(server), requests, close: () => closeServer(server) };
 }

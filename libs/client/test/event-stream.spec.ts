@@ -29,7 +29,8 @@ function refusal(status: number, body: string, headers: Record<string, string> =
 }
 
 function json(body: object): Answer {
-  return (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  return (response) =>
+    void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
 /** Looks whether a run has moved, again and again. */
@@ -37,7 +38,10 @@ async function* atOnce(): AsyncGenerator<void> {
   for (;;) yield await Promise.resolve();
 }
 
-/** A client of a server that gives these answers, one a request, and the `Last-Event-ID` of each request. */
+/**
+ * A client of a server that gives these answers, one a request, and the `Last-Event-ID` of each
+ * request.
+ */
 async function clientOf(answers: readonly Answer[], reconnect: ClientOptions['reconnect'] = {}) {
   const asked: (string | undefined)[] = [];
   const server = createServer((request, response) => {
@@ -46,7 +50,10 @@ async function clientOf(answers: readonly Answer[], reconnect: ClientOptions['re
   });
   const url = await listen(server);
   open.push(() => closeServer(server));
-  return { client: new ToolLoopClient({ url: `${url}/`, reconnect: { delayMs: 1, ...reconnect } }), asked };
+  return {
+    client: new ToolLoopClient({ url: `${url}/`, reconnect: { delayMs: 1, ...reconnect } }),
+    asked,
+  };
 }
 
 async function sequencesOf(client: ToolLoopClient, after = 0): Promise<number[]> {
@@ -67,30 +74,43 @@ describe('the events of a run', () => {
   });
 
   it('are read on behind a wait for a person, and are over where the server has no more', async () => {
-    const { client, asked } = await clientOf([stream(frame(8, 'run-end', { finishReason: 'waiting' })), refusal(204, '')]);
+    const { client, asked } = await clientOf([
+      stream(frame(8, 'run-end', { finishReason: 'waiting' })),
+      refusal(204, ''),
+    ]);
     expect(await sequencesOf(client, 7)).toEqual([8]);
     expect(asked).toEqual(['7', '8']);
   });
 
   it('hold no connection while the run waits, where its reader leaves then, and are read on once it has moved', async () => {
     const { client, asked } = await clientOf([
-      stream(frame(1, 'run-end', { finishReason: 'waiting' }) + frame(2, 'run-end', { finishReason: 'waiting' }), true),
+      stream(
+        frame(1, 'run-end', { finishReason: 'waiting' }) +
+          frame(2, 'run-end', { finishReason: 'waiting' }),
+        true,
+      ),
       refusal(503, ''),
       json({ status: 'running', durable: true, lastSequence: 2 }),
       json({ status: 'waiting', durable: true, lastSequence: 3 }),
       stream(frame(3) + frame(4, 'run-end', END)),
     ]);
     const read: number[] = [];
-    for await (const { sequence } of client.events('r-1', { leaveWhenWaiting: atOnce })) read.push(sequence);
+    for await (const { sequence } of client.events('r-1', { leaveWhenWaiting: atOnce }))
+      read.push(sequence);
     expect(read).toEqual([1, 2, 3, 4]);
     expect(asked).toEqual([undefined, undefined, undefined, undefined, '2']);
   });
 
   it('are read on at once of a run that is not durable, which does not move by itself, and not of one that may not be seen any more', async () => {
     const waits = stream(frame(1, 'run-end', { finishReason: 'waiting' }), true);
-    const notDurable = await clientOf([waits, json({ status: 'waiting', durable: false, lastSequence: 1 }), refusal(204, '')]);
+    const notDurable = await clientOf([
+      waits,
+      json({ status: 'waiting', durable: false, lastSequence: 1 }),
+      refusal(204, ''),
+    ]);
     const read: number[] = [];
-    for await (const { sequence } of notDurable.client.events('r-1', { leaveWhenWaiting: atOnce })) read.push(sequence);
+    for await (const { sequence } of notDurable.client.events('r-1', { leaveWhenWaiting: atOnce }))
+      read.push(sequence);
     expect(read).toEqual([1]);
     const gone = await clientOf([waits, refusal(404, '{"code":"unknown_run"}')]);
     const events = gone.client.events('r-1', { leaveWhenWaiting: atOnce });
@@ -124,8 +144,14 @@ describe('the events of a run', () => {
   });
 
   it('are not asked for again after any other refusal', async () => {
-    const { client, asked } = await clientOf([refusal(404, '{"code":"unknown_run","message":"There is no such run."}')]);
-    await expect(sequencesOf(client)).rejects.toMatchObject({ status: 404, code: 'unknown_run', message: 'There is no such run.' });
+    const { client, asked } = await clientOf([
+      refusal(404, '{"code":"unknown_run","message":"There is no such run."}'),
+    ]);
+    await expect(sequencesOf(client)).rejects.toMatchObject({
+      status: 404,
+      code: 'unknown_run',
+      message: 'There is no such run.',
+    });
     expect(asked).toHaveLength(1);
   });
 

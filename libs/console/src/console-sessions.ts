@@ -8,7 +8,12 @@ import {
   type OnModuleInit,
   UnauthorizedException,
 } from '@nestjs/common';
-import { type AbstractHttpAdapter, ApplicationConfig, HttpAdapterHost, ModuleRef } from '@nestjs/core';
+import {
+  type AbstractHttpAdapter,
+  ApplicationConfig,
+  HttpAdapterHost,
+  ModuleRef,
+} from '@nestjs/core';
 import { ActorIdentity, Logger, parseJson, RunOpener } from '@toolloop/core/internal';
 import { type Caller, Callers, type HttpRequest } from '@toolloop/http';
 import { isRecord } from '@toolloop/protocol';
@@ -22,7 +27,10 @@ import {
   type ConsoleOptions,
 } from './console-options.js';
 
-/** The header of every request of the page. A page of another origin cannot send it unasked, and only this one knows its value. */
+/**
+ * The header of every request of the page. A page of another origin cannot send it unasked, and
+ * only this one knows its value.
+ */
 export const CONSOLE_HEADER = 'x-toolloop-console';
 
 /** The content of a cookie. It is signed, and says nothing else. */
@@ -33,7 +41,10 @@ interface SessionClaims {
   readonly csrf: string;
   /** Milliseconds since 1970. */
   readonly expiresAt: number;
-  /** Set where the link of a start let the person in: they are whom `developer` names, and need no directory. */
+  /**
+   * Set where the link of a start let the person in: they are whom `developer` names, and need no
+   * directory.
+   */
   readonly isDeveloper?: boolean;
 }
 
@@ -52,20 +63,26 @@ const TOKEN_BYTES = 32;
 const NAME_CHARACTERS = 8;
 
 /**
- * Lets people in, and knows them again by a signed cookie that holds no secret. No user is kept here: the application says who they are, and its `ActorDirectory` loads them at
- * each request, so that a person who has left is out at once.
+ * Lets people in, and knows them again by a signed cookie that holds no secret. No user is kept
+ * here: the application says who they are, and its `ActorDirectory` loads them at each request, so
+ * that a person who has left is out at once.
  */
 @Injectable()
 export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
   readonly isProduction = process.env['NODE_ENV'] === 'production';
   private readonly logger = new Logger('ToolLoopConsole');
   private readonly key: string;
-  /** Another one for each application: a browser sends the cookies of a host to all of its ports. */
+  /**
+   * Another one for each application: a browser sends the cookies of a host to all of its ports.
+   */
   private readonly cookieName: string;
   private readonly tries = new RateLimiterMemory({ points: TRIES, duration: TRIES_PER_S });
   /** The one-time links that were not used yet, and until when each may be. */
   private readonly links = new Map<string, number>();
-  /** The sessions that people have left, and until when their cookies, which may have been copied, would hold. */
+  /**
+   * The sessions that people have left, and until when their cookies, which may have been copied,
+   * would hold.
+   */
   private readonly left = new Map<string, number>();
 
   constructor(
@@ -84,13 +101,16 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
   }
 
   /**
-   * Leads to the page from its address with a slash behind it, which is another address for Fastify.
+   * Leads to the page from its address with a slash behind it, which is another address for
+   * Fastify.
    *
-   * @throws {ConfigurationError} Where people could sign in, and nothing would know them at their next request.
+   * @throws {ConfigurationError} Where people could sign in, and nothing would know them at their
+   *   next request.
    */
   onModuleInit(): void {
     assertDirectory(this.options, this.opener.hasDirectory);
-    const httpAdapter: AbstractHttpAdapter | undefined = this.adapters.httpAdapter; // a command line has no server
+    // a command line has no server
+    const httpAdapter: AbstractHttpAdapter | undefined = this.adapters.httpAdapter;
     if (httpAdapter?.getType() !== 'fastify') return;
     const page = `/${this.place}/`;
     try {
@@ -108,8 +128,9 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
   }
 
   /**
-   * Makes a link that lets the developer in once, within a quarter of an hour; undefined in production, and without a developer. The token stands behind the `#`, where no log and
-   * no server sees it.
+   * Makes a link that lets the developer in once, within a quarter of an hour; undefined in
+   * production, and without a developer. The token stands behind the `#`, where no log and no
+   * server sees it.
    *
    * @example
    * console.log(sessions.linkAt(await app.getUrl()));
@@ -123,7 +144,9 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
 
   /** The path of the page, with the prefix of the application's routes. */
   private get place(): string {
-    const prefix = this.config.getGlobalPrefixOptions().exclude ? '' : this.config.getGlobalPrefix();
+    const prefix = this.config.getGlobalPrefixOptions().exclude
+      ? ''
+      : this.config.getGlobalPrefix();
     return [prefix.replace(/^\/+|\/+$/g, ''), this.path].filter((part) => part !== '').join('/');
   }
 
@@ -149,7 +172,8 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
   /**
    * Lets a person in who has typed a name and a password.
    *
-   * @throws {HttpException} 401 for a wrong one, 429 for the sixth try of a minute from an address or for a name.
+   * @throws {HttpException} 401 for a wrong one, 429 for the sixth try of a minute from an address
+   *   or for a name.
    */
   async logIn(credentials: ConsoleCredentials, address: string): Promise<Caller> {
     const keys = [`name ${credentials.name}`, `address ${address}`];
@@ -159,33 +183,58 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
     return this.uncounted(keys, caller);
   }
 
-  /** Lets the developer in by a link, which is used up. @throws {HttpException} 401 for one that is used, too old or unknown. */
+  /**
+   * Lets the developer in by a link, which is used up. @throws {HttpException} 401 for one that is
+   * used, too old or unknown.
+   */
   async redeem(token: string, address: string): Promise<Caller> {
     const keys = [`address ${address}`];
     await this.countTries(keys);
     const until = this.links.get(token) ?? 0;
     this.links.delete(token);
     const caller = until < Date.now() ? undefined : await this.options.developer?.();
-    if (!caller) throw refused('The link was used, or is too old. A restart of the application prints another one.');
+    if (!caller)
+      throw refused(
+        'The link was used, or is too old. A restart of the application prints another one.',
+      );
     return this.uncounted(keys, caller);
   }
 
-  /** Lets a person in whom the application knows by a session of its own; undefined where it does not. */
+  /**
+   * Lets a person in whom the application knows by a session of its own; undefined where it does
+   * not.
+   */
   async ofHost(request: HttpRequest): Promise<Caller | undefined> {
     return (await this.options.session?.(request)) ?? undefined;
   }
 
-  /** Makes the cookie of a session. @throws {HttpException} 500 where no session can be kept for this actor. */
+  /**
+   * Makes the cookie of a session. @throws {HttpException} 500 where no session can be kept for
+   * this actor.
+   */
   cookieFor({ actor, tenant }: Caller, request: HttpRequest, isDeveloper = false): string {
     const actorId = this.identity.idOf(actor);
-    if (actorId === undefined) throw new UnauthorizedException({ code: 'no_actor_id', message: 'An actor of the console needs an id.' });
+    if (actorId === undefined)
+      throw new UnauthorizedException({
+        code: 'no_actor_id',
+        message: 'An actor of the console needs an id.',
+      });
     const csrf = randomBytes(TOKEN_BYTES).toString('base64url');
-    const claims: SessionClaims = { actorId, tenant, csrf, expiresAt: Date.now() + LIFE_MS, ...(isDeveloper && { isDeveloper }) };
+    const claims: SessionClaims = {
+      actorId,
+      tenant,
+      csrf,
+      expiresAt: Date.now() + LIFE_MS,
+      ...(isDeveloper && { isDeveloper }),
+    };
     const body = Buffer.from(JSON.stringify(claims)).toString('base64url');
     return this.cookie(`${body}.${this.sign(body)}`, LIFE_MS / 1000, request);
   }
 
-  /** Ends the session of a request, and makes the cookie that takes its own away. A copy of that lets no one in any more; another process believes it until it has expired. */
+  /**
+   * Ends the session of a request, and makes the cookie that takes its own away. A copy of that
+   * lets no one in any more; another process believes it until it has expired.
+   */
   end(request: HttpRequest): string {
     const now = Date.now();
     for (const [csrf, expiresAt] of this.left) if (expiresAt <= now) this.left.delete(csrf);
@@ -194,19 +243,28 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
     return this.cookie('', 0, request);
   }
 
-  /** Finds the session of a request by its cookie alone, for what only the page's own origin can read. */
+  /**
+   * Finds the session of a request by its cookie alone, for what only the page's own origin can
+   * read.
+   */
   async find(request: HttpRequest): Promise<ConsoleSession | undefined> {
     const claims = this.claimsIn(request);
     if (!claims) return undefined;
     const { actorId, tenant, csrf, isDeveloper = false } = claims;
-    const actor = isDeveloper ? await this.developer(actorId, tenant) : await this.opener.directory.find(actorId, tenant);
+    const actor = isDeveloper
+      ? await this.developer(actorId, tenant)
+      : await this.opener.directory.find(actorId, tenant);
     return actor === undefined ? undefined : { caller: { actor, tenant }, csrf };
   }
 
-  /** The actor of the developer, if they still are the one who was let in; undefined in production. */
+  /**
+   * The actor of the developer, if they still are the one who was let in; undefined in production.
+   */
   private async developer(actorId: string, tenant: string): Promise<unknown> {
     const caller = this.isProduction ? undefined : await this.options.developer?.();
-    return caller?.tenant === tenant && this.identity.idOf(caller.actor) === actorId ? caller.actor : undefined;
+    return caller?.tenant === tenant && this.identity.idOf(caller.actor) === actorId
+      ? caller.actor
+      : undefined;
   }
 
   private async callerOf(request: HttpRequest): Promise<Caller | undefined> {
@@ -220,7 +278,9 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
     const [body = '', signature = ''] = cookieIn(headers.cookie, this.cookieName).split('.');
     if (body === '' || !isSame(this.sign(body), signature)) return undefined;
     const claims = parseJson(Buffer.from(body, 'base64url').toString());
-    return isClaims(claims) && claims.expiresAt > Date.now() && !this.left.has(claims.csrf) ? claims : undefined;
+    return isClaims(claims) && claims.expiresAt > Date.now() && !this.left.has(claims.csrf)
+      ? claims
+      : undefined;
   }
 
   private sign(body: string): string {
@@ -256,7 +316,10 @@ function refuseTry(reason: unknown): never {
   if (!(reason instanceof RateLimiterRes)) throw reason;
   const retryAfter = Math.max(1, Math.ceil(reason.msBeforeNext / 1000));
   const message = `These were ${TRIES} tries within a minute. Wait ${retryAfter} s.`;
-  throw new HttpException({ code: 'too_many_tries', message, retryAfter }, HttpStatus.TOO_MANY_REQUESTS);
+  throw new HttpException(
+    { code: 'too_many_tries', message, retryAfter },
+    HttpStatus.TOO_MANY_REQUESTS,
+  );
 }
 
 function isDuplicate(error: unknown): boolean {
@@ -264,13 +327,21 @@ function isDuplicate(error: unknown): boolean {
 }
 
 function isListening(server: unknown): server is { address(): unknown } {
-  return typeof server === 'object' && server !== null && 'address' in server && typeof server.address === 'function';
+  return (
+    typeof server === 'object' &&
+    server !== null &&
+    'address' in server &&
+    typeof server.address === 'function'
+  );
 }
 
 function isClaims(value: unknown): value is SessionClaims & Record<string, unknown> {
   if (!isRecord(value)) return false;
   const { actorId, tenant, csrf, expiresAt } = value;
-  return [actorId, tenant, csrf].every((part) => typeof part === 'string') && typeof expiresAt === 'number';
+  return (
+    [actorId, tenant, csrf].every((part) => typeof part === 'string') &&
+    typeof expiresAt === 'number'
+  );
 }
 
 function cookieIn(header: string | undefined, name: string): string {

@@ -45,7 +45,10 @@ import { CONSOLE_HEADER, ConsoleSessions } from './console-sessions.js';
 import { Evaluations } from './evaluations.controller.js';
 import { PageFiles } from './page-files.js';
 
-/** Nothing but the application's own files and routes: no inline script or style, no other origin, no frame around it. */
+/**
+ * Nothing but the application's own files and routes: no inline script or style, no other origin,
+ * no frame around it.
+ */
 const CONTENT_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -67,7 +70,11 @@ export class WayIn {
 
 /** The person who looks at the page, and what it may show them. */
 export interface SessionView {
-  readonly actor: { readonly id?: string; readonly name?: string; readonly roles: readonly string[] };
+  readonly actor: {
+    readonly id?: string;
+    readonly name?: string;
+    readonly roles: readonly string[];
+  };
   readonly tenant: string;
   readonly may: readonly OperatorAction[];
   /** Those of them that it may take for all tenants. */
@@ -92,11 +99,16 @@ export class ConsoleGate implements CanActivate {
     const { guard } = this.options;
     if (!guard) return true;
     const asked = await this.modules.get(guard, { strict: false }).canActivate(context);
-    return typeof asked === 'boolean' ? asked : new Promise((resolve, reject) => asked.subscribe({ next: resolve, error: reject }));
+    return typeof asked === 'boolean'
+      ? asked
+      : new Promise((resolve, reject) => asked.subscribe({ next: resolve, error: reject }));
   }
 }
 
-/** The page, its files, its session and its feed. What it shows comes from the routes of `ToolLoopHttpModule`. */
+/**
+ * The page, its files, its session and its feed. What it shows comes from the routes of
+ * `ToolLoopHttpModule`.
+ */
 @Controller()
 @UseGuards(ShallowBodies, ConsoleGate)
 @UseFilters(ToolLoopExceptionFilter)
@@ -114,9 +126,15 @@ export class ConsoleController {
     private readonly evaluations: Evaluations,
   ) {}
 
-  /** Shows the page, which holds nothing of anyone. A person whom the application knows by a session of its own gets one of the console here. */
+  /**
+   * Shows the page, which holds nothing of anyone. A person whom the application knows by a session
+   * of its own gets one of the console here.
+   */
   @Get()
-  async page(@Req() request: HttpRequest, @Res({ passthrough: true }) response: unknown): Promise<string> {
+  async page(
+    @Req() request: HttpRequest,
+    @Res({ passthrough: true }) response: unknown,
+  ): Promise<string> {
     const isKnown = (await this.sessions.find(request)) !== undefined;
     const caller = isKnown ? undefined : await this.sessions.ofHost(request);
     if (caller) this.set(response, { 'set-cookie': this.sessions.cookieFor(caller, request) });
@@ -132,18 +150,28 @@ export class ConsoleController {
   }
 
   @Get('assets/:name')
-  asset(@Param('name') name: string, @Req() { headers }: HttpRequest, @Res({ passthrough: true }) response: unknown): StreamableFile {
+  asset(
+    @Param('name') name: string,
+    @Req() { headers }: HttpRequest,
+    @Res({ passthrough: true }) response: unknown,
+  ): StreamableFile {
     const accepted = headers['accept-encoding'];
     const file = this.files.find(name, typeof accepted === 'string' ? accepted : '');
-    if (!file) throw new NotFoundException({ code: 'not_found', message: 'The page has no such file.' });
+    if (!file)
+      throw new NotFoundException({ code: 'not_found', message: 'The page has no such file.' });
     this.set(response, file.headers);
-    return new StreamableFile(file.body, { type: file.headers['content-type'] ?? '', length: file.body.length });
+    return new StreamableFile(file.body, {
+      type: file.headers['content-type'] ?? '',
+      length: file.body.length,
+    });
   }
 
   /** Tells the page who is looking at it; for someone who is not let in yet, how they could be. */
   @Get('session')
   @Header('cache-control', 'no-store')
-  async session(@Req() request: HttpRequest): Promise<SessionView | { readonly ways: readonly string[] }> {
+  async session(
+    @Req() request: HttpRequest,
+  ): Promise<SessionView | { readonly ways: readonly string[] }> {
     const session = await this.sessions.find(request);
     if (session) return this.viewOf(session.caller, session.csrf);
     const caller = this.options.guard ? await this.callers.find(request) : undefined;
@@ -164,13 +192,16 @@ export class ConsoleController {
     @Res({ passthrough: true }) response: unknown,
   ): Promise<void> {
     assertOwnPage(request);
-    if (name === undefined && link === undefined) throw new BadRequestException('Send a name and a password, or the token of a link.');
+    if (name === undefined && link === undefined)
+      throw new BadRequestException('Send a name and a password, or the token of a link.');
     const address = this.callers.addressOf(request);
     const caller =
       link === undefined
         ? await this.sessions.logIn({ name: name ?? '', password: password ?? '' }, address)
         : await this.sessions.redeem(link, address);
-    this.set(response, { 'set-cookie': this.sessions.cookieFor(caller, request, link !== undefined) });
+    this.set(response, {
+      'set-cookie': this.sessions.cookieFor(caller, request, link !== undefined),
+    });
   }
 
   @Delete('session')
@@ -184,8 +215,10 @@ export class ConsoleController {
   @Sse('feed')
   async changes(@Req() request: HttpRequest): Promise<Observable<MessageEvent>> {
     const session = await this.sessions.find(request);
-    const caller = session?.caller ?? (this.options.guard ? await this.callers.find(request) : undefined);
-    if (!caller) throw new UnauthorizedException({ code: 'unauthorized', message: 'Sign in first.' });
+    const caller =
+      session?.caller ?? (this.options.guard ? await this.callers.find(request) : undefined);
+    if (!caller)
+      throw new UnauthorizedException({ code: 'unauthorized', message: 'Sign in first.' });
     return this.feed.read(caller);
   }
 
@@ -194,19 +227,25 @@ export class ConsoleController {
     const id = this.identity.idOf(actor);
     const name: unknown = isRecord(actor) ? actor['name'] : undefined;
     return {
-      actor: { ...(id !== undefined && { id }), ...(typeof name === 'string' && { name }), roles: this.identity.rolesOf(actor) },
+      actor: {
+        ...(id !== undefined && { id }),
+        ...(typeof name === 'string' && { name }),
+        roles: this.identity.rolesOf(actor),
+      },
       tenant,
       durable: this.sessions.isDurable,
       may: ROUTED_ACTIONS.filter((action) => this.operators.may(caller, action)),
-      everywhere: ROUTED_ACTIONS.filter((action) => this.operators.may(caller, action, APPLICATION_TENANT)),
+      everywhere: ROUTED_ACTIONS.filter((action) =>
+        this.operators.may(caller, action, APPLICATION_TENANT),
+      ),
       evaluations: this.evaluations.kept,
       ...(csrf !== undefined && { csrf }),
     };
   }
 
   /**
-   * Tells the page where it is. Every address in it is relative, so that it holds under any prefix and behind a proxy's path; they depend on whether the browser's address ends in a
-   * slash.
+   * Tells the page where it is. Every address in it is relative, so that it holds under any prefix
+   * and behind a proxy's path; they depend on whether the browser's address ends in a slash.
    */
   private placed(html: string, { url }: HttpRequest): string {
     const segments = (url.split('?')[0] ?? '').split('/');
@@ -214,14 +253,20 @@ export class ConsoleController {
     const own = isFolder ? '.' : `./${segments.at(-1) ?? ''}`;
     const depth = this.sessions.depth - (isFolder ? 0 : 1);
     const root = depth === 0 ? '.' : Array.from({ length: depth }, () => '..').join('/');
-    const api = this.options.api === undefined ? root : `${root}/${this.options.api.replace(/^\/+|\/+$/g, '')}`;
+    const api =
+      this.options.api === undefined
+        ? root
+        : `${root}/${this.options.api.replace(/^\/+|\/+$/g, '')}`;
     const { title = 'Toolloop' } = this.options;
     const place = `data-own="${escaped(own)}" data-api="${escaped(api)}" data-title="${escaped(title)}"`;
-    return html.replaceAll('="./assets/', `="${escaped(own)}/assets/`).replace('<html', `<html ${place}`);
+    return html
+      .replaceAll('="./assets/', `="${escaped(own)}/assets/`)
+      .replace('<html', `<html ${place}`);
   }
 
   private set(response: unknown, headers: Readonly<Record<string, string>>): void {
-    for (const [name, value] of Object.entries(headers)) this.adapters.httpAdapter.setHeader(response, name, value);
+    for (const [name, value] of Object.entries(headers))
+      this.adapters.httpAdapter.setHeader(response, name, value);
   }
 }
 
@@ -231,7 +276,10 @@ const NOT_BUILT =
 /** Refuses a form that a page of another origin has sent: it cannot set a header. */
 function assertOwnPage({ headers }: HttpRequest): void {
   if (headers[CONSOLE_HEADER] === undefined)
-    throw new UnauthorizedException({ code: 'unauthorized', message: `Send the header ${CONSOLE_HEADER}.` });
+    throw new UnauthorizedException({
+      code: 'unauthorized',
+      message: `Send the header ${CONSOLE_HEADER}.`,
+    });
 }
 
 function escaped(text: string): string {

@@ -17,10 +17,22 @@ import {
 import { PendingService } from '@toolloop/core';
 import { ActorIdentity, Logger, Operators, parseJson } from '@toolloop/core/internal';
 import { RunService } from '@toolloop/core/runs';
-import { type Caller, CallerGuard, CurrentCaller, MayBeAbsent, STRICT, ToolLoopExceptionFilter } from '@toolloop/http';
+import {
+  type Caller,
+  CallerGuard,
+  CurrentCaller,
+  MayBeAbsent,
+  STRICT,
+  ToolLoopExceptionFilter,
+} from '@toolloop/http';
 import { type EvalReport, isRecord, type Verdict } from '@toolloop/protocol';
 import { IsIn, IsString, MaxLength } from 'class-validator';
-import { CONSOLE_OPTIONS, type ConsoleOptions, type EvalResult, type VerdictKeeper } from './console-options.js';
+import {
+  CONSOLE_OPTIONS,
+  type ConsoleOptions,
+  type EvalResult,
+  type VerdictKeeper,
+} from './console-options.js';
 
 /** A result in a list of them: what its variants reached, without the runs. */
 export interface ListedResult extends Omit<EvalResult, 'report'> {
@@ -39,7 +51,10 @@ interface ReadFile {
   readonly report: EvalReport | undefined;
 }
 
-/** The results of evaluations in a folder, where `toolloop eval --out` has written them. Each is read when it is asked for, and again once it has changed. */
+/**
+ * The results of evaluations in a folder, where `toolloop eval --out` has written them. Each is
+ * read when it is asked for, and again once it has changed.
+ */
 class ResultFolder {
   private readonly logger = new Logger('ToolLoopConsole');
   private readonly known = new Map<string, ReadFile>();
@@ -49,36 +64,62 @@ class ResultFolder {
   /** The results, the newest first. A folder that is not there has none. */
   async results(): Promise<readonly EvalResult[]> {
     const names = await readdir(this.folder).catch(() => []);
-    const files = await Promise.all(names.filter((name) => name.endsWith('.json')).map((name) => this.fileOf(name)));
-    const newest = files.toSorted((one, other) => other.at.localeCompare(one.at)).slice(0, MOST_RESULTS);
-    const read = await Promise.all(newest.map(async (file) => ({ file, report: await this.reportIn(file) })));
+    const files = await Promise.all(
+      names.filter((name) => name.endsWith('.json')).map((name) => this.fileOf(name)),
+    );
+    const newest = files
+      .toSorted((one, other) => other.at.localeCompare(one.at))
+      .slice(0, MOST_RESULTS);
+    const read = await Promise.all(
+      newest.map(async (file) => ({ file, report: await this.reportIn(file) })),
+    );
     return read.flatMap(({ file: { id, at }, report }) => (report ? [{ id, at, report }] : []));
   }
 
-  private async fileOf(name: string): Promise<{ readonly id: string; readonly at: string; readonly path: string; readonly bytes: number }> {
+  private async fileOf(name: string): Promise<{
+    readonly id: string;
+    readonly at: string;
+    readonly path: string;
+    readonly bytes: number;
+  }> {
     const path = join(this.folder, name);
     const { mtime, size } = await stat(path);
     return { id: name.slice(0, -'.json'.length), at: mtime.toISOString(), path, bytes: size };
   }
 
   /** The report of a file; undefined where it is none, which the log says once. */
-  private async reportIn({ path, at, bytes }: Awaited<ReturnType<ResultFolder['fileOf']>>): Promise<EvalReport | undefined> {
+  private async reportIn({
+    path,
+    at,
+    bytes,
+  }: Awaited<ReturnType<ResultFolder['fileOf']>>): Promise<EvalReport | undefined> {
     const key = `${at} ${bytes}`;
     const known = this.known.get(path);
     if (known?.key === key) return known.report;
     const value = bytes > MOST_BYTES ? undefined : parseJson(await readFile(path, 'utf8'));
     const report = isReport(value) ? value : undefined;
-    if (!report) this.logger.warn(`${path} is no report of an evaluation of version 1, or larger than ${MOST_BYTES} bytes.`);
+    if (!report)
+      this.logger.warn(
+        `${path} is no report of an evaluation of version 1, or larger than ${MOST_BYTES} bytes.`,
+      );
     this.known.set(path, { key, report });
     return report;
   }
 }
 
 function isReport(value: unknown): value is EvalReport & Record<string, unknown> {
-  return isRecord(value) && value['version'] === 1 && Array.isArray(value['runs']) && Array.isArray(value['variants']);
+  return (
+    isRecord(value) &&
+    value['version'] === 1 &&
+    Array.isArray(value['runs']) &&
+    Array.isArray(value['variants'])
+  );
 }
 
-/** A file of verdicts, one a line, as `toolloop eval verdict` writes it and `toolloop eval judge` reads it. */
+/**
+ * A file of verdicts, one a line, as `toolloop eval verdict` writes it and `toolloop eval judge`
+ * reads it.
+ */
 class VerdictFile implements VerdictKeeper {
   constructor(private readonly path: string) {}
 
@@ -97,12 +138,17 @@ class VerdictFile implements VerdictKeeper {
 }
 
 function isVerdict(value: unknown): value is Verdict & Record<string, unknown> {
-  return isRecord(value) && typeof value['runId'] === 'string' && (value['verdict'] === 'right' || value['verdict'] === 'wrong');
+  return (
+    isRecord(value) &&
+    typeof value['runId'] === 'string' &&
+    (value['verdict'] === 'right' || value['verdict'] === 'wrong')
+  );
 }
 
 /** The word of a person about a run, or about one of its approvals. */
 export class NewVerdict {
-  @IsIn(['right', 'wrong'], { message: 'verdict must be "right" or "wrong"' }) verdict!: 'right' | 'wrong';
+  @IsIn(['right', 'wrong'], { message: 'verdict must be "right" or "wrong"' }) verdict!:
+    'right' | 'wrong';
   @MayBeAbsent() @IsString() @MaxLength(256) approvalId?: string;
   @MayBeAbsent()
   @IsString({ message: 'why must be a text' })
@@ -130,7 +176,10 @@ export class Evaluations {
 
   /** The things that the application keeps, so that the page offers no others. */
   get kept(): { readonly results: boolean; readonly verdicts: boolean } {
-    return { results: this.options.evaluations?.results !== undefined, verdicts: this.keeper !== undefined };
+    return {
+      results: this.options.evaluations?.results !== undefined,
+      verdicts: this.keeper !== undefined,
+    };
   }
 
   /**
@@ -141,13 +190,18 @@ export class Evaluations {
   async results(caller: Caller): Promise<readonly EvalResult[]> {
     const results = this.options.evaluations?.results;
     if (typeof results === 'function') return results(caller);
-    if (!this.folder) throw new NotFoundException({ code: 'not_found', message: 'This application keeps no results of evaluations.' });
+    if (!this.folder)
+      throw new NotFoundException({
+        code: 'not_found',
+        message: 'This application keeps no results of evaluations.',
+      });
     await this.operators.use(caller, 'runs', { everywhere: true, details: { evaluations: true } });
     return this.folder.results();
   }
 
   /**
-   * The words of people about a run that the reader may see: of the run and of each approval the last one.
+   * The words of people about a run that the reader may see: of the run and of each approval the
+   * last one.
    *
    * @throws {InvalidRequestError} For a run that they may not see.
    */
@@ -160,13 +214,23 @@ export class Evaluations {
   }
 
   /**
-   * Keeps what a person says about a run that they may see, or about an approval that they may see and that was decided.
+   * Keeps what a person says about a run that they may see, or about an approval that they may see
+   * and that was decided.
    *
-   * @throws {InvalidRequestError} For a run that they may not see. A `PendingError` for such an approval.
+   * @throws {InvalidRequestError} For a run that they may not see. A `PendingError` for such an
+   *   approval.
    */
-  async say(runId: string, { verdict, approvalId, why }: NewVerdict, caller: Caller): Promise<Verdict> {
+  async say(
+    runId: string,
+    { verdict, approvalId, why }: NewVerdict,
+    caller: Caller,
+  ): Promise<Verdict> {
     const { keeper } = this;
-    if (!keeper) throw new NotFoundException({ code: 'not_found', message: 'This application keeps no verdicts.' });
+    if (!keeper)
+      throw new NotFoundException({
+        code: 'not_found',
+        message: 'This application keeps no verdicts.',
+      });
     await this.assertKnown(runId, approvalId, caller);
     const by = this.identity.idOf(caller.actor) ?? '';
     const told = {
@@ -179,18 +243,29 @@ export class Evaluations {
     return said;
   }
 
-  private async assertKnown(runId: string, approvalId: string | undefined, caller: Caller): Promise<void> {
+  private async assertKnown(
+    runId: string,
+    approvalId: string | undefined,
+    caller: Caller,
+  ): Promise<void> {
     if (approvalId === undefined) {
       await this.runs.get(runId, caller);
       return;
     }
     const { request, answer } = await this.pending.get(approvalId, caller);
     if (request.runId !== runId) throw new BadRequestException('The approval is of another run.');
-    if (!answer) throw new ConflictException({ code: 'not_decided', message: 'The approval was not decided yet.' });
+    if (!answer)
+      throw new ConflictException({
+        code: 'not_decided',
+        message: 'The approval was not decided yet.',
+      });
   }
 }
 
-/** The routes of the page for evaluations, below its own path: they are about files of the application, which no other client needs. */
+/**
+ * The routes of the page for evaluations, below its own path: they are about files of the
+ * application, which no other client needs.
+ */
 @Controller()
 @UseGuards(CallerGuard)
 @UseFilters(ToolLoopExceptionFilter)
@@ -211,12 +286,19 @@ export class EvaluationsController {
   }
 
   @Get('verdicts/:runId')
-  verdicts(@Param('runId') runId: string, @CurrentCaller() caller: Caller): Promise<readonly Verdict[]> {
+  verdicts(
+    @Param('runId') runId: string,
+    @CurrentCaller() caller: Caller,
+  ): Promise<readonly Verdict[]> {
     return this.evaluations.verdicts(runId, caller);
   }
 
   @Post('verdicts/:runId')
-  say(@Param('runId') runId: string, @Body(STRICT) verdict: NewVerdict, @CurrentCaller() caller: Caller): Promise<Verdict> {
+  say(
+    @Param('runId') runId: string,
+    @Body(STRICT) verdict: NewVerdict,
+    @CurrentCaller() caller: Caller,
+  ): Promise<Verdict> {
     return this.evaluations.say(runId, verdict, caller);
   }
 }

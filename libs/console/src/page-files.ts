@@ -17,11 +17,21 @@ const TYPES: Readonly<Record<string, string>> = {
   '.png': 'image/png',
 };
 
-const ENCODERS: Readonly<Record<string, (body: Buffer) => Buffer>> = { br: brotliCompressSync, gzip: gzipSync };
+const ENCODERS: Readonly<Record<string, (body: Buffer) => Buffer>> = {
+  br: brotliCompressSync,
+  gzip: gzipSync,
+};
 
-/** The files that Vite has built, each read and compressed when it is first asked for. Names hold a hash of their content, so that browsers keep them. */
+/**
+ * The files that Vite has built, each read and compressed when it is first asked for. Names hold a
+ * hash of their content, so that browsers keep them.
+ */
 export class PageFiles {
-  private readonly folder = join(dirname(createRequire(import.meta.url).resolve('@toolloop/console/package.json')), 'dist', 'page');
+  private readonly folder = join(
+    dirname(createRequire(import.meta.url).resolve('@toolloop/console/package.json')),
+    'dist',
+    'page',
+  );
   private readonly sent = new Map<string, SentFile>();
   private names: ReadonlySet<string> | undefined;
 
@@ -36,7 +46,9 @@ export class PageFiles {
     this.names ??= new Set(existsSync(this.folder) ? readdirSync(join(this.folder, 'assets')) : []);
     const type = TYPES[extname(name)];
     if (!this.names.has(name) || type === undefined) return undefined;
-    const encoding = ['br', 'gzip'].find((offered) => accepted.includes(offered) && type.includes('charset'));
+    const encoding = ['br', 'gzip'].find(
+      (offered) => accepted.includes(offered) && type.includes('charset'),
+    );
     const key = `${encoding ?? ''} ${name}`;
     const known = this.sent.get(key) ?? this.read(name, type, encoding);
     this.sent.set(key, known);

@@ -15,8 +15,15 @@ describe.each(['express', 'fastify'] as const)('the way into the console on %s',
   });
   afterAll(() => app.close());
 
-  async function statusOf(body: string | undefined, headers: Readonly<Record<string, string>>): Promise<number> {
-    const response = await fetch(`${url}/console/session`, { method: 'POST', headers, ...(body !== undefined && { body }) });
+  async function statusOf(
+    body: string | undefined,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<number> {
+    const response = await fetch(`${url}/console/session`, {
+      method: 'POST',
+      headers,
+      ...(body !== undefined && { body }),
+    });
     await response.body?.cancel();
     return response.status;
   }
@@ -28,7 +35,12 @@ describe.each(['express', 'fastify'] as const)('the way into the console on %s',
     ['an empty body of JSON', '', PAGE, 400],
     ['no header of its page', '{}', { 'content-type': 'application/json' }, 401],
     ['neither a body nor a header', undefined, {}, 401],
-    ['a form', 'name=alice', { [HEADER]: '1', 'content-type': 'application/x-www-form-urlencoded' }, 401],
+    [
+      'a form',
+      'name=alice',
+      { [HEADER]: '1', 'content-type': 'application/x-www-form-urlencoded' },
+      401,
+    ],
     ['lists in each other', nested(5000, 'lists'), PAGE, 400],
     ['objects in each other', `{"link":${nested(5000, 'objects')}}`, PAGE, 400],
   ])('refuses %s', async (_case, body, headers, status) => {
@@ -36,7 +48,10 @@ describe.each(['express', 'fastify'] as const)('the way into the console on %s',
   });
 
   it('answers any JSON, and any JSON in a field, as a mistake of the person or as one try too many', async () => {
-    const ofFields = ANY_JSON.flatMap((part) => FIELDS.map((field) => `{${JSON.stringify(field)}:${part}}`));
-    for (const body of [...ANY_JSON, ...ofFields]) expect([400, 401, 413, 429]).toContain(await statusOf(body, PAGE));
+    const ofFields = ANY_JSON.flatMap((part) =>
+      FIELDS.map((field) => `{${JSON.stringify(field)}:${part}}`),
+    );
+    for (const body of [...ANY_JSON, ...ofFields])
+      expect([400, 401, 413, 429]).toContain(await statusOf(body, PAGE));
   });
 });

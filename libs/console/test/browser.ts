@@ -6,7 +6,11 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 const { resolve } = createRequire(import.meta.url);
 
 /** The browser of the machine; undefined where there is none. */
-export const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path));
+export const CHROMIUM = [
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+].find((path) => existsSync(path));
 
 /** Where the screens are kept, if anywhere: `CONSOLE_PICTURES=/tmp/pictures`. */
 const PICTURES = process.env['CONSOLE_PICTURES'];
@@ -38,7 +42,9 @@ export async function openConsole(
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on('console', (message) =>
-    message.type() === 'error' ? complaints.push(`${name}: ${message.text()} (${message.location().url})`) : 0,
+    message.type() === 'error'
+      ? complaints.push(`${name}: ${message.text()} (${message.location().url})`)
+      : 0,
   );
   page.on('pageerror', (error) => complaints.push(`${name}: ${error.message}`));
   await page.goto(`${url}/console`);
@@ -65,7 +71,11 @@ export class ConsoleBrowser {
   }
 
   /** Opens a console as {@link openConsole} does. */
-  async open(url: string, credentials: readonly [name: string, password: string], options: BrowserContextOptions = {}): Promise<Page> {
+  async open(
+    url: string,
+    credentials: readonly [name: string, password: string],
+    options: BrowserContextOptions = {},
+  ): Promise<Page> {
     const opened = await openConsole(this.browser, url, credentials, options);
     this.opened.push(opened);
     return opened.page;
@@ -87,9 +97,15 @@ export async function askIn(page: Page, question: string): Promise<void> {
 export async function barriersOn(page: Page): Promise<readonly string[]> {
   await page.evaluate(readFileSync(resolve('axe-core/axe.min.js'), 'utf8'));
   const found = await page.evaluate<{
-    readonly violations: readonly { readonly id: string; readonly impact: string; readonly nodes: readonly { readonly html: string }[] }[];
+    readonly violations: readonly {
+      readonly id: string;
+      readonly impact: string;
+      readonly nodes: readonly { readonly html: string }[];
+    }[];
   }>('axe.run()');
-  const serious = found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  const serious = found.violations.filter(
+    ({ impact }) => impact === 'serious' || impact === 'critical',
+  );
   return serious.map(({ id, nodes }) => `${id}: ${nodes[0]?.html ?? ''}`);
 }
 

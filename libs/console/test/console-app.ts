@@ -22,7 +22,9 @@ export const DELETE_NOTE = tool({
 export const NOTES_POLICY = {
   version: 'v1',
   allow: ['notes__*'],
-  requireApproval: [{ tools: ['notes__delete'], roles: ['manager'], reason: 'A manager looks at it.' }],
+  requireApproval: [
+    { tools: ['notes__delete'], roles: ['manager'], reason: 'A manager looks at it.' },
+  ],
 };
 
 class People extends ActorDirectory {
@@ -31,7 +33,10 @@ class People extends ActorDirectory {
   }
 }
 
-/** Answers as the people of the tests: `alice` and `mia` with the password `secret`, and one who is let in and is not in the directory. */
+/**
+ * Answers as the people of the tests: `alice` and `mia` with the password `secret`, and one who is
+ * let in and is not in the directory.
+ */
 export const login: NonNullable<ConsoleOptions['login']> = ({ name, password }) => {
   const person = [ALICE, MIA, GONE].find(({ id }) => id === name && password === 'secret');
   return person && { actor: person, tenant: 'acme' };
@@ -43,7 +48,9 @@ interface ConsoleServer {
   /** Who asks the routes. @default no one but the console */
   readonly identity?: ToolLoopHttpOptions['identity'];
   readonly providers?: Provider[];
-  /** What the loop has in place of a model that says hello twice, and a policy that allows nothing. */
+  /**
+   * What the loop has in place of a model that says hello twice, and a policy that allows nothing.
+   */
   readonly loop?: LoopParts;
   /** Modules beside those of the console, such as a storage of runs. */
   readonly modules?: readonly DynamicModule[];
@@ -56,7 +63,12 @@ interface ConsoleApp {
   readonly app: INestApplication;
 }
 
-type LoopParts = Partial<Pick<ToolLoopOptions, 'model' | 'policy' | 'tools' | 'operators' | 'audit' | 'models' | 'candidates'>>;
+type LoopParts = Partial<
+  Pick<
+    ToolLoopOptions,
+    'model' | 'policy' | 'tools' | 'operators' | 'audit' | 'models' | 'candidates'
+  >
+>;
 type Options = ConsoleOptions & { readonly path?: string };
 
 /** The modules of an application with a console. */
@@ -80,13 +92,30 @@ export function consoleImports(
 
 export async function serveConsole(
   options: Options,
-  { platform = 'express', prefix = '', identity, providers = [], routerOptions = {}, loop, modules = [] }: ConsoleServer = {},
+  {
+    platform = 'express',
+    prefix = '',
+    identity,
+    providers = [],
+    routerOptions = {},
+    loop,
+    modules = [],
+  }: ConsoleServer = {},
 ): Promise<ConsoleApp> {
   const imports = [...consoleImports(options, identity, loop), ...modules];
   const built = await Test.createTestingModule({ imports, providers }).compile();
-  const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter({ forceCloseConnections: true, routerOptions });
-  const app = built.createNestApplication(adapter, { logger: ['fatal'], forceCloseConnections: true });
+  const adapter =
+    platform === 'express'
+      ? new ExpressAdapter()
+      : new FastifyAdapter({ forceCloseConnections: true, routerOptions });
+  const app = built.createNestApplication(adapter, {
+    logger: ['fatal'],
+    forceCloseConnections: true,
+  });
   if (prefix !== '') app.setGlobalPrefix(prefix);
   await app.listen(0, '127.0.0.1');
-  return { app, url: `${await app.getUrl()}${prefix === '' ? '' : `/${prefix.replaceAll('/', '')}`}` };
+  return {
+    app,
+    url: `${await app.getUrl()}${prefix === '' ? '' : `/${prefix.replaceAll('/', '')}`}`,
+  };
 }

@@ -26,7 +26,8 @@ function open(name: string): Promise<Page> {
 
 beforeAll(async () => {
   if (CHROMIUM === undefined) return;
-  for (const { id, report } of EVALUATIONS) writeFileSync(join(folder, `${id}.json`), JSON.stringify(report));
+  for (const { id, report } of EVALUATIONS)
+    writeFileSync(join(folder, `${id}.json`), JSON.stringify(report));
   const loop = {
     model: new ScriptedModel([calls(call('notes__delete')), text('It is gone.')]),
     policy: NOTES_POLICY,
@@ -68,7 +69,11 @@ onChromium('the console of an application that evaluates', () => {
     await picture(alice, 'verdicts');
     await alice.reload();
     await alice.locator('.said-bar button[aria-pressed=true]').nth(1).waitFor();
-    const said = verdictsIn(verdicts).map(({ verdict, why: reason, approvalId }) => [verdict, reason, approvalId !== undefined]);
+    const said = verdictsIn(verdicts).map(({ verdict, why: reason, approvalId }) => [
+      verdict,
+      reason,
+      approvalId !== undefined,
+    ]);
     expect(said).toEqual([
       ['wrong', 'She has not read it.', true],
       ['right', undefined, false],

@@ -21,7 +21,16 @@ let app: INestApplication;
 let url: string;
 
 function reportOf(name: string): EvalReport {
-  const variant = { name: 'as it is', runs: 0, passed: 0, passRate: 0, flaky: [], tokens: 0, approvals: 0, medianMs: 0 };
+  const variant = {
+    name: 'as it is',
+    runs: 0,
+    passed: 0,
+    passRate: 0,
+    flaky: [],
+    tokens: 0,
+    approvals: 0,
+    medianMs: 0,
+  };
   return { version: 1, name, variants: [variant], runs: [] };
 }
 
@@ -40,24 +49,35 @@ beforeAll(async () => {
     operators: (actor: unknown) => (actor === MIA ? ('all' as const) : false),
     audit: { key: 'a key of more than thirty-two bytes, for tests' },
   };
-  ({ app, url } = await serveConsole({ login, evaluations: { results: folder, verdicts } }, { loop }));
+  ({ app, url } = await serveConsole(
+    { login, evaluations: { results: folder, verdicts } },
+    { loop },
+  ));
 });
 afterAll(async () => {
   await app.close();
   rmSync(folder, { recursive: true });
 });
 
-const resultsOf = ({ tenant }: { readonly tenant: string }) => [{ id: 'a', at: '2026-11-25T00:00:00Z', report: reportOf(`of ${tenant}`) }];
+const resultsOf = ({ tenant }: { readonly tenant: string }) => [
+  { id: 'a', at: '2026-11-25T00:00:00Z', report: reportOf(`of ${tenant}`) },
+];
 
 /** Asks a route of the page as a person who has signed in. */
-async function asked(name: string, path: string, body?: object): Promise<readonly [status: number, body: unknown]> {
+async function asked(
+  name: string,
+  path: string,
+  body?: object,
+): Promise<readonly [status: number, body: unknown]> {
   const entered = await fetch(`${url}/console/session`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', [HEADER]: '1' },
     body: JSON.stringify({ name, password: 'secret' }),
   });
   const cookie = entered.headers.getSetCookie()[0]?.split(';')[0] ?? '';
-  const { csrf } = (await (await fetch(`${url}/console/session`, { headers: { cookie } })).json()) as { readonly csrf: string };
+  const { csrf } = (await (
+    await fetch(`${url}/console/session`, { headers: { cookie } })
+  ).json()) as { readonly csrf: string };
   const response = await fetch(`${url}/console/${path}`, {
     headers: { cookie, [HEADER]: csrf, 'content-type': 'application/json' },
     ...(body && { method: 'POST', body: JSON.stringify(body) }),
@@ -76,19 +96,32 @@ describe('the results of evaluations in a folder', () => {
   it('are listed to an operator of all tenants, the newest first and without what is no report, and each is shown whole', async () => {
     const [, listed] = await asked('mia', 'evaluations');
     expect(listed).toMatchObject([
-      { id: 'newer', at: '1970-01-01T00:16:41.000Z', name: 'newer', variants: [{ name: 'as it is' }] },
+      {
+        id: 'newer',
+        at: '1970-01-01T00:16:41.000Z',
+        name: 'newer',
+        variants: [{ name: 'as it is' }],
+      },
       { id: 'older' },
     ]);
-    expect(await asked('mia', 'evaluations/older')).toEqual([200, { id: 'older', at: expect.any(String), report: reportOf('older') }]);
+    expect(await asked('mia', 'evaluations/older')).toEqual([
+      200,
+      { id: 'older', at: expect.any(String), report: reportOf('older') },
+    ]);
     expect((await asked('mia', 'evaluations/..%2Fpackage'))[0]).toBe(404);
     const entries = [];
     for await (const entry of app.get(AuditTrail).entries('acme')) entries.push(entry);
-    expect(entries).toContainEqual(expect.objectContaining({ kind: 'operator', action: 'runs', actorId: 'mia', granted: true }));
+    expect(entries).toContainEqual(
+      expect.objectContaining({ kind: 'operator', action: 'runs', actorId: 'mia', granted: true }),
+    );
   });
 
   it('are read again once a file has changed', async () => {
     writeFileSync(join(folder, 'older.json'), JSON.stringify(reportOf('older, again')));
-    expect((await asked('mia', 'evaluations'))[1]).toMatchObject([{ id: 'older', name: 'older, again' }, { id: 'newer' }]);
+    expect((await asked('mia', 'evaluations'))[1]).toMatchObject([
+      { id: 'older', name: 'older, again' },
+      { id: 'newer' },
+    ]);
   });
 
   it('are shown to no one else, and to no one who is not let in', async () => {
@@ -117,35 +150,55 @@ describe('the results of evaluations that an application gives', () => {
 describe('the verdict of a person', () => {
   it('is kept about a run that they may see, where evaluations read it, and the last one counts', async () => {
     const { runId } = await waiting();
-    expect(await asked('alice', `verdicts/${runId}`, { verdict: 'right' })).toMatchObject([201, { runId, verdict: 'right', by: 'alice' }]);
-    expect(await asked('mia', `verdicts/${runId}`, { verdict: 'wrong', why: ' It asked for the wrong note. ' })).toMatchObject([201, {}]);
+    expect(await asked('alice', `verdicts/${runId}`, { verdict: 'right' })).toMatchObject([
+      201,
+      { runId, verdict: 'right', by: 'alice' },
+    ]);
+    expect(
+      await asked('mia', `verdicts/${runId}`, {
+        verdict: 'wrong',
+        why: ' It asked for the wrong note. ',
+      }),
+    ).toMatchObject([201, {}]);
     const last = { runId, verdict: 'wrong', why: 'It asked for the wrong note.', by: 'mia' };
     expect(await asked('alice', `verdicts/${runId}`)).toMatchObject([200, [last]]);
     expect(verdictsIn(verdicts)).toMatchObject([last]);
     expect(readFileSync(verdicts, 'utf8').trim().split('\n')).toHaveLength(2);
-    expect(await asked('alice', 'verdicts/another', { verdict: 'right' })).toMatchObject([404, { code: 'unknown_run' }]);
+    expect(await asked('alice', 'verdicts/another', { verdict: 'right' })).toMatchObject([
+      404,
+      { code: 'unknown_run' },
+    ]);
   });
 
   it('is kept about an approval once that is decided, and not about one of another run', async () => {
     const { runId, approvalId } = await waiting();
     const said = { verdict: 'wrong', approvalId, why: 'The note was needed.' };
-    expect(await asked('mia', `verdicts/${runId}`, said)).toMatchObject([409, { code: 'not_decided' }]);
+    expect(await asked('mia', `verdicts/${runId}`, said)).toMatchObject([
+      409,
+      { code: 'not_decided' },
+    ]);
     await app.get(PendingService).decide({ approvalId, decision: 'approve' }, mia);
     expect((await asked('mia', 'verdicts/another', said))[0]).toBe(400);
     expect((await asked('mia', `verdicts/${runId}`, said))[0]).toBe(201);
-    expect(verdictsIn(verdicts).filter((one) => one.runId === runId)).toMatchObject([{ ...said, by: 'mia' }]);
+    expect(verdictsIn(verdicts).filter((one) => one.runId === runId)).toMatchObject([
+      { ...said, by: 'mia' },
+    ]);
   });
 
-  it.each([{}, { verdict: 'perhaps' }, { verdict: 'right', by: 'eve' }, { verdict: 'right', why: 'x'.repeat(1_001) }])(
-    'is refused as %j',
-    async (body) => {
-      expect((await asked('alice', 'verdicts/run-1', body))[0]).toBe(400);
-    },
-  );
+  it.each([
+    {},
+    { verdict: 'perhaps' },
+    { verdict: 'right', by: 'eve' },
+    { verdict: 'right', why: 'x'.repeat(1_001) },
+  ])('is refused as %j', async (body) => {
+    expect((await asked('alice', 'verdicts/run-1', body))[0]).toBe(400);
+  });
 });
 
 it('says what the options of evaluations must be', () => {
   const wrong = { login, evaluations: { results: 7, verdicts: { add: () => undefined } } };
   // @ts-expect-error -- an application in JavaScript may give anything
-  expect(() => assertConsole(wrong, false)).toThrow(/"results".*\n?.*the path of a folder, or a function[^]*"verdicts"/);
+  expect(() => assertConsole(wrong, false)).toThrow(
+    /"results".*\n?.*the path of a folder, or a function[^]*"verdicts"/,
+  );
 });

@@ -15,7 +15,10 @@ let alice: Page;
 
 beforeAll(async () => {
   if (CHROMIUM === undefined) return;
-  ({ app, url } = await serveConsole({ login }, { loop: { model: new ScriptedModel([text('One.'), text('Two.')]) } }));
+  ({ app, url } = await serveConsole(
+    { login },
+    { loop: { model: new ScriptedModel([text('One.'), text('Two.')]) } },
+  ));
   browser = await ConsoleBrowser.launch();
 });
 afterAll(async () => {
@@ -27,13 +30,22 @@ beforeEach(async () => {
   alice = await browser.open(url, ['alice', 'secret']);
 });
 
-/** Answers every request for a script as a network or a server would, and tells how often each was asked for. */
-async function answerScripts(page: Page, name: string, answer: 'cut' | 404): Promise<{ asked: number; stop(): Promise<void> }> {
+/**
+ * Answers every request for a script as a network or a server would, and tells how often each was
+ * asked for.
+ */
+async function answerScripts(
+  page: Page,
+  name: string,
+  answer: 'cut' | 404,
+): Promise<{ asked: number; stop(): Promise<void> }> {
   const scripts = new RegExp(`/assets/${name}-[^/]*\\.js`);
   const state = { asked: 0, stop: () => page.unroute(scripts) };
   await page.route(scripts, (route) => {
     state.asked += 1;
-    return answer === 'cut' ? route.abort('connectionfailed') : route.fulfill({ status: answer, body: 'Not found' });
+    return answer === 'cut'
+      ? route.abort('connectionfailed')
+      : route.fulfill({ status: answer, body: 'Not found' });
   });
   return state;
 }
@@ -62,10 +74,12 @@ function countLoads(page: Page): { loads: number } {
   return state;
 }
 
-const openSection = (name: string): Promise<void> => alice.getByRole('link', { name, exact: true }).click();
+const openSection = (name: string): Promise<void> =>
+  alice.getByRole('link', { name, exact: true }).click();
 const again = (): Promise<void> => alice.getByRole('button', { name: 'Try again' }).click();
 const unfetched = (): Promise<void> => alice.getByText('could not be fetched').waitFor();
-const shown = (heading: string): Promise<void> => alice.getByRole('heading', { name: heading, exact: true }).waitFor();
+const shown = (heading: string): Promise<void> =>
+  alice.getByRole('heading', { name: heading, exact: true }).waitFor();
 
 onChromium('a section whose script the network has lost', () => {
   for (const script of ['runs-screen', 'virtual-list'])
@@ -99,10 +113,14 @@ onChromium('a section whose script the network has lost', () => {
 });
 
 /** The words of a language have a script of their own. */
-const switchTo = (language: string): Promise<void> => alice.getByRole('button', { name: language, exact: true }).click();
-const withoutWords = (): Promise<void> => alice.getByText('The words of this language could not be fetched').waitFor();
-const inGerman = (): Promise<void> => alice.getByRole('link', { name: 'Nutzung', exact: true }).waitFor();
-const languageOf = (page: Page): Promise<string> => page.evaluate(() => document.documentElement.lang);
+const switchTo = (language: string): Promise<void> =>
+  alice.getByRole('button', { name: language, exact: true }).click();
+const withoutWords = (): Promise<void> =>
+  alice.getByText('The words of this language could not be fetched').waitFor();
+const inGerman = (): Promise<void> =>
+  alice.getByRole('link', { name: 'Nutzung', exact: true }).waitFor();
+const languageOf = (page: Page): Promise<string> =>
+  page.evaluate(() => document.documentElement.lang);
 
 onChromium('a language whose words the network has lost', () => {
   it(`is shown once the person tries again, with what was typed kept and the page named by the language that it is in${why}`, async () => {
@@ -119,7 +137,11 @@ onChromium('a language whose words the network has lost', () => {
     await lost.stop();
     await again();
     await inGerman();
-    expect([await languageOf(alice), await alice.locator('textarea').inputValue(), state.loads]).toEqual(['de', 'Not sent yet', 0]);
+    expect([
+      await languageOf(alice),
+      await alice.locator('textarea').inputValue(),
+      state.loads,
+    ]).toEqual(['de', 'Not sent yet', 0]);
     expect(await alice.getByText('could not be fetched').count()).toBe(0);
     await alice.context().close();
   });
@@ -129,7 +151,9 @@ onChromium('a language whose words the network has lost', () => {
     await switchTo('Deutsch');
     await withoutWords();
     await switchTo('English');
-    await alice.getByText('The words of this language could not be fetched').waitFor({ state: 'detached' });
+    await alice
+      .getByText('The words of this language could not be fetched')
+      .waitFor({ state: 'detached' });
     await lost.stop();
     await switchTo('Deutsch');
     await inGerman();
@@ -166,7 +190,10 @@ onChromium('a language whose words another release has replaced', () => {
     alice.once('domcontentloaded', () => void old.stop());
     await switchTo('Deutsch');
     await inGerman();
-    expect([state.loads, await alice.locator('textarea').inputValue()]).toEqual([1, 'Not sent yet']);
+    expect([state.loads, await alice.locator('textarea').inputValue()]).toEqual([
+      1,
+      'Not sent yet',
+    ]);
     await alice.context().close();
   });
 
@@ -208,7 +235,10 @@ onChromium('a section whose script another release has replaced', () => {
       expect([state.loads, alice.url()]).toEqual([1, `${url}/console#/runs`]);
       await openSection('Chat');
       await alice.locator('.answer .text', { hasText: answer }).waitFor();
-      expect([await alice.getByLabel('Message').inputValue(), alice.url()]).toEqual(['And this is not sent', chat]);
+      expect([await alice.getByLabel('Message').inputValue(), alice.url()]).toEqual([
+        'And this is not sent',
+        chat,
+      ]);
       await alice.context().close();
     });
 

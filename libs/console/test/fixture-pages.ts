@@ -17,7 +17,11 @@ const VITE = [
   '--emptyOutDir',
   '--outDir',
 ];
-const TYPES: Readonly<Record<string, string>> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+};
 
 /** The screens of the console without an application behind them. */
 export interface ServedFixtures {
@@ -26,14 +30,19 @@ export interface ServedFixtures {
   close(): Promise<void>;
 }
 
-/** Builds the screens into a folder of their own, since several workers may show them at once, and serves them on a free port. */
+/**
+ * Builds the screens into a folder of their own, since several workers may show them at once, and
+ * serves them on a free port.
+ */
 export async function serveFixtures(): Promise<ServedFixtures> {
   const built = mkdtempSync(join(tmpdir(), 'toolloop-fixtures-'));
   execFileSync(process.execPath, [...VITE, built]);
   const server = createServer(({ url: path = '/' }, response) => {
     const file = join(built, new URL(path, 'http://fixtures').pathname);
     if (!existsSync(file)) return response.writeHead(404).end();
-    response.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream' }).end(readFileSync(file));
+    response
+      .writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream' })
+      .end(readFileSync(file));
   });
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   const { port } = server.address() as AddressInfo;

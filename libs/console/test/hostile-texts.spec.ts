@@ -17,19 +17,28 @@ const SEEN = String.raw`to \u{202e}RUE 21`;
 describe('an address of the console', () => {
   it('holds any text that a tool returns, half a character included, and is read back', () => {
     for (const text of ['o-7', 'a/b#?%', '<b>', 'ü 🙂', ''])
-      expect(routeIn(hrefOf('runs', 'r-1', 'path', text)).path).toEqual(['r-1', 'path', ...(text === '' ? [] : [text])]);
+      expect(routeIn(hrefOf('runs', 'r-1', 'path', text)).path).toEqual([
+        'r-1',
+        'path',
+        ...(text === '' ? [] : [text]),
+      ]);
     expect(routeIn(hrefOf('runs', `half ${HALF}`)).path).toEqual(['half \ufffd']);
   });
 
-  it.each(['#/runs/%', '#/runs/%E0%A4%A', '#/%ff'])('is read where it was cut when it was copied: %s', (hash) => {
-    expect(routeIn(hash).section).toBe(hash.split('/')[1]);
-  });
+  it.each(['#/runs/%', '#/runs/%E0%A4%A', '#/%ff'])(
+    'is read where it was cut when it was copied: %s',
+    (hash) => {
+      expect(routeIn(hash).section).toBe(hash.split('/')[1]);
+    },
+  );
 
   it('leads to the way of a value that holds half a character', () => {
     const at = { runId: 'r', timestamp: '2026-01-01T00:00:00.000Z', step: 1 };
     const said: LoopEvent = { ...at, type: 'text-delta', sequence: 1, text: `It is half ${HALF}.` };
     const [, , value = ''] = routeIn(hrefOf('runs', 'r', 'path', `half ${HALF}`)).path;
-    expect(pathOf(value, withEvent(EMPTY_RUN, said)).said).toMatchObject([{ text: `It is half ${HALF}.` }]);
+    expect(pathOf(value, withEvent(EMPTY_RUN, said)).said).toMatchObject([
+      { text: `It is half ${HALF}.` },
+    ]);
   });
 });
 
@@ -46,7 +55,12 @@ describe('a text by which people decide', () => {
   });
 
   it('shows them in the sentence of a request, too', () => {
-    const preview = { toolCallId: 'c', runId: 'r', preview: { sentence: TURNED }, tool: 'pay__out' };
+    const preview = {
+      toolCallId: 'c',
+      runId: 'r',
+      preview: { sentence: TURNED },
+      tool: 'pay__out',
+    };
     const asked = [
       { kind: 'approval', id: 'a', request: preview },
       { kind: 'question', id: 'q', request: { question: TURNED } },

@@ -15,7 +15,9 @@ let browser: ConsoleBrowser;
 
 beforeAll(async () => {
   if (CHROMIUM === undefined) return;
-  const model = new ScriptedModel(['One.', 'Two.', 'Three.', 'Four.'].map((answer) => text(answer)));
+  const model = new ScriptedModel(
+    ['One.', 'Two.', 'Three.', 'Four.'].map((answer) => text(answer)),
+  );
   ({ app, url } = await serveConsole({ login }, { loop: { model } }));
   browser = await ConsoleBrowser.launch();
 });
@@ -49,17 +51,26 @@ onChromium('the conversation on the screen', () => {
     expect(await said(alice)).toEqual(['First?', 'One.']);
     expect(await barriersOn(alice)).toEqual([]);
     await askAndRead(alice, 'Second?', 'Two.');
-    expect([await said(alice), alice.url()]).toEqual([['First?', 'One.', 'Second?', 'Two.'], address]);
+    expect([await said(alice), alice.url()]).toEqual([
+      ['First?', 'One.', 'Second?', 'Two.'],
+      address,
+    ]);
 
     await alice.getByRole('link', { name: 'Usage' }).click();
     await alice.getByRole('link', { name: 'Chat' }).click();
     await answered(alice, 'Two.');
-    expect([await said(alice), alice.url()]).toEqual([['First?', 'One.', 'Second?', 'Two.'], address]);
+    expect([await said(alice), alice.url()]).toEqual([
+      ['First?', 'One.', 'Second?', 'Two.'],
+      address,
+    ]);
 
     await alice.getByRole('button', { name: 'New conversation' }).click();
     await alice.locator('.welcome').waitFor();
     await askAndRead(alice, 'Third?', 'Three.');
-    expect([await said(alice), alice.url()]).toEqual([['Third?', 'Three.'], expect.not.stringContaining(address)]);
+    expect([await said(alice), alice.url()]).toEqual([
+      ['Third?', 'Three.'],
+      expect.not.stringContaining(address),
+    ]);
     await alice.goto(address);
     await answered(alice, 'Two.');
     expect(await said(alice)).toEqual(['First?', 'One.', 'Second?', 'Two.']);
@@ -96,7 +107,13 @@ const DESK = [
     labels: { returns: 'trusted' },
     execute: () => `stamp ${STAMPS.push('it')}`,
   }),
-  tool({ id: 'desk__burn', description: 'Burns the paper.', effect: 'state_change', reveal: 'all', execute: () => 'burnt' }),
+  tool({
+    id: 'desk__burn',
+    description: 'Burns the paper.',
+    effect: 'state_change',
+    reveal: 'all',
+    execute: () => 'burnt',
+  }),
 ];
 const POLICY = {
   version: 'v1',
@@ -106,7 +123,10 @@ const POLICY = {
 };
 
 async function serveDesk(script: ConstructorParameters<typeof ScriptedModel>[0]): Promise<string> {
-  const served = await serveConsole({ login }, { loop: { model: new ScriptedModel(script), policy: POLICY, tools: DESK } });
+  const served = await serveConsole(
+    { login },
+    { loop: { model: new ScriptedModel(script), policy: POLICY, tools: DESK } },
+  );
   desks.push(served.app);
   return served.url;
 }
@@ -116,7 +136,12 @@ afterAll(() => Promise.all(desks.map((desk) => desk.close())));
 
 onChromium('the calls of a conversation', () => {
   it(`are there again once the page is loaded again: their results in their form, and what was asked, which can still be answered${why}`, async () => {
-    const address = await serveDesk([calls(call('desk__list')), text('That is all.'), calls(call('desk__burn')), text('It is burnt.')]);
+    const address = await serveDesk([
+      calls(call('desk__list')),
+      text('That is all.'),
+      calls(call('desk__burn')),
+      text('It is burnt.'),
+    ]);
     const alice = await browser.open(address, ['alice', 'secret']);
     await askAndRead(alice, 'What is there?', 'That is all.');
     await askIn(alice, 'Burn it.');
@@ -140,13 +165,22 @@ onChromium('the calls of a conversation', () => {
 onChromium('an answer on the screen', () => {
   it(`is given anew in its place, with what it changed shown as standing, before and after the page is loaded again${why}`, async () => {
     const stamp = calls(call('desk__stamp'));
-    const address = await serveDesk([stamp, text('Stamped.'), stamp, text('It has its stamp.'), text('Nothing more.')]);
+    const address = await serveDesk([
+      stamp,
+      text('Stamped.'),
+      stamp,
+      text('It has its stamp.'),
+      text('Nothing more.'),
+    ]);
     const alice = await browser.open(address, ['alice', 'secret']);
     await askAndRead(alice, 'Stamp it.', 'Stamped.');
     const stamps = STAMPS.length;
     await alice.getByRole('button', { name: 'Answer anew' }).click();
     await answered(alice, 'It has its stamp.');
-    expect([STAMPS.length, await said(alice)]).toEqual([stamps, ['Stamp it.', 'It has its stamp.']]);
+    expect([STAMPS.length, await said(alice)]).toEqual([
+      stamps,
+      ['Stamp it.', 'It has its stamp.'],
+    ]);
     expect(await alice.getByText('made before, and stands').count()).toBe(2);
     expect(await barriersOn(alice)).toEqual([]);
     await alice.reload();

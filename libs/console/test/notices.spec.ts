@@ -15,17 +15,24 @@ const stranger = { actor: MIA, tenant: 'globex' };
 let app: INestApplication;
 
 beforeAll(async () => {
-  const model = new ScriptedModel([calls(call('notes__delete')), text('Done.'), calls(call('notes__delete'))]);
+  const model = new ScriptedModel([
+    calls(call('notes__delete')),
+    text('Done.'),
+    calls(call('notes__delete')),
+  ]);
   const loop = { model, policy: NOTES_POLICY, tools: [DELETE_NOTE] };
-  const built = await Test.createTestingModule({ imports: consoleImports({ login }, () => undefined, loop) }).compile();
+  const built = await Test.createTestingModule({
+    imports: consoleImports({ login }, () => undefined, loop),
+  }).compile();
   app = await built.createNestApplication({ logger: false }).init();
 });
 afterAll(() => app.close());
 
 /** The kinds of the notices that this person is sent from now on. */
-function heardBy(
-  person: typeof alice,
-): { readonly kinds: readonly string[]; readonly heard: (kind: string) => Promise<void> } & Disposable {
+function heardBy(person: typeof alice): {
+  readonly kinds: readonly string[];
+  readonly heard: (kind: string) => Promise<void>;
+} & Disposable {
   const kinds: string[] = [];
   const told: Observable<string> = app
     .get(ConsoleFeed)
@@ -54,9 +61,13 @@ describe('the notices of the console, of a run that is not durable', () => {
     expect(finishReason).toBe('waiting');
     await forAlice.heard('inbox');
     const [request] = await app.get(PendingService).list(mia);
-    await app.get(PendingService).decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia);
+    await app
+      .get(PendingService)
+      .decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia);
     await forAlice.heard('inbox');
-    expect(await (await app.get(ToolLoopService).resume(runId, alice)).result).toMatchObject({ finishReason: 'stop' });
+    expect(await (await app.get(ToolLoopService).resume(runId, alice)).result).toMatchObject({
+      finishReason: 'stop',
+    });
     expect(forStranger.kinds).toEqual([]);
   });
 

@@ -29,12 +29,16 @@ async function proxied(target: string, path: string): Promise<string> {
 }
 
 /** The addresses that a page gives its browser, as the browser finds them. */
-async function addressesIn(page: string): Promise<{ readonly own: string; readonly api: string; readonly files: readonly string[] }> {
+async function addressesIn(
+  page: string,
+): Promise<{ readonly own: string; readonly api: string; readonly files: readonly string[] }> {
   const response = await fetch(page);
   const html = await response.text();
   if (response.status !== 200) throw new Error(`${page}: ${response.status} ${html}`);
   const found = (pattern: RegExp): string[] =>
-    [...html.matchAll(pattern)].map(([, path = '']) => new URL(path, response.url).href.replace(/\/+$/, ''));
+    [...html.matchAll(pattern)].map(([, path = '']) =>
+      new URL(path, response.url).href.replace(/\/+$/, ''),
+    );
   const [own = ''] = found(/data-own="([^"]*)"/g);
   const [api = ''] = found(/data-api="([^"]*)"/g);
   return { own, api, files: found(/(?:src|href)="([^"]*assets[^"]*)"/g) };
@@ -67,14 +71,19 @@ describe.each(['express', 'fastify'] as const)('the page of the console on %s', 
         body: JSON.stringify({ name: 'alice', password: 'secret' }),
       });
       const cookie = entered.headers.getSetCookie()[0]?.split(';')[0] ?? '';
-      const { csrf } = (await (await fetch(`${own}/session`, { headers: { cookie } })).json()) as { readonly csrf: string };
-      expect((await fetch(`${api}/runs`, { headers: { cookie, [HEADER]: csrf } })).status).toBe(200);
+      const { csrf } = (await (await fetch(`${own}/session`, { headers: { cookie } })).json()) as {
+        readonly csrf: string;
+      };
+      expect((await fetch(`${api}/runs`, { headers: { cookie, [HEADER]: csrf } })).status).toBe(
+        200,
+      );
     },
   );
 });
 
 /** The application's own cookie, which only its own guard and its own identity know. */
-const isAlice = ({ headers }: Pick<HttpRequest, 'headers'>): boolean => headers.cookie?.includes('desk=alice') ?? false;
+const isAlice = ({ headers }: Pick<HttpRequest, 'headers'>): boolean =>
+  headers.cookie?.includes('desk=alice') ?? false;
 
 @Injectable()
 class DeskGuard implements CanActivate {
@@ -90,7 +99,8 @@ describe('a console behind the guard of its application', () => {
       { identity: (request) => (isAlice(request) ? asAlice() : undefined), providers: [DeskGuard] },
     );
     closing.push(() => app.close());
-    for (const path of ['', '/session', '/feed']) expect([path, (await fetch(`${url}/console${path}`)).status]).toEqual([path, 403]);
+    for (const path of ['', '/session', '/feed'])
+      expect([path, (await fetch(`${url}/console${path}`)).status]).toEqual([path, 403]);
     const headers = { cookie: 'desk=alice' };
     const page = await fetch(`${url}/console`, { headers });
     expect([page.status, page.headers.getSetCookie()]).toEqual([200, []]);
@@ -106,17 +116,25 @@ describe('a console behind the guard of its application', () => {
 
 describe('a console that the session of its application opens', () => {
   it('gives a session of its own with the page to the person whom the application knows, and to no one else', async () => {
-    const { app, url } = await serveConsole({ session: (request) => (isAlice(request) ? asAlice() : null) });
+    const { app, url } = await serveConsole({
+      session: (request) => (isAlice(request) ? asAlice() : null),
+    });
     closing.push(() => app.close());
     const strange = await fetch(`${url}/console`);
     expect([strange.status, strange.headers.getSetCookie()]).toEqual([200, []]);
     expect(await (await fetch(`${url}/console/session`)).json()).toEqual({ ways: ['session'] });
     const known = await fetch(`${url}/console`, { headers: { cookie: 'desk=alice' } });
     const cookie = known.headers.getSetCookie()[0]?.split(';')[0] ?? '';
-    const session = (await (await fetch(`${url}/console/session`, { headers: { cookie } })).json()) as { readonly csrf: string };
+    const session = (await (
+      await fetch(`${url}/console/session`, { headers: { cookie } })
+    ).json()) as { readonly csrf: string };
     expect(session).toMatchObject({ actor: { id: 'alice' }, tenant: 'acme' });
-    expect((await fetch(`${url}/runs`, { headers: { cookie, [HEADER]: session.csrf } })).status).toBe(200);
+    expect(
+      (await fetch(`${url}/runs`, { headers: { cookie, [HEADER]: session.csrf } })).status,
+    ).toBe(200);
     expect((await fetch(`${url}/runs`, { headers: { cookie: 'desk=alice' } })).status).toBe(401);
-    expect((await fetch(`${url}/console`, { headers: { cookie } })).headers.getSetCookie()).toEqual([]);
+    expect((await fetch(`${url}/console`, { headers: { cookie } })).headers.getSetCookie()).toEqual(
+      [],
+    );
   });
 });

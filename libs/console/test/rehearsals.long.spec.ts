@@ -19,14 +19,21 @@ let browser: ConsoleBrowser;
 beforeAll(async () => {
   if (CHROMIUM === undefined) return;
   const loop = {
-    model: new ScriptedModel([calls(call('notes__delete')), text('It is gone.'), text('There is nothing to do.')]),
+    model: new ScriptedModel([
+      calls(call('notes__delete')),
+      text('It is gone.'),
+      text('There is nothing to do.'),
+    ]),
     models: { silent: new ScriptedModel([]) },
     policy: POLICY,
     candidates: { strict: { ...POLICY, version: 'v2', deny: ['notes__delete'] } },
     tools: [DELETE_NOTE],
     operators: (actor: unknown) => actor === MIA,
   };
-  ({ app, url } = await serveConsole({ login }, { loop, modules: [DurableModule.forRoot({ memory: true })] }));
+  ({ app, url } = await serveConsole(
+    { login },
+    { loop, modules: [DurableModule.forRoot({ memory: true })] },
+  ));
   browser = await ConsoleBrowser.launch();
 });
 afterAll(async () => {
@@ -79,7 +86,11 @@ onChromium('the dialog of a rehearsal', () => {
     expect(await barriersOn(mia)).toEqual([]);
     compared.answer();
     await mia.getByText('1 decision would turn out otherwise.').waitFor();
-    expect([compared.count(), await status.count(), await button.isDisabled()]).toEqual([1, 0, false]);
+    expect([compared.count(), await status.count(), await button.isDisabled()]).toEqual([
+      1,
+      0,
+      false,
+    ]);
 
     await mia.getByLabel('Policy').selectOption('');
     await mia.getByLabel('Model').selectOption('silent');

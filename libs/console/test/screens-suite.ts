@@ -3,7 +3,9 @@ import type { Browser, Page } from 'playwright-core';
 import { barriersOn, launchChromium, picture } from './browser.js';
 import { serveFixtures, type ServedFixtures } from './fixture-pages.js';
 
-/** The looks of the console. Each spec of it shows some, so that several workers share the screens. */
+/**
+ * The looks of the console. Each spec of it shows some, so that several workers share the screens.
+ */
 const LOOKS = {
   light: { query: 'theme=light', width: 1280 },
   dark: { query: 'theme=dark', width: 1280 },
@@ -39,7 +41,10 @@ const STATES = ['full', 'empty', 'loading', 'failing', 'locked'];
 /** The screens that show operators what others did. */
 const FOR_OPERATORS = /^(?:why|policies|sources|as|evals|usage|audit)/;
 
-/** What shows that a screen is in a state; undefined where it looks as ever. The chat has nothing to wait for. */
+/**
+ * What shows that a screen is in a state; undefined where it looks as ever. The chat has nothing to
+ * wait for.
+ */
 function markOf(screen: string, state: string): string | undefined {
   if (screen === 'chat') return undefined;
   if (state === 'loading') return '.loading';
@@ -58,7 +63,10 @@ const CUT_OFF = `(() => {
   return wrong.map(({ textContent }) => textContent.trim());
 })()`;
 
-/** What a spec asks of the fixtures, which are open in a browser from before its first test to behind its last. */
+/**
+ * What a spec asks of the fixtures, which are open in a browser from before its first test to
+ * behind its last.
+ */
 interface ShownFixtures {
   open(width: number): Promise<Page>;
   /** The address of a screen, such as `state=full&theme=light#/runs`. */
@@ -83,23 +91,35 @@ export function showFixtures(): ShownFixtures {
   };
 }
 
-/** Holds that every screen, in every state, has no barrier and no error, and fits, in some looks. */
-export function fitInEveryState(shown: ShownFixtures, looks: readonly (keyof typeof LOOKS)[]): void {
+/**
+ * Holds that every screen, in every state, has no barrier and no error, and fits, in some looks.
+ */
+export function fitInEveryState(
+  shown: ShownFixtures,
+  looks: readonly (keyof typeof LOOKS)[],
+): void {
   describe.each(looks)('the screens of the console, %s', (look) => {
-    it.each(SCREENS)('have no barrier and no error, and fit: %s, full, empty, loading, failing and locked', async (screen) => {
-      const { query, width } = LOOKS[look];
-      const page = await shown.open(width);
-      const problems: string[] = [];
-      for (const state of STATES) {
-        page.once('pageerror', (error) => problems.push(`${state}: ${error.message}`));
-        await page.goto('about:blank');
-        await page.goto(shown.at(`state=${state}&${query}#/${screen}`));
-        problems.push(...(await problemsOn(page, { screen, state, width })).map((problem) => `${state}: ${problem}`));
-        await picture(page, `${screen.replaceAll('/', '-')}-${state}-${look}`);
-      }
-      await page.close();
-      expect(problems).toEqual([]);
-    });
+    it.each(SCREENS)(
+      'have no barrier and no error, and fit: %s, full, empty, loading, failing and locked',
+      async (screen) => {
+        const { query, width } = LOOKS[look];
+        const page = await shown.open(width);
+        const problems: string[] = [];
+        for (const state of STATES) {
+          page.once('pageerror', (error) => problems.push(`${state}: ${error.message}`));
+          await page.goto('about:blank');
+          await page.goto(shown.at(`state=${state}&${query}#/${screen}`));
+          problems.push(
+            ...(await problemsOn(page, { screen, state, width })).map(
+              (problem) => `${state}: ${problem}`,
+            ),
+          );
+          await picture(page, `${screen.replaceAll('/', '-')}-${state}-${look}`);
+        }
+        await page.close();
+        expect(problems).toEqual([]);
+      },
+    );
   });
 }
 
@@ -109,9 +129,14 @@ interface Expected {
   readonly width: number;
 }
 
-async function problemsOn(page: Page, { screen, state, width }: Expected): Promise<readonly string[]> {
+async function problemsOn(
+  page: Page,
+  { screen, state, width }: Expected,
+): Promise<readonly string[]> {
   await page.locator('#main h1').waitFor();
-  await page.evaluate('new Promise((shown) => requestAnimationFrame(() => setTimeout(shown, 150)))');
+  await page.evaluate(
+    'new Promise((shown) => requestAnimationFrame(() => setTimeout(shown, 150)))',
+  );
   const mark = markOf(screen, state);
   if (mark !== undefined) await page.locator(`#main ${mark}`).first().waitFor();
   const hasFailed = state !== 'failing' && (await page.locator('#main .notice.danger').count()) > 0;

@@ -17,7 +17,10 @@ const BURN_NOTE = tool({
   presentation: { tone: 'danger' },
   execute: () => 'burnt',
 });
-const POLICY = { ...NOTES_POLICY, requireApproval: [{ tools: ['notes__*'], roles: ['manager'], reason: 'A manager looks at it.' }] };
+const POLICY = {
+  ...NOTES_POLICY,
+  requireApproval: [{ tools: ['notes__*'], roles: ['manager'], reason: 'A manager looks at it.' }],
+};
 const remove = call('notes__delete', {});
 const burn = call('notes__burn', {});
 const SCRIPT = [[calls(remove), text('It is gone.')], [calls(remove)], [calls(burn)]];
@@ -39,7 +42,11 @@ async function openInbox(name: string): Promise<Page> {
 
 beforeAll(async () => {
   if (CHROMIUM === undefined) return;
-  const loop = { model: new ScriptedModel(SCRIPT.flat()), policy: POLICY, tools: [DELETE_NOTE, BURN_NOTE] };
+  const loop = {
+    model: new ScriptedModel(SCRIPT.flat()),
+    policy: POLICY,
+    tools: [DELETE_NOTE, BURN_NOTE],
+  };
   ({ app, url } = await serveConsole({ login }, { loop }));
   browser = await launchChromium();
 });
@@ -50,9 +57,14 @@ afterAll(async () => {
 
 onChromium('a request that is shown in the inbox', () => {
   it(`says by whom it was answered where another person was first, and is not followed by another one under the cursor${why}`, async () => {
-    const [alice, first, second] = [await open('alice'), await openInbox('mia'), await openInbox('mia')];
+    const [alice, first, second] = [
+      await open('alice'),
+      await openInbox('mia'),
+      await openInbox('mia'),
+    ];
     await askIn(alice, 'Delete it.');
-    for (const mia of [first, second]) await mia.locator('[data-triage]').getByRole('button', { name: 'Approve' }).waitFor();
+    for (const mia of [first, second])
+      await mia.locator('[data-triage]').getByRole('button', { name: 'Approve' }).waitFor();
     await first.getByRole('button', { name: 'Approve' }).click();
     await first.getByText('Nothing waits for you').waitFor();
     await second.getByText('This request waits no longer').waitFor();
@@ -120,7 +132,8 @@ onChromium('the tabs of a browser', () => {
     await alice.reload();
     await refused;
     await alice.locator('.nav').waitFor();
-    for (let second = 0; streams.length === 1 && second < 60; second += 1) await alice.clock.runFor(1000);
+    for (let second = 0; streams.length === 1 && second < 60; second += 1)
+      await alice.clock.runFor(1000);
     expect([streams.length, await alice.locator('.nav').count()]).toEqual([2, 1]);
     await alice.context().close();
   });

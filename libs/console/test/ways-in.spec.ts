@@ -17,7 +17,11 @@ beforeAll(async () => {
 });
 afterAll(() => app.close());
 
-function signIn(body: object, at = url, headers: Record<string, string> = { [HEADER]: '1' }): Promise<Response> {
+function signIn(
+  body: object,
+  at = url,
+  headers: Record<string, string> = { [HEADER]: '1' },
+): Promise<Response> {
   return fetch(`${at}/console/session`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
@@ -35,7 +39,10 @@ async function asked(headers: Record<string, string>): Promise<number> {
   return (await fetch(`${url}/runs`, { headers })).status;
 }
 
-async function sessionOf(cookie: string, at = url): Promise<{ readonly status: number; readonly body: Record<string, unknown> }> {
+async function sessionOf(
+  cookie: string,
+  at = url,
+): Promise<{ readonly status: number; readonly body: Record<string, unknown> }> {
   const response = await fetch(`${at}/console/session`, { headers: { cookie } });
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
@@ -44,7 +51,10 @@ describe('the way into the console', () => {
   it('shows its page to anyone under a policy that allows no inline code and no other origin, and no data', async () => {
     const page = await fetch(`${url}/console`);
     const policy = page.headers.get('content-security-policy') ?? '';
-    expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+    expect([page.status, page.headers.get('content-type')]).toEqual([
+      200,
+      'text/html; charset=utf-8',
+    ]);
     expect(policy).toMatch(/default-src 'none'; script-src 'self'; style-src 'self'/);
     expect(policy).not.toContain('unsafe');
     expect(await sessionOf('')).toEqual({ status: 200, body: { ways: ['login'] } });
@@ -54,7 +64,9 @@ describe('the way into the console', () => {
     const entered = await signIn({ name: 'alice', password: 'secret' });
     const [cookie = ''] = entered.headers.getSetCookie();
     expect(entered.status).toBe(204);
-    expect(cookie).toMatch(/^toolloop_console_[\w-]{8}=[\w-]+\.[\w-]+; Path=\/; Max-Age=28800; HttpOnly; SameSite=Strict$/);
+    expect(cookie).toMatch(
+      /^toolloop_console_[\w-]{8}=[\w-]+\.[\w-]+; Path=\/; Max-Age=28800; HttpOnly; SameSite=Strict$/,
+    );
     const { body } = await sessionOf(cookieOf(entered));
     expect(body).toMatchObject({
       actor: { id: 'alice', name: 'Alice', roles: ['support'] },
@@ -62,7 +74,10 @@ describe('the way into the console', () => {
       may: ['explain'],
       durable: false,
     });
-    const left = await fetch(`${url}/console/session`, { method: 'DELETE', headers: { [HEADER]: '1' } });
+    const left = await fetch(`${url}/console/session`, {
+      method: 'DELETE',
+      headers: { [HEADER]: '1' },
+    });
     expect(left.headers.getSetCookie()[0]).toContain('Max-Age=0');
   });
 
@@ -83,14 +98,20 @@ describe('the way into the console', () => {
     const forged = Buffer.from(JSON.stringify({ ...claims, actorId: 'mia' })).toString('base64url');
     expect((await sessionOf(`${name}=${forged}.${signature}`)).body).toEqual(OUT);
     expect((await sessionOf(`${name}=${body}.`)).body).toEqual(OUT);
-    expect((await sessionOf(cookieOf(await signIn({ name: 'gone', password: 'secret' })))).body).toEqual(OUT);
+    expect(
+      (await sessionOf(cookieOf(await signIn({ name: 'gone', password: 'secret' })))).body,
+    ).toEqual(OUT);
   });
 
   it('lets no one in by a copy of the cookie of a session that was left, and leaves the other sessions of its person', async () => {
-    const [cookie, other] = [await signIn({ name: 'alice', password: 'secret' }), await signIn({ name: 'alice', password: 'secret' })].map(
-      cookieOf,
-    );
-    const left = await fetch(`${url}/console/session`, { method: 'DELETE', headers: { [HEADER]: '1', cookie: cookie ?? '' } });
+    const [cookie, other] = [
+      await signIn({ name: 'alice', password: 'secret' }),
+      await signIn({ name: 'alice', password: 'secret' }),
+    ].map(cookieOf);
+    const left = await fetch(`${url}/console/session`, {
+      method: 'DELETE',
+      headers: { [HEADER]: '1', cookie: cookie ?? '' },
+    });
     expect(left.status).toBe(204);
     expect((await sessionOf(cookie ?? '')).body).toEqual(OUT);
     expect((await sessionOf(other ?? '')).body).toMatchObject({ actor: { id: 'alice' } });
@@ -138,15 +159,25 @@ describe('the link of a start in development', () => {
 
 describe('the way in behind a proxy that the application trusts', () => {
   it('counts the tries of each visitor, who cannot write down another address, and not those of all for one', async () => {
-    const proxied = ToolLoopHttpModule.forRoot({ identity: () => undefined, proxies: ['127.0.0.0/8'] });
+    const proxied = ToolLoopHttpModule.forRoot({
+      identity: () => undefined,
+      proxies: ['127.0.0.0/8'],
+    });
     const loop = ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: [] } });
-    const imports = [loop, proxied, ConsoleModule.forRoot({ developer: () => ({ actor: { id: 'ada' }, tenant: 'acme' }) })];
-    const alone = (await Test.createTestingModule({ imports }).compile()).createNestApplication({ logger: false });
+    const imports = [
+      loop,
+      proxied,
+      ConsoleModule.forRoot({ developer: () => ({ actor: { id: 'ada' }, tenant: 'acme' }) }),
+    ];
+    const alone = (await Test.createTestingModule({ imports }).compile()).createNestApplication({
+      logger: false,
+    });
     await alone.listen(0, '127.0.0.1');
     const at = await alone.getUrl();
     const statusOf = async (from: string): Promise<number> =>
       (await signIn({ link: 'guess' }, at, { [HEADER]: '1', 'x-forwarded-for': from })).status;
-    for (const spoofed of [1, 2, 3, 4, 5]) expect(await statusOf(`203.0.113.${spoofed}, 198.51.100.7`)).toBe(401);
+    for (const spoofed of [1, 2, 3, 4, 5])
+      expect(await statusOf(`203.0.113.${spoofed}, 198.51.100.7`)).toBe(401);
     expect(await statusOf('203.0.113.6, 198.51.100.7')).toBe(429);
     expect(await statusOf('198.51.100.8')).toBe(401);
     await alone.close();
@@ -156,10 +187,17 @@ describe('the way in behind a proxy that the application trusts', () => {
 describe('the developer of an application without a directory of actors', () => {
   it('is let in by the link, and for as long as the application names them', async () => {
     let named: string | undefined = 'ada';
-    const developer = () => (named === undefined ? undefined : { actor: { id: named }, tenant: 'acme' });
+    const developer = () =>
+      named === undefined ? undefined : { actor: { id: named }, tenant: 'acme' };
     const loop = ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: [] } });
-    const imports = [loop, ToolLoopHttpModule.forRoot({ identity: () => undefined }), ConsoleModule.forRoot({ developer })];
-    const alone = (await Test.createTestingModule({ imports }).compile()).createNestApplication({ logger: false });
+    const imports = [
+      loop,
+      ToolLoopHttpModule.forRoot({ identity: () => undefined }),
+      ConsoleModule.forRoot({ developer }),
+    ];
+    const alone = (await Test.createTestingModule({ imports }).compile()).createNestApplication({
+      logger: false,
+    });
     await alone.listen(0, '127.0.0.1');
     const at = await alone.getUrl();
     const token = (alone.get(ConsoleSessions).linkAt(at) ?? '').split('#link=')[1];
@@ -177,7 +215,11 @@ describe('the developer of an application without a directory of actors', () => 
 describe('a console that people sign in to, of an application without a directory of actors', () => {
   it('keeps the application from starting, and says what to provide', async () => {
     const loop = ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: [] } });
-    const imports = [loop, ToolLoopHttpModule.forRoot({ identity: () => undefined }), ConsoleModule.forRoot({ login })];
+    const imports = [
+      loop,
+      ToolLoopHttpModule.forRoot({ identity: () => undefined }),
+      ConsoleModule.forRoot({ login }),
+    ];
     const built = await Test.createTestingModule({ imports }).compile();
     await expect(built.createNestApplication({ logger: false }).init()).rejects.toThrow(
       /nothing loads them at their next request\.\s+Provide a class that extends ActorDirectory/,
@@ -195,14 +237,22 @@ describe('a console without a server', () => {
 
 describe('the options of the console', () => {
   it('refuse a start in production without a gate, and one whose sessions nothing signs', () => {
-    expect(() => assertConsole({ developer: () => undefined }, true)).toThrow(/no gate, and this is production/);
-    expect(() => assertConsole({ login: () => undefined }, true)).toThrow(/Nothing signs the sessions/);
-    expect(() => assertConsole({ login: () => undefined, secret: 'x'.repeat(32) }, true)).not.toThrow();
+    expect(() => assertConsole({ developer: () => undefined }, true)).toThrow(
+      /no gate, and this is production/,
+    );
+    expect(() => assertConsole({ login: () => undefined }, true)).toThrow(
+      /Nothing signs the sessions/,
+    );
+    expect(() =>
+      assertConsole({ login: () => undefined, secret: 'x'.repeat(32) }, true),
+    ).not.toThrow();
   });
 
   it('refuse a console that nothing can open, and a secret that is too short', () => {
     expect(() => assertConsole({}, false)).toThrow(/Nothing can open the console/);
-    expect(() => assertConsole({ login: () => undefined, secret: 'short' }, false)).toThrow(/secret/);
+    expect(() => assertConsole({ login: () => undefined, secret: 'short' }, false)).toThrow(
+      /secret/,
+    );
     expect(ConsoleModule.forRoot).toBeDefined();
   });
 });

@@ -24,8 +24,9 @@ const PACKAGES = {
 };
 
 /**
- * Adds an assistant to an application: a module with the model that needs no key, a policy, a tool and an entity, a controller, a test and the console. What is there
- * already stays as it is, so that it can be run again.
+ * Adds an assistant to an application: a module with the model that needs no key, a policy, a tool
+ * and an entity, a controller, a test and the console. What is there already stays as it is, so
+ * that it can be run again.
  */
 export function addToolloop(files, { sourceRoot = 'src' }) {
   const manifest = manifestIn(files);
@@ -41,21 +42,28 @@ export function addToolloop(files, { sourceRoot = 'src' }) {
   );
   const isInstall = addPackages(files, manifest, PACKAGES);
   addNote(files, sourceRoot);
-  if (created.length === 0 && !isImported && !isInstall) return { said: ['Toolloop is there already. Nothing was changed.'], isInstall };
+  if (created.length === 0 && !isImported && !isInstall)
+    return { said: ['Toolloop is there already. Nothing was changed.'], isInstall };
   const start = `${packageManagerOf(files)} run start:dev`;
   return {
-    said: [`The assistant is in ${sourceRoot}/${FOLDER}. Start it with "${start}", and open the link to /console that it prints.`],
+    said: [
+      `The assistant is in ${sourceRoot}/${FOLDER}. Start it with "${start}", and open the link to /console that it prints.`,
+    ],
     isInstall,
   };
 }
 
-/** The file of the module that the application starts with: `app.module.ts`, or what `main.ts` names, as in the applications of a monorepo. */
+/**
+ * The file of the module that the application starts with: `app.module.ts`, or what `main.ts`
+ * names, as in the applications of a monorepo.
+ */
 function rootModule(files, sourceRoot) {
   const usual = `${sourceRoot}/app.module.ts`;
   if (files.read(usual) !== undefined) return usual;
   const main = files.read(`${sourceRoot}/main.ts`) ?? '';
   const [, name] = /NestFactory\.create\w*(?:<[^(]*>)?\(\s*(\w+)/.exec(main) ?? [];
-  const [, from] = new RegExp(`import \\{[^}]*\\b${name}\\b[^}]*\\} from '(\\.[^']+)'`).exec(main) ?? [];
+  const [, from] =
+    new RegExp(`import \\{[^}]*\\b${name}\\b[^}]*\\} from '(\\.[^']+)'`).exec(main) ?? [];
   const named = from && `${posix.join(sourceRoot, from.replace(/\.js$/, ''))}.ts`;
   if (named !== undefined && files.read(named) !== undefined) return named;
   throw new Error(
@@ -68,7 +76,10 @@ function addNote(files, sourceRoot) {
   const notes = files.read('AGENTS.md') ?? '';
   if (notes.includes('@toolloop/core')) return;
   const note = `Tools for language models are methods with \`@LlmTool()\`, such as those in \`${sourceRoot}/${FOLDER}\`. Read \`node_modules/@toolloop/core/README.md\` before you change them.`;
-  files.write('AGENTS.md', `${notes === '' ? '' : `${notes.trimEnd()}\n\n`}## Toolloop\n\n${note}\n`);
+  files.write(
+    'AGENTS.md',
+    `${notes === '' ? '' : `${notes.trimEnd()}\n\n`}## Toolloop\n\n${note}\n`,
+  );
 }
 
 /** Brings every package of Toolloop to the version of this one: they are released together. */
@@ -84,8 +95,13 @@ export function upgradeToolloop(files) {
         return [name, range];
       }),
     );
-  const next = { ...manifest, dependencies: upgraded(manifest.dependencies), devDependencies: upgraded(manifest.devDependencies) };
-  if (moved.length === 0) return { said: [`All packages of Toolloop are ${range}.`], isInstall: false };
+  const next = {
+    ...manifest,
+    dependencies: upgraded(manifest.dependencies),
+    devDependencies: upgraded(manifest.devDependencies),
+  };
+  if (moved.length === 0)
+    return { said: [`All packages of Toolloop are ${range}.`], isInstall: false };
   writeManifest(files, next);
   return { said: [...moved, 'Read the changelog of Toolloop for what changed.'], isInstall: true };
 }

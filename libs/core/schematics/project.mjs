@@ -1,4 +1,5 @@
-// What the schematics know of a project: `files` reads and writes texts by their paths, in a tree of Angular's or in a folder.
+// What the schematics know of a project: `files` reads and writes texts by their paths, in a tree
+// of Angular's or in a folder.
 import { readdirSync, readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 
@@ -6,16 +7,24 @@ const OLDEST_NEST = 12;
 const TEMPLATES = new URL('files/', import.meta.url);
 
 /** The version of this package, which its siblings share. */
-export const version = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version;
+export const version = JSON.parse(
+  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+).version;
 
 /** Reads the manifest of a project. Fails where there is none, and where its Nest is too old. */
 export function manifestIn(files) {
   const text = files.read('package.json');
-  if (text === undefined) throw new Error('There is no package.json here: run the command in the folder of a Nest application.');
+  if (text === undefined)
+    throw new Error(
+      'There is no package.json here: run the command in the folder of a Nest application.',
+    );
   const manifest = JSON.parse(text);
   const installed = files.read('node_modules/@nestjs/core/package.json');
   const nest = installed ? JSON.parse(installed).version : manifest.dependencies?.['@nestjs/core'];
-  if (nest === undefined) throw new Error('This is no Nest application: its package.json has no @nestjs/core among its dependencies.');
+  if (nest === undefined)
+    throw new Error(
+      'This is no Nest application: its package.json has no @nestjs/core among its dependencies.',
+    );
   const major = Number(/\d+/.exec(nest)?.[0] ?? OLDEST_NEST);
   if (major < OLDEST_NEST)
     throw new Error(
@@ -41,12 +50,18 @@ export function packageManagerOf(files) {
   return Object.keys(locks).find((name) => files.read(locks[name]) !== undefined) ?? 'npm';
 }
 
-/** Adds packages to a manifest; those that are there stay as they are. Returns whether there was one to add. */
+/**
+ * Adds packages to a manifest; those that are there stay as they are. Returns whether there was one
+ * to add.
+ */
 export function addPackages(files, manifest, packages, field = 'dependencies') {
   const known = { ...manifest.dependencies, ...manifest.devDependencies };
   const missing = Object.entries(packages).filter(([name]) => !(name in known));
   if (missing.length === 0) return false;
-  writeManifest(files, { ...manifest, [field]: sorted({ ...manifest[field], ...Object.fromEntries(missing) }) });
+  writeManifest(files, {
+    ...manifest,
+    [field]: sorted({ ...manifest[field], ...Object.fromEntries(missing) }),
+  });
   return true;
 }
 
@@ -55,10 +70,15 @@ export function writeManifest(files, manifest) {
 }
 
 function sorted(ranges) {
-  return Object.fromEntries(Object.entries(ranges).toSorted(([one], [other]) => (one < other ? -1 : 1)));
+  return Object.fromEntries(
+    Object.entries(ranges).toSorted(([one], [other]) => (one < other ? -1 : 1)),
+  );
 }
 
-/** Writes the files of a template that are not there yet, and returns their paths. `values` fill the places `{{name}}` of their texts and names. */
+/**
+ * Writes the files of a template that are not there yet, and returns their paths. `values` fill the
+ * places `{{name}}` of their texts and names.
+ */
 export function writeTemplate(files, template, folder, values, isTested = true) {
   const filled = (text) => text.replaceAll(/\{\{(\w+)\}\}/g, (_whole, name) => values[name] ?? '');
   const from = new URL(`${template}/`, TEMPLATES);
@@ -73,7 +93,10 @@ export function writeTemplate(files, template, folder, values, isTested = true) 
     });
 }
 
-/** Adds a symbol to a list of the module in a file, and its import. Returns false where it is there already. */
+/**
+ * Adds a symbol to a list of the module in a file, and its import. Returns false where it is there
+ * already.
+ */
 export function addToModule(files, path, list, symbol, from) {
   const text = files.read(path);
   if (new RegExp(`\\b${symbol}\\b`).test(text)) return false;
@@ -84,18 +107,30 @@ export function addToModule(files, path, list, symbol, from) {
 /** The text with one more member in a list of its `@Module()`. */
 function withMember(text, list, symbol, path) {
   const [, head] = /@Module\(\s*\{()/d.exec(text)?.indices?.[1] ?? [];
-  if (head === undefined) throw new Error(`${path} has no class with @Module({ … }): write ${symbol} into the ${list} of your module.`);
+  if (head === undefined)
+    throw new Error(
+      `${path} has no class with @Module({ … }): write ${symbol} into the ${list} of your module.`,
+    );
   const found = positionIn(text, head, list);
-  if (found === undefined) return `${text.slice(0, head)}\n  ${list}: [${symbol}],${text.slice(head)}`;
+  if (found === undefined)
+    return `${text.slice(0, head)}\n  ${list}: [${symbol}],${text.slice(head)}`;
   const isEmpty = /^\s*\]/.test(text.slice(found));
   return `${text.slice(0, found)}${symbol}${isEmpty ? '' : ', '}${text.slice(found)}`;
 }
 
-/** The place behind the bracket that opens a list, among the keys of the object that begins at `head`; undefined where there is no such list. */
+/**
+ * The place behind the bracket that opens a list, among the keys of the object that begins at
+ * `head`; undefined where there is no such list.
+ */
 function positionIn(text, head, list) {
-  const tokens = /'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`|\/\/.*|\/\*[^]*?\*\/|[[{(]|[\]})]|\b(\w+)\s*:\s*\[/g;
+  const tokens =
+    /'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`|\/\/.*|\/\*[^]*?\*\/|[[{(]|[\]})]|\b(\w+)\s*:\s*\[/g;
   tokens.lastIndex = head;
-  for (let depth = 0, token = tokens.exec(text); token !== null && depth >= 0; token = tokens.exec(text)) {
+  for (
+    let depth = 0, token = tokens.exec(text);
+    token !== null && depth >= 0;
+    token = tokens.exec(text)
+  ) {
     if (token[1] === list && depth === 0) return tokens.lastIndex;
     if (token[1] !== undefined || /^[[{(]$/.test(token[0])) depth += 1;
     else if (/^[\]})]$/.test(token[0])) depth -= 1;

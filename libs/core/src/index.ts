@@ -16,7 +16,13 @@ export type {
 export { OperatorError } from './contracts/operator.js';
 export { policies } from './contracts/policy.js';
 export type { ApprovalRule, FlowLevel, Policy } from './contracts/policy.js';
-export { ActorDirectory, ConnectionBroker, Secret, TenantDirectory, attach } from './contracts/tool-call.js';
+export {
+  ActorDirectory,
+  ConnectionBroker,
+  Secret,
+  TenantDirectory,
+  attach,
+} from './contracts/tool-call.js';
 export type {
   Credential,
   ExecutionOptions,
@@ -33,7 +39,12 @@ export { LlmTool } from './decorators/llm-tool.decorator.js';
 export type { LlmToolOptions } from './decorators/llm-tool.decorator.js';
 export { namespaceTools, omitTools } from './decorators/module-tools.js';
 export { clientTool, RawTool, rawTool, subRunTool, tool } from './decorators/raw-tool.js';
-export { ToolContext, ToolField, ToolInput, ToolParam } from './decorators/tool-parameters.decorator.js';
+export {
+  ToolContext,
+  ToolField,
+  ToolInput,
+  ToolParam,
+} from './decorators/tool-parameters.decorator.js';
 export { ToolEntityResolver, ToolProvider } from './decorators/tool-provider.decorator.js';
 export type { ToolProviderOptions } from './decorators/tool-provider.decorator.js';
 export { TOOL_CONTEXT_TYPE, ToolExecutionContext } from './discovery/nest-layers.js';

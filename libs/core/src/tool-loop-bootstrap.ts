@@ -22,7 +22,12 @@ import {
 } from './directives/directive-bootstrap.js';
 import { DirectiveRunner } from './directives/directive-runner.js';
 import { DirectiveService } from './directives/directive.service.js';
-import { DEFAULT_RESERVED_ARGUMENTS, FEATURE, type ToolLoopOptions, unpricedWarning } from './loop/loop-options.js';
+import {
+  DEFAULT_RESERVED_ARGUMENTS,
+  FEATURE,
+  type ToolLoopOptions,
+  unpricedWarning,
+} from './loop/loop-options.js';
 import { LoopSettings } from './loop/loop-settings.js';
 import { unlabelledFields } from './schema/field-origins.js';
 import { PolicyService } from './runs/policy.service.js';
@@ -33,7 +38,10 @@ import { DurableRuns } from './contracts/stores.js';
 import type { LoopProfile } from './contracts/loop-request.js';
 import type { ToolInjectionStrategy } from './contracts/injection.js';
 
-/** Fills the catalog when the application starts, and refuses to start, with every finding at once, when a declaration is wrong. */
+/**
+ * Fills the catalog when the application starts, and refuses to start, with every finding at once,
+ * when a declaration is wrong.
+ */
 @Injectable()
 export class ToolLoopBootstrap implements OnApplicationBootstrap {
   private readonly logger = new Logger('ToolLoop');
@@ -65,7 +73,13 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const contributed = await this.sources.begin(exploration.sources);
     const own = [...exploration.tools, ...contributed.entries];
     const declarers = declarersIn(own, exploration.entities);
-    const entries = [LATENT_READER, ...LATENT_OF_STRATEGIES, ...LATENT_VALUES, ...own, ...directiveEntries(declarers, this.directives)];
+    const entries = [
+      LATENT_READER,
+      ...LATENT_OF_STRATEGIES,
+      ...LATENT_VALUES,
+      ...own,
+      ...directiveEntries(declarers, this.directives),
+    ];
     this.catalog.label = (tool) => this.settings.label(tool);
     this.sources.announce(this.announced());
     const findings = [
@@ -97,7 +111,8 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     this.warnOf(warnings);
     this.catalog.report('declarations', warnings);
     // What a sub-run may do is known once all that it may use is.
-    if (entries.some(({ tool }) => tool.subRun)) this.catalog.rewrite((entry) => this.withEffect(entry));
+    if (entries.some(({ tool }) => tool.subRun))
+      this.catalog.rewrite((entry) => this.withEffect(entry));
     if (!policy)
       this.logger.warn(
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
@@ -114,34 +129,50 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     for (const { at, problem, remedy } of findings) this.logger.warn(`${at}: ${problem} ${remedy}`);
   }
 
-  /** Returns what is wrong with the policies of the application and of its loops, of which some tools came after the start. */
+  /**
+   * Returns what is wrong with the policies of the application and of its loops, of which some
+   * tools came after the start.
+   */
   private policyFindings(announced: AnnouncedTools): readonly Finding[] {
     const ofLoop = ([name, loop]: readonly [string, LoopProfile | null]): Finding[] =>
-      loop?.policy ? this.settings.policyFindings(announced, loop.policy, `loop "${name}" policy`) : [];
+      loop?.policy
+        ? this.settings.policyFindings(announced, loop.policy, `loop "${name}" policy`)
+        : [];
     return [...this.settings.policyFindings(announced), ...this.namedLoops().flatMap(ofLoop)];
   }
 
   private warnOfCosts(entries: readonly CatalogEntry[]): void {
     const subRuns = entries.flatMap(({ tool }) => tool.subRun ?? []);
-    const warning = unpricedWarning({ application: this.settings.options, profiles: [...this.loopProfiles(), ...subRuns] });
+    const warning = unpricedWarning({
+      application: this.settings.options,
+      profiles: [...this.loopProfiles(), ...subRuns],
+    });
     if (warning !== undefined) this.logger.warn(warning);
   }
 
   private loopProfiles(): readonly LoopProfile[] {
-    return this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.values(options.loops ?? {}));
+    return this.explorer
+      .instancesOf(ToolFeature)
+      .flatMap(({ options }) => Object.values(options.loops ?? {}));
   }
 
   private namedLoops(): readonly (readonly [string, LoopProfile | null])[] {
-    return this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.entries(options.loops ?? {}));
+    return this.explorer
+      .instancesOf(ToolFeature)
+      .flatMap(({ options }) => Object.entries(options.loops ?? {}));
   }
 
-  /** Returns the tools that strategies of the application and its loops announce, and those that clients may declare. */
+  /**
+   * Returns the tools that strategies of the application and its loops announce, and those that
+   * clients may declare.
+   */
   private announced(): readonly string[] {
     const loops = this.loopProfiles();
     // What is no loop and no strategy is a finding later on.
-    const given: readonly (ToolInjectionStrategy | null)[] = [this.settings.options, ...loops].flatMap(
-      (level: Pick<LoopProfile, 'injection'> | null) => level?.injection || [],
-    );
+    const given: readonly (ToolInjectionStrategy | null)[] = [
+      this.settings.options,
+      ...loops,
+    ].flatMap((level: Pick<LoopProfile, 'injection'> | null) => level?.injection || []);
     const declared = [this.settings.options, ...loops].flatMap(listed);
     return [...given.flatMap((strategy) => strategy?.announced ?? []), ...declared];
   }
@@ -158,7 +189,9 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const admission = new DeclaredToolAdmission(this.catalog, this.settings);
     return [
       ...admission.findings(listed(this.settings.options), 'ToolLoopModule'),
-      ...this.namedLoops().flatMap(([name, loop]) => admission.findings(listed(loop), `loop "${name}"`)),
+      ...this.namedLoops().flatMap(([name, loop]) =>
+        admission.findings(listed(loop), `loop "${name}"`),
+      ),
     ];
   }
 
@@ -173,9 +206,12 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       ...[...shared].map((name) => ({
         at: `loop "${name}"`,
         problem: 'Several features declare a loop of this name.',
-        remedy: 'Give one of them another name, or declare it in one module only: it can be injected in all of them.',
+        remedy:
+          'Give one of them another name, or declare it in one module only: it can be injected in all of them.',
       })),
-      ...loops.flatMap(([name, profile]) => this.settings.profileFindings(`loop "${name}"`, profile)),
+      ...loops.flatMap(([name, profile]) =>
+        this.settings.profileFindings(`loop "${name}"`, profile),
+      ),
     ];
   }
 }
@@ -187,10 +223,18 @@ function rulesIn({
   identity,
   interceptors,
 }: ToolLoopOptions): DeclarationRules {
-  return { reservedArguments, ...(actorClass && { actorClass }), ...(identity && { identity }), ...(interceptors && { interceptors }) };
+  return {
+    reservedArguments,
+    ...(actorClass && { actorClass }),
+    ...(identity && { identity }),
+    ...(interceptors && { interceptors }),
+  };
 }
 
-/** Finds values in the results of a tool about which nothing says who wrote them. A sub-run says of itself what its model had read. */
+/**
+ * Finds values in the results of a tool about which nothing says who wrote them. A sub-run says of
+ * itself what its model had read.
+ */
 function labelFindings({ at, tool: { spec, subRun } }: DirectiveDeclarer): Finding[] {
   const { labels, redaction, outputSchema } = spec;
   const tellsNothing = redaction.kind === 'reveal' && redaction.fields.length === 0;
@@ -198,12 +242,17 @@ function labelFindings({ at, tool: { spec, subRun } }: DirectiveDeclarer): Findi
   const remedy = `Say it with @ToolField({ origin }) or "x-toolloop-origin"; \`returns: 'trusted'\` says it of the whole result.`;
   return unlabelledFields(outputSchema).map((place) => ({
     at,
-    problem: place === '' ? 'Nothing says who wrote its result.' : `Nothing says who wrote ${place} of its results.`,
+    problem:
+      place === ''
+        ? 'Nothing says who wrote its result.'
+        : `Nothing says who wrote ${place} of its results.`,
     remedy,
   }));
 }
 
-/** Returns the ids that a loop or the application lists; anything else is a finding of the options. */
+/**
+ * Returns the ids that a loop or the application lists; anything else is a finding of the options.
+ */
 function listed(level: Pick<LoopProfile, 'clientTools'> | null): readonly string[] {
   const ids: unknown = level?.clientTools;
   return Array.isArray(ids) ? ids.filter((id) => typeof id === 'string') : [];
@@ -213,7 +262,15 @@ function listed(level: Pick<LoopProfile, 'clientTools'> | null): readonly string
 const LATENT_READER: CatalogEntry = { tool: RESULT_READER, at: 'Toolloop', isLatent: true };
 
 /** A run is offered them once it has hidden something. */
-const LATENT_VALUES: readonly CatalogEntry[] = VALUE_TOOLS.map((tool) => ({ tool, at: 'Toolloop', isLatent: true }));
+const LATENT_VALUES: readonly CatalogEntry[] = VALUE_TOOLS.map((tool) => ({
+  tool,
+  at: 'Toolloop',
+  isLatent: true,
+}));
 
 /** A run has them where a strategy brings them. */
-const LATENT_OF_STRATEGIES: readonly CatalogEntry[] = [SEARCH_TOOL, PLAN_TOOL].map((tool) => ({ tool, at: 'Toolloop', isLatent: true }));
+const LATENT_OF_STRATEGIES: readonly CatalogEntry[] = [SEARCH_TOOL, PLAN_TOOL].map((tool) => ({
+  tool,
+  at: 'Toolloop',
+  isLatent: true,
+}));

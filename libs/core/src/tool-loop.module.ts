@@ -21,7 +21,12 @@ import { PendingService } from './pending/pending.service.js';
 import { AUDIT } from './audit/audit-options.js';
 import { PendingAudit, AuditTrail } from './audit/audit-trail.js';
 import { Operators } from './audit/operators.js';
-import { MemoryAccountStore, MemoryPendingStore, MemoryAuditStore, MemoryConversationStore } from './memory/memory-stores.js';
+import {
+  MemoryAccountStore,
+  MemoryPendingStore,
+  MemoryAuditStore,
+  MemoryConversationStore,
+} from './memory/memory-stores.js';
 import { BoundedStores } from './execution/bounded-stores.js';
 import { CallContextFactory, ToolCallStorage } from './execution/call-context.js';
 import { Effects } from './execution/call.js';
@@ -70,19 +75,25 @@ import { SchemaValidators } from './schema/validators.js';
 import { ToolLoopBootstrap } from './tool-loop-bootstrap.js';
 
 registerCopy('@toolloop/core', import.meta.url);
-// Said at once: Nest may fail before the application starts, because a service of the one copy is not that of the other.
+// Said at once: Nest may fail before the application starts, because a service of the one copy is
+// not that of the other.
 const duplicates = duplicatesOf('@toolloop/core');
 if (duplicates !== undefined) process.emitWarning(duplicates, { code: 'TOOLLOOP_DUPLICATE' });
 
 /** The options of `forRoot` for the module itself. */
 export interface ToolLoopExtras {
-  /** Adapters of ports: `{ provide: ConversationStore, useClass: … }`, a `ConnectionBroker`, a `CallJournal`, event sinks, interceptors. */
+  /**
+   * Adapters of ports: `{ provide: ConversationStore, useClass: … }`, a `ConnectionBroker`, a
+   * `CallJournal`, event sinks, interceptors.
+   */
   readonly providers?: readonly Provider[];
   /** Modules those providers need. */
   readonly imports?: NonNullable<ModuleMetadata['imports']>;
 }
 
-const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopOptions>({ optionsInjectionToken: TOOL_LOOP_OPTIONS })
+const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopOptions>({
+  optionsInjectionToken: TOOL_LOOP_OPTIONS,
+})
   .setClassMethodName('forRoot')
   .setExtras<ToolLoopExtras>({}, (definition, { providers = [], imports = [] }) => ({
     ...definition,
@@ -97,11 +108,17 @@ type InStores = Partial<Omit<ToolLoopStores, 'transactions'>>;
 
 type StoreBinding = readonly [port: InjectionToken, adapter: (stores: InStores) => unknown];
 
-/** The ports of stores, each with its adapter: of the stores that a global module exports, else in memory. */
+/**
+ * The ports of stores, each with its adapter: of the stores that a global module exports, else in
+ * memory.
+ */
 const STORES = {
   accounts: [AccountStore, (stores) => stores.accounts ?? new MemoryAccountStore()],
   audit: [AuditStore, (stores) => stores.audit ?? new MemoryAuditStore()],
-  conversations: [ConversationStore, (stores) => stores.conversations ?? new MemoryConversationStore()],
+  conversations: [
+    ConversationStore,
+    (stores) => stores.conversations ?? new MemoryConversationStore(),
+  ],
   directives: [DirectiveStore, (stores) => stores.directives ?? new MemoryDirectiveStore()],
   journal: [CallJournal, (stores) => stores.journal ?? new MemoryCallJournal()],
   pending: [PendingStore, (stores) => stores.pending ?? new MemoryPendingStore()],
@@ -132,7 +149,21 @@ const BOUNDED_STORES: FactoryProvider<BoundedStores> = {
     { token: ToolLoopStores, optional: true },
     { token: TenantDirectory, optional: true },
   ],
-  useFactory: (...[accounts, audit, conversations, directives, journal, pending, policies, runs, usage, stores, tenants]: InjectedStores) =>
+  useFactory: (
+    ...[
+      accounts,
+      audit,
+      conversations,
+      directives,
+      journal,
+      pending,
+      policies,
+      runs,
+      usage,
+      stores,
+      tenants,
+    ]: InjectedStores
+  ) =>
     new BoundedStores({
       accounts,
       audit,
@@ -179,25 +210,39 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ToolSources,
   ToolLoopBootstrap,
   loopProvider(ToolLoopService, {}),
-  { provide: ExecutionRules, inject: [TOOL_LOOP_OPTIONS], useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution) },
+  {
+    provide: ExecutionRules,
+    inject: [TOOL_LOOP_OPTIONS],
+    useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution),
+  },
   { provide: Effects, useClass: DirectiveEffects },
   {
     provide: PendingService,
     inject: [BoundedStores, ActorIdentity, PendingWitness, DataPolicyEngine],
-    useFactory: ({ pending }: BoundedStores, identity: ActorIdentity, witness: PendingWitness, inForce: DataPolicyEngine) =>
-      new PendingService(pending, identity, witness, inForce),
+    useFactory: (
+      { pending }: BoundedStores,
+      identity: ActorIdentity,
+      witness: PendingWitness,
+      inForce: DataPolicyEngine,
+    ) => new PendingService(pending, identity, witness, inForce),
   },
   {
     provide: PendingNotices,
     inject: [BoundedStores, ToolExplorer],
-    useFactory: ({ pending }: BoundedStores, explorer: ToolExplorer) => new PendingNotices(pending, explorer),
+    useFactory: ({ pending }: BoundedStores, explorer: ToolExplorer) =>
+      new PendingNotices(pending, explorer),
   },
   {
     provide: Operators,
     inject: [TOOL_LOOP_OPTIONS, ActorIdentity, { token: AuditTrail, optional: true }],
-    useFactory: ({ operators }: ToolLoopOptions, identity: ActorIdentity, trail?: AuditTrail) => new Operators(operators, identity, trail),
+    useFactory: ({ operators }: ToolLoopOptions, identity: ActorIdentity, trail?: AuditTrail) =>
+      new Operators(operators, identity, trail),
   },
-  { provide: ActorIdentity, inject: [TOOL_LOOP_OPTIONS], useFactory: (options: ToolLoopOptions) => new ActorIdentity(options) },
+  {
+    provide: ActorIdentity,
+    inject: [TOOL_LOOP_OPTIONS],
+    useFactory: (options: ToolLoopOptions) => new ActorIdentity(options),
+  },
   {
     provide: DataPolicyEngine,
     inject: [TOOL_LOOP_OPTIONS, ToolCatalog, SchemaValidators],
@@ -215,13 +260,15 @@ const OWN_PROVIDERS: readonly Provider[] = [
     inject: [TOOL_LOOP_OPTIONS, BoundedStores],
     useFactory: ({ audit }: ToolLoopOptions, stores: BoundedStores) =>
       // What is wrong with the options is a finding, like everything else that is.
-      audit && AUDIT.findings(audit, 'audit').length === 0 ? new AuditTrail(stores.audit, audit) : undefined,
+      audit && AUDIT.findings(audit, 'audit').length === 0
+        ? new AuditTrail(stores.audit, audit)
+        : undefined,
   },
 ];
 
 /**
- * The tool loop of an application. `forRoot` once, with the model, the policy and the limits; `forFeature` wherever entity classes live. Tools of
- * providers are found in every module.
+ * The tool loop of an application. `forRoot` once, with the model, the policy and the limits;
+ * `forFeature` wherever entity classes live. Tools of providers are found in every module.
  */
 @Module({
   imports: [DiscoveryModule],
@@ -252,14 +299,23 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ],
 })
 export class ToolLoopModule extends ConfigurableModuleClass {
-  /** Names what a feature adds: raw tools, named loops, and the entity classes whose instances bring tools. Classes reached through a tool's `output` need not be named. */
+  /**
+   * Names what a feature adds: raw tools, named loops, and the entity classes whose instances bring
+   * tools. Classes reached through a tool's `output` need not be named.
+   */
   static forFeature(options: ToolFeatureOptions): DynamicModule {
-    const loops = Object.entries(options.loops ?? {}).map(([name, profile]) => loopProvider(toolLoopToken(name), profile, name));
+    const loops = Object.entries(options.loops ?? {}).map(([name, profile]) =>
+      loopProvider(toolLoopToken(name), profile, name),
+    );
     return {
       module: ToolFeatureModule,
       global: true, // so that every module can inject the loops
       imports: [...(options.imports ?? [])],
-      providers: [{ provide: Symbol('toolloop:feature'), useValue: new ToolFeature(options) }, ...hostsOf(options), ...loops],
+      providers: [
+        { provide: Symbol('toolloop:feature'), useValue: new ToolFeature(options) },
+        ...hostsOf(options),
+        ...loops,
+      ],
       exports: loops.map(({ provide }) => provide),
     };
   }
@@ -270,19 +326,29 @@ export class ToolLoopModule extends ConfigurableModuleClass {
 class ToolFeatureModule {}
 
 function storeProvider([provide, adapter]: StoreBinding): FactoryProvider {
-  return { provide, inject: [{ token: ToolLoopStores, optional: true }], useFactory: (stores?: ToolLoopStores) => adapter(stores ?? {}) };
+  return {
+    provide,
+    inject: [{ token: ToolLoopStores, optional: true }],
+    useFactory: (stores?: ToolLoopStores) => adapter(stores ?? {}),
+  };
 }
 
-function loopProvider(provide: InjectionToken, profile: LoopProfile, name?: string): FactoryProvider {
+function loopProvider(
+  provide: InjectionToken,
+  profile: LoopProfile,
+  name?: string,
+): FactoryProvider {
   return {
     provide,
     inject: [RunOpener, Sessions],
-    useFactory: (runs: RunOpener, sessions: Sessions) => new ToolLoopService(runs, sessions, profile, name),
+    useFactory: (runs: RunOpener, sessions: Sessions) =>
+      new ToolLoopService(runs, sessions, profile, name),
   };
 }
 
 function hostsOf({ entities = [] }: ToolFeatureOptions): Provider[] {
-  // An entity may be undefined where modules import each other in a circle; that is a finding at the start.
+  // An entity may be undefined where modules import each other in a circle; that is a finding at
+  // the start.
   const named = entities.filter((entity: Type | undefined) => entity !== undefined);
   return named.map((entity) => ({
     provide: Symbol(`toolloop:host of ${entity.name}`),

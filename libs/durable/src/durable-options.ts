@@ -1,20 +1,39 @@
 import type { Finding } from '@toolloop/core';
-import { defineOptions, type OptionRule, optionsOf, type OptionTable, WHOLE_ABOVE_ZERO, wholeFrom } from '@toolloop/core/internal';
+import {
+  defineOptions,
+  type OptionRule,
+  optionsOf,
+  type OptionTable,
+  WHOLE_ABOVE_ZERO,
+  wholeFrom,
+} from '@toolloop/core/internal';
 import { urlProblem } from './database/database-driver.js';
 
 /** After how many days things are deleted. Whatever is not named is kept for ever. */
 export interface Retention {
-  /** Calls, after they ended: from then on the same idempotency key may act again. Calls whose outcome is unknown stay. */
+  /**
+   * Calls, after they ended: from then on the same idempotency key may act again. Calls whose
+   * outcome is unknown stay.
+   */
   readonly calls?: number;
   /** The parts of conversations, after they were added. */
   readonly conversations?: number;
-  /** Directives, after they were settled: from then on the same request creates another one. Those that wait for a person stay. */
+  /**
+   * Directives, after they were settled: from then on the same request creates another one. Those
+   * that wait for a person stay.
+   */
   readonly directives?: number;
-  /** The questions of runs to people, approvals included, after they were asked. One that may still be answered stays. */
+  /**
+   * The questions of runs to people, approvals included, after they were asked. One that may still
+   * be answered stays.
+   */
   readonly pending?: number;
   /** Runs, after they ended. */
   readonly runs?: number;
-  /** Runs that are not durable, after they began to wait: from then on no one can resume them. One whose question may still be answered stays. */
+  /**
+   * Runs that are not durable, after they began to wait: from then on no one can resume them. One
+   * whose question may still be answered stays.
+   */
   readonly suspendedRuns?: number;
   /** The counts of usage, after their day. @default 400 */
   readonly usage?: number;
@@ -33,7 +52,10 @@ export interface ServerOptions extends CommonOptions {
   readonly url: string;
   /** Connections of this process, in addition to the one that listens. @default 10 */
   readonly connections?: number;
-  /** The milliseconds for which the start waits for a server that only lets itself be read, such as a standby that is to be promoted. @default 0, the start fails and says so */
+  /**
+   * The milliseconds for which the start waits for a server that only lets itself be read, such as
+   * a standby that is to be promoted. @default 0, the start fails and says so
+   */
   readonly waitForPrimaryMs?: number;
 }
 
@@ -46,7 +68,10 @@ export interface FolderOptions extends CommonOptions {
 /** PGlite in memory, for tests. */
 export interface MemoryOptions extends CommonOptions {
   readonly memory: true;
-  /** The result of PGlite's `dumpDataDir()`; starting from it is several times faster. @default an empty database */
+  /**
+   * The result of PGlite's `dumpDataDir()`; starting from it is several times faster. @default an
+   * empty database
+   */
   readonly template?: Blob;
 }
 
@@ -55,17 +80,23 @@ export type DurableOptions = ServerOptions | FolderOptions | MemoryOptions;
 
 /** The work of a process on durable runs. Times are in milliseconds. */
 export interface RunOptions {
-  /** The number of queued runs that a process works on at once. With 0 it only runs those it opens itself. @default 10 */
+  /**
+   * The number of queued runs that a process works on at once. With 0 it only runs those it opens
+   * itself. @default 10
+   */
   readonly concurrency?: number;
   /** The time between two reports of a process that its runs are alive. @default 3000 */
   readonly heartbeatMs?: number;
   /** After how much silence another process takes over a run; several heartbeats. @default 15000 */
   readonly takeoverMs?: number;
-  /** The time that steps in progress may take at shutdown before they are broken off. @default 10000 */
+  /**
+   * The time that steps in progress may take at shutdown before they are broken off. @default 10000
+   */
   readonly drainMs?: number;
   /**
-   * The pause before a run is handed out again since a store failed, doubled each time in a row, up to five minutes. After ten times the run waits, with the error `storage_unavailable`, until
-   * its actor or an operator resumes it. @default 1000
+   * The pause before a run is handed out again since a store failed, doubled each time in a row, up
+   * to five minutes. After ten times the run waits, with the error `storage_unavailable`, until its
+   * actor or an operator resumes it. @default 1000
    */
   readonly pauseMs?: number;
 }
@@ -83,9 +114,15 @@ const LONGEST_MS = 2_147_483_647;
 /** A thousand years: more are further back than dates go. */
 const MOST_DAYS = 365_000;
 
-/** A finding names the option in its place, and never the value: an address may have a password in it. */
+/**
+ * A finding names the option in its place, and never the value: an address may have a password in
+ * it.
+ */
 const wording = { unknown: 'There is no option "*".', option: 'It', place: ' *' };
-const noObject = { problem: () => 'It is not an object.', remedy: () => 'Leave it out, or see its options in the README.' };
+const noObject = {
+  problem: () => 'It is not an object.',
+  remedy: () => 'Leave it out, or see its options in the README.',
+};
 
 const DAYS: OptionRule<number> = {
   wanted: 'days',
@@ -95,7 +132,15 @@ const DAYS: OptionRule<number> = {
 };
 
 const RETENTION = defineOptions<Retention>(
-  { calls: DAYS, conversations: DAYS, directives: DAYS, pending: DAYS, runs: DAYS, suspendedRuns: DAYS, usage: DAYS },
+  {
+    calls: DAYS,
+    conversations: DAYS,
+    directives: DAYS,
+    pending: DAYS,
+    runs: DAYS,
+    suspendedRuns: DAYS,
+    usage: DAYS,
+  },
   { wording: { ...wording, place: '.*' } },
 );
 
@@ -122,8 +167,15 @@ export function runOptionsOf(options: RunOptions): Required<RunOptions> {
 function silenceFindings(options: RunOptions, at: string): Finding[] {
   const { heartbeatMs, takeoverMs } = runOptionsOf(options);
   if (takeoverMs >= 2 * heartbeatMs) return [];
-  const remedy = 'Give more, or a shorter heartbeatMs: otherwise a run is taken from a healthy process.';
-  return [{ at: `${at} takeoverMs`, problem: `It is ${takeoverMs}, less than two heartbeats of ${heartbeatMs}.`, remedy }];
+  const remedy =
+    'Give more, or a shorter heartbeatMs: otherwise a run is taken from a healthy process.';
+  return [
+    {
+      at: `${at} takeoverMs`,
+      problem: `It is ${takeoverMs}, less than two heartbeats of ${heartbeatMs}.`,
+      remedy,
+    },
+  ];
 }
 
 const SAY_ONE = 'Give one of url (PostgreSQL), dataDir (a folder) and memory: true.';
@@ -142,7 +194,12 @@ export const DURABLE = defineOptions<DurableOptions>(
       problem: () => 'It is not a path.',
       remedy: () => 'Name a folder that this process may write to.',
     },
-    memory: { wanted: 'true', accept: (value) => value === true, problem: () => 'It is not true.', remedy: () => SAY_ONE },
+    memory: {
+      wanted: 'true',
+      accept: (value) => value === true,
+      problem: () => 'It is not true.',
+      remedy: () => SAY_ONE,
+    },
     connections: {
       ...WHOLE_ABOVE_ZERO,
       wanted: 'the number of connections this process may open',
@@ -171,9 +228,19 @@ const BELONGS_TO = { connections: 'url', waitForPrimaryMs: 'url', template: 'mem
 function placeFindings(_sound: object, at: string, given: object): Finding[] {
   const isGiven = (name: string): boolean => Reflect.get(given, name) !== undefined;
   const said = ['url', 'dataDir', 'memory'].filter(isGiven);
-  const stray = Object.entries(BELONGS_TO).filter(([name, place]) => isGiven(name) && !isGiven(place));
+  const stray = Object.entries(BELONGS_TO).filter(
+    ([name, place]) => isGiven(name) && !isGiven(place),
+  );
   return [
-    ...(said.length === 1 ? [] : [{ at, problem: `It says ${said.join(' and ') || 'nothing'} of where to keep things.`, remedy: SAY_ONE }]),
+    ...(said.length === 1
+      ? []
+      : [
+          {
+            at,
+            problem: `It says ${said.join(' and ') || 'nothing'} of where to keep things.`,
+            remedy: SAY_ONE,
+          },
+        ]),
     ...stray.map(([name, place]) => ({
       at: `${at} ${name}`,
       problem: `It says something about ${place}, which is not given.`,

@@ -35,7 +35,8 @@ const DURABLE_OPTIONS = Symbol('toolloop:durable options');
 /**
  * Opens the database and brings its schema up to date.
  *
- * @throws `ConfigurationError` with what to do, and `OutdatedDatabaseError` for a database of a commit before the first release.
+ * @throws `ConfigurationError` with what to do, and `OutdatedDatabaseError` for a database of a
+ *   commit before the first release.
  */
 export async function openDatabase(options: DurableOptions): Promise<Database> {
   DURABLE.assert(options, 'DurableModule');
@@ -48,7 +49,12 @@ export async function openDatabase(options: DurableOptions): Promise<Database> {
     return database;
   } catch (error) {
     await database.close();
-    if (error instanceof ConfigurationError || error instanceof OutdatedDatabaseError || !('url' in options)) throw error;
+    if (
+      error instanceof ConfigurationError ||
+      error instanceof OutdatedDatabaseError ||
+      !('url' in options)
+    )
+      throw error;
     throw unreachable(options.url, error);
   }
 }
@@ -56,11 +62,16 @@ export async function openDatabase(options: DurableOptions): Promise<Database> {
 const LOOK_MS = 1_000;
 const ONLY_READ: Finding = {
   at: 'DurableModule url',
-  problem: 'PostgreSQL only lets itself be read: the server is a standby, or default_transaction_read_only is on.',
-  remedy: 'Name the primary in the url, or let the start wait for a promotion: { waitForPrimaryMs: 60000 }.',
+  problem:
+    'PostgreSQL only lets itself be read: the server is a standby, or default_transaction_read_only is on.',
+  remedy:
+    'Name the primary in the url, or let the start wait for a promotion: { waitForPrimaryMs: 60000 }.',
 };
 
-/** Opens a database that takes writes. Each look at one that does not is made over connections of its own: a proxy may lead them elsewhere. */
+/**
+ * Opens a database that takes writes. Each look at one that does not is made over connections of
+ * its own: a proxy may lead them elsewhere.
+ */
 async function openedForWriting(options: DurableOptions): Promise<Database> {
   const until = Date.now() + ('url' in options ? (options.waitForPrimaryMs ?? 0) : 0);
   for (;;) {
@@ -76,7 +87,9 @@ async function openedForWriting(options: DurableOptions): Promise<Database> {
 async function onlyReads(database: Database): Promise<boolean> {
   let setting: string | undefined;
   await repeatedWhereLost(async () => {
-    const [row] = await database.query<{ setting: string }>(`select current_setting('transaction_read_only') as setting`);
+    const [row] = await database.query<{ setting: string }>(
+      `select current_setting('transaction_read_only') as setting`,
+    );
     setting = row?.setting;
   });
   return setting === 'on';
@@ -96,7 +109,10 @@ export class SqlStores extends ToolLoopStores {
   override readonly runs?: RunLog;
   override readonly transactions: SqlCallTransactions;
 
-  /** With a log of durable runs, an answer wakes the run that asked. Directives need a queue, which their store has. */
+  /**
+   * With a log of durable runs, an answer wakes the run that asked. Directives need a queue, which
+   * their store has.
+   */
   constructor(database: Database, runs?: RunLog, directives?: SqlDirectiveStore) {
     super();
     this.accounts = new SqlAccountStore(database);
@@ -106,7 +122,9 @@ export class SqlStores extends ToolLoopStores {
     if (directives) this.directives = directives;
     this.journal = new SqlCallJournal(database);
     const pending = new SqlPendingStore(database);
-    this.pending = runs ? new WakingPendingStore(pending, runs, (work) => database.transaction(work)) : pending;
+    this.pending = runs
+      ? new WakingPendingStore(pending, runs, (work) => database.transaction(work))
+      : pending;
     this.policies = new SqlPolicyStore(database);
     this.usage = new SqlUsageStore(database);
     this.transactions = new SqlCallTransactions(database);
@@ -129,7 +147,8 @@ const OWN_PROVIDERS: readonly Provider[] = [
   {
     provide: SqlStores,
     inject: [Database, SqlRunLog, SqlDirectiveStore],
-    useFactory: (database: Database, runs: SqlRunLog, directives: SqlDirectiveStore) => new SqlStores(database, runs, directives),
+    useFactory: (database: Database, runs: SqlRunLog, directives: SqlDirectiveStore) =>
+      new SqlStores(database, runs, directives),
   },
   { provide: ToolLoopStores, useExisting: SqlStores },
   {
@@ -140,28 +159,43 @@ const OWN_PROVIDERS: readonly Provider[] = [
   RunEngine,
   {
     provide: DurableHealth,
-    inject: [Database, { token: DataPolicyEngine, optional: true }, { token: AuditTrail, optional: true }],
+    inject: [
+      Database,
+      { token: DataPolicyEngine, optional: true },
+      { token: AuditTrail, optional: true },
+    ],
     useFactory: (database: Database, policies?: DataPolicyEngine, trail?: AuditTrail) =>
       new DurableHealth(database, policies, trail && new AuditProbe(database)),
   },
   {
     provide: RetentionSweep,
     inject: [Database, DURABLE_OPTIONS],
-    useFactory: (database: Database, { retention }: DurableOptions) => new RetentionSweep(database, retention),
+    useFactory: (database: Database, { retention }: DurableOptions) =>
+      new RetentionSweep(database, retention),
   },
 ];
 
-const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<DurableOptions>({ optionsInjectionToken: DURABLE_OPTIONS })
+const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<DurableOptions>({
+  optionsInjectionToken: DURABLE_OPTIONS,
+})
   .setClassMethodName('forRoot')
-  .setExtras({}, (definition) => ({ ...definition, global: true, providers: [...(definition.providers ?? []), ...OWN_PROVIDERS] }))
+  .setExtras({}, (definition) => ({
+    ...definition,
+    global: true,
+    providers: [...(definition.providers ?? []), ...OWN_PROVIDERS],
+  }))
   .build();
 
 /**
- * Keeps runs, approvals, directives, journal, audit, conversations, policies and usage in a database. Import it once, beside `ToolLoopModule.forRoot` and in any
- * order: it is global, and its stores replace those in memory. It closes the database last, when the application shuts down.
+ * Keeps runs, approvals, directives, journal, audit, conversations, policies and usage in a
+ * database. Import it once, beside `ToolLoopModule.forRoot` and in any order: it is global, and its
+ * stores replace those in memory. It closes the database last, when the application shuts down.
  */
 @Module({ exports: [Database, DurableHealth, JobQueue, RetentionSweep, SqlStores, ToolLoopStores] })
-export class DurableModule extends ConfigurableModuleClass implements OnModuleDestroy, OnApplicationShutdown {
+export class DurableModule
+  extends ConfigurableModuleClass
+  implements OnModuleDestroy, OnApplicationShutdown
+{
   constructor(private readonly database: Database) {
     super();
   }
@@ -215,13 +249,17 @@ const RIGHTS = `
  */
 export async function assertRights(database: Database): Promise<void> {
   const rights = await database.query<Rights>(RIGHTS, [SCHEMAS]);
-  const lacking = rights.filter(({ is_there, may_use, may_create }) => !(is_there ? may_use : may_create));
+  const lacking = rights.filter(
+    ({ is_there, may_use, may_create }) => !(is_there ? may_use : may_create),
+  );
   if (lacking.length === 0) return;
   throw new ConfigurationError(
     lacking.map((one) => ({
       at: 'DurableModule url',
       problem: `The user ${one.who} may not ${one.is_there ? 'use' : 'create'} the schema ${one.name} in the database ${one.database}.`,
-      remedy: one.is_there ? granting(one) : `As its owner: grant create on database ${one.database} to ${one.who};`,
+      remedy: one.is_there
+        ? granting(one)
+        : `As its owner: grant create on database ${one.database} to ${one.who};`,
     })),
   );
 }

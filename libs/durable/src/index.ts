@@ -23,7 +23,11 @@ export {
 } from './durable-options.js';
 export { SqlDirectiveStore } from './directives/sql-directive-store.js';
 export { RetentionSweep } from './retention.js';
-export { SqlPendingStore, WakingPendingStore, type Transaction } from './stores/sql-pending-store.js';
+export {
+  SqlPendingStore,
+  WakingPendingStore,
+  type Transaction,
+} from './stores/sql-pending-store.js';
 export { SqlPolicyStore } from './stores/sql-policy-store.js';
 export { SqlAuditStore } from './stores/sql-audit-store.js';
 export { SqlAccountStore, SqlConversationStore } from './stores/sql-stores.js';

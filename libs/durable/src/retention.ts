@@ -1,11 +1,18 @@
 import { asStoreAttempt, Logger } from '@toolloop/core/internal';
-import { Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import {
+  Injectable,
+  type BeforeApplicationShutdown,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
 import { Database } from './database/database.js';
 import type { Retention } from './durable-options.js';
 import { withdrawPending } from './stores/sql-pending-store.js';
 
 const EVERY_MS = 3_600_000;
-/** Rows of one statement: a delete of a million would hold its locks, and on PGlite everybody, for as long as it takes. */
+/**
+ * Rows of one statement: a delete of a million would hold its locks, and on PGlite everybody, for
+ * as long as it takes.
+ */
 const BATCH = 1_000;
 
 const KEPT_FOR_EVER =
@@ -38,12 +45,16 @@ export class RetentionSweep implements BeforeApplicationShutdown, OnApplicationB
   }
 
   onApplicationBootstrap(): void {
-    if (Object.values(this.retention).every((days) => days === undefined)) this.logger.warn(KEPT_FOR_EVER);
+    if (Object.values(this.retention).every((days) => days === undefined))
+      this.logger.warn(KEPT_FOR_EVER);
     this.timer = setInterval(() => this.start(), EVERY_MS).unref();
     this.start();
   }
 
-  /** Runs once every part of the application refuses new work, which must not wait for a sweep to end. */
+  /**
+   * Runs once every part of the application refuses new work, which must not wait for a sweep to
+   * end.
+   */
   async beforeApplicationShutdown(): Promise<void> {
     this.isStopped = true;
     clearInterval(this.timer);
@@ -55,12 +66,16 @@ export class RetentionSweep implements BeforeApplicationShutdown, OnApplicationB
     let deleted = 0;
     for (const rule of this.rules) {
       if (rule.days === undefined) continue;
-      for (let last = BATCH; last === BATCH && !this.isStopped; deleted += last) last = await this.delete(rule);
+      for (let last = BATCH; last === BATCH && !this.isStopped; deleted += last)
+        last = await this.delete(rule);
     }
     return deleted;
   }
 
-  /** One batch; runs that wait, together with what they ask. Over a connection that is gone it ends as what a store asks. */
+  /**
+   * One batch; runs that wait, together with what they ask. Over a connection that is gone it ends
+   * as what a store asks.
+   */
   private delete({ table, key, over, days, waits = false }: Rule): Promise<number> {
     const deleting = async (): Promise<number> => {
       const rows = await this.database.query<{ readonly tenant: string; readonly runId: string }>(
@@ -87,7 +102,10 @@ const DAYS_OF_USAGE = 400;
 /** The days that their ids are known: a batch is sent again, or a run taken over, long before. */
 const DAYS_OF_IDS = 2;
 
-/** The condition of a question that a person may answer yet. Its expiry is ISO 8601 in UTC, which is in order as a text. */
+/**
+ * The condition of a question that a person may answer yet. Its expiry is ISO 8601 in UTC, which is
+ * in order as a text.
+ */
 const IS_OPEN = `decision is null and record->>'expiresAt' > to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
 /** The moment before which rows are over; `$1` is the number of days. */
@@ -95,15 +113,40 @@ const AGO = `now() - $1::float8 * interval '1 day'`;
 const CREATED_BEFORE = `created_at < ${AGO}`;
 
 function listRules(retention: Retention): readonly Rule[] {
-  return [...listRecordRules(retention), ...listRunRules(retention), ...listUsageRules(retention), ...EXPIRED];
+  return [
+    ...listRecordRules(retention),
+    ...listRunRules(retention),
+    ...listUsageRules(retention),
+    ...EXPIRED,
+  ];
 }
 
 /** Lists the rules of what people and tools have said and done, within runs and after them. */
-function listRecordRules({ pending, calls, conversations, directives }: Retention): readonly Rule[] {
+function listRecordRules({
+  pending,
+  calls,
+  conversations,
+  directives,
+}: Retention): readonly Rule[] {
   return [
-    { table: 'toolloop.pending', key: 'id', over: `${CREATED_BEFORE} and not (${IS_OPEN})`, days: pending },
-    { table: 'toolloop.calls', key: 'tenant, key_hash', over: `started_at < ${AGO} and finished_at < ${AGO}`, days: calls },
-    { table: 'toolloop.conversation_parts', key: 'tenant, key_hash, position', over: CREATED_BEFORE, days: conversations },
+    {
+      table: 'toolloop.pending',
+      key: 'id',
+      over: `${CREATED_BEFORE} and not (${IS_OPEN})`,
+      days: pending,
+    },
+    {
+      table: 'toolloop.calls',
+      key: 'tenant, key_hash',
+      over: `started_at < ${AGO} and finished_at < ${AGO}`,
+      days: calls,
+    },
+    {
+      table: 'toolloop.conversation_parts',
+      key: 'tenant, key_hash, position',
+      over: CREATED_BEFORE,
+      days: conversations,
+    },
     {
       table: 'toolloop.directives',
       key: 'tenant, directive_id',
@@ -113,7 +156,10 @@ function listRecordRules({ pending, calls, conversations, directives }: Retentio
   ];
 }
 
-/** Lists the rules of runs: those that have ended, and those that wait for an answer which may not come any more. */
+/**
+ * Lists the rules of runs: those that have ended, and those that wait for an answer which may not
+ * come any more.
+ */
 function listRunRules({ runs, suspendedRuns }: Retention): readonly Rule[] {
   return [
     { table: 'toolloop.runs', key: 'run_id', over: `ended_at < ${AGO}`, days: runs },
@@ -131,15 +177,38 @@ function listRunRules({ runs, suspendedRuns }: Retention): readonly Rule[] {
 function listUsageRules({ usage = DAYS_OF_USAGE }: Retention): readonly Rule[] {
   return [
     { table: 'toolloop.usage', key: 'tenant, day, key_hash', over: `day < ${AGO}`, days: usage },
-    { table: 'toolloop.usage_ids', key: 'tenant, id_hash', over: `added_at < ${AGO}`, days: DAYS_OF_IDS },
+    {
+      table: 'toolloop.usage_ids',
+      key: 'tenant, id_hash',
+      over: `added_at < ${AGO}`,
+      days: DAYS_OF_IDS,
+    },
   ];
 }
 
-/** Counters of windows that are over, and accounts and turns that have expired, may go at any time; a day later no one looks at them any more. */
+/**
+ * Counters of windows that are over, and accounts and turns that have expired, may go at any time;
+ * a day later no one looks at them any more.
+ */
 const EXPIRED: readonly Rule[] = [
-  { table: 'toolloop.conversation_turns', key: 'tenant, key_hash', over: `expires_at < ${AGO}`, days: 1 },
-  { table: 'toolloop.conversation_inputs', key: 'tenant, key_hash, input_id', over: `expires_at < ${AGO}`, days: 1 },
-  { table: 'toolloop.session_accounts', key: 'tenant, key_hash', over: `expires_at < ${AGO}`, days: 1 },
+  {
+    table: 'toolloop.conversation_turns',
+    key: 'tenant, key_hash',
+    over: `expires_at < ${AGO}`,
+    days: 1,
+  },
+  {
+    table: 'toolloop.conversation_inputs',
+    key: 'tenant, key_hash, input_id',
+    over: `expires_at < ${AGO}`,
+    days: 1,
+  },
+  {
+    table: 'toolloop.session_accounts',
+    key: 'tenant, key_hash',
+    over: `expires_at < ${AGO}`,
+    days: 1,
+  },
   {
     table: 'toolloop.quotas',
     key: 'tenant, quantity, window_ms, "window"',

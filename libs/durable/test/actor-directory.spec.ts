@@ -21,11 +21,17 @@ class Staff extends ActorDirectory {
 class RunsModule {}
 
 /** What is logged as an application with durable runs starts. */
-async function warningsOf(loops: Readonly<Record<string, LoopProfile>>, providers: readonly (new () => object)[] = []): Promise<string[]> {
+async function warningsOf(
+  loops: Readonly<Record<string, LoopProfile>>,
+  providers: readonly (new () => object)[] = [],
+): Promise<string[]> {
   const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
   const module = await Test.createTestingModule({
     imports: [
-      ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { version: 'v1', allow: ['*'] } }),
+      ToolLoopModule.forRoot({
+        model: new ScriptedModel([]),
+        policy: { version: 'v1', allow: ['*'] },
+      }),
       ToolLoopModule.forFeature({ loops }),
       RunsModule,
     ],
@@ -41,13 +47,17 @@ async function warningsOf(loops: Readonly<Record<string, LoopProfile>>, provider
 describe('an application that keeps runs and knows no actors', () => {
   it('is told once as it starts, since every durable run would be refused', async () => {
     expect(await warningsOf({ support: {} })).toEqual([
-      expect.stringMatching(/There is no ActorDirectory, so every durable run is refused. Provide a class that extends ActorDirectory/),
+      expect.stringMatching(
+        /There is no ActorDirectory, so every durable run is refused. Provide a class that extends ActorDirectory/,
+      ),
     ]);
     expect(await warningsOf({ support: { durable: true } }, [Staff])).toEqual([]);
   });
 
   it('does not start where a loop is durable', async () => {
-    await expect(warningsOf({ support: { durable: true }, sales: { durable: false } })).rejects.toThrow(
+    await expect(
+      warningsOf({ support: { durable: true }, sales: { durable: false } }),
+    ).rejects.toThrow(
       /1 problem[^]*forFeature loops.support: Its runs are durable, but nothing loads their actors/,
     );
   });

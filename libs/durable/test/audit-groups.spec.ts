@@ -50,18 +50,26 @@ function keepsGroups(connect: () => Promise<DatabaseDriver>): void {
     { runs: 1, most: 1 },
     { runs: 10, most: 0.2 },
     { runs: 200, most: 0.016 },
-  ])('sends at most $most statements an entry where $runs runs of a tenant record at once', async ({ runs, most }) => {
-    const tenant = `tenant of ${runs}`;
-    const ours = trail();
-    await ours.record(draft(tenant, 'first')); // of a tenant that the process does not know the head is asked for, once
-    asked.length = 0;
-    await record(ours, tenant, runs);
-    expect(asked.length / (runs * EACH)).toBeLessThanOrEqual(most * 1.1);
-    expect(await countWhole(tenant)).toBe(runs * EACH + 1);
-  });
+  ])(
+    'sends at most $most statements an entry where $runs runs of a tenant record at once',
+    async ({ runs, most }) => {
+      const tenant = `tenant of ${runs}`;
+      const ours = trail();
+      // of a tenant that the process does not know the head is asked for, once
+      await ours.record(draft(tenant, 'first'));
+      asked.length = 0;
+      await record(ours, tenant, runs);
+      expect(asked.length / (runs * EACH)).toBeLessThanOrEqual(most * 1.1);
+      expect(await countWhole(tenant)).toBe(runs * EACH + 1);
+    },
+  );
 
   it('makes one chain where others append to it as well', async () => {
-    await Promise.all([record(trail(), 'shared', 20), record(trail(), 'shared', 20), record(trail(), 'shared', 1)]);
+    await Promise.all([
+      record(trail(), 'shared', 20),
+      record(trail(), 'shared', 20),
+      record(trail(), 'shared', 1),
+    ]);
     expect(await countWhole('shared')).toBe(41 * EACH);
   });
 
@@ -70,7 +78,8 @@ function keepsGroups(connect: () => Promise<DatabaseDriver>): void {
     const ours = new AuditTrail(audit, { key: KEY });
     const refused = [0, 1, 2].map(() => audit.append('refusing', tooLarge));
     const kept = [ours.record(draft('refusing', 'a')), ours.record(draft('refusing', 'b'))];
-    for (const one of [...refused, audit.append('refusing', tooLarge)]) await expect(one).rejects.toThrow('too large');
+    for (const one of [...refused, audit.append('refusing', tooLarge)])
+      await expect(one).rejects.toThrow('too large');
     await Promise.all(kept);
     expect(await countWhole('refusing')).toBe(2);
   });

@@ -27,7 +27,10 @@ async function started(url: string, effects: string[]): Promise<TestingModule> {
   const model = new ScriptedModel([calls(call('bank__pay', {})), text('Paid.')]);
   const policy = { version: 'v1', allow: ['*'], flow: 'off' } as const;
   const module = await Test.createTestingModule({
-    imports: [DurableModule.forRoot({ url }), ToolLoopModule.forRoot({ model, tools: [pay], policy })],
+    imports: [
+      DurableModule.forRoot({ url }),
+      ToolLoopModule.forRoot({ model, tools: [pay], policy }),
+    ],
   }).compile();
   module.useLogger(false);
   await module.init();
@@ -36,7 +39,9 @@ async function started(url: string, effects: string[]): Promise<TestingModule> {
 }
 
 const asked = (module: TestingModule): Promise<LoopResult> =>
-  module.get(ToolLoopService).run({ prompt: 'Pay.', requestId: 'once', actor: { id: 'alice' }, tenant: 'acme' });
+  module
+    .get(ToolLoopService)
+    .run({ prompt: 'Pay.', requestId: 'once', actor: { id: 'alice' }, tenant: 'acme' });
 
 describePostgres('one request that two processes are sent at once, on PostgreSQL', () => {
   it('has its effect once, and both read its outcome', async () => {
@@ -46,6 +51,9 @@ describePostgres('one request that two processes are sent at once, on PostgreSQL
     const [one, two] = [await started(url, effects), await started(url, effects)];
     const results = await Promise.all([asked(one), asked(two)]);
     expect(effects).toEqual(['paid']);
-    expect(results.map(({ toolCalls }) => toolCalls[0]?.result)).toEqual(['receipt 1', 'receipt 1']);
+    expect(results.map(({ toolCalls }) => toolCalls[0]?.result)).toEqual([
+      'receipt 1',
+      'receipt 1',
+    ]);
   });
 });

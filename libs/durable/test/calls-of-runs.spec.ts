@@ -1,6 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, it } from '@jest/globals';
-import { type CallJournal, type JournalStart, MemoryCallJournal, type RunHold } from '@toolloop/core/stores';
+import {
+  type CallJournal,
+  type JournalStart,
+  MemoryCallJournal,
+  type RunHold,
+} from '@toolloop/core/stores';
 import { type Database, JobQueue, SqlCallJournal, SqlRunLog } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
@@ -13,7 +18,15 @@ const entry = (key: string) => ({ type: 'step' as const, key, value: {} });
 class ForeignJournal extends SqlCallJournal {}
 
 function start({ runId }: RunHold, key: string, tenant = 'acme'): JournalStart {
-  return { tenant, idempotencyKey: `${runId} ${key}`, runId, declaredId: 'bank__pay', args: '{}', owner: randomUUID(), forMs: 60_000 };
+  return {
+    tenant,
+    idempotencyKey: `${runId} ${key}`,
+    runId,
+    declaredId: 'bank__pay',
+    args: '{}',
+    owner: randomUUID(),
+    forMs: 60_000,
+  };
 }
 
 onEachDatabase('the calls of a run', (open: () => Database) => {
@@ -26,28 +39,41 @@ onEachDatabase('the calls of a run', (open: () => Database) => {
 
   async function begun(tenant = 'acme'): Promise<RunHold> {
     const runId = randomUUID();
-    return { runId, ...(await log.begin({ runId, tenant, actorId: 'alice', request: {} }, { owner: 'one', forMs: 60_000 })) };
+    return {
+      runId,
+      ...(await log.begin(
+        { runId, tenant, actorId: 'alice', request: {} },
+        { owner: 'one', forMs: 60_000 },
+      )),
+    };
   }
 
   it('are kept with its writes where the journal is in its database, and nowhere else', () => {
     expect(log.keepsCallsOf(journal)).toBe(true);
-    for (const other of [new MemoryCallJournal(), new ForeignJournal(open())]) expect(log.keepsCallsOf(other)).toBe(false);
+    for (const other of [new MemoryCallJournal(), new ForeignJournal(open())])
+      expect(log.keepsCallsOf(other)).toBe(false);
   });
 
   it('begin with its write, each key once, and finish with another', async () => {
     const hold = await begun();
     const [one, two] = [start(hold, '1'), start(hold, '2\0')];
     const [first, second] =
-      (await log.append(hold, { ...NOTHING, entries: [entry('model:1')], calls: { begun: [one, two], finished: [] } })) ?? [];
+      (await log.append(hold, {
+        ...NOTHING,
+        entries: [entry('model:1')],
+        calls: { begun: [one, two], finished: [] },
+      })) ?? [];
     expect([first, second]).toMatchObject([
       { owner: one.owner, epoch: 1 },
       { owner: two.owner, epoch: 1 },
     ]);
     const again = { ...one, owner: randomUUID() };
-    expect(await log.append(hold, { ...NOTHING, calls: { begun: [again, start(hold, '3')], finished: [] } })).toMatchObject([
-      undefined,
-      { epoch: 1 },
-    ]);
+    expect(
+      await log.append(hold, {
+        ...NOTHING,
+        calls: { begun: [again, start(hold, '3')], finished: [] },
+      }),
+    ).toMatchObject([undefined, { epoch: 1 }]);
     const outcome = { ...DONE, content: 'A NUL: \0, half a pair: \ud800' };
     await log.append(hold, {
       ...NOTHING,
@@ -61,7 +87,8 @@ onEachDatabase('the calls of a run', (open: () => Database) => {
       },
     });
     expect(await journal.find(two)).toEqual({ status: 'finished', outcome });
-    expect(await journal.find(one)).toMatchObject({ status: 'in_progress' }); // another epoch has it
+    // another epoch has it
+    expect(await journal.find(one)).toMatchObject({ status: 'in_progress' });
     expect((await log.read(hold.runId)).map(({ key }) => key)).toEqual(['model:1', 'tool:1']);
   });
 
@@ -72,10 +99,13 @@ onEachDatabase('the calls of a run', (open: () => Database) => {
     await log.renew([hold], 0);
     await log.acquire(hold.runId, { owner: 'two', forMs: 60_000 });
     const finished = [{ hold: { ...one, epoch: 1 }, outcome: DONE }];
-    await expect(log.append(hold, { ...NOTHING, entries: [entry('late')], calls: { begun: [two], finished } })).rejects.toThrow(
-      'not this process',
-    );
-    expect([await journal.find(one), await journal.find(two)]).toEqual([{ status: 'finished', outcome: DONE }, undefined]);
+    await expect(
+      log.append(hold, { ...NOTHING, entries: [entry('late')], calls: { begun: [two], finished } }),
+    ).rejects.toThrow('not this process');
+    expect([await journal.find(one), await journal.find(two)]).toEqual([
+      { status: 'finished', outcome: DONE },
+      undefined,
+    ]);
     expect(await log.read(hold.runId)).toEqual([]);
   });
 
@@ -84,15 +114,26 @@ onEachDatabase('the calls of a run', (open: () => Database) => {
     const [ours, theirs] = [start(hold, '1'), { ...start(hold, '1'), tenant: 'globex' }];
     await log.append(hold, { ...NOTHING, calls: { begun: [ours], finished: [] } });
     const finished = [{ hold: { ...ours, tenant: 'globex', epoch: 1 }, outcome: DONE }];
-    expect(await log.append(other, { ...NOTHING, calls: { begun: [theirs], finished } })).toMatchObject([{ owner: theirs.owner }]);
-    expect([await journal.find(ours), await journal.find(theirs)]).toMatchObject([{ status: 'in_progress' }, { status: 'in_progress' }]);
+    expect(
+      await log.append(other, { ...NOTHING, calls: { begun: [theirs], finished } }),
+    ).toMatchObject([{ owner: theirs.owner }]);
+    expect([await journal.find(ours), await journal.find(theirs)]).toMatchObject([
+      { status: 'in_progress' },
+      { status: 'in_progress' },
+    ]);
   });
 
   it('leave nothing behind where a write is refused', async () => {
     const hold = await begun();
     const one = start(hold, '1');
-    const write = { ...NOTHING, entries: [entry('model:1')], calls: { begun: [{ ...one, tenant: 'a\0' }], finished: [] } };
-    await expect(Promise.resolve().then(() => log.append(hold, write))).rejects.toThrow('cannot be stored');
+    const write = {
+      ...NOTHING,
+      entries: [entry('model:1')],
+      calls: { begun: [{ ...one, tenant: 'a\0' }], finished: [] },
+    };
+    await expect(Promise.resolve().then(() => log.append(hold, write))).rejects.toThrow(
+      'cannot be stored',
+    );
     expect([await log.read(hold.runId), await journal.find(one)]).toEqual([[], undefined]);
   });
 });

@@ -1,7 +1,14 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { RunElsewhereError, type RunHandle, tool } from '@toolloop/core';
 import type { RunRecord } from '@toolloop/core/stores';
-import { type Database, JobQueue, openDatabase, SqlDirectiveStore, SqlRunLog, SqlStores } from '@toolloop/durable';
+import {
+  type Database,
+  JobQueue,
+  openDatabase,
+  SqlDirectiveStore,
+  SqlRunLog,
+  SqlStores,
+} from '@toolloop/durable';
 import { call, calls, text } from '@toolloop/testing';
 import { createServerDatabase, describePostgres, hasServer } from './databases.js';
 import { asking, type DeskProcess, type Kept, type World } from './fixtures/desk.process.js';
@@ -15,7 +22,12 @@ const options = { heartbeatMs: 50, takeoverMs: 60_000 };
 const remind = tool({
   id: 'remind',
   description: 'Reminds.',
-  input: { type: 'object', properties: { about: { type: 'string' } }, required: ['about'], additionalProperties: false },
+  input: {
+    type: 'object',
+    properties: { about: { type: 'string' } },
+    required: ['about'],
+    additionalProperties: false,
+  },
   effect: 'external_side_effect',
   reveal: 'all',
   directive: { type: 'remind', subject: '{about}', compensate: () => undefined },
@@ -30,7 +42,10 @@ let way: Way;
 let direct: Database;
 
 /** What a process has hold of, by an address of the server. */
-async function openBy(url: string, change: (stores: SqlStores) => void = () => undefined): Promise<Kept> {
+async function openBy(
+  url: string,
+  change: (stores: SqlStores) => void = () => undefined,
+): Promise<Kept> {
   const database = await openDatabase({ url, connections: 4 });
   const jobs = new JobQueue(database);
   const runs = new SqlRunLog(database, jobs);
@@ -45,12 +60,19 @@ async function openBy(url: string, change: (stores: SqlStores) => void = () => u
 
 const byTheWay = (): World => ({ effects: [], open: () => openBy(way.url) });
 
-async function recordOf(runId: string): Promise<Pick<RunRecord, 'status' | 'finishReason' | 'epoch'>> {
-  const [row] = await direct.query<{ status: RunRecord['status']; reason: RunRecord['finishReason']; epoch: number }>(
-    'select status, finish_reason as reason, epoch from toolloop.runs where run_id = $1',
-    [runId],
-  );
-  return { status: row?.status ?? 'queued', ...(row?.reason && { finishReason: row.reason }), epoch: row?.epoch ?? 0 };
+async function recordOf(
+  runId: string,
+): Promise<Pick<RunRecord, 'status' | 'finishReason' | 'epoch'>> {
+  const [row] = await direct.query<{
+    status: RunRecord['status'];
+    reason: RunRecord['finishReason'];
+    epoch: number;
+  }>('select status, finish_reason as reason, epoch from toolloop.runs where run_id = $1', [runId]);
+  return {
+    status: row?.status ?? 'queued',
+    ...(row?.reason && { finishReason: row.reason }),
+    epoch: row?.epoch ?? 0,
+  };
 }
 
 /** Looks at a run by another way, until it has ended. */
@@ -62,7 +84,9 @@ async function endOf(runId: string): Promise<Pick<RunRecord, 'status' | 'finishR
   }
 }
 
-function keptDirectives(): Promise<readonly { readonly status: string; readonly attempts: number }[]> {
+function keptDirectives(): Promise<
+  readonly { readonly status: string; readonly attempts: number }[]
+> {
   return direct.query('select status, attempts from toolloop.directives');
 }
 
@@ -110,7 +134,11 @@ describePostgres('invariant 16: a durable run that is cancelled while its store 
     await untilSo(() => world.effects.length > 0);
     await cancelledInTheDark(run);
     way.free();
-    expect(await endOf(run.handle.runId)).toEqual({ status: 'ended', finishReason: 'aborted', epoch: 1 });
+    expect(await endOf(run.handle.runId)).toEqual({
+      status: 'ended',
+      finishReason: 'aborted',
+      epoch: 1,
+    });
     const { calls: changed } = await desk.runs.undo(run.handle.runId, alice);
     expect(changed).toMatchObject([{ declaredId: 'desk__act', status: 'not_possible' }]);
     expect(world.effects).toEqual(['acme a']);
@@ -127,15 +155,25 @@ describePostgres('invariant 16: a durable run that is cancelled while its store 
     run = opened(desk);
     await expect(run.handle.result).rejects.toThrow(RunElsewhereError);
     way.free();
-    expect(await endOf(run.handle.runId)).toEqual({ status: 'ended', finishReason: 'aborted', epoch: 1 });
-    expect((await desk.runs.undo(run.handle.runId, alice)).calls).toMatchObject([{ declaredId: 'desk__act' }]);
+    expect(await endOf(run.handle.runId)).toEqual({
+      status: 'ended',
+      finishReason: 'aborted',
+      epoch: 1,
+    });
+    expect((await desk.runs.undo(run.handle.runId, alice)).calls).toMatchObject([
+      { declaredId: 'desk__act' },
+    ]);
     expect(world.effects).toEqual(['acme a']);
   });
 
   it('is run by no other process where its beginning was still to be kept', async () => {
     const world = byTheWay();
     const desk = await start(world, scripted(calls(act('a')), text('Done.')), { options });
-    await start({ ...world, open: () => openBy(server.url) }, scripted(calls(act('b')), text('Done.')), { options });
+    await start(
+      { ...world, open: () => openBy(server.url) },
+      scripted(calls(act('b')), text('Done.')),
+      { options },
+    );
     way.block();
     const { handle } = opened(desk);
     handle.cancel();
@@ -148,14 +186,17 @@ describePostgres('invariant 16: a durable run that is cancelled while its store 
   it('is ended by the process that has taken it over, though it waits for a person there', async () => {
     const world = byTheWay();
     const [effects, during] = [world.effects, never];
-    const desk = await start(Object.assign(world, { during }), scripted(calls(act('a'))), { options });
+    const desk = await start(Object.assign(world, { during }), scripted(calls(act('a'))), {
+      options,
+    });
     const other = await start({ effects, open: () => openBy(server.url) }, scripted(), { options });
     const run = opened(desk);
     await untilSo(() => effects.length > 0);
     await cancelledInTheDark(run);
     await direct.query('update toolloop.runs set expires_at = now()');
     await until(other, run.handle.runId, 'waiting');
-    expect(await other.approvals.list(alice)).toHaveLength(1); // whether the call is to be made again
+    // whether the call is to be made again
+    expect(await other.approvals.list(alice)).toHaveLength(1);
     way.free();
     expect(await endOf(run.handle.runId)).toMatchObject({ finishReason: 'aborted' });
     expect(await other.approvals.list(alice)).toEqual([]);
@@ -168,7 +209,11 @@ describePostgres('invariant 16: a durable run that is cancelled while its store 
     const desk = await start(world, scripted(calls(keyed('a'), act('b'))), { options });
     let made = 0;
     const during = (): Promise<void> => ((made += 1), never());
-    const other = await start({ effects: world.effects, open: () => openBy(server.url), during }, scripted(), { options });
+    const other = await start(
+      { effects: world.effects, open: () => openBy(server.url), during },
+      scripted(),
+      { options },
+    );
     const run = opened(desk);
     await untilSo(() => world.effects.length > 0);
     await cancelledInTheDark(run);
@@ -193,14 +238,25 @@ describePostgres('invariant 16: a durable run that is cancelled while its store 
       };
     };
     const world: World = { effects: [], open: () => openBy(way.url, blocked) };
-    const desk = await start(world, scripted(calls(call('remind', { about: 'x' })), text('Done.')), { options, tools: [remind] });
+    const desk = await start(
+      world,
+      scripted(calls(call('remind', { about: 'x' })), text('Done.')),
+      { options, tools: [remind] },
+    );
     run = opened(desk);
     await expect(run.handle.result).rejects.toThrow(RunElsewhereError);
     way.free();
-    expect(await endOf(run.handle.runId)).toEqual({ status: 'ended', finishReason: 'aborted', epoch: 1 });
-    while ((await keptDirectives())[0]?.status !== 'succeeded') await new Promise((resolve) => setTimeout(resolve, 10));
+    expect(await endOf(run.handle.runId)).toEqual({
+      status: 'ended',
+      finishReason: 'aborted',
+      epoch: 1,
+    });
+    while ((await keptDirectives())[0]?.status !== 'succeeded')
+      await new Promise((resolve) => setTimeout(resolve, 10));
     expect(await keptDirectives()).toEqual([{ status: 'succeeded', attempts: 1 }]);
-    expect((await desk.runs.undo(run.handle.runId, alice)).calls).toMatchObject([{ declaredId: 'remind', status: 'undone' }]);
+    expect((await desk.runs.undo(run.handle.runId, alice)).calls).toMatchObject([
+      { declaredId: 'remind', status: 'undone' },
+    ]);
   });
 });
 
@@ -209,14 +265,20 @@ describePostgres('a durable run that is cancelled while it waits', () => {
 
   it('tells what the step did in which it waited, where it is undone', async () => {
     const requireApproval = [{ tools: ['desk__book'] }];
-    const desk = await start({ effects: [], open: () => openBy(server.url) }, scripted(calls(act('a'), call('desk__book', { key: 'b' }))), {
-      policy: { ...asking, requireApproval },
-    });
+    const desk = await start(
+      { effects: [], open: () => openBy(server.url) },
+      scripted(calls(act('a'), call('desk__book', { key: 'b' }))),
+      {
+        policy: { ...asking, requireApproval },
+      },
+    );
     const handle = desk.loop.open({ ...alice, durable: true });
     await handle.result;
     await until(desk, handle.runId, 'waiting');
     await desk.runs.cancel(handle.runId, alice);
     await until(desk, handle.runId, 'ended');
-    expect((await desk.runs.undo(handle.runId, alice)).calls).toMatchObject([{ declaredId: 'desk__act' }]);
+    expect((await desk.runs.undo(handle.runId, alice)).calls).toMatchObject([
+      { declaredId: 'desk__act' },
+    ]);
   });
 });

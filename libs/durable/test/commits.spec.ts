@@ -13,7 +13,11 @@ const STEPS = 10;
 const alice = { actor: { id: 'alice', tenant: 'acme' }, tenant: 'acme', prompt: 'Go on.' };
 
 /** Resolves to what a run of ten steps commits that calls this tool in each of them. */
-async function committedBy(driver: DatabaseDriver, tool: string, isAudited = false): Promise<readonly string[]> {
+async function committedBy(
+  driver: DatabaseDriver,
+  tool: string,
+  isAudited = false,
+): Promise<readonly string[]> {
   const committed: string[] = [];
   const database = new Database(counting(driver, committed));
   await migrate(database);
@@ -23,12 +27,22 @@ async function committedBy(driver: DatabaseDriver, tool: string, isAudited = fal
     await jobs.onApplicationShutdown();
     await database.close();
   };
-  const world: World = { effects: [], open: () => Promise.resolve({ runs, stores: new SqlStores(database, runs), close }) };
-  const steps = Array.from({ length: STEPS }, (_, step) => calls(call(tool, { key: `key ${step}` })));
-  const process = await DeskProcess.start(world, new ScriptedModel([text('Hello.'), ...steps, text('Done.')]), {
-    ...(isAudited && { audit: { key: 'a key of thirty-two bytes or more' } }),
-  });
-  await process.loop.run({ ...alice, durable: true }); // what is prepared once for all runs is none of a run's
+  const world: World = {
+    effects: [],
+    open: () => Promise.resolve({ runs, stores: new SqlStores(database, runs), close }),
+  };
+  const steps = Array.from({ length: STEPS }, (_, step) =>
+    calls(call(tool, { key: `key ${step}` })),
+  );
+  const process = await DeskProcess.start(
+    world,
+    new ScriptedModel([text('Hello.'), ...steps, text('Done.')]),
+    {
+      ...(isAudited && { audit: { key: 'a key of thirty-two bytes or more' } }),
+    },
+  );
+  // what is prepared once for all runs is none of a run's
+  await process.loop.run({ ...alice, durable: true });
   committed.length = 0;
   const { finishReason } = await process.loop.run({ ...alice, durable: true });
   const ofTheRun = [...committed];
@@ -43,18 +57,28 @@ const CASES = [
   { tool: 'desk__act', most: 22 },
 ] as const;
 
-it.each(CASES)('commits a run of ten steps with $tool at most $most times, on PGlite', async ({ tool, most }) => {
-  const { template } = await inMemory();
-  expect((await committedBy(await PgliteDriver.inMemory(template), tool)).length).toBeLessThanOrEqual(most * 1.1);
-});
+it.each(CASES)(
+  'commits a run of ten steps with $tool at most $most times, on PGlite',
+  async ({ tool, most }) => {
+    const { template } = await inMemory();
+    expect(
+      (await committedBy(await PgliteDriver.inMemory(template), tool)).length,
+    ).toBeLessThanOrEqual(most * 1.1);
+  },
+);
 
 describePostgres('on PostgreSQL', () => {
-  it.each(CASES)('commits a run of ten steps with $tool at most $most times', async ({ tool, most }) => {
-    const server = await createServerDatabase();
-    try {
-      expect((await committedBy(await PostgresDriver.connect(server.url), tool)).length).toBeLessThanOrEqual(most * 1.1);
-    } finally {
-      await server.drop();
-    }
-  });
+  it.each(CASES)(
+    'commits a run of ten steps with $tool at most $most times',
+    async ({ tool, most }) => {
+      const server = await createServerDatabase();
+      try {
+        expect(
+          (await committedBy(await PostgresDriver.connect(server.url), tool)).length,
+        ).toBeLessThanOrEqual(most * 1.1);
+      } finally {
+        await server.drop();
+      }
+    },
+  );
 });

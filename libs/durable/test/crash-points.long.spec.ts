@@ -1,7 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { LanguageModel, type ModelEvent, type ModelRequest, StorageUnavailableError } from '@toolloop/protocol';
+import {
+  LanguageModel,
+  type ModelEvent,
+  type ModelRequest,
+  StorageUnavailableError,
+} from '@toolloop/protocol';
 import { call, calls, text } from '@toolloop/testing';
-import { Database, type DatabaseDriver, JobQueue, type RunOptions, SqlRunLog, SqlStores } from '@toolloop/durable';
+import {
+  Database,
+  type DatabaseDriver,
+  JobQueue,
+  type RunOptions,
+  SqlRunLog,
+  SqlStores,
+} from '@toolloop/durable';
 import { migrate } from '../src/database/migrations.js';
 import { PgliteDriver } from '../src/database/pglite-driver.js';
 import { PostgresDriver } from '../src/database/postgres-driver.js';
@@ -17,7 +29,10 @@ const COMMITS = 10;
 /** How a process dies: before a commit, or after one of which it never hears. */
 type Death = 'before' | 'after';
 
-/** The way of one process to the database, until it dies; from then on everything it asks hangs, or is refused. */
+/**
+ * The way of one process to the database, until it dies; from then on everything it asks hangs, or
+ * is refused.
+ */
 class MortalDriver implements DatabaseDriver {
   isDead = false;
   /** Set once the commit at which it died has taken place, or has not. */
@@ -40,15 +55,21 @@ class MortalDriver implements DatabaseDriver {
 
   query: DatabaseDriver['query'] = (statement, values) => {
     const sql = typeof statement === 'string' ? statement : statement.text;
-    const ask = (): ReturnType<typeof this.driver.query<never>> => this.driver.query<never>(statement, values);
+    const ask = (): ReturnType<typeof this.driver.query<never>> =>
+      this.driver.query<never>(statement, values);
     return /\b(?:insert|update|delete)\b/i.test(sql) ? this.passing(ask) : this.living(ask);
   };
 
-  /** The job queue is let alone, as on PGlite: a process that is dead could not end it otherwise, and none of its statements is a place of death. */
+  /**
+   * The job queue is let alone, as on PGlite: a process that is dead could not end it otherwise,
+   * and none of its statements is a place of death.
+   */
   ask: DatabaseDriver['ask'] = (statement) => this.driver.ask(statement);
   lend: DatabaseDriver['lend'] = (onLost) => this.living(() => this.driver.lend(onLost));
-  listen: DatabaseDriver['listen'] = (channel, heard) => this.living(() => this.driver.listen(channel, heard));
-  transaction: DatabaseDriver['transaction'] = (work, over) => this.passing(() => this.driver.transaction(work, over));
+  listen: DatabaseDriver['listen'] = (channel, heard) =>
+    this.living(() => this.driver.listen(channel, heard));
+  transaction: DatabaseDriver['transaction'] = (work, over) =>
+    this.passing(() => this.driver.transaction(work, over));
 
   /** The database is another process's as well. */
   close(): Promise<void> {
@@ -57,7 +78,9 @@ class MortalDriver implements DatabaseDriver {
 
   private living<Result>(ask: () => Promise<Result>): Promise<Result> {
     if (!this.isDead) return ask();
-    return this.hangs ? new Promise(() => undefined) : Promise.reject(new StorageUnavailableError());
+    return this.hangs
+      ? new Promise(() => undefined)
+      : Promise.reject(new StorageUnavailableError());
   }
 
   private async passing<Result>(commit: () => Promise<Result>): Promise<Result> {
@@ -107,7 +130,10 @@ async function untilDead(mortal: MortalDriver): Promise<void> {
 }
 
 function places(open: () => DatabaseDriver): void {
-  /** Opens a run in a process that dies at a commit, and has another one continue it for as far as it comes by itself. */
+  /**
+   * Opens a run in a process that dies at a commit, and has another one continue it for as far as
+   * it comes by itself.
+   */
   async function livesThrough(tool: string, death: Death, hangs: boolean, at: number) {
     const effects: string[] = [];
     const mortal = new MortalDriver(open(), death, hangs);
@@ -127,7 +153,9 @@ function places(open: () => DatabaseDriver): void {
       `select count(*)::int as open from toolloop.calls where run_id = $1 and outcome is null`,
       [handle.runId],
     );
-    const known = await opened.query('select 1 from toolloop.runs where run_id = $1', [handle.runId]);
+    const known = await opened.query('select 1 from toolloop.runs where run_id = $1', [
+      handle.runId,
+    ]);
     const status = known.length > 0 ? await continued(handle.runId, tool, effects) : 'never begun';
     if (isDead) await first.leave();
     else await first.process.close();
@@ -135,10 +163,15 @@ function places(open: () => DatabaseDriver): void {
   }
 
   async function continued(runId: string, tool: string, effects: string[]): Promise<string> {
-    const { process: second } = await start(new MortalDriver(open(), 'before', false), effects, tool, {
-      heartbeatMs: 20,
-      takeoverMs: 60_000,
-    });
+    const { process: second } = await start(
+      new MortalDriver(open(), 'before', false),
+      effects,
+      tool,
+      {
+        heartbeatMs: 20,
+        takeoverMs: 60_000,
+      },
+    );
     for (;;) {
       const { status } = await second.runs.get(runId, alice);
       if (status === 'ended' || status === 'waiting') {
@@ -160,9 +193,15 @@ function places(open: () => DatabaseDriver): void {
       const seen: string[] = [];
       const ended: number[] = [];
       for (let at = 0; at < COMMITS; at += 1) {
-        const { isDead, status, effects, wasInCall } = await livesThrough('desk__act', death, hangs, at);
+        const { isDead, status, effects, wasInCall } = await livesThrough(
+          'desk__act',
+          death,
+          hangs,
+          at,
+        );
         const all = Array.from({ length: STEPS }, (_, key) => `acme ${key}`);
-        expect({ at, effects }).toEqual({ at, effects: all.slice(0, effects.length) }); // none twice, none left out
+        // none twice, none left out
+        expect({ at, effects }).toEqual({ at, effects: all.slice(0, effects.length) });
         const expected = status === 'never begun' ? status : wasInCall ? 'waiting' : 'ended';
         expect({ at, status }).toEqual({ at, status: expected });
         if (status === 'ended') ended.push(effects.length);

@@ -3,7 +3,8 @@ import type { Database, SqlValue } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
-const put = (database: Database, name: string): Promise<unknown> => database.query('insert into things (name) values ($1)', [name]);
+const put = (database: Database, name: string): Promise<unknown> =>
+  database.query('insert into things (name) values ($1)', [name]);
 
 async function names(database: Database): Promise<string[]> {
   const rows = await database.query<{ name: string }>('select name from things order by id');
@@ -14,7 +15,9 @@ onEachDatabase('the handle', (open) => {
   let database: Database;
   beforeEach(async () => {
     database = open();
-    await database.query('create table if not exists things (id int generated always as identity, name text primary key)');
+    await database.query(
+      'create table if not exists things (id int generated always as identity, name text primary key)',
+    );
     await database.query('delete from things');
   });
 
@@ -110,7 +113,12 @@ onEachDatabase('the handle', (open) => {
     ['a bigint', 'bigint', 9_007_199_254_740_993n, 9_007_199_254_740_993n],
     ['a whole number', 'bigint', 42, 42],
     ['a number', 'double precision', 0.1, 0.1],
-    ['a date', 'timestamptz', new Date('2026-02-28T23:59:59.123Z'), new Date('2026-02-28T23:59:59.123Z')],
+    [
+      'a date',
+      'timestamptz',
+      new Date('2026-02-28T23:59:59.123Z'),
+      new Date('2026-02-28T23:59:59.123Z'),
+    ],
     ['a boolean', 'boolean', false, false],
     ['nothing', 'text', null, null],
     ['json with a NUL', 'json', String.raw`{"a":"\u0000\ud800"}`, { a: '\0\ud800' }],
@@ -121,22 +129,30 @@ onEachDatabase('the handle', (open) => {
   });
 
   it('gives back bytes as they were', async () => {
-    const [row] = await database.query<{ value: Uint8Array }>('select $1::bytea as value', [new Uint8Array([0, 255, 10])]);
+    const [row] = await database.query<{ value: Uint8Array }>('select $1::bytea as value', [
+      new Uint8Array([0, 255, 10]),
+    ]);
     expect([...(row?.value ?? [])]).toEqual([0, 255, 10]);
   });
 
   it('refuses a text with a NUL', async () => {
-    await expect(database.query('select $1::text', ['a\0'])).rejects.toThrow(/invalid byte sequence/);
+    await expect(database.query('select $1::text', ['a\0'])).rejects.toThrow(
+      /invalid byte sequence/,
+    );
   });
 
   it('hears what is said after its commit, and not what was rolled back', async () => {
     const heard: string[] = [];
     const stop = await database.listen('things_said', (payload) => heard.push(payload));
-    const say = (words: string) => database.query(`select pg_notify('things_said', $1)::text`, [words]);
+    const say = (words: string) =>
+      database.query(`select pg_notify('things_said', $1)::text`, [words]);
     await database.transaction(() => say('one'));
-    await database.transaction(() => say('never').then(() => Promise.reject(new Error('undone')))).catch(() => undefined);
+    await database
+      .transaction(() => say('never').then(() => Promise.reject(new Error('undone'))))
+      .catch(() => undefined);
     await say('two');
-    for (let tries = 0; heard.length < 2 && tries < 100; tries += 1) await new Promise((resolve) => setTimeout(resolve, 20));
+    for (let tries = 0; heard.length < 2 && tries < 100; tries += 1)
+      await new Promise((resolve) => setTimeout(resolve, 20));
     await stop();
     expect(heard).toEqual(['one', 'two']);
   });
@@ -151,7 +167,10 @@ onEachDatabase('the handle', (open) => {
   });
 
   describe('a named statement', () => {
-    const ECHO = { name: 'echo', text: 'select $1::text as text, $2::text[] as list, $3::int + 1 as sum, $4::json as json' };
+    const ECHO = {
+      name: 'echo',
+      text: 'select $1::text as text, $2::text[] as list, $3::int + 1 as sum, $4::json as json',
+    };
     const PUT = { name: 'put', text: 'insert into things (name) values ($1) returning id' };
 
     it('gives what the same text gives, each time', async () => {
@@ -176,15 +195,21 @@ onEachDatabase('the handle', (open) => {
       await database.query(PUT, ['a']);
       await expect(database.query(PUT, ['a'])).rejects.toMatchObject({ code: '23505' });
       await database.query(PUT, ['b']);
-      await expect(database.query({ name: 'wrong', text: 'select nothing from nowhere' })).rejects.toMatchObject({ code: '42P01' });
-      await expect(database.query({ name: 'wrong', text: 'select nothing from nowhere' })).rejects.toMatchObject({ code: '42P01' });
+      await expect(
+        database.query({ name: 'wrong', text: 'select nothing from nowhere' }),
+      ).rejects.toMatchObject({ code: '42P01' });
+      await expect(
+        database.query({ name: 'wrong', text: 'select nothing from nowhere' }),
+      ).rejects.toMatchObject({ code: '42P01' });
       expect(await names(database)).toEqual(['a', 'b']);
     });
 
     it('is heard of where it notifies', async () => {
       const heard: string[] = [];
       const end = await database.listen('named', (payload) => heard.push(payload));
-      await database.query({ name: 'notify', text: `select pg_notify('named', $1)::text` }, ['here']);
+      await database.query({ name: 'notify', text: `select pg_notify('named', $1)::text` }, [
+        'here',
+      ]);
       while (heard.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
       await end();
       expect(heard).toEqual(['here']);

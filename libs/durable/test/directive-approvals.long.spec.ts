@@ -16,7 +16,11 @@ afterEach(async () => {
 const REFUSE = `
   create function toolloop.refuse() returns trigger language plpgsql as $$ begin raise exception 'refused'; end $$;
   create trigger refuse before insert on toolloop.directives for each row execute function toolloop.refuse()`;
-const policy: Policy = { version: 'v1', allow: ['*'], requireApproval: [{ tools: ['bank__refund'] }] };
+const policy: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  requireApproval: [{ tools: ['bank__refund'] }],
+};
 
 async function start(durable: DurableOptions): Promise<TestingModule> {
   const module = await startDesk(durable, [], { perform: false });
@@ -25,14 +29,19 @@ async function start(durable: DurableOptions): Promise<TestingModule> {
 }
 
 /** A refund that a person said yes to. */
-async function approved(module: TestingModule): Promise<{ readonly approvalId: string; readonly resume: () => Promise<LoopResult> }> {
+async function approved(
+  module: TestingModule,
+): Promise<{ readonly approvalId: string; readonly resume: () => Promise<LoopResult> }> {
   const loop: ToolLoopService = module.get(ToolLoopService);
   const approvals: PendingService = module.get(PendingService);
   const { runId } = await loop.run({ prompt: 'Refund it.', policy, ...alice });
   const [asked] = await approvals.list(alice);
   const approvalId = asked?.approvalId ?? '';
   await approvals.decide({ approvalId, decision: 'approve' }, alice);
-  return { approvalId, resume: async () => (await loop.resume(runId, { policy, ...alice })).result };
+  return {
+    approvalId,
+    resume: async () => (await loop.resume(runId, { policy, ...alice })).result,
+  };
 }
 
 async function isUsed(module: TestingModule, approvalId: string): Promise<boolean> {
@@ -45,15 +54,22 @@ function suite(open: () => Promise<DurableOptions>): void {
     const { approvalId, resume } = await approved(desk);
     expect((await resume()).toolCalls).toMatchObject([{ status: 'succeeded' }]);
     const directives: DirectiveService = desk.get(DirectiveService);
-    expect([await isUsed(desk, approvalId), await directives.list(alice)]).toMatchObject([true, [{ status: 'pending' }]]);
+    expect([await isUsed(desk, approvalId), await directives.list(alice)]).toMatchObject([
+      true,
+      [{ status: 'pending' }],
+    ]);
   });
 
   it('is not used up where the directive could not be kept', async () => {
     const desk = await start(await open());
     const database = desk.get(Database);
-    for (const statement of REFUSE.split(/;\n(?=  create trigger)/)) await database.query(statement);
+    for (const statement of REFUSE.split(/;\n(?=  create trigger)/))
+      await database.query(statement);
     const { approvalId, resume } = await approved(desk);
-    await expect(resume()).rejects.toMatchObject({ name: 'RunError', message: expect.stringContaining('The storage does not answer') });
+    await expect(resume()).rejects.toMatchObject({
+      name: 'RunError',
+      message: expect.stringContaining('The storage does not answer'),
+    });
     expect(await isUsed(desk, approvalId)).toBe(false);
   });
 }

@@ -6,4 +6,9 @@ import { onServer } from './fixtures/queued-stores.js';
 
 const open = () => onServer((database, jobs) => new SqlDirectiveStore(database, jobs));
 
-directiveStoreContract('on PostgreSQL', open, { describe: describePostgres, it, beforeAll, afterAll });
+directiveStoreContract('on PostgreSQL', open, {
+  describe: describePostgres,
+  it,
+  beforeAll,
+  afterAll,
+});

@@ -2,7 +2,15 @@ import { EventEmitter, once } from 'node:events';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { ActorDirectory, LlmTool, type ToolCallContext, ToolContext, ToolLoopModule, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  ActorDirectory,
+  LlmTool,
+  type ToolCallContext,
+  ToolContext,
+  ToolLoopModule,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { DirectiveService } from '@toolloop/core/directives';
 import { DirectiveStore, versionOf } from '@toolloop/core/stores';
 import { Database, DurableModule, type DurableOptions } from '@toolloop/durable';
@@ -24,8 +32,14 @@ interface Fate {
 
 const REFUNDS = 'create table if not exists refunds (order_id text)';
 
-/** Its tool does all that it does in a transaction, which is committed, and then meets with its fate. */
-async function start(durable: DurableOptions, { afterwards, isGone = () => false, attempts = 3 }: Fate): Promise<TestingModule> {
+/**
+ * Its tool does all that it does in a transaction, which is committed, and then meets with its
+ * fate.
+ */
+async function start(
+  durable: DurableOptions,
+  { afterwards, isGone = () => false, attempts = 3 }: Fate,
+): Promise<TestingModule> {
   @ToolProvider({ namespace: 'bank' })
   class BankTools {
     constructor(private readonly database: Database) {}
@@ -54,7 +68,10 @@ async function start(durable: DurableOptions, { afterwards, isGone = () => false
       return Promise.resolve(isGone() ? undefined : { id });
     }
   }
-  const model = new ScriptedModel([calls(call('bank__refund', { orderId: 'o-1' })), text('Asked for.')]);
+  const model = new ScriptedModel([
+    calls(call('bank__refund', { orderId: 'o-1' })),
+    text('Asked for.'),
+  ]);
   const module = await Test.createTestingModule({
     imports: [
       DurableModule.forRoot(durable),
@@ -72,16 +89,26 @@ async function start(durable: DurableOptions, { afterwards, isGone = () => false
   return module;
 }
 
-const refunds = async (desk: TestingModule): Promise<number> => (await desk.get(Database).query('select 1 from refunds')).length;
+const refunds = async (desk: TestingModule): Promise<number> =>
+  (await desk.get(Database).query('select 1 from refunds')).length;
 
 /** The lease of who performs it is over, as after their silence, and it is anybody's at once. */
 async function silence(desk: TestingModule): Promise<void> {
   const directives: DirectiveService = desk.get(DirectiveService);
   const [one] = await directives.list(alice);
   const store: DirectiveStore = desk.get(DirectiveStore);
-  const performing = await store.find({ tenant: alice.tenant, directiveId: one?.directiveId ?? '' });
+  const performing = await store.find({
+    tenant: alice.tenant,
+    directiveId: one?.directiveId ?? '',
+  });
   expect(performing).toMatchObject({ status: 'performing', epoch: 1 });
-  const given = performing && (await store.change(versionOf(performing), { event: 'retried', status: 'pending', dueInMs: 0 }));
+  const given =
+    performing &&
+    (await store.change(versionOf(performing), {
+      event: 'retried',
+      status: 'pending',
+      dueInMs: 0,
+    }));
   expect(given).toBeDefined();
 }
 
@@ -130,7 +157,9 @@ function suite(open: () => Promise<DurableOptions>): void {
   });
 
   it('is not made again where it failed afterwards, and a person has it tried again', async () => {
-    const desk = await start(await open(), { afterwards: () => Promise.reject(new Error('The line was cut.')) });
+    const desk = await start(await open(), {
+      afterwards: () => Promise.reject(new Error('The line was cut.')),
+    });
     await askFor(desk, 1);
     const [unknown] = await untilAll(desk, 'unknown_outcome');
     const directives: DirectiveService = desk.get(DirectiveService);

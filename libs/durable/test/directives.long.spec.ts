@@ -4,10 +4,24 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
 import type { DirectiveEvent } from '@toolloop/core/directives';
 import { DirectiveStore, versionOf } from '@toolloop/core/stores';
-import { JobQueue, RetentionSweep, SqlDirectiveStore, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
+import {
+  JobQueue,
+  RetentionSweep,
+  SqlDirectiveStore,
+  openDatabase,
+  type Database,
+  type DurableOptions,
+} from '@toolloop/durable';
 import { createDatabaseFolder, createServerDatabase, describePostgres } from './databases.js';
 import { onEachDatabase } from './each-database.js';
-import { askFor, idsIn, intentOf, startDesk, untilAll, type Effects } from './fixtures/refund.desk.js';
+import {
+  askFor,
+  idsIn,
+  intentOf,
+  startDesk,
+  untilAll,
+  type Effects,
+} from './fixtures/refund.desk.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
 const cleanUps: (() => Promise<unknown>)[] = [];
@@ -27,7 +41,11 @@ async function inFolder(): Promise<DurableOptions> {
   return { dataDir };
 }
 
-async function start(durable: DurableOptions, effects: Effects, perform = true): Promise<TestingModule> {
+async function start(
+  durable: DurableOptions,
+  effects: Effects,
+  perform = true,
+): Promise<TestingModule> {
   const module = await startDesk(durable, effects, { perform });
   cleanUps.push(() => module.close());
   return module;
@@ -87,7 +105,9 @@ describe('a refund, on PGlite', () => {
     expect(await next.store.acquire(intent, { owner: randomUUID(), forMs: 1 })).toBeUndefined();
     const taken: (number | undefined)[] = [];
     const stop = await next.store.work(async (reference) => {
-      taken.push((await next.store.acquire(reference, { owner: randomUUID(), forMs: 600_000 }))?.epoch);
+      taken.push(
+        (await next.store.acquire(reference, { owner: randomUUID(), forMs: 600_000 }))?.epoch,
+      );
     }, 1);
     await eventually(() => taken.includes(2));
     await stop();
@@ -124,7 +144,9 @@ describePostgres('a refund, on PostgreSQL', () => {
     const [one, two] = [await start(durable, effects), await start(durable, effects, false)];
     const told = [one, two].map((app) => {
       const events: string[] = [];
-      app.get<DirectiveStore>(DirectiveStore, { strict: false }).changes$.subscribe(({ event }) => events.push(event));
+      app
+        .get<DirectiveStore>(DirectiveStore, { strict: false })
+        .changes$.subscribe(({ event }) => events.push(event));
       return events;
     });
     await wait(300); // until they listen
@@ -149,7 +171,8 @@ async function opened(database: Database) {
 }
 
 async function eventually(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 240_000; !(await holds()); await wait(10)) if (Date.now() > end) throw new Error('In vain.');
+  for (const end = Date.now() + 240_000; !(await holds()); await wait(10))
+    if (Date.now() > end) throw new Error('In vain.');
 }
 
 onEachDatabase('the store of directives', (open) => {
@@ -219,7 +242,10 @@ onEachDatabase('the store of directives', (open) => {
     let extendedUntil = Infinity;
     const stop = await store.work(async (reference) => {
       if (reference.tenant !== tenant) return;
-      const claimed = await store.acquire(reference, { owner: randomUUID(), forMs: claims.length === 0 ? 300 : 600_000 });
+      const claimed = await store.acquire(reference, {
+        owner: randomUUID(),
+        forMs: claims.length === 0 ? 300 : 600_000,
+      });
       if (!claimed) return;
       claims.push({ epoch: claimed.epoch, at: Date.now() });
       if (claims.length > 1) return;
@@ -245,13 +271,21 @@ onEachDatabase('the store of directives', (open) => {
   it('deletes finished directives after so many days, and none that may continue', async () => {
     const store = await made();
     const tenant = randomUUID();
-    const over = { ...(await store.add(intentOf(tenant, 'dir_over'))).record.intent, status: 'pending', epoch: 0 } as const;
+    const over = {
+      ...(await store.add(intentOf(tenant, 'dir_over'))).record.intent,
+      status: 'pending',
+      epoch: 0,
+    } as const;
     await store.change(over, { event: 'cancelled', status: 'cancelled' });
     await store.add(intentOf(tenant, 'dir_pending'));
     const unknown = (await store.add(intentOf(tenant, 'dir_unknown'))).record.intent;
     const held = await store.acquire(unknown, { owner: randomUUID(), forMs: 1_000 });
-    if (held) await store.change(versionOf(held), { event: 'unknown_outcome', status: 'unknown_outcome' });
-    await open().query(`update toolloop.directives set updated_at = updated_at - interval '10 days' where tenant = $1`, [tenant]);
+    if (held)
+      await store.change(versionOf(held), { event: 'unknown_outcome', status: 'unknown_outcome' });
+    await open().query(
+      `update toolloop.directives set updated_at = updated_at - interval '10 days' where tenant = $1`,
+      [tenant],
+    );
     expect(await new RetentionSweep(open(), { directives: 11 }).sweep()).toBe(0);
     expect(await new RetentionSweep(open(), { directives: 9 }).sweep()).toBe(1);
     const left = await store.list({ tenant });

@@ -3,7 +3,13 @@ import { expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import type { LoopEvent } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
-import { MemoryPendingStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
+import {
+  MemoryPendingStore,
+  MemoryCallJournal,
+  MemoryRunLog,
+  type RunHold,
+  type RunWrite,
+} from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { ScriptedModel, text } from '@toolloop/testing';
 import { collectingMs, DurableJournal } from '../src/runs/durable-journal.js';
@@ -30,7 +36,14 @@ class SlowRunLog extends MemoryRunLog {
 }
 
 function said(sequence: number): LoopEvent {
-  return { type: 'text-delta', step: 1, text: 'x', runId: 'run_1', sequence, timestamp: '2026-01-01T00:00:00.000Z' };
+  return {
+    type: 'text-delta',
+    step: 1,
+    text: 'x',
+    runId: 'run_1',
+    sequence,
+    timestamp: '2026-01-01T00:00:00.000Z',
+  };
 }
 
 function entry(key: string): RunEntry {
@@ -62,7 +75,13 @@ it('writes all that came while a write was under way at once, its end included',
   await log.letGoOn();
   await log.letGoOn();
   await Promise.all(kept);
-  expect(log.writes.map(({ entries, events, ending }) => [entries.length, events.length, ending?.status])).toEqual([
+  expect(
+    log.writes.map(({ entries, events, ending }) => [
+      entries.length,
+      events.length,
+      ending?.status,
+    ]),
+  ).toEqual([
     [1, 0, undefined],
     [4, 5, 'ended'],
   ]);
@@ -96,7 +115,10 @@ class AbsentRunLog extends MemoryRunLog {
   }
 }
 
-/** A run that has ended while its log does not answer, and whose reader does not wait for it any more. */
+/**
+ * A run that has ended while its log does not answer, and whose reader does not wait for it any
+ * more.
+ */
 async function endedInTheDark() {
   const log = new AbsentRunLog();
   const lease = await log.begin(run, { owner: 'one', forMs: 60_000 });
@@ -151,7 +173,9 @@ class CountingRunLog extends MemoryRunLog {
 
 /** A model that says 40 words, one every 20 ms. */
 class SpeakingModel extends ScriptedModel {
-  override async *stream(...[, signal]: Parameters<ScriptedModel['stream']>): ReturnType<ScriptedModel['stream']> {
+  override async *stream(
+    ...[, signal]: Parameters<ScriptedModel['stream']>
+  ): ReturnType<ScriptedModel['stream']> {
     for (let word = 0; word < 40 && !signal.aborted; word += 1) {
       await new Promise((resolve) => setTimeout(resolve, 20));
       yield { type: 'text-delta', text: `word${word} ` };
@@ -164,10 +188,17 @@ class SpeakingModel extends ScriptedModel {
 async function writesOfEach(runs: number): Promise<number> {
   const log = new CountingRunLog();
   const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal() };
-  const world: World = { effects: [], open: () => Promise.resolve({ runs: log, stores, close: () => Promise.resolve() }) };
-  const process = await DeskProcess.start(world, new SpeakingModel([]), { options: { concurrency: 0 } });
+  const world: World = {
+    effects: [],
+    open: () => Promise.resolve({ runs: log, stores, close: () => Promise.resolve() }),
+  };
+  const process = await DeskProcess.start(world, new SpeakingModel([]), {
+    options: { concurrency: 0 },
+  });
   jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
-  const running = Promise.all(Array.from({ length: runs }, () => process.loop.run({ ...alice, durable: true })));
+  const running = Promise.all(
+    Array.from({ length: runs }, () => process.loop.run({ ...alice, durable: true })),
+  );
   await jest.advanceTimersByTimeAsync(2_000);
   jest.useRealTimers();
   const results = await running;
@@ -182,7 +213,13 @@ it('collects what is shown for longer, the more runs the process has', async () 
   expect(await writesOfEach(60)).toBeLessThan(alone * 0.6);
 });
 
-const pay = { tenant: 'acme', idempotencyKey: 'pay 1', runId: run.runId, declaredId: 'bank__pay', args: '{}' };
+const pay = {
+  tenant: 'acme',
+  idempotencyKey: 'pay 1',
+  runId: run.runId,
+  declaredId: 'bank__pay',
+  args: '{}',
+};
 const paying = { ...pay, owner: 'one', forMs: 60_000 };
 const PAID = { status: 'succeeded', content: 'Paid.', ui: null } as const;
 
@@ -215,7 +252,11 @@ it('begins a call in one write with what was noted before, and ends it in one wi
   await own.finish({ ...pay, owner: 'one', epoch: 1 }, PAID);
   expect(await calls.find(pay)).toMatchObject({ status: 'in_progress' });
   await journal.record(entry('tool:1'));
-  const told = log.writes.map(({ entries, calls: of }) => [entries.map(({ key }) => key), of?.begun.length, of?.finished.length]);
+  const told = log.writes.map(({ entries, calls: of }) => [
+    entries.map(({ key }) => key),
+    of?.begun.length,
+    of?.finished.length,
+  ]);
   expect(told).toEqual([
     [['model:1'], 1, 0],
     [['tool:1'], 0, 1],
@@ -233,7 +274,8 @@ it('keeps an outcome though nothing follows that would be kept with it', async (
 it('writes the run without an outcome that the log does not take, and tells the journal of that by itself', async () => {
   const { log, journal, own, calls } = await withCalls();
   await own.acquire(paying);
-  log.refuses = (write) => (write.calls?.finished.length ? new RangeError('It is too large.') : undefined);
+  log.refuses = (write) =>
+    write.calls?.finished.length ? new RangeError('It is too large.') : undefined;
   await own.finish({ ...pay, owner: 'one', epoch: 1 }, PAID);
   await journal.record(entry('tool:1'));
   await journal.settled();
@@ -254,11 +296,14 @@ it('continues a run of which neither the log nor the journal takes an outcome, a
   const logged = jest.spyOn(Logger.prototype, 'error').mockReturnValue(undefined);
   const { log, journal, own, calls } = await withCalls(new PickyCallJournal());
   await own.acquire(paying);
-  log.refuses = (write) => (write.calls?.finished.length ? new RangeError('It is too large.') : undefined);
+  log.refuses = (write) =>
+    write.calls?.finished.length ? new RangeError('It is too large.') : undefined;
   await own.finish({ ...pay, owner: 'one', epoch: 1 }, PAID);
   await journal.record(entry('tool:1'));
   await journal.settled();
-  expect(logged.mock.calls.map(([message]) => String(message))).toEqual([expect.stringContaining('its key stays taken')]);
+  expect(logged.mock.calls.map(([message]) => String(message))).toEqual([
+    expect.stringContaining('its key stays taken'),
+  ]);
   logged.mockRestore();
   expect([journal.isOurs, (await calls.find(pay))?.status]).toEqual([true, 'in_progress']);
 });
@@ -275,7 +320,10 @@ it('begins no call once another process has the run, and still tells the journal
   const other = { ...paying, idempotencyKey: 'pay 2' };
   await expect(own.acquire(other)).rejects.toThrow('no longer held');
   await journal.settled();
-  expect([await calls.find(pay), await calls.find(other)]).toEqual([{ status: 'finished', outcome: PAID }, undefined]);
+  expect([await calls.find(pay), await calls.find(other)]).toEqual([
+    { status: 'finished', outcome: PAID },
+    undefined,
+  ]);
 });
 
 it('tells the journal of an outcome that comes after the run was given away', async () => {

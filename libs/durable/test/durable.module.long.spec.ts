@@ -1,9 +1,21 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger, Module } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { PendingService, type LoopResult, type Policy, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import {
+  PendingService,
+  type LoopResult,
+  type Policy,
+  tool,
+  ToolLoopModule,
+  ToolLoopService,
+} from '@toolloop/core';
 import { AuditTrail, verifyAudit } from '@toolloop/core/audit';
-import { CallJournal, DirectiveStore, MemoryCallJournal, ToolLoopStores } from '@toolloop/core/stores';
+import {
+  CallJournal,
+  DirectiveStore,
+  MemoryCallJournal,
+  ToolLoopStores,
+} from '@toolloop/core/stores';
 import {
   Database,
   DurableModule,
@@ -15,12 +27,23 @@ import {
 } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { Pool } from 'pg';
-import { createDatabaseFolder, createServerDatabase, describePostgres, inMemory, openInMemory } from './databases.js';
+import {
+  createDatabaseFolder,
+  createServerDatabase,
+  describePostgres,
+  inMemory,
+  openInMemory,
+} from './databases.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
 const KEY = 'a key of more than thirty-two bytes, for tests';
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
-const ASK: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ tools: ['bank__pay'] }] };
+const ASK: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ tools: ['bank__pay'] }],
+};
 const ALLOW: Policy = { version: 'v1', allow: ['*'], flow: 'off' };
 
 const cleanUps: (() => Promise<unknown>)[] = [];
@@ -40,11 +63,20 @@ const pay = tool({
   execute: (args) => paid.push(args),
 });
 
-async function start(durable: DurableOptions, script: readonly ScriptedTurn[], policy: Policy = ASK): Promise<TestingModule> {
+async function start(
+  durable: DurableOptions,
+  script: readonly ScriptedTurn[],
+  policy: Policy = ASK,
+): Promise<TestingModule> {
   paid.length = 0;
   const module = await Test.createTestingModule({
     imports: [
-      ToolLoopModule.forRoot({ model: new ScriptedModel(script), policy, tools: [pay], audit: { key: KEY } }),
+      ToolLoopModule.forRoot({
+        model: new ScriptedModel(script),
+        policy,
+        tools: [pay],
+        audit: { key: KEY },
+      }),
       DurableModule.forRoot(durable),
     ],
   }).compile();
@@ -102,18 +134,27 @@ describe('a run that waits for an approval', () => {
 });
 
 /** Applications on one server, started at once. */
-async function openTwo(one: readonly ScriptedTurn[], two: readonly ScriptedTurn[], policy?: Policy): Promise<TestingModule[]> {
+async function openTwo(
+  one: readonly ScriptedTurn[],
+  two: readonly ScriptedTurn[],
+  policy?: Policy,
+): Promise<TestingModule[]> {
   const { url, drop } = await createServerDatabase();
   cleanUps.push(drop);
   return Promise.all([one, two].map((script) => start({ url }, script, policy)));
 }
 
 const refund: ScriptedTurn = (request) =>
-  request.messages.some(({ role }) => role === 'tool') ? text('Done.') : calls(call('bank__pay', { amount: 5 }));
+  request.messages.some(({ role }) => role === 'tool')
+    ? text('Done.')
+    : calls(call('bank__pay', { amount: 5 }));
 
 async function saidAtStart(options: object): Promise<unknown> {
   @Module({
-    imports: [DurableModule.forRoot(options as DurableOptions), ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: ALLOW })],
+    imports: [
+      DurableModule.forRoot(options as DurableOptions),
+      ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: ALLOW }),
+    ],
   })
   class AppModule {}
   return Test.createTestingModule({ imports: [AppModule] })
@@ -140,7 +181,8 @@ describePostgres('two applications on one server', () => {
     const [one, two] = await openTwo([calls(call('bank__pay', { amount: 5 })), text('Paid.')], []);
     if (!one || !two) throw new Error('They did not start.');
     const run = loopOf(one).run({ prompt: 'Pay.', approvals: 'wait', ...alice });
-    while ((await two.get<PendingService>(PendingService).list(alice)).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while ((await two.get<PendingService>(PendingService).list(alice)).length === 0)
+      await new Promise((resolve) => setTimeout(resolve, 5));
     await approve(two);
     expect(await run).toMatchObject({ finishReason: 'stop', text: 'Paid.' });
   });
@@ -148,12 +190,18 @@ describePostgres('two applications on one server', () => {
   it('perform one refund of 500 that are asked for at once', async () => {
     const script = Array.from({ length: 500 }, () => refund);
     const apps = await openTwo(script, script, ALLOW);
-    const runs = apps.flatMap((app) => Array.from({ length: 250 }, () => loopOf(app).run({ prompt: 'Refund.', ...alice })));
+    const runs = apps.flatMap((app) =>
+      Array.from({ length: 250 }, () => loopOf(app).run({ prompt: 'Refund.', ...alice })),
+    );
     const records = (await Promise.all(runs)).flatMap(({ toolCalls }) => toolCalls);
     expect(paid).toEqual([{ amount: 5 }]);
     expect(records).toHaveLength(500);
     // Who came while it was under way cannot know; who came later is told what became of it.
-    expect(records.filter(({ status, error }) => status !== 'succeeded' && error?.code !== 'unknown_outcome')).toEqual([]);
+    expect(
+      records.filter(
+        ({ status, error }) => status !== 'succeeded' && error?.code !== 'unknown_outcome',
+      ),
+    ).toEqual([]);
     await Promise.all(apps.map(assertAudited));
   });
 });
@@ -164,7 +212,11 @@ describe('the module', () => {
     const module = await Test.createTestingModule({
       imports: [
         DurableModule.forRootAsync({ useFactory: inMemory }),
-        ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: ALLOW, providers: [{ provide: CallJournal, useValue: journal }] }),
+        ToolLoopModule.forRoot({
+          model: new ScriptedModel([]),
+          policy: ALLOW,
+          providers: [{ provide: CallJournal, useValue: journal }],
+        }),
       ],
     }).compile();
     cleanUps.push(() => module.close());
@@ -186,38 +238,78 @@ describe('the module', () => {
   it.each<[string, object, RegExp]>([
     ['no place', {}, /says nothing of where.*\n.*Give one of url/],
     ['two places', { url: 'postgres://localhost/a', memory: true }, /says url and memory/],
-    ['an address of something else', { url: 'mysql://ann:s3cret@localhost/a' }, /not an address of the form postgres/],
+    [
+      'an address of something else',
+      { url: 'mysql://ann:s3cret@localhost/a' },
+      /not an address of the form postgres/,
+    ],
     ['no address', { url: 's3cret' }, /not an address of the form postgres/],
-    ['a password that is not encoded', { url: 'postgres://ann:12/s3cret@localhost/a' }, /not percent-encoded/],
+    [
+      'a password that is not encoded',
+      { url: 'postgres://ann:12/s3cret@localhost/a' },
+      /not percent-encoded/,
+    ],
     ['an option that does not exist', { memory: true, retain: 1 }, /no option "retain"/],
     [
       'a retention of nothing',
       { memory: true, retention: { calls: 0, audit: 3 } },
       /no option "audit"[^]*retention\.calls: It is not a number of days/,
     ],
-    ['no connections', { url: 'postgres://localhost/a', connections: 0 }, /not a whole number above 0/],
-    ['connections of what has none', { memory: true, connections: 3 }, /connections: It says something about url/],
+    [
+      'no connections',
+      { url: 'postgres://localhost/a', connections: 0 },
+      /not a whole number above 0/,
+    ],
+    [
+      'connections of what has none',
+      { memory: true, connections: 3 },
+      /connections: It says something about url/,
+    ],
     ['a number for an address', { url: 5 }, /not an address of the form postgres/],
     ['a folder that no system can have', { dataDir: 'a\0b' }, /dataDir: It is not a path/],
     ['a template that is none', { memory: true, template: 'x' }, /template: It is not a Blob/],
-    ['options that are none', { memory: true, runs: 5, retention: null }, /retention: It is not an object[^]*runs: It is not an object/],
+    [
+      'options that are none',
+      { memory: true, runs: 5, retention: null },
+      /retention: It is not an object[^]*runs: It is not an object/,
+    ],
     [
       'days that are none',
-      { memory: true, retention: { runs: true, calls: 'week', pending: null, directives: '7', conversations: 1e300 } },
+      {
+        memory: true,
+        retention: {
+          runs: true,
+          calls: 'week',
+          pending: null,
+          directives: '7',
+          conversations: 1e300,
+        },
+      },
       /5 problems[^]*retention\.calls:[^]*retention\.conversations:[^]*retention\.directives:[^]*retention\.pending:[^]*retention\.runs:/,
     ],
     [
       'numbers of runs that are none, all at once',
-      { memory: true, runs: { concurrency: null, heartbeatMs: 1e12, takeoverMs: '300', drainMs: true } },
+      {
+        memory: true,
+        runs: { concurrency: null, heartbeatMs: 1e12, takeoverMs: '300', drainMs: true },
+      },
       /4 problems[^]*runs concurrency:[^]*runs heartbeatMs:.*\n.*from 1 to 2147483647[^]*runs takeoverMs:[^]*runs drainMs:/,
     ],
-    ['half a run at once', { memory: true, runs: { concurrency: 1.5 } }, /runs concurrency: It is not a number/],
+    [
+      'half a run at once',
+      { memory: true, runs: { concurrency: 1.5 } },
+      /runs concurrency: It is not a number/,
+    ],
     [
       'a run that is taken from a process that is well',
       { memory: true, runs: { heartbeatMs: 20_000 } },
       /less than two heartbeats of 20000/,
     ],
-    ['an option of runs that does not exist', { memory: true, runs: { heartBeatMs: 5 } }, /no option "heartBeatMs"/],
+    [
+      'an option of runs that does not exist',
+      { memory: true, runs: { heartBeatMs: 5 } },
+      /no option "heartBeatMs"/,
+    ],
   ])('refuses %s', async (_, options, message) => {
     const said = await saidAtStart(options);
     expect(said).toMatch(message);
@@ -229,12 +321,16 @@ describe('the module', () => {
       DurableModule.forRootAsync({ useFactory: () => options as never }),
       ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: ALLOW }),
     ];
-    await expect(Test.createTestingModule({ imports }).compile()).rejects.toThrow(/DurableModule: Its options are (undefined|null|5)\./);
+    await expect(Test.createTestingModule({ imports }).compile()).rejects.toThrow(
+      /DurableModule: Its options are (undefined|null|5)\./,
+    );
   });
 
   it('does not fall back to memory where the server does not answer, and never tells the password', async () => {
     const said = await saidAtStart({ url: 'postgres://ann:s3cret@127.0.0.1:1/shop' });
-    expect(said).toMatch(/PostgreSQL at 127\.0\.0\.1:1, database "shop", user "ann" cannot be used: .*ECONNREFUSED/);
+    expect(said).toMatch(
+      /PostgreSQL at 127\.0\.0\.1:1, database "shop", user "ann" cannot be used: .*ECONNREFUSED/,
+    );
     expect(said).toMatch(/Start the server/);
     expect(said).not.toContain('s3cret');
   });
@@ -261,7 +357,9 @@ describe('a start without retention', () => {
     const database = await openInMemory();
     const sweep = new RetentionSweep(database, retention);
     sweep.onApplicationBootstrap();
-    const told = warned.mock.calls.filter(([message]) => String(message).includes('Nothing is ever deleted'));
+    const told = warned.mock.calls.filter(([message]) =>
+      String(message).includes('Nothing is ever deleted'),
+    );
     warned.mockRestore();
     await sweep.beforeApplicationShutdown();
     await database.close();

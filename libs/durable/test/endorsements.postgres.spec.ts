@@ -1,7 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { ActorDirectory, PendingError, PendingService, type Policy, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import {
+  ActorDirectory,
+  PendingError,
+  PendingService,
+  type Policy,
+  ToolLoopModule,
+  ToolLoopService,
+} from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
 import { EndorsementService, PolicyService } from '@toolloop/core/runs';
 import { DurableModule } from '@toolloop/durable';
@@ -22,7 +29,11 @@ class Staff extends ActorDirectory<Person> {
 const { tools, sent } = openMailDesk();
 const addressees = (): string[] => sent.map(({ to }) => to);
 
-const POLICY: Policy = { version: 'v1', allow: ['mail__*'], endorsements: [{ tools: ['mail__send'], arguments: ['to'], always: true }] };
+const POLICY: Policy = {
+  version: 'v1',
+  allow: ['mail__*'],
+  endorsements: [{ tools: ['mail__send'], arguments: ['to'], always: true }],
+};
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const ops = { actor: { id: 'ops' }, tenant: 'acme' };
 const done = text('Done.');
@@ -81,33 +92,53 @@ describePostgres('what people trust in several processes', () => {
     await expect(forged).rejects.toMatchObject({ code: 'invalid_answer' });
     await second.pending.decide(said, alice, { endorse: { arguments: ['to'] } });
     const next = await second.resume(runId);
-    expect([next.finishReason, addressees()]).toEqual(['waiting', ['ann@acme.example', 'ann@acme.example']]);
+    expect([next.finishReason, addressees()]).toEqual([
+      'waiting',
+      ['ann@acme.example', 'ann@acme.example'],
+    ]);
     await second.close();
     const third = await start(sendsMail('ann@acme.example'), done);
     const [other] = await third.pending.list(alice);
     await third.pending.decide({ approvalId: other?.approvalId ?? '', decision: 'deny' }, alice);
     const last = await third.resume(runId);
     expect([last.finishReason, sent.length]).toEqual(['stop', 3]);
-    expect(last.toolCalls.at(-1)?.decision).toMatchObject({ kind: 'allow', endorsedBy: said.approvalId });
+    expect(last.toolCalls.at(-1)?.decision).toMatchObject({
+      kind: 'allow',
+      endorsedBy: said.approvalId,
+    });
   });
 
   it('holds for good in every process and after a restart, in its tenant alone, until it is rolled back', async () => {
     const one = await start(readsMail, sendsMail('tax@acme.example'), done);
-    const other = await start(readsMail, sendsMail('tax@acme.example'), done, readsMail, sendsMail('tax@acme.example'));
+    const other = await start(
+      readsMail,
+      sendsMail('tax@acme.example'),
+      done,
+      readsMail,
+      sendsMail('tax@acme.example'),
+    );
     const { runId } = await one.run();
     const [asked] = await one.pending.list(alice);
     const approvalId = asked?.approvalId ?? '';
     await one.pending.decide({ approvalId, decision: 'approve' }, alice);
     await one.resume(runId);
     const given = { argument: 'to', reason: 'Our accountant.' };
-    await expect(other.endorsements.always(approvalId, given, { ...ops, tenant: 'globex' })).rejects.toMatchObject({ code: 'not_found' });
+    await expect(
+      other.endorsements.always(approvalId, given, { ...ops, tenant: 'globex' }),
+    ).rejects.toMatchObject({ code: 'not_found' });
     const before = other.engine.storeRevision;
     const { number, author } = await other.endorsements.always(approvalId, given, ops);
     expect(author).toBe('ops');
     while (other.engine.storeRevision === before) await wait(5);
     expect((await other.run()).finishReason).toBe('stop');
     expect((await other.run({ ...alice, tenant: 'globex' })).finishReason).toBe('waiting');
-    const restarted = await start(readsMail, sendsMail('tax@acme.example'), done, readsMail, sendsMail('tax@acme.example'));
+    const restarted = await start(
+      readsMail,
+      sendsMail('tax@acme.example'),
+      done,
+      readsMail,
+      sendsMail('tax@acme.example'),
+    );
     expect((await restarted.run()).finishReason).toBe('stop');
     await restarted.policies.rollback(0, ops, { expected: number, reason: 'They have moved.' });
     expect((await restarted.run()).finishReason).toBe('waiting');
@@ -119,12 +150,19 @@ describePostgres('what people trust in several processes', () => {
     const { runId } = await one.run();
     const [group] = await other.pending.groups(alice, { runId });
     const [a, b, c, d] = (group?.calls ?? []).map(({ approvalId }) => approvalId);
-    const decide = (at: typeof one, ids: readonly (string | undefined)[], decision: 'approve' | 'deny') =>
+    const decide = (
+      at: typeof one,
+      ids: readonly (string | undefined)[],
+      decision: 'approve' | 'deny',
+    ) =>
       at.pending.decideTogether(ids.map(String), { decision }, alice).then(
         () => 'taken',
         (error: unknown) => (error instanceof PendingError ? error.code : String(error)),
       );
-    const ends = await Promise.all([decide(one, [a, b, c], 'approve'), decide(other, [c, b, d], 'approve')]);
+    const ends = await Promise.all([
+      decide(one, [a, b, c], 'approve'),
+      decide(other, [c, b, d], 'approve'),
+    ]);
     expect(ends).toContain('already_answered');
     for (const id of [a, b, c, d]) await decide(one, [id], 'approve');
     expect((await one.pending.list(alice, { runId })).length).toBe(0);

@@ -14,11 +14,15 @@ beforeEach(async () => {
 });
 afterEach(() => folder.drop());
 
-const claims = async (): Promise<string[]> => (await readdir(folder.dataDir)).filter((name) => name.endsWith('.lock'));
+const claims = async (): Promise<string[]> =>
+  (await readdir(folder.dataDir)).filter((name) => name.endsWith('.lock'));
 
 async function claim(pid: number, more: object = {}): Promise<void> {
   await mkdir(folder.dataDir, { recursive: true });
-  await writeFile(join(folder.dataDir, `process-${pid}-other.lock`), JSON.stringify({ pid, host: hostname(), ...more }));
+  await writeFile(
+    join(folder.dataDir, `process-${pid}-other.lock`),
+    JSON.stringify({ pid, host: hostname(), ...more }),
+  );
 }
 
 /** Of a process that has ended. */
@@ -44,8 +48,12 @@ describe('a folder', () => {
     'is refused at once, with a remedy, when it cannot be made: %s',
     async (dataDir) => {
       const refused = openDatabase({ dataDir });
-      await expect(refused).rejects.toThrow(`The folder ${dataDir} cannot be created or written to: E`);
-      await expect(refused).rejects.toThrow('Name a folder that this process may create and write to');
+      await expect(refused).rejects.toThrow(
+        `The folder ${dataDir} cannot be created or written to: E`,
+      );
+      await expect(refused).rejects.toThrow(
+        'Name a folder that this process may create and write to',
+      );
     },
     5_000,
   );
@@ -57,13 +65,17 @@ describe('a folder', () => {
   });
 
   it('is had by one of many who come at once', async () => {
-    const taken = await Promise.allSettled(Array.from({ length: 8 }, () => FolderLock.take(folder.dataDir)));
+    const taken = await Promise.allSettled(
+      Array.from({ length: 8 }, () => FolderLock.take(folder.dataDir)),
+    );
     expect(taken.filter(({ status }) => status === 'fulfilled').length).toBeLessThanOrEqual(1);
   });
 
   it('is never taken from another process that lives', async () => {
     await claim(process.ppid);
-    await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(`in use by process ${process.ppid}`);
+    await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(
+      `in use by process ${process.ppid}`,
+    );
     expect(await claims()).toEqual([`process-${process.ppid}-other.lock`]);
   });
 
@@ -85,13 +97,17 @@ describe('a folder', () => {
   it('is never taken from a process on another host, which cannot be checked', async () => {
     await claim(await deadPid(), { host: 'elsewhere' });
     await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(/on elsewhere.*/);
-    await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(/Only if it is certainly gone, delete .*other\.lock/);
+    await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(
+      /Only if it is certainly gone, delete .*other\.lock/,
+    );
   });
 
   it('belongs, with half a claim in it, to the process that its name says', async () => {
     await mkdir(folder.dataDir, { recursive: true });
     await writeFile(join(folder.dataDir, `process-${process.ppid}-x.lock`), '');
-    await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(`in use by process ${process.ppid}`);
+    await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(
+      `in use by process ${process.ppid}`,
+    );
   });
 });
 
@@ -104,7 +120,9 @@ describe('the database in a folder', () => {
     expect((await stat(join(folder.dataDir, 'database'))).mode & 0o777).toBe(0o700);
     await expect(openDatabase({ dataDir: folder.dataDir })).rejects.toThrow(/in use by process/);
     const [file = ''] = await claims();
-    expect(JSON.parse(await readFile(join(folder.dataDir, file), 'utf8'))).toMatchObject({ pid: process.pid });
+    expect(JSON.parse(await readFile(join(folder.dataDir, file), 'utf8'))).toMatchObject({
+      pid: process.pid,
+    });
     await database.query('create table kept as select 1 as one');
     await database.close();
     expect(await claims()).toEqual([]);

@@ -31,7 +31,10 @@ describePostgres('invariant 17: an application whose connections are gone withou
     const module = await Test.createTestingModule({
       imports: [
         DurableModule.forRoot({ url }),
-        ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { version: 'v1', allow: ['*'], flow: 'off' } }),
+        ToolLoopModule.forRoot({
+          model: new ScriptedModel([]),
+          policy: { version: 'v1', allow: ['*'], flow: 'off' },
+        }),
       ],
       providers: [DeskTools],
     }).compile();
@@ -44,7 +47,10 @@ describePostgres('invariant 17: an application whose connections are gone withou
       loop.call({ actor: { id: 'alice' }, tenant: 'acme', tool: 'desk__act', args: { key } }).then(
         ({ record }) => record.status,
         (error: unknown) => {
-          const { result, cause } = error as { readonly result?: { readonly error?: { readonly code: string } }; readonly cause?: unknown };
+          const { result, cause } = error as {
+            readonly result?: { readonly error?: { readonly code: string } };
+            readonly cause?: unknown;
+          };
           const code = result?.error?.code ?? 'lost';
           return code === 'storage_unavailable' ? code : `${code}: ${inspect(cause ?? error)}`;
         },
@@ -57,7 +63,9 @@ describePostgres('invariant 17: an application whose connections are gone withou
       await health.readiness(); // asks the database as well, as a load balancer has it do
       await wait(200);
     }
-    expect([...told].filter((status) => status !== 'succeeded' && status !== 'storage_unavailable')).toEqual([]);
+    expect(
+      [...told].filter((status) => status !== 'succeeded' && status !== 'storage_unavailable'),
+    ).toEqual([]);
     while (!(await health.readiness()).isReady) await wait(50);
   });
 });

@@ -1,7 +1,15 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { LlmTool, type ToolCallContext, ToolContext, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  type ToolCallContext,
+  ToolContext,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { Database, DurableModule, type DurableOptions } from '@toolloop/durable';
 import { TransactionScope } from '../src/database/transaction-scope.js';
 import { createServerDatabase, describePostgres, inMemory } from './databases.js';
@@ -21,7 +29,10 @@ afterEach(async () => {
 async function start(
   durable: DurableOptions,
   during: Work,
-): Promise<{ readonly module: TestingModule; readonly statusOf: (tool: string) => Promise<unknown> }> {
+): Promise<{
+  readonly module: TestingModule;
+  readonly statusOf: (tool: string) => Promise<unknown>;
+}> {
   @ToolProvider({ namespace: 'desk' })
   class DeskTools {
     constructor(private readonly database: Database) {}
@@ -32,14 +43,20 @@ async function start(
     }
 
     @LlmTool({ description: 'Hangs.', effect: 'state_change', reveal: 'all', timeoutMs: 200 })
-    async hang(@ToolParam('key', { description: 'On what' }) _key: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
+    async hang(
+      @ToolParam('key', { description: 'On what' }) _key: string,
+      @ToolContext() context: ToolCallContext,
+    ): Promise<unknown> {
       return during(this.database, context);
     }
   }
   const module = await Test.createTestingModule({
     imports: [
       DurableModule.forRoot(durable),
-      ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { version: 'v1', allow: ['*'], flow: 'off' } }),
+      ToolLoopModule.forRoot({
+        model: new ScriptedModel([]),
+        policy: { version: 'v1', allow: ['*'], flow: 'off' },
+      }),
     ],
     providers: [DeskTools],
   }).compile();
@@ -55,10 +72,14 @@ async function start(
   return { module, statusOf };
 }
 
-const booking = (database: Database): Promise<unknown> => database.query("insert into booked values ('k')");
+const booking = (database: Database): Promise<unknown> =>
+  database.query("insert into booked values ('k')");
 
 const WORKS: readonly (readonly [what: string, work: Work])[] = [
-  ['hangs in its transaction', (database, { transaction }) => transaction!(() => booking(database).then(never))],
+  [
+    'hangs in its transaction',
+    (database, { transaction }) => transaction!(() => booking(database).then(never)),
+  ],
   [
     'returns without awaiting its transaction, which hangs',
     (database, { transaction }) => {
@@ -69,13 +90,16 @@ const WORKS: readonly (readonly [what: string, work: Work])[] = [
 ];
 
 function suite(open: () => Promise<DurableOptions>): void {
-  it.each(WORKS)('is over with its call where its tool %s: nothing of it is kept, and others do not wait', async (what, work) => {
-    const { module, statusOf } = await start(await open(), work);
-    const told = what.startsWith('returns') ? 'succeeded' : 'unknown_outcome';
-    for (let count = 0; count < 4; count += 1) expect(await statusOf('desk__hang')).toBe(told);
-    expect(await statusOf('desk__act')).toBe('succeeded');
-    expect(await module.get(Database).query('select key from booked')).toEqual([]);
-  });
+  it.each(WORKS)(
+    'is over with its call where its tool %s: nothing of it is kept, and others do not wait',
+    async (what, work) => {
+      const { module, statusOf } = await start(await open(), work);
+      const told = what.startsWith('returns') ? 'succeeded' : 'unknown_outcome';
+      for (let count = 0; count < 4; count += 1) expect(await statusOf('desk__hang')).toBe(told);
+      expect(await statusOf('desk__act')).toBe('succeeded');
+      expect(await module.get(Database).query('select key from booked')).toEqual([]);
+    },
+  );
 }
 
 describe('a transaction of a call on PGlite', () => {
@@ -95,7 +119,8 @@ describePostgres('a transaction of a call on PostgreSQL', () => {
     const { module, statusOf } = await start(await openServer(), (database, { transaction }) =>
       transaction!(() => database.query('select pg_sleep(3600)').then(() => undefined)),
     );
-    for (let count = 0; count < 3; count += 1) expect(await statusOf('desk__hang')).toBe('unknown_outcome');
+    for (let count = 0; count < 3; count += 1)
+      expect(await statusOf('desk__hang')).toBe('unknown_outcome');
     expect(await statusOf('desk__act')).toBe('succeeded');
     expect(await module.get(Database).query('select 1 as one')).toEqual([{ one: 1 }]);
   });
@@ -109,6 +134,8 @@ describe('a transaction that stands still', () => {
     await expect(still.complete(never)).rejects.toThrow('stood still');
     await expect(still.query('select 1', [])).rejects.toThrow('The transaction is over.');
     const moving = new TransactionScope({ ...session, query: () => wait(100, []) }, undefined, 50);
-    await expect(moving.complete((scope) => scope.query('select 1', []).then(() => 'done'))).resolves.toBe('done');
+    await expect(
+      moving.complete((scope) => scope.query('select 1', []).then(() => 'done')),
+    ).resolves.toBe('done');
   });
 });

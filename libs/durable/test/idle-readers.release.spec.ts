@@ -16,7 +16,14 @@ const LOOK_MS = 5_000;
 const MOST_STATEMENTS = 100;
 
 function event(runId: string, sequence: number): LoopEvent {
-  return { type: 'text-delta', step: 1, text: 'x', runId, sequence, timestamp: new Date().toISOString() };
+  return {
+    type: 'text-delta',
+    step: 1,
+    text: 'x',
+    runId,
+    sequence,
+    timestamp: new Date().toISOString(),
+  };
 }
 
 /** 1,000 runs, each of which is at work in another process and shows nothing for now. */
@@ -25,7 +32,10 @@ async function addRuns(log: SqlRunLog): Promise<readonly string[]> {
   for (const runId of runIds) {
     const run = { runId, tenant: 'acme', actorId: 'alice', request: { prompt: 'Go on.' } };
     const lease = await log.begin(run, { owner: 'another process', forMs: 3_600_000 });
-    await log.append({ runId, ...lease }, { entries: [], events: [event(runId, 1), event(runId, 2)] });
+    await log.append(
+      { runId, ...lease },
+      { entries: [], events: [event(runId, 1), event(runId, 2)] },
+    );
   }
   return runIds;
 }
@@ -45,7 +55,9 @@ onEachDatabase('10,000 idle readers of 1,000 runs', (open) => {
     jobs = new JobQueue(open());
     const runs = new SqlRunLog(open(), jobs);
     const kept = { runs, stores: new SqlStores(open(), runs), close: () => Promise.resolve() };
-    desk = await DeskProcess.start({ effects: [], open: () => Promise.resolve(kept) }, scripted(), { options: idle });
+    desk = await DeskProcess.start({ effects: [], open: () => Promise.resolve(kept) }, scripted(), {
+      options: idle,
+    });
   });
   afterAll(async () => {
     await desk.close();
@@ -63,7 +75,11 @@ onEachDatabase('10,000 idle readers of 1,000 runs', (open) => {
         const see = (): void => void shown.set(runId, (shown.get(runId) ?? 0) + 1);
         subscriptions.push(desk.runs.events(runId, alice).subscribe(see));
       }
-      while ([...shown.values()].reduce((sum, count) => sum + count, 0) < 2 * RUNS * READERS_OF_A_RUN) await wait(20);
+      while (
+        [...shown.values()].reduce((sum, count) => sum + count, 0) <
+        2 * RUNS * READERS_OF_A_RUN
+      )
+        await wait(20);
     };
     await readyUntil(open(), come());
     const statements = jest.spyOn(open(), 'query');

@@ -9,8 +9,12 @@ onEachDatabase('a queue', (open) => {
     await jobs.ensure('backlog');
     for (let index = 0; index < 100; index += 1) await jobs.send('backlog', { id: `job ${index}` });
     const done = new Set<string>();
-    const end = await jobs.work('backlog', { handle: (id) => Promise.resolve(void done.add(id)), most: 1 });
-    while (done.size < 100) await new Promise((resolve) => setTimeout(resolve, 10)); // fifty seconds for who looks twice a second
+    const end = await jobs.work('backlog', {
+      handle: (id) => Promise.resolve(void done.add(id)),
+      most: 1,
+    });
+    // fifty seconds for who looks twice a second
+    while (done.size < 100) await new Promise((resolve) => setTimeout(resolve, 10));
     await end();
     await jobs.onApplicationShutdown();
     expect(done.size).toBe(100);
@@ -28,7 +32,11 @@ onEachDatabase('a queue', (open) => {
     };
     const end = await jobs.work('watched', { handle: () => Promise.resolve(), most: 1 });
     const times = new Set<number>();
-    for (const until = Date.now() + 7_000; Date.now() < until; await new Promise((resolve) => setTimeout(resolve, 100)))
+    for (
+      const until = Date.now() + 7_000;
+      Date.now() < until;
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    )
       times.add(await monitored());
     await end();
     await jobs.onApplicationShutdown();

@@ -31,7 +31,10 @@ async function killed(options: BankProcessOptions): Promise<Killed> {
   return { runs, mails };
 }
 
-type Place = () => Promise<{ readonly durable: DurableOptions; readonly drop: () => Promise<void> }>;
+type Place = () => Promise<{
+  readonly durable: DurableOptions;
+  readonly drop: () => Promise<void>;
+}>;
 
 /** The cases of processes that are killed while runs wait, are queued or perform a rehearsal. */
 export function losesNothing(place: Place): void {
@@ -46,7 +49,12 @@ export function losesNothing(place: Place): void {
     started.push(drop);
     const dead = await killed({ durable, moment });
     const around: Surroundings = { mails: [] };
-    const desk = await Bank.start({ ...durable, runs: PACE }, playing('the one behind it'), undefined, around);
+    const desk = await Bank.start(
+      { ...durable, runs: PACE },
+      playing('the one behind it'),
+      undefined,
+      around,
+    );
     started.push(() => desk.close());
     const mails = (): readonly string[] => [...dead.mails, ...around.mails];
     return { desk, runs: dead.runs, mails };
@@ -56,10 +64,13 @@ export function losesNothing(place: Place): void {
     const { desk, runs, mails } = await behind('waiting');
     expect(await desk.balances()).toEqual({ a: 100, b: 0 });
     for (const kind of Object.keys(WAITING) as (keyof typeof WAITING)[])
-      expect([kind, await outcomeOf(desk, kind, { durable: runs[`${kind} durable`], kept: runs[`${kind} kept`] })]).toEqual([
+      expect([
         kind,
-        OUTCOMES[kind],
-      ]);
+        await outcomeOf(desk, kind, {
+          durable: runs[`${kind} durable`],
+          kept: runs[`${kind} kept`],
+        }),
+      ]).toEqual([kind, OUTCOMES[kind]]);
     expect(mails()).toHaveLength(2);
     expect(await desk.balances()).toEqual({ a: 70, b: 30 });
   });
@@ -67,25 +78,51 @@ export function losesNothing(place: Place): void {
   it('invariant 13: loses no run that waits for the turn of its conversation, nor the turn of the run before it', async () => {
     const { desk, runs } = await behind('waiting');
     for (const name of ['busy', 'queued'])
-      expect(await endOf(desk, runs[name] ?? '')).toMatchObject({ finishReason: 'stop', text: `Done: ${name}.` });
+      expect(await endOf(desk, runs[name] ?? '')).toMatchObject({
+        finishReason: 'stop',
+        text: `Done: ${name}.`,
+      });
     const kept = await desk.module.get(ConversationService).read('c1', alice);
-    expect(kept?.entries.map(({ text }) => text)).toEqual(['busy', 'Done: busy.', 'queued', 'Done: queued.']);
+    expect(kept?.entries.map(({ text }) => text)).toEqual([
+      'busy',
+      'Done: busy.',
+      'queued',
+      'Done: queued.',
+    ]);
   });
 
   it('invariant 13: repeats no call of an approved rehearsal that it had committed and not told', async () => {
     const { desk, runs, mails } = await behind('done');
     const { performing = '' } = runs;
-    expect(await endOf(desk, performing)).toMatchObject({ finishReason: 'stop', rehearsal: reportOf('performed', ...ALL) });
+    expect(await endOf(desk, performing)).toMatchObject({
+      finishReason: 'stop',
+      rehearsal: reportOf('performed', ...ALL),
+    });
     expect([await desk.balances(), mails().length]).toEqual([{ a: 97, b: 3 }, 1]);
-    expect(await desk.database.query('select what from entries order by id')).toEqual([{ what: 'a > b 1' }, { what: 'a > b 2' }]);
+    expect(await desk.database.query('select what from entries order by id')).toEqual([
+      { what: 'a > b 1' },
+      { what: 'a > b 2' },
+    ]);
     await expect(answered(desk, 'rehearsal', performing)).resolves.toEqual(['already_answered']);
   });
 
   it.each([
     ['moved', 'approve', reportOf('performed', ...ALL), { a: 97, b: 3 }, 1],
-    ['moved', 'deny', reportOf('incomplete', 'performed', 'performed', 'unknown'), { a: 99, b: 1 }, 1],
+    [
+      'moved',
+      'deny',
+      reportOf('incomplete', 'performed', 'performed', 'unknown'),
+      { a: 99, b: 1 },
+      1,
+    ],
     ['mailed', 'approve', reportOf('performed', ...ALL), { a: 97, b: 3 }, 2],
-    ['mailed', 'deny', reportOf('incomplete', 'performed', 'unknown', 'not_made'), { a: 99, b: 1 }, 1],
+    [
+      'mailed',
+      'deny',
+      reportOf('incomplete', 'performed', 'unknown', 'not_made'),
+      { a: 99, b: 1 },
+      1,
+    ],
   ] as const)(
     'invariant 13: leaves it to a person whether the call of a rehearsal is made again that it was in the middle of (%s): %s',
     async (moment, decision, rehearsal, balances, mailed) => {
@@ -93,7 +130,10 @@ export function losesNothing(place: Place): void {
       const { performing = '' } = runs;
       await until(desk, performing, ({ waitingFor }) => waitingFor === 'approval');
       expect(mails()).toHaveLength(1);
-      expect(await answered(desk, 'approval', performing, decision)).toEqual(['already_answered', 'taken']);
+      expect(await answered(desk, 'approval', performing, decision)).toEqual([
+        'already_answered',
+        'taken',
+      ]);
       expect(await endOf(desk, performing)).toMatchObject({ rehearsal });
       expect([await desk.balances(), mails().length]).toEqual([balances, mailed]);
     },
@@ -118,23 +158,40 @@ const OUTCOMES: Readonly<Record<Kind, object>> = {
 };
 
 /** Answers two runs that wait for the same, and returns what became of each. */
-async function outcomeOf(desk: Bank, kind: Kind, { durable = '', kept = '' }: { readonly durable?: string; readonly kept?: string }) {
+async function outcomeOf(
+  desk: Bank,
+  kind: Kind,
+  { durable = '', kept = '' }: { readonly durable?: string; readonly kept?: string },
+) {
   const outcomes: Record<string, object> = {};
   for (const [name, runId] of Object.entries({ durable, kept })) {
-    expect(await desk.runs.get(runId, alice)).toMatchObject({ status: 'waiting', waitingFor: kind });
+    expect(await desk.runs.get(runId, alice)).toMatchObject({
+      status: 'waiting',
+      waitingFor: kind,
+    });
     const taken = await answered(desk, kind, runId);
-    const events = name === 'durable' ? await eventsOf(desk, runId) : await resumed(desk, runId, kind);
+    const events =
+      name === 'durable' ? await eventsOf(desk, runId) : await resumed(desk, runId, kind);
     const end = events.at(-1);
-    const results = events.flatMap((event) => (event.type === 'tool-result' ? event.record.status : []));
+    const results = events.flatMap((event) =>
+      event.type === 'tool-result' ? event.record.status : [],
+    );
     const { finishReason, rehearsal } = end?.type === 'run-end' ? end : {};
-    expect(events.filter(({ type }) => type === 'pending-answer' || type === 'approval-decision')).toHaveLength(1);
+    expect(
+      events.filter(({ type }) => type === 'pending-answer' || type === 'approval-decision'),
+    ).toHaveLength(1);
     outcomes[name] = { finishReason, taken, status: rehearsal?.status ?? results.at(-1) };
   }
   return outcomes;
 }
 
 /** Gives the answer twice at once, after a person of another tenant did in vain. */
-async function answered(desk: Bank, kind: Kind, runId: string, decision: 'approve' | 'deny' = 'approve'): Promise<readonly string[]> {
+async function answered(
+  desk: Bank,
+  kind: Kind,
+  runId: string,
+  decision: 'approve' | 'deny' = 'approve',
+): Promise<readonly string[]> {
   const [asked] = await desk.pending.inbox(alice, { runId, pending: true });
   const all = asked ? [] : await desk.pending.inbox(alice, { runId, pending: false, kind });
   const request = asked ?? all[0];
@@ -175,5 +232,6 @@ async function endOf(desk: Bank, runId: string): Promise<LoopEvent | undefined> 
 }
 
 async function until(desk: Bank, runId: string, holds: (run: RunView) => boolean): Promise<void> {
-  while (!holds(await desk.runs.get(runId, alice))) await new Promise((resolve) => setTimeout(resolve, 25));
+  while (!holds(await desk.runs.get(runId, alice)))
+    await new Promise((resolve) => setTimeout(resolve, 25));
 }

@@ -37,7 +37,9 @@ describePostgres('invariant 17: runs whose connections to the database are ended
     const name = new URL(server.url).pathname.slice(1);
     let kills = 0;
     for (; kills < KILLS && !isOver(); kills += 1) {
-      await onServer(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and pid <> pg_backend_pid()`);
+      await onServer(
+        `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and pid <> pg_backend_pid()`,
+      );
       await wait(15 + 25 * Math.random());
     }
     return kills;
@@ -59,8 +61,13 @@ describePostgres('invariant 17: runs whose connections to the database are ended
       ];
       let isOver = false;
       for (let run = 0; run < RUNS; run += 1) {
-        const desk = await start(world, scripted(...act(run)), { options: { takeoverMs: 60_000, heartbeatMs: 5_000 } });
-        handles.push({ desk, handle: desk.loop.open({ ...alice, durable, conversationId: `c${run}` }) });
+        const desk = await start(world, scripted(...act(run)), {
+          options: { takeoverMs: 60_000, heartbeatMs: 5_000 },
+        });
+        handles.push({
+          desk,
+          handle: desk.loop.open({ ...alice, durable, conversationId: `c${run}` }),
+        });
       }
       const ended = Promise.all(
         handles.map(async ({ desk, handle }) => {
@@ -72,7 +79,10 @@ describePostgres('invariant 17: runs whose connections to the database are ended
       expect(await endConnections(() => isOver)).toBeGreaterThan(0);
       const results = await ended;
       expect(world.effects.toSorted()).toEqual(
-        Array.from({ length: RUNS * STEPS }, (__, index) => `acme ${Math.floor(index / STEPS)}.${index % STEPS}`).toSorted(),
+        Array.from(
+          { length: RUNS * STEPS },
+          (__, index) => `acme ${Math.floor(index / STEPS)}.${index % STEPS}`,
+        ).toSorted(),
       );
       for (const result of results) {
         expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
@@ -87,11 +97,17 @@ describePostgres('invariant 17: runs whose connections to the database are ended
 describePostgres('a library whose connection is ended in its transaction', () => {
   it.each([
     ['a session of its own', undefined, (_: Database, work: () => Promise<void>) => work()],
-    ['the transaction of the handle', 'lost', (database: Database, work: () => Promise<void>) => database.transaction(work)],
+    [
+      'the transaction of the handle',
+      'lost',
+      (database: Database, work: () => Promise<void>) => database.transaction(work),
+    ],
   ])('is refused its statements and gives the connection back (%s)', async (_, ending, within) => {
     const server = await createServerDatabase();
     const database = await openDatabase({ url: server.url, connections: 1 });
-    const kysely = new Kysely({ dialect: new PostgresDialect({ pool: new Pool(database.connection) }) });
+    const kysely = new Kysely({
+      dialect: new PostgresDialect({ pool: new Pool(database.connection) }),
+    });
     const loses = within(database, async () => {
       const own = await kysely.startTransaction().execute();
       const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(own);
@@ -99,7 +115,9 @@ describePostgres('a library whose connection is ended in its transaction', () =>
       await expect(sql`select 1`.execute(own)).rejects.toThrow(/terminat|not queryable/);
       await own.rollback().execute();
     });
-    await expect(loses.catch((error: unknown) => StorageUnavailableError.in(error) && 'lost')).resolves.toBe(ending);
+    await expect(
+      loses.catch((error: unknown) => StorageUnavailableError.in(error) && 'lost'),
+    ).resolves.toBe(ending);
     await expect(database.query('select 1 as one')).resolves.toEqual([{ one: 1 }]);
     await kysely.destroy();
     await database.close();
@@ -127,7 +145,9 @@ describePostgres('a start whose connection is ended', () => {
     release();
     await holding;
     const database = await starting;
-    await expect(database.query('select version from toolloop.migrations')).resolves.toEqual([{ version: 1 }]);
+    await expect(database.query('select version from toolloop.migrations')).resolves.toEqual([
+      { version: 1 },
+    ]);
     await Promise.all([database.close(), holder.close()]);
     await server.drop();
   });

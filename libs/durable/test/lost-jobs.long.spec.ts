@@ -6,12 +6,17 @@ import { intentOf } from './fixtures/refund.desk.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
 onEachDatabase('work whose job is gone from the queue', (open) => {
-  /** Loses all jobs, as a queue does that was emptied by hand or restored from an older backup, and all of it some minutes ago. */
+  /**
+   * Loses all jobs, as a queue does that was emptied by hand or restored from an older backup, and
+   * all of it some minutes ago.
+   */
   const loseJobs = async (): Promise<void> => {
     await open().query('delete from pgboss.job');
     await open().query(`update toolloop.runs set updated_at = updated_at - interval '5 minutes'`);
     await open().query(`update toolloop.directives set due_at = due_at - interval '5 minutes'`);
-    await open().query(`update toolloop.directives set expires_at = expires_at - interval '5 minutes'`);
+    await open().query(
+      `update toolloop.directives set expires_at = expires_at - interval '5 minutes'`,
+    );
   };
 
   it('is handed out again where it is a run, and where its job is there it is handed out once', async () => {
@@ -75,7 +80,10 @@ onEachDatabase('work whose job is gone from the queue', (open) => {
     await store.acquire(held, { owner: 'a process that is gone', forMs: 1_000 });
     await loseJobs();
     const handed: string[] = [];
-    const perform = async (reference: { readonly tenant: string; readonly directiveId: string }): Promise<void> => {
+    const perform = async (reference: {
+      readonly tenant: string;
+      readonly directiveId: string;
+    }): Promise<void> => {
       const record = await store.acquire(reference, { owner: 'this process', forMs: 60_000 });
       if (record) handed.push(reference.directiveId);
     };
@@ -83,6 +91,9 @@ onEachDatabase('work whose job is gone from the queue', (open) => {
     while (handed.length < 2) await new Promise((resolve) => setTimeout(resolve, 10));
     await end();
     await jobs.onApplicationShutdown();
-    expect(handed.toSorted((one, other) => one.localeCompare(other))).toEqual(['dir_due', 'dir_held']);
+    expect(handed.toSorted((one, other) => one.localeCompare(other))).toEqual([
+      'dir_due',
+      'dir_held',
+    ]);
   });
 });

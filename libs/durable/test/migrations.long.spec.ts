@@ -55,7 +55,9 @@ function migrationsSpec(name: string, make: () => Promise<Place>): void {
     let place: Place;
     beforeAll(async () => {
       place = await make();
-      await change(place.options, [`insert into toolloop.quotas values ('acme', 'calls', 1, 1, 3)`]);
+      await change(place.options, [
+        `insert into toolloop.quotas values ('acme', 'calls', 1, 1, 3)`,
+      ]);
     });
     afterAll(() => place.drop());
 
@@ -67,13 +69,19 @@ function migrationsSpec(name: string, make: () => Promise<Place>): void {
     });
 
     it('is refused where a newer release has migrated it', async () => {
-      await change(place.options, [`insert into toolloop.migrations (version, name, checksum) values (99, 'later', '')`]);
-      expect((await refusalOf(place.options)).message).toMatch(/schema has version 99, and this release knows 1\./);
+      await change(place.options, [
+        `insert into toolloop.migrations (version, name, checksum) values (99, 'later', '')`,
+      ]);
+      expect((await refusalOf(place.options)).message).toMatch(
+        /schema has version 99, and this release knows 1\./,
+      );
     });
 
     it('is refused in one line where it was made by another baseline', async () => {
       const other = await make();
-      await change(other.options, [`update toolloop.migrations set checksum = 'another' where version = 1`]);
+      await change(other.options, [
+        `update toolloop.migrations set checksum = 'another' where version = 1`,
+      ]);
       expect(await refusalOf(other.options)).toMatchObject(OUTDATED);
       await other.drop();
     });
@@ -94,7 +102,11 @@ migrationsSpec('on PGlite', folder);
 const [BASELINE] = MIGRATIONS;
 const WITH_A_COLUMN: readonly Migration[] = [
   ...(BASELINE ? [BASELINE] : []),
-  { version: 2, name: 'a column', statements: ['alter table toolloop.quotas add column note text'] },
+  {
+    version: 2,
+    name: 'a column',
+    statements: ['alter table toolloop.quotas add column note text'],
+  },
 ];
 
 describePostgres('with a server', () => {
@@ -114,7 +126,9 @@ describePostgres('with a server', () => {
     });
 
     const waiting = async (): Promise<boolean> => {
-      const rows = await reader.query(`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like 'alter table%'`);
+      const rows = await reader.query(
+        `select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like 'alter table%'`,
+      );
       return rows.length > 0;
     };
     const until = async (isIt: boolean): Promise<void> => {
@@ -125,7 +139,9 @@ describePostgres('with a server', () => {
       let migrating: Promise<void> | undefined;
       await reader.transaction(async () => {
         await reader.query('select 1 from toolloop.quotas');
-        migrating = database.outside(() => migrate(database, WITH_A_COLUMN, { lockTimeoutMs: 200, attempts: 1_000 }));
+        migrating = database.outside(() =>
+          migrate(database, WITH_A_COLUMN, { lockTimeoutMs: 200, attempts: 1_000 }),
+        );
         await reader.outside(async () => {
           await until(true);
           await until(false); // it has given up for now
@@ -133,19 +149,31 @@ describePostgres('with a server', () => {
         });
       });
       await migrating;
-      expect(await database.query('select version from toolloop.migrations order by version')).toEqual([{ version: 1 }, { version: 2 }]);
+      expect(
+        await database.query('select version from toolloop.migrations order by version'),
+      ).toEqual([{ version: 1 }, { version: 2 }]);
       expect(await database.query('select note from toolloop.quotas')).toEqual([]);
     });
 
     it('says what to do, and changes nothing, where others keep the lock', async () => {
-      const later = { version: 3, name: 'without it', statements: ['alter table toolloop.quotas drop column note'] };
+      const later = {
+        version: 3,
+        name: 'without it',
+        statements: ['alter table toolloop.quotas drop column note'],
+      };
       let refused: Promise<void> | undefined;
       await reader.transaction(async () => {
         await reader.query('select 1 from toolloop.quotas');
-        refused = database.outside(() => migrate(database, [...WITH_A_COLUMN, later], { lockTimeoutMs: 50, attempts: 2 }));
-        await expect(refused).rejects.toThrow(/keeps its tables locked \(2 attempts\)[^]*End the transaction/);
+        refused = database.outside(() =>
+          migrate(database, [...WITH_A_COLUMN, later], { lockTimeoutMs: 50, attempts: 2 }),
+        );
+        await expect(refused).rejects.toThrow(
+          /keeps its tables locked \(2 attempts\)[^]*End the transaction/,
+        );
       });
-      expect(await database.query('select max(version) as version from toolloop.migrations')).toEqual([{ version: 2 }]);
+      expect(
+        await database.query('select max(version) as version from toolloop.migrations'),
+      ).toEqual([{ version: 2 }]);
     });
   });
 });

@@ -26,8 +26,13 @@ onEachDatabase('retention', (database) => {
     const [open, expired] = [question(inDays(30)), question(inDays(-1))];
     await pending.add(open);
     await pending.add(expired);
-    await database().query(`update toolloop.pending set created_at = created_at - interval '100 days'`);
+    await database().query(
+      `update toolloop.pending set created_at = created_at - interval '100 days'`,
+    );
     await new RetentionSweep(database(), { pending: 10 }).sweep();
-    expect([(await pending.find(open.id))?.id, await pending.find(expired.id)]).toEqual([open.id, undefined]);
+    expect([(await pending.find(open.id))?.id, await pending.find(expired.id)]).toEqual([
+      open.id,
+      undefined,
+    ]);
   });
 });

@@ -7,7 +7,12 @@ import { RunService } from '@toolloop/core/runs';
 import { type Database, type DurableOptions, JobQueue, SqlStores } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { programArguments } from '../../../test/program.js';
-import { createDatabaseFolder, createServerDatabase, describePostgres, inMemory } from './databases.js';
+import {
+  createDatabaseFolder,
+  createServerDatabase,
+  describePostgres,
+  inMemory,
+} from './databases.js';
 import { Order, OrmDesk, Refund } from './fixtures/orm.desk.js';
 import type { OrmProcessOptions } from './fixtures/orm.process.js';
 
@@ -25,7 +30,12 @@ const undone = (): never => {
 
 const placePair = async (em: EntityManager, id: string, fails: boolean): Promise<void> => {
   await em.insert(Order, { id });
-  expect(await em.execute(`select substr(id, 1, 3) from orders group by 1 having count(*) = 1 and max(id) <> ?`, [id])).toEqual([]);
+  expect(
+    await em.execute(
+      `select substr(id, 1, 3) from orders group by 1 having count(*) = 1 and max(id) <> ?`,
+      [id],
+    ),
+  ).toEqual([]);
   await em.insert(Order, { id: `${id}, too` });
   if (fails) undone();
 };
@@ -50,7 +60,8 @@ function worksTogether(open: () => Promise<Place>): void {
     await desk.fork().nativeDelete(Order, {});
   });
 
-  const ids = async (): Promise<string[]> => (await desk.fork().find(Order, {}, { orderBy: { id: 'asc' } })).map(({ id }) => id);
+  const ids = async (): Promise<string[]> =>
+    (await desk.fork().find(Order, {}, { orderBy: { id: 'asc' } })).map(({ id }) => id);
   const place = (id: string): Promise<void> => {
     const em = desk.fork();
     em.create(Order, { id });
@@ -115,7 +126,9 @@ function worksTogether(open: () => Promise<Place>): void {
       const em = desk.fork();
       await em.begin();
       em.create(Order, { id: 'a' });
-      await expect(em.transactional((inner) => inner.insert(Order, { id: 'b' }).then(undone))).rejects.toThrow('undone');
+      await expect(
+        em.transactional((inner) => inner.insert(Order, { id: 'b' }).then(undone)),
+      ).rejects.toThrow('undone');
       await em.transactional((inner) => inner.insert(Order, { id: 'c' }));
       await em.commit();
     });
@@ -128,14 +141,20 @@ function worksTogether(open: () => Promise<Place>): void {
     const locked = new Promise<void>((resolve) => {
       void database.transaction(async () => {
         const em = desk.fork();
-        await em.transactional((own) => own.findOneOrFail(Order, 'a', { lockMode: LockMode.PESSIMISTIC_WRITE }));
+        await em.transactional((own) =>
+          own.findOneOrFail(Order, 'a', { lockMode: LockMode.PESSIMISTIC_WRITE }),
+        );
         resolve();
         await new Promise((done) => setTimeout(done, 50));
         isOver = true;
       });
     });
     await locked;
-    await desk.fork().transactional((em) => em.findOneOrFail(Order, 'a', { lockMode: LockMode.PESSIMISTIC_WRITE }));
+    await desk
+      .fork()
+      .transactional((em) =>
+        em.findOneOrFail(Order, 'a', { lockMode: LockMode.PESSIMISTIC_WRITE }),
+      );
     expect(isOver).toBe(true);
   });
 
@@ -144,11 +163,17 @@ function worksTogether(open: () => Promise<Place>): void {
     await database.transaction(async () => {
       const em = desk.fork();
       em.setSessionContext({ role: 'pg_read_all_data', variables: { 'own.tenant': 'acme' } });
-      const [standing] = await em.transactional((own) => own.execute(`select current_user, current_setting('own.tenant') as tenant`));
+      const [standing] = await em.transactional((own) =>
+        own.execute(`select current_user, current_setting('own.tenant') as tenant`),
+      );
       expect(standing).toEqual({ current_user: 'pg_read_all_data', tenant: 'acme' });
-      await expect(em.transactional((own) => own.insert(Order, { id: 'b' }))).rejects.toThrow(/permission denied/);
+      await expect(em.transactional((own) => own.insert(Order, { id: 'b' }))).rejects.toThrow(
+        /permission denied/,
+      );
       await place('c');
-      await desk.module.get(SqlStores).conversations.append({ tenant: 'acme', actorId: 'bob', conversationId: 'c' }, []);
+      await desk.module
+        .get(SqlStores)
+        .conversations.append({ tenant: 'acme', actorId: 'bob', conversationId: 'c' }, []);
     });
     expect(await ids()).toEqual(['a', 'c']);
   });
@@ -166,7 +191,10 @@ function worksTogether(open: () => Promise<Place>): void {
     const conversations = desk.module.get(SqlStores).conversations;
     const heard = new Set<string>();
     await jobs.ensure('orders');
-    const stop = await jobs.work('orders', { handle: (id) => Promise.resolve(void heard.add(id)), most: 3 });
+    const stop = await jobs.work('orders', {
+      handle: (id) => Promise.resolve(void heard.add(id)),
+      most: 3,
+    });
     const works = Array.from({ length: 60 }, async (_, index) => {
       const id = String(index + 100);
       const fails = index % 4 === 0;
@@ -176,13 +204,17 @@ function worksTogether(open: () => Promise<Place>): void {
       }
       await database.transaction(async () => {
         await jobs.send('orders', { id });
-        await conversations.append({ tenant: 'acme', actorId: 'alice', conversationId: id }, [{ role: 'user', content: id }]);
+        await conversations.append({ tenant: 'acme', actorId: 'alice', conversationId: id }, [
+          { role: 'user', content: id },
+        ]);
         if (index % 3 === 1) await placePair(desk.fork(), id, fails);
         else await desk.fork().transactional((em) => placePair(em, id, fails));
       });
     });
     const settled = await Promise.allSettled(works);
-    const kept = settled.flatMap(({ status }, index) => (status === 'fulfilled' ? [String(index + 100)] : []));
+    const kept = settled.flatMap(({ status }, index) =>
+      status === 'fulfilled' ? [String(index + 100)] : [],
+    );
     expect(kept).toHaveLength(45);
     expect(await ids()).toEqual(kept.flatMap((id) => [id, `${id}, too`]));
     expect(await database.query('select 1 from toolloop.conversation_parts')).toHaveLength(30);
@@ -194,23 +226,33 @@ function worksTogether(open: () => Promise<Place>): void {
 
 /** A process that is killed in the middle of its tool, and another that goes on. */
 function refundsOnce(open: () => Promise<Place>, openHere = open): void {
-  it.each(['before', 'after'] as const)('is once where the process dies %s its commit', async (moment) => {
-    const { durable, drop } = await open();
-    const lively = { ...durable, runs: { heartbeatMs: 100, takeoverMs: 500 } };
-    const runId = await killed({ durable: lively, moment });
-    const model = new ScriptedModel([text('Done.')]);
-    const desk = await OrmDesk.start(lively, model);
-    try {
-      const runs = desk.module.get(RunService);
-      while ((await runs.get(runId, alice)).status !== 'ended') await new Promise((resolve) => setTimeout(resolve, 20));
-      expect(model.requests[0]?.messages.at(-1)).toMatchObject({ role: 'tool', content: 'refunded o-1' });
-      expect(await desk.fork().count(Refund, { order: 'o-1' })).toBe(1);
-      expect(await desk.fork().findOneOrFail(Order, 'o-1')).toMatchObject({ refunded: true, version: 2 });
-    } finally {
-      await desk.close();
-      await drop?.();
-    }
-  });
+  it.each(['before', 'after'] as const)(
+    'is once where the process dies %s its commit',
+    async (moment) => {
+      const { durable, drop } = await open();
+      const lively = { ...durable, runs: { heartbeatMs: 100, takeoverMs: 500 } };
+      const runId = await killed({ durable: lively, moment });
+      const model = new ScriptedModel([text('Done.')]);
+      const desk = await OrmDesk.start(lively, model);
+      try {
+        const runs = desk.module.get(RunService);
+        while ((await runs.get(runId, alice)).status !== 'ended')
+          await new Promise((resolve) => setTimeout(resolve, 20));
+        expect(model.requests[0]?.messages.at(-1)).toMatchObject({
+          role: 'tool',
+          content: 'refunded o-1',
+        });
+        expect(await desk.fork().count(Refund, { order: 'o-1' })).toBe(1);
+        expect(await desk.fork().findOneOrFail(Order, 'o-1')).toMatchObject({
+          refunded: true,
+          version: 2,
+        });
+      } finally {
+        await desk.close();
+        await drop?.();
+      }
+    },
+  );
 
   it('is not at all where it throws, and once when it is tried again', async () => {
     const { durable, drop } = await openHere();
@@ -220,7 +262,9 @@ function refundsOnce(open: () => Promise<Place>, openHere = open): void {
       calls(call('desk__refund', { id: 'o-1' })),
       text('Done.'),
     ]);
-    const desk = await OrmDesk.start(durable, model, { before: () => ((times += 1) === 1 ? undone() : undefined) });
+    const desk = await OrmDesk.start(durable, model, {
+      before: () => ((times += 1) === 1 ? undone() : undefined),
+    });
     try {
       const em = desk.fork();
       em.create(Order, { id: 'o-1' });
@@ -229,7 +273,10 @@ function refundsOnce(open: () => Promise<Place>, openHere = open): void {
       const { toolCalls } = await loop.run({ ...alice, prompt: 'Refund it.', durable: true });
       expect(toolCalls.map(({ status }) => status)).toEqual(['failed', 'succeeded']);
       expect(await desk.fork().count(Refund)).toBe(1);
-      expect(await desk.fork().findOneOrFail(Order, 'o-1')).toMatchObject({ refunded: true, version: 2 });
+      expect(await desk.fork().findOneOrFail(Order, 'o-1')).toMatchObject({
+        refunded: true,
+        version: 2,
+      });
     } finally {
       await desk.close();
       await drop?.();
@@ -241,12 +288,16 @@ const PROCESS = programArguments('libs/durable/test/fixtures/orm.process.ts');
 
 /** Kills a process once it is at its moment. Resolves to the run that it was going on with. */
 async function killed(options: OrmProcessOptions): Promise<string> {
-  const child = spawn(process.execPath, [...PROCESS, JSON.stringify(options)], { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
+  const child = spawn(process.execPath, [...PROCESS, JSON.stringify(options)], {
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+  });
   let said = '';
   child.stderr?.on('data', (chunk: Buffer) => (said += chunk.toString()));
   const gone = new Promise<void>((resolve) => child.once('close', () => resolve()));
   const runId = await Promise.race([
-    new Promise<string>((resolve) => child.once('message', (message) => resolve(message as string))),
+    new Promise<string>((resolve) =>
+      child.once('message', (message) => resolve(message as string)),
+    ),
     gone.then(() => Promise.reject(new Error(`It is gone by itself.\n${said}`))),
   ]);
   child.kill('SIGKILL');

@@ -17,7 +17,10 @@ async function warm(database: Database): Promise<void> {
 }
 
 const OUTDATED: readonly (readonly [string, (database: Database) => Promise<unknown>])[] = [
-  ['the type of a column was changed', (database) => database.query('alter table things alter column name type varchar(40)')],
+  [
+    'the type of a column was changed',
+    (database) => database.query('alter table things alter column name type varchar(40)'),
+  ],
   ['a column was dropped and added again', (database) => dropAndAdd(database)],
 ];
 
@@ -41,28 +44,43 @@ onEachDatabase('sessions that know statements', (database) => {
     expect(answers).toHaveLength(12);
   });
 
-  it.each(OUTDATED)('say in a transaction that it may be repeated once %s, and a repetition has the right answer', async (_, change) => {
-    await warm(database());
-    await change(database());
-    const made: string[] = [];
-    const work = async (): Promise<readonly object[]> => {
-      await database().query(`insert into things (id, name) values (2, 'two')`);
-      made.push('inserted');
-      return database().query(READ);
-    };
-    const first = await database()
-      .transaction(work)
-      .catch((error: unknown) => error);
-    expect(StorageUnavailableError.in(first)?.mayPass).toBe(true);
-    expect(await database().transaction(work)).toHaveLength(2);
-    expect([made.length, (await database().query(READ)).length]).toEqual([2, 2]);
-  });
+  it.each(OUTDATED)(
+    'say in a transaction that it may be repeated once %s, and a repetition has the right answer',
+    async (_, change) => {
+      await warm(database());
+      await change(database());
+      const made: string[] = [];
+      const work = async (): Promise<readonly object[]> => {
+        await database().query(`insert into things (id, name) values (2, 'two')`);
+        made.push('inserted');
+        return database().query(READ);
+      };
+      const first = await database()
+        .transaction(work)
+        .catch((error: unknown) => error);
+      expect(StorageUnavailableError.in(first)?.mayPass).toBe(true);
+      expect(await database().transaction(work)).toHaveLength(2);
+      expect([made.length, (await database().query(READ)).length]).toEqual([2, 2]);
+    },
+  );
 
   it('let a tool do its work once in a transaction that was repeated as a whole', async () => {
     await warm(database());
-    const others = { runs: new MemoryRunLog(), directives: new MemoryDirectiveStore(), tenants: undefined };
+    const others = {
+      runs: new MemoryRunLog(),
+      directives: new MemoryDirectiveStore(),
+      tenants: undefined,
+    };
     const stores = new BoundedStores(Object.assign(new SqlStores(database()), others));
-    const start = { tenant: 'acme', idempotencyKey: 'k', owner: 'o', forMs: 60_000, runId: 'r', declaredId: 'd', args: '{}' };
+    const start = {
+      tenant: 'acme',
+      idempotencyKey: 'k',
+      owner: 'o',
+      forMs: 60_000,
+      runId: 'r',
+      declaredId: 'd',
+      args: '{}',
+    };
     await stores.journal.acquire({ ...start, idempotencyKey: `k${Math.random()}` });
     const key = { ...start, idempotencyKey: `once${Math.random()}` };
     await stores.journal.acquire(key);
@@ -77,16 +95,31 @@ onEachDatabase('sessions that know statements', (database) => {
 });
 
 function passes(code: string, isOurs: boolean, message = 'said'): boolean {
-  return StorageUnavailableError.in(toStorageError(Object.assign(new Error(message), { code }), isOurs))?.mayPass === true;
+  return (
+    StorageUnavailableError.in(toStorageError(Object.assign(new Error(message), { code }), isOurs))
+      ?.mayPass === true
+  );
 }
 
 describe('the SQLSTATE of an error', () => {
-  it.each(['08006', '08001', '57P01', '57P02', '57P03', '57P05', '53000', '53100', '53200', '53300', '40001', '40P01', '26000', '42P05'])(
-    '%s passes for what a store sent, and for what a tool sent',
-    (code) => {
-      expect([passes(code, true), passes(code, false)]).toEqual([true, true]);
-    },
-  );
+  it.each([
+    '08006',
+    '08001',
+    '57P01',
+    '57P02',
+    '57P03',
+    '57P05',
+    '53000',
+    '53100',
+    '53200',
+    '53300',
+    '40001',
+    '40P01',
+    '26000',
+    '42P05',
+  ])('%s passes for what a store sent, and for what a tool sent', (code) => {
+    expect([passes(code, true), passes(code, false)]).toEqual([true, true]);
+  });
 
   it.each(['57014', '55P03', '25006', '25P02', '25P03', '25P04'])(
     '%s passes for what a store sent, and is the business of a tool',
@@ -95,16 +128,21 @@ describe('the SQLSTATE of an error', () => {
     },
   );
 
-  it.each(['42501', '42P01', '23505', '22P05', '0A000', 'XX000', ''])('%s passes for no one', (code) => {
-    expect([passes(code, true), passes(code, false)]).toEqual([false, false]);
-  });
+  it.each(['42501', '42P01', '23505', '22P05', '0A000', 'XX000', ''])(
+    '%s passes for no one',
+    (code) => {
+      expect([passes(code, true), passes(code, false)]).toEqual([false, false]);
+    },
+  );
 
   it('0A000 passes where it says that a plan is outdated', () => {
     expect(passes('0A000', false, 'cached plan must not change result type')).toBe(true);
   });
 
   it('is that of a store where one sends the statement', () => {
-    const cancelled = Object.assign(new Error('canceling statement due to user request'), { code: '57014' });
+    const cancelled = Object.assign(new Error('canceling statement due to user request'), {
+      code: '57014',
+    });
     expect(asStoreAttempt(() => toStorageError(cancelled))).toBeInstanceOf(StorageUnavailableError);
     expect(toStorageError(cancelled)).toBe(cancelled);
   });

@@ -40,7 +40,10 @@ async function look(): Promise<{ readonly bytes: number; readonly checkpoint: st
 
 it('gives the room of what was deleted back, and shortens its log, once a minute', async () => {
   await driver.query('create table things (words text)', []);
-  await driver.query(`insert into things select repeat('x', 500) from generate_series(1, 2000)`, []);
+  await driver.query(
+    `insert into things select repeat('x', 500) from generate_series(1, 2000)`,
+    [],
+  );
   await driver.query('delete from things', []);
   jest.advanceTimersByTime(59_000);
   await wait(200);
@@ -84,7 +87,10 @@ it('vacuums a table at a time, so that others have their turn between two, and a
 
 const ALL = 100;
 
-/** Counts the turns that the event loop takes meanwhile: in each of them timers, sockets and signals get theirs. */
+/**
+ * Counts the turns that the event loop takes meanwhile: in each of them timers, sockets and signals
+ * get theirs.
+ */
 async function turnsDuring(work: () => Promise<unknown>): Promise<number> {
   let turns = 0;
   let next: NodeJS.Immediate | undefined;
@@ -98,7 +104,8 @@ async function turnsDuring(work: () => Promise<unknown>): Promise<number> {
   return turns;
 }
 
-const atOnce = (ask: () => Promise<unknown>): Promise<unknown> => Promise.all(Array.from({ length: ALL }, ask));
+const atOnce = (ask: () => Promise<unknown>): Promise<unknown> =>
+  Promise.all(Array.from({ length: ALL }, ask));
 
 const COUNT = { name: 'count', text: 'select count(*) from pg_class' };
 const THREE_STATEMENTS = ['select 1', 'select 2', 'select 3'];
@@ -108,7 +115,12 @@ it.each<[string, number, () => Promise<unknown>]>([
   ['named statements', ALL, () => driver.query(COUNT, [])],
   ['statements of a library', ALL, () => driver.ask({ text: 'select $1::int', values: [1] })],
   ['statements that fail', ALL, () => driver.query('select nothing', []).catch(() => undefined)],
-  ['statements of the job queue', ALL, () => (driver.connection.engine === 'pglite' ? driver.connection.pglite.query('select 1') : fail())],
+  [
+    'statements of the job queue',
+    ALL,
+    () =>
+      driver.connection.engine === 'pglite' ? driver.connection.pglite.query('select 1') : fail(),
+  ],
   [
     'transactions of three statements',
     3 * ALL,
@@ -117,9 +129,12 @@ it.each<[string, number, () => Promise<unknown>]>([
         for (const statement of THREE_STATEMENTS) await session.query(statement, []);
       }),
   ],
-])('lets the event loop take a turn after each of many %s that are asked at once', async (_, least, ask) => {
-  expect(await turnsDuring(() => atOnce(ask))).toBeGreaterThanOrEqual(least);
-});
+])(
+  'lets the event loop take a turn after each of many %s that are asked at once',
+  async (_, least, ask) => {
+    expect(await turnsDuring(() => atOnce(ask))).toBeGreaterThanOrEqual(least);
+  },
+);
 
 it('lets the event loop take a turn between two statements of which one follows at once', async () => {
   const turns = await turnsDuring(async () => {

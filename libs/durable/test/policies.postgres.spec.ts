@@ -24,7 +24,10 @@ const root = { actor: { id: 'root' }, tenant: 'acme' };
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const bob = { actor: { id: 'bob' }, tenant: 'globex' };
 const why = { reason: 'It goes wrong.' };
-/** Far less than never, and more than a busy machine takes. That it is within a second is a figure of `npm run bench -- --only stops`. */
+/**
+ * Far less than never, and more than a busy machine takes. That it is within a second is a figure
+ * of `npm run bench -- --only stops`.
+ */
 const IN_TIME_MS = 10_000;
 
 @ToolProvider({ namespace: 'desk' })
@@ -55,7 +58,8 @@ interface DeskProcess {
   readonly statusOf: (tool: string, who?: typeof alice) => Promise<string>;
 }
 
-const operators = (actor: unknown): 'all' | false => (actor as { readonly id: string }).id === 'root' && 'all';
+const operators = (actor: unknown): 'all' | false =>
+  (actor as { readonly id: string }).id === 'root' && 'all';
 
 /** Resolves to the milliseconds until it holds. */
 async function msUntil(holds: () => boolean | Promise<boolean>, most = 240_000): Promise<number> {
@@ -79,7 +83,10 @@ describePostgres('policies and stops of several processes', () => {
     await server.drop();
   });
 
-  async function start(more: Partial<ToolLoopOptions> = {}, script: readonly ScriptedTurn[] = []): Promise<DeskProcess> {
+  async function start(
+    more: Partial<ToolLoopOptions> = {},
+    script: readonly ScriptedTurn[] = [],
+  ): Promise<DeskProcess> {
     const model = new ScriptedModel(script);
     const module = await Test.createTestingModule({
       imports: [
@@ -97,7 +104,8 @@ describePostgres('policies and stops of several processes', () => {
       policies: module.get(PolicyService),
       engine: module.get(DataPolicyEngine),
       health: module.get(DurableHealth),
-      statusOf: async (tool, who = alice) => (await loop.call({ ...who, tool, args: { key: 'k' } })).record.status,
+      statusOf: async (tool, who = alice) =>
+        (await loop.call({ ...who, tool, args: { key: 'k' } })).record.status,
     };
   }
 
@@ -130,9 +138,13 @@ describePostgres('policies and stops of several processes', () => {
     expect(await msUntil(() => other.engine.isHeld('acme', 'desk__act'))).toBeLessThan(IN_TIME_MS);
     await withoutNotifications(async () => {
       await one.policies.release(stop.stopId, root, why);
-      expect(await msUntil(() => !other.engine.isHeld('acme', 'desk__act'))).toBeLessThan(IN_TIME_MS);
+      expect(await msUntil(() => !other.engine.isHeld('acme', 'desk__act'))).toBeLessThan(
+        IN_TIME_MS,
+      );
       await one.policies.stop({}, root, { ...why, everywhere: true });
-      expect(await msUntil(() => other.engine.isHeld('globex', 'desk__look'))).toBeLessThan(IN_TIME_MS);
+      expect(await msUntil(() => other.engine.isHeld('globex', 'desk__look'))).toBeLessThan(
+        IN_TIME_MS,
+      );
       expect(await other.statusOf('desk__look', bob)).toBe('denied');
     });
     await withoutNotifications(async () => {
@@ -144,13 +156,19 @@ describePostgres('policies and stops of several processes', () => {
 
   it('survive a restart of all processes', async () => {
     const before = await start();
-    await before.policies.put({ ...OPEN, version: 'kept', deny: ['desk__act'] }, root, { expected: 0, reason: 'x', everywhere: true });
+    await before.policies.put({ ...OPEN, version: 'kept', deny: ['desk__act'] }, root, {
+      expected: 0,
+      reason: 'x',
+      everywhere: true,
+    });
     await before.policies.put({ ...OPEN, version: 'acme' }, root, { expected: 0, reason: 'x' });
     await before.policies.stop({ tool: 'desk__look' }, root, why);
     await before.module.close();
     const after = await start();
     expect(after.engine.policies).toMatchObject([{ version: 'kept' }]);
-    expect(await after.policies.versions(root)).toMatchObject([{ number: 1, tenant: 'acme', author: 'root' }]);
+    expect(await after.policies.versions(root)).toMatchObject([
+      { number: 1, tenant: 'acme', author: 'root' },
+    ]);
     expect(await after.statusOf('desk__act', bob)).toBe('denied');
     expect(await after.statusOf('desk__look')).toBe('denied');
     expect(await after.statusOf('desk__look', bob)).toBe('succeeded');
@@ -165,10 +183,16 @@ describePostgres('policies and stops of several processes', () => {
       );
       const settled = await Promise.allSettled(puts);
       expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-      const lost: unknown[] = settled.flatMap((settling) => (settling.status === 'rejected' ? [settling.reason as unknown] : []));
-      expect(lost).toMatchObject(Array.from({ length: 3 }, () => ({ name: 'PolicyError', code: 'conflict' })));
+      const lost: unknown[] = settled.flatMap((settling) =>
+        settling.status === 'rejected' ? [settling.reason as unknown] : [],
+      );
+      expect(lost).toMatchObject(
+        Array.from({ length: 3 }, () => ({ name: 'PolicyError', code: 'conflict' })),
+      );
     }
-    expect(await msUntil(() => one.engine.policies[0]?.version === other.engine.policies[0]?.version)).toBeLessThan(IN_TIME_MS);
+    expect(
+      await msUntil(() => one.engine.policies[0]?.version === other.engine.policies[0]?.version),
+    ).toBeLessThan(IN_TIME_MS);
   });
 
   it.each<[string, (client: Client) => Promise<unknown>, (client: Client) => Promise<unknown>]>([
@@ -194,10 +218,16 @@ describePostgres('policies and stops of several processes', () => {
         const ms = await msUntil(() => !policies.isReady);
         expect(ms).toBeGreaterThan(3_000);
         expect(ms).toBeLessThan(IN_TIME_MS);
-        expect(await health.readiness()).toMatchObject({ isReady: false, database: 'up', policy: 'unreadable' });
+        expect(await health.readiness()).toMatchObject({
+          isReady: false,
+          database: 'up',
+          policy: 'unreadable',
+        });
         expect(await statusOf('desk__look')).toBe('succeeded');
         const loop: ToolLoopService = module.get(ToolLoopService);
-        await expect(loop.call({ ...alice, tool: 'desk__act', args: { key: 'k' } })).rejects.toMatchObject({
+        await expect(
+          loop.call({ ...alice, tool: 'desk__act', args: { key: 'k' } }),
+        ).rejects.toMatchObject({
           result: { error: { code: 'storage_unavailable' } },
         });
         await mend(client);
@@ -221,7 +251,9 @@ describePostgres('policies and stops of several processes', () => {
     await wait(2_000);
     await policies.release(stopId, root, why);
     const resumed = await (await loop.resume(result.runId, alice)).result;
-    expect(resumed.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
+    expect(resumed.toolCalls).toMatchObject([
+      { status: 'denied', error: { code: 'approval_denied' } },
+    ]);
   });
 
   it('leave a durable run waiting whose approval has expired, and wake it in another process once that releases them', async () => {
@@ -236,7 +268,8 @@ describePostgres('policies and stops of several processes', () => {
     await one.module.close();
     const runs = other.module.get(RunService);
     await wait(3_000); // it would have been told of the expiry by now
-    await msUntil(async () => (await runs.get(runId, alice)).status === 'waiting'); // its time wakes it for a moment
+    // its time wakes it for a moment
+    await msUntil(async () => (await runs.get(runId, alice)).status === 'waiting');
     await other.policies.release(stopId, root, why);
     await msUntil(async () => (await runs.get(runId, alice)).status === 'ended');
     expect(await runs.get(runId, alice)).toMatchObject({ finishReason: 'stop' });

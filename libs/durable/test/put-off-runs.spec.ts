@@ -1,5 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import { type AuditEntry, AuditStore, MemoryAuditStore, MemoryCallJournal, MemoryPendingStore, MemoryRunLog } from '@toolloop/core/stores';
+import {
+  type AuditEntry,
+  AuditStore,
+  MemoryAuditStore,
+  MemoryCallJournal,
+  MemoryPendingStore,
+  MemoryRunLog,
+} from '@toolloop/core/stores';
 import { call, calls, text } from '@toolloop/testing';
 import type { World } from './fixtures/desk.process.js';
 import { alice, carl, processStarter, scripted, until } from './fixtures/durable-runs.js';
@@ -22,11 +29,17 @@ function desk() {
   const audit = new RefusingAudit();
   const runs = new MemoryRunLog();
   const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal(), audit };
-  const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
+  const world: World = {
+    effects: [],
+    open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }),
+  };
   return { audit, runs, world };
 }
 
-const options = { audit: { key: 'x'.repeat(32) }, operators: (user: unknown, action: string) => isCarl(user) && action === 'runs' };
+const options = {
+  audit: { key: 'x'.repeat(32) },
+  operators: (user: unknown, action: string) => isCarl(user) && action === 'runs',
+};
 const isCarl = (user: unknown): boolean => (user as { readonly id: string }).id === 'carl';
 const script = () => scripted(calls(call('desk__act', { key: 'a' })), text('Done.'));
 
@@ -38,10 +51,19 @@ describe('a durable run whose store fails before an effect', () => {
     const process = await start(world, script(), { ...options, options: { pauseMs: 2 } });
     const runId = await process.runs.start(alice);
     await until(process, runId, 'waiting');
-    expect(await process.runs.get(runId, alice)).toMatchObject({ status: 'waiting', finishReason: 'error' });
+    expect(await process.runs.get(runId, alice)).toMatchObject({
+      status: 'waiting',
+      finishReason: 'error',
+    });
     const events = await runs.events(runId, { after: 0, limit: 1_000 });
-    expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'error', error: { code: 'storage_unavailable' } });
-    expect(JSON.stringify([events, await runs.read(runId)])).not.toMatch(/permission denied|execution_failed|postgresql/);
+    expect(events.at(-1)).toMatchObject({
+      type: 'run-end',
+      finishReason: 'error',
+      error: { code: 'storage_unavailable' },
+    });
+    expect(JSON.stringify([events, await runs.read(runId)])).not.toMatch(
+      /permission denied|execution_failed|postgresql/,
+    );
     expect([world.effects, audit.refused.length]).toEqual([[], 10]);
     const pauses = audit.refused.slice(1).map((at, index) => at - (audit.refused[index] ?? 0));
     expect(pauses.at(-1)).toBeGreaterThan(2 * 2 ** 7);
@@ -61,7 +83,10 @@ describe('a durable run whose store fails before an effect', () => {
     audit.isMended = true;
     const seen: string[] = [];
     for await (const event of process.runs.read(runId, alice)) seen.push(event.type);
-    expect([world.effects, seen.filter((type) => type === 'run-end')]).toEqual([['acme a'], ['run-end']]);
+    expect([world.effects, seen.filter((type) => type === 'run-end')]).toEqual([
+      ['acme a'],
+      ['run-end'],
+    ]);
   });
 
   it('is read to its own end by one who reads it after it was put off for good', async () => {
@@ -72,7 +97,8 @@ describe('a durable run whose store fails before an effect', () => {
     audit.isMended = true;
     await process.runs.resume(runId, alice);
     const ends: unknown[] = [];
-    for await (const event of process.runs.read(runId, alice)) if (event.type === 'run-end') ends.push(event.finishReason);
+    for await (const event of process.runs.read(runId, alice))
+      if (event.type === 'run-end') ends.push(event.finishReason);
     expect(ends).toEqual(['error', 'stop']);
   });
 
@@ -80,7 +106,8 @@ describe('a durable run whose store fails before an effect', () => {
     const { audit, runs, world } = desk();
     const process = await start(world, script(), { ...options, options: { pauseMs: 100_000 } });
     const runId = await process.runs.start(alice);
-    while ((await runs.find(runId))?.putOffs === undefined) await new Promise((resolve) => setTimeout(resolve, 2));
+    while ((await runs.find(runId))?.putOffs === undefined)
+      await new Promise((resolve) => setTimeout(resolve, 2));
     await process.runs.cancel(runId, alice);
     await until(process, runId, 'ended');
     expect([world.effects, audit.refused.length]).toEqual([[], 1]);
@@ -88,7 +115,11 @@ describe('a durable run whose store fails before an effect', () => {
 
   it('counts anew once it has ended a step', async () => {
     const { audit, runs, world } = desk();
-    const turns = scripted(calls(call('desk__act', { key: 'a' })), calls(call('desk__act', { key: 'b' })), text('Done.'));
+    const turns = scripted(
+      calls(call('desk__act', { key: 'a' })),
+      calls(call('desk__act', { key: 'b' })),
+      text('Done.'),
+    );
     const process = await start(world, turns, { ...options, options: { pauseMs: 1 } });
     const runId = await process.runs.start(alice);
     while (audit.refused.length < 5) await new Promise((resolve) => setTimeout(resolve, 1));

@@ -4,10 +4,28 @@ import type { RunView } from '@toolloop/core/runs';
 import type { DurableOptions, RunOptions } from '@toolloop/durable';
 import { calls, type ScriptedTurn, text } from '@toolloop/testing';
 import { lastValueFrom } from 'rxjs';
-import { alice, ann, balance, Bank, bob, guarded, mail, mia, move, open, opens, type Surroundings, tom, total } from './fixtures/bank.js';
+import {
+  alice,
+  ann,
+  balance,
+  Bank,
+  bob,
+  guarded,
+  mail,
+  mia,
+  move,
+  open,
+  opens,
+  type Surroundings,
+  tom,
+  total,
+} from './fixtures/bank.js';
 
 /** A database that one test has to itself. */
-export type Place = () => Promise<{ readonly durable: DurableOptions; readonly drop?: () => Promise<void> }>;
+export type Place = () => Promise<{
+  readonly durable: DurableOptions;
+  readonly drop?: () => Promise<void>;
+}>;
 
 /** Plays for as many runs as ask, each from where it is. */
 const play: ScriptedTurn = ({ messages }) => {
@@ -22,7 +40,11 @@ export function rehearsesInTransactions(place: Place): void {
     for (const end of started.splice(0).toReversed()) await end();
   });
 
-  async function bank(script: readonly ScriptedTurn[], policy: Policy = open, around?: Surroundings): Promise<Bank> {
+  async function bank(
+    script: readonly ScriptedTurn[],
+    policy: Policy = open,
+    around?: Surroundings,
+  ): Promise<Bank> {
     const { durable, drop } = await place();
     if (drop) started.push(drop);
     const made = await Bank.start(durable, script, policy, around);
@@ -57,7 +79,10 @@ export function rehearsesInTransactions(place: Place): void {
       {
         as: 'rehearsed',
         result: { from: 70 },
-        preview: { sentence: 'Moves 30 from a.', changes: [{ field: 'a', before: 100, after: 70 }] },
+        preview: {
+          sentence: 'Moves 30 from a.',
+          changes: [{ field: 'a', before: 100, after: 70 }],
+        },
       },
       { as: 'rehearsed', preview: { changes: [{ field: 'b', before: 30, after: 20 }] } },
       { as: 'rehearsed', declaredId: 'bank__open' },
@@ -70,7 +95,11 @@ export function rehearsesInTransactions(place: Place): void {
 
   it('makes no call that leaves the database, and tells what it would do', async () => {
     const around: Surroundings = { mails: [] };
-    const desk = await bank([calls(move('a', 'b', 1), mail('b'), balance('b')), text('Done.')], open, around);
+    const desk = await bank(
+      [calls(move('a', 'b', 1), mail('b'), balance('b')), text('Done.')],
+      open,
+      around,
+    );
     const { toolCalls, rehearsal } = await desk.rehearse();
     expect(around.mails).toEqual([]);
     expect(toolCalls.map((one) => one.rehearsal)).toEqual(['rehearsed', 'previewed', 'rehearsed']);
@@ -114,7 +143,13 @@ export function rehearsesInTransactions(place: Place): void {
     const before = await desk.dump();
     const { toolCalls } = await desk.rehearse({ limits: { toolCallMs: 150 } });
     expect(toolCalls).toMatchObject([
-      { status: 'failed', error: { code: 'execution_failed', safeMessage: expect.stringContaining('nothing of it was kept') } },
+      {
+        status: 'failed',
+        error: {
+          code: 'execution_failed',
+          safeMessage: expect.stringContaining('nothing of it was kept'),
+        },
+      },
     ]);
     expect(await desk.dump()).toEqual(before);
   });
@@ -141,14 +176,22 @@ export function performsWhatWasApproved(place: Place): void {
     for (const end of started.splice(0).toReversed()) await end();
   });
 
-  async function rehearsed(script: readonly ScriptedTurn[], policy: Policy = open, around: Surroundings = { mails: [] }) {
+  async function rehearsed(
+    script: readonly ScriptedTurn[],
+    policy: Policy = open,
+    around: Surroundings = { mails: [] },
+  ) {
     const { durable, drop } = await place();
     if (drop) started.push(drop);
     const desk = await Bank.start(durable, script, policy, around);
     started.push(() => desk.close());
     await desk.seed();
     const { runId, rehearsal, finishReason, waitingFor } = await desk.rehearse();
-    expect([finishReason, waitingFor, rehearsal?.status]).toEqual(['waiting', 'rehearsal', 'waiting']);
+    expect([finishReason, waitingFor, rehearsal?.status]).toEqual([
+      'waiting',
+      'rehearsal',
+      'waiting',
+    ]);
     const [asked] = await desk.pending.inbox(alice, { kind: 'rehearsal' });
     const rehearsalId = asked?.id ?? '';
     const said = (decision: 'approve' | 'deny' | 'withdraw', person: typeof alice, on = runId) =>
@@ -160,18 +203,34 @@ export function performsWhatWasApproved(place: Place): void {
     return { desk, durable, around, runId, rehearsalId, asked, said, resumed };
   }
 
-  const TRANSFER = [calls(balance('a'), move('a', 'b', 30)), calls(opens('c'), mail('b')), calls(move('b', 'c', 10)), text('Done.')];
+  const TRANSFER = [
+    calls(balance('a'), move('a', 'b', 30)),
+    calls(opens('c'), mail('b')),
+    calls(move('b', 'c', 10)),
+    text('Done.'),
+  ];
 
   it('is performed once it is approved: every call once, in their order, as any call is', async () => {
     const { desk, around, said, resumed, asked } = await rehearsed(TRANSFER);
     expect(asked).toMatchObject({
-      request: { calls: [{ as: 'rehearsed' }, { as: 'rehearsed' }, { as: 'previewed' }, { as: 'rehearsed' }] },
+      request: {
+        calls: [{ as: 'rehearsed' }, { as: 'rehearsed' }, { as: 'previewed' }, { as: 'rehearsed' }],
+      },
     });
     expect(await said('approve', alice)).toBe('taken');
     const before = desk.model.requests.length;
     const result = await resumed();
-    expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.', rehearsal: { status: 'performed' } });
-    expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual(['performed', 'performed', 'performed', 'performed']);
+    expect(result).toMatchObject({
+      finishReason: 'stop',
+      text: 'Done.',
+      rehearsal: { status: 'performed' },
+    });
+    expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual([
+      'performed',
+      'performed',
+      'performed',
+      'performed',
+    ]);
     expect(result.toolCalls.filter(({ rehearsal }) => rehearsal === undefined)).toMatchObject([
       { declaredId: 'bank__move', result: { from: 70, to: 30 } },
       { declaredId: 'bank__open' },
@@ -201,7 +260,8 @@ export function performsWhatWasApproved(place: Place): void {
   it('invariant 12: is approved by people whom the rules of every call in it admit, and by no forged answer', async () => {
     const { desk, said, resumed, rehearsalId, runId } = await rehearsed(TRANSFER, guarded);
     const before = await desk.dump();
-    for (const person of [mia, tom]) expect(await said('approve', person)).toMatch(/not_permitted|not_found/);
+    for (const person of [mia, tom])
+      expect(await said('approve', person)).toMatch(/not_permitted|not_found/);
     expect(await said('approve', alice)).toBe('not_permitted');
     expect(await said('approve', bob)).toBe('not_found');
     expect(await said('approve', ann, 'another-run')).toBe('not_found');
@@ -221,10 +281,22 @@ export function performsWhatWasApproved(place: Place): void {
   it('asks policy again about every call', async () => {
     const { desk, said, runId } = await rehearsed(TRANSFER);
     await said('approve', alice);
-    const narrower: Policy = { ...open, version: 'v2', runBudgets: [{ tools: ['bank__move'], calls: 1 }] };
+    const narrower: Policy = {
+      ...open,
+      version: 'v2',
+      runBudgets: [{ tools: ['bank__move'], calls: 1 }],
+    };
     const result = await (await desk.loop.resume(runId, { ...alice, policy: narrower })).result;
-    expect(result).toMatchObject({ finishReason: 'tool_error', rehearsal: { status: 'incomplete' } });
-    expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual(['performed', 'performed', 'performed', 'failed']);
+    expect(result).toMatchObject({
+      finishReason: 'tool_error',
+      rehearsal: { status: 'incomplete' },
+    });
+    expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual([
+      'performed',
+      'performed',
+      'performed',
+      'failed',
+    ]);
     expect(await desk.balances()).toEqual({ a: 70, b: 30, c: 0 });
   });
 
@@ -232,8 +304,15 @@ export function performsWhatWasApproved(place: Place): void {
     const { desk, said, runId } = await rehearsed(TRANSFER);
     await said('approve', alice);
     const before = await desk.dump();
-    const result = await (await desk.loop.resume(runId, { ...alice, policy: { ...open, version: 'v2', deny: ['bank__open'] } })).result;
-    expect(result).toMatchObject({ rehearsal: { status: 'changed', change: { declaredId: 'bank__open' } } });
+    const result = await (
+      await desk.loop.resume(runId, {
+        ...alice,
+        policy: { ...open, version: 'v2', deny: ['bank__open'] },
+      })
+    ).result;
+    expect(result).toMatchObject({
+      rehearsal: { status: 'changed', change: { declaredId: 'bank__open' } },
+    });
     expect(await desk.dump()).toEqual(before);
   });
 
@@ -246,13 +325,19 @@ export function performsWhatWasApproved(place: Place): void {
     );
     await said('approve', alice);
     let made = 0; // both are compared before the first is made
-    around.moved = () => ((made += 1) === 4 ? Promise.reject(new Error('The second one fails.')) : Promise.resolve());
+    around.moved = () =>
+      (made += 1) === 4 ? Promise.reject(new Error('The second one fails.')) : Promise.resolve();
     const result = await resumed();
     expect(result).toMatchObject({
       finishReason: 'tool_error',
-      finishDetail: '1 of 3 calls took place; bank__move did not, and those behind it were not made.',
+      finishDetail:
+        '1 of 3 calls took place; bank__move did not, and those behind it were not made.',
     });
-    expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual(['performed', 'failed', 'not_made']);
+    expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual([
+      'performed',
+      'failed',
+      'not_made',
+    ]);
     expect([await desk.balances(), around.mails]).toEqual([{ a: 99, b: 1 }, []]);
   });
 
@@ -267,23 +352,40 @@ export function performsWhatWasApproved(place: Place): void {
       `update accounts set version = 9 where tenant = 'acme' and name = 'b'`,
       { declaredId: 'bank__move', field: '/Account b/version' },
     ],
-    ['the possibility of a call', `insert into accounts (tenant, name, balance) values ('acme', 'c', 0)`, { declaredId: 'bank__open' }],
-  ])('performs nothing where something has changed, and says which call and field: %s', async (_what, statement, change) => {
-    const { desk, said, resumed, around } = await rehearsed(TRANSFER);
-    await said('approve', alice);
-    await desk.database.query(statement);
-    const before = await desk.dump();
-    const result = await resumed();
-    expect(result).toMatchObject({ finishReason: 'stop', rehearsal: { status: 'changed', change } });
-    expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual(['not_made', 'not_made', 'not_made', 'not_made']);
-    expect(await desk.dump()).toEqual(before);
-    expect(around.mails).toEqual([]);
-  });
+    [
+      'the possibility of a call',
+      `insert into accounts (tenant, name, balance) values ('acme', 'c', 0)`,
+      { declaredId: 'bank__open' },
+    ],
+  ])(
+    'performs nothing where something has changed, and says which call and field: %s',
+    async (_what, statement, change) => {
+      const { desk, said, resumed, around } = await rehearsed(TRANSFER);
+      await said('approve', alice);
+      await desk.database.query(statement);
+      const before = await desk.dump();
+      const result = await resumed();
+      expect(result).toMatchObject({
+        finishReason: 'stop',
+        rehearsal: { status: 'changed', change },
+      });
+      expect(result.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual([
+        'not_made',
+        'not_made',
+        'not_made',
+        'not_made',
+      ]);
+      expect(await desk.dump()).toEqual(before);
+      expect(around.mails).toEqual([]);
+    },
+  );
 
   it('performs nothing that changed in another tenant, and is not kept from it by that', async () => {
     const { desk, said, resumed } = await rehearsed(TRANSFER);
     await said('approve', alice);
-    await desk.database.query(`update accounts set balance = 5, version = 4 where tenant = 'globex'`);
+    await desk.database.query(
+      `update accounts set balance = 5, version = 4 where tenant = 'globex'`,
+    );
     expect(await resumed()).toMatchObject({ rehearsal: { status: 'performed' } });
     expect(await desk.balances('globex')).toEqual({ a: 5, b: 5 });
   });
@@ -310,7 +412,10 @@ const endOf = async (desk: Bank, runId: string): Promise<LoopEvent | undefined> 
   return lastValueFrom(desk.runs.events(runId, alice));
 };
 
-/** What becomes of a durable rehearsal whose process is gone. The place is one that several processes can open. */
+/**
+ * What becomes of a durable rehearsal whose process is gone. The place is one that several
+ * processes can open.
+ */
 export function outlivesItsProcess(place: Place): void {
   const started: (() => Promise<void>)[] = [];
   afterEach(async () => {
@@ -320,7 +425,11 @@ export function outlivesItsProcess(place: Place): void {
   async function shared() {
     const { durable, drop } = await place();
     if (drop) started.push(drop);
-    return async (script: readonly ScriptedTurn[], runs: RunOptions, around?: Surroundings): Promise<Bank> => {
+    return async (
+      script: readonly ScriptedTurn[],
+      runs: RunOptions,
+      around?: Surroundings,
+    ): Promise<Bank> => {
       const desk = await Bank.start({ ...durable, runs }, script, open, around);
       started.push(() => desk.close());
       return desk;
@@ -329,14 +438,20 @@ export function outlivesItsProcess(place: Place): void {
 
   it('is performed by another process once it is approved', async () => {
     const start = await shared();
-    const first = await start([calls(balance('a'), move('a', 'b', 30)), calls(balance('b')), text('Done.')], DYING);
+    const first = await start(
+      [calls(balance('a'), move('a', 'b', 30)), calls(balance('b')), text('Done.')],
+      DYING,
+    );
     await first.seed();
     const { runId } = await first.rehearse({ durable: true });
     await first.close();
     const second = await start([], QUICK);
     expect(await until(second, runId, 'waiting')).toMatchObject({ waitingFor: 'rehearsal' });
     await approved(second, runId);
-    expect(await endOf(second, runId)).toMatchObject({ finishReason: 'stop', rehearsal: { status: 'performed' } });
+    expect(await endOf(second, runId)).toMatchObject({
+      finishReason: 'stop',
+      rehearsal: { status: 'performed' },
+    });
     expect(await second.balances()).toEqual({ a: 70, b: 30 });
   });
 
@@ -352,14 +467,20 @@ export function outlivesItsProcess(place: Place): void {
     await asking;
     const second = await start([calls(balance('b')), text('Done.')], QUICK);
     expect(await until(second, handle.runId, 'waiting')).toMatchObject({ waitingFor: 'rehearsal' });
-    expect(JSON.stringify(second.model.requests[1]?.messages)).toContain(String.raw`\"balance\":30`);
+    expect(JSON.stringify(second.model.requests[1]?.messages)).toContain(
+      String.raw`\"balance\":30`,
+    );
     expect(await second.balances()).toEqual({ a: 100, b: 0 });
   });
 
   it('invariant 13: makes each of its calls once, though the process dies between two of them', async () => {
     const start = await shared();
     const around: Surroundings = { mails: [] };
-    const first = await start([calls(move('a', 'b', 1), mail('b')), calls(move('a', 'b', 2)), text('Done.')], DYING, around);
+    const first = await start(
+      [calls(move('a', 'b', 1), mail('b')), calls(move('a', 'b', 2)), text('Done.')],
+      DYING,
+      around,
+    );
     await first.seed();
     const { runId } = await first.rehearse({ durable: true, approvals: 'suspend' });
     await approved(first, runId);

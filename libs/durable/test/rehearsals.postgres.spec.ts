@@ -1,5 +1,9 @@
 import { createServerDatabase, describePostgres } from './databases.js';
-import { outlivesItsProcess, performsWhatWasApproved, rehearsesInTransactions } from './rehearsals-suite.js';
+import {
+  outlivesItsProcess,
+  performsWhatWasApproved,
+  rehearsesInTransactions,
+} from './rehearsals-suite.js';
 
 describePostgres('a rehearsal, on PostgreSQL', () => {
   rehearsesInTransactions(async () => {

@@ -1,12 +1,23 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Policy, ToolLoopModule } from '@toolloop/core';
 import { PolicyEngine } from '@toolloop/core/policy';
-import { MemoryCallJournal, MemoryPendingStore, MemoryRunLog, type ToolLoopStores } from '@toolloop/core/stores';
+import {
+  MemoryCallJournal,
+  MemoryPendingStore,
+  MemoryRunLog,
+  type ToolLoopStores,
+} from '@toolloop/core/stores';
 import type { Decision, RehearsedRun } from '@toolloop/protocol';
 import { Test } from '@nestjs/testing';
 import { WakingPendingStore } from '@toolloop/durable';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
-import { allowAll, asking, type DeskProcess, type ProcessOptions, type World } from './fixtures/desk.process.js';
+import {
+  allowAll,
+  asking,
+  type DeskProcess,
+  type ProcessOptions,
+  type World,
+} from './fixtures/desk.process.js';
 import { alice, bob, carl, processStarter, scripted, until } from './fixtures/durable-runs.js';
 
 const look = (key: string) => call('desk__look', { key });
@@ -55,7 +66,13 @@ const candidates: NonNullable<ProcessOptions['candidates']> = {
   rejects: new Promises(() => Promise.reject(new Error('boom'))),
   'has no rule': new Mumbles({ kind: 'allow' }),
   'says what is no JSON': new Mumbles({ kind: 'deny', rule: 'x', reason: 'x', policyVersion: 1n }),
-  'names no approvers': new Mumbles({ kind: 'require_approval', rule: 'x', reason: 'x', policyVersion: 'x', approval: 'mia' }),
+  'names no approvers': new Mumbles({
+    kind: 'require_approval',
+    rule: 'x',
+    reason: 'x',
+    policyVersion: 'x',
+    approval: 'mia',
+  }),
 };
 
 /** Notes how many turns the event loop has had by each of its answers. */
@@ -103,14 +120,24 @@ async function recorded(desk: DeskProcess, who = alice): Promise<string> {
 }
 
 /** The comparison once the rehearsal has ended. */
-async function over(desk: DeskProcess, { rehearsedBy = '' }: RehearsedRun, policy?: string): Promise<RehearsedRun> {
+async function over(
+  desk: DeskProcess,
+  { rehearsedBy = '' }: RehearsedRun,
+  policy?: string,
+): Promise<RehearsedRun> {
   await until(desk, rehearsedBy, 'ended');
   return desk.rehearsals.compare(rehearsedBy, policy === undefined ? {} : { policy }, alice);
 }
 
 const inShort = ({ calls: compared }: RehearsedRun) =>
   compared.map(({ declaredId, recorded: before, candidate: after, flipped, why }) =>
-    [declaredId, before?.kind ?? '-', after?.kind ?? '-', ...(flipped ? ['flipped'] : []), ...(why ? [why] : [])].join(' '),
+    [
+      declaredId,
+      before?.kind ?? '-',
+      after?.kind ?? '-',
+      ...(flipped ? ['flipped'] : []),
+      ...(why ? [why] : []),
+    ].join(' '),
   );
 
 const script = () => scripted(calls(look('a'), act('b')), calls(act('c')), text('Done.'));
@@ -125,7 +152,11 @@ describe('a rehearsal of a recorded run', () => {
     const strict = await desk.rehearsals.rehearse(runId, { policy: 'strict' }, ops);
     expect(strict).toMatchObject({ runId, policy: 'strict', isOver: true });
     expect(strict.rehearsedBy).toBeUndefined();
-    expect(inShort(strict)).toEqual(['desk__look allow allow', 'desk__act allow deny flipped', 'desk__act allow deny flipped']);
+    expect(inShort(strict)).toEqual([
+      'desk__look allow allow',
+      'desk__act allow deny flipped',
+      'desk__act allow deny flipped',
+    ]);
     expect(inShort(await desk.rehearsals.compare(runId, { policy: 'asking' }, ops))).toEqual([
       'desk__look allow allow',
       'desk__act allow require_approval flipped',
@@ -138,7 +169,11 @@ describe('a rehearsal of a recorded run', () => {
     const busy = new CountsTurns();
     try {
       const desk = await start(world(), script(), { operators, candidates: { busy } });
-      const rehearsed = await desk.rehearsals.rehearse(await recorded(desk), { policy: 'busy' }, ops);
+      const rehearsed = await desk.rehearsals.rehearse(
+        await recorded(desk),
+        { policy: 'busy' },
+        ops,
+      );
       expect(rehearsed.calls).toHaveLength(3);
       const [first = 0, second = 0, third = 0] = busy.turnsByAnswer;
       expect([busy.turnsByAnswer.length, second > first, third > second]).toEqual([3, true, true]);
@@ -149,14 +184,29 @@ describe('a rehearsal of a recorded run', () => {
 
   it('asks another model the same question, performs nothing of it, and asks no one', async () => {
     const shared = world();
-    const careful = scripted(calls(look('a')), calls(act('c'), look('z')), text('I would do less.'));
-    const desk = await start(shared, script(), { operators, candidates, models: { careful }, policy: allowAll });
+    const careful = scripted(
+      calls(look('a')),
+      calls(act('c'), look('z')),
+      text('I would do less.'),
+    );
+    const desk = await start(shared, script(), {
+      operators,
+      candidates,
+      models: { careful },
+      policy: allowAll,
+    });
     const runId = await recorded(desk);
     shared.effects.splice(0);
     const begun = await desk.rehearsals.rehearse(runId, { model: 'careful' }, alice);
     expect(begun).toMatchObject({ runId, model: 'careful', isOver: false, calls: [] });
     const rehearsal = await over(desk, begun);
-    expect(rehearsal).toMatchObject({ runId, rehearsedBy: begun.rehearsedBy, model: 'careful', isOver: true, finishReason: 'stop' });
+    expect(rehearsal).toMatchObject({
+      runId,
+      rehearsedBy: begun.rehearsedBy,
+      model: 'careful',
+      isOver: true,
+      finishReason: 'stop',
+    });
     expect(inShort(rehearsal)).toEqual([
       'desk__look allow allow',
       'desk__act allow - not_made',
@@ -169,7 +219,9 @@ describe('a rehearsal of a recorded run', () => {
       'desk__act allow deny flipped',
       'desk__look - allow',
     ]);
-    expect(careful.requests[0]?.messages.filter(({ role }) => role !== 'system')).toEqual([{ role: 'user', content: 'Go on.' }]);
+    expect(careful.requests[0]?.messages.filter(({ role }) => role !== 'system')).toEqual([
+      { role: 'user', content: 'Go on.' },
+    ]);
     expect(await desk.approvals.inbox(alice, { runId: begun.rehearsedBy ?? '' })).toEqual([]);
     expect(shared.effects).toEqual([]);
   });
@@ -177,9 +229,18 @@ describe('a rehearsal of a recorded run', () => {
   it('lets a candidate that allows more perform nothing: the policy in force decides about the calls of the other model', async () => {
     const shared = world();
     const bold = scripted(calls(act('x')), calls(act('y')), text('Done.'));
-    const once: Policy = { ...allowAll, version: 'once', runBudgets: [{ tools: ['desk__act'], calls: 1 }] };
+    const once: Policy = {
+      ...allowAll,
+      version: 'once',
+      runBudgets: [{ tools: ['desk__act'], calls: 1 }],
+    };
     const lax = { lax: allowAll };
-    const desk = await start(shared, scripted(text('No.')), { operators, models: { bold }, candidates: lax, policy: once });
+    const desk = await start(shared, scripted(text('No.')), {
+      operators,
+      models: { bold },
+      candidates: lax,
+      policy: once,
+    });
     const runId = await recorded(desk);
     const begun = await desk.rehearsals.rehearse(runId, { model: 'bold', policy: 'lax' }, alice);
     const rehearsal = await over(desk, begun, 'lax');
@@ -191,26 +252,41 @@ describe('a rehearsal of a recorded run', () => {
   it('rehearses a run whose calls waited for people, without asking them again', async () => {
     const shared = world();
     const bold = scripted(calls(act('x')), text('Done.'));
-    const desk = await start(shared, scripted(calls(act('b')), text('Done.')), { operators, models: { bold }, candidates, policy: asking });
+    const desk = await start(shared, scripted(calls(act('b')), text('Done.')), {
+      operators,
+      models: { bold },
+      candidates,
+      policy: asking,
+    });
     const handle = desk.loop.open({ ...alice, durable: true });
     expect(await handle.result).toMatchObject({ finishReason: 'waiting' });
     const begun = await desk.rehearsals.rehearse(handle.runId, { model: 'bold' }, alice);
-    expect(inShort(await over(desk, begun))).toEqual(['desk__act require_approval require_approval']);
+    expect(inShort(await over(desk, begun))).toEqual([
+      'desk__act require_approval require_approval',
+    ]);
     expect(await desk.approvals.inbox(alice, { runId: begun.rehearsedBy ?? '' })).toEqual([]);
     expect(shared.effects).toEqual([]);
   });
 
-  it.each(['throws', 'hangs', 'rejects', 'has no rule', 'says what is no JSON', 'names no approvers'])(
-    'counts a candidate that %s as one that denies, and stays up',
-    async (policy) => {
-      const desk = await start(world(), script(), { operators, candidates });
-      const runId = await recorded(desk);
-      const rehearsal = await desk.rehearsals.rehearse(runId, { policy }, ops);
-      expect(JSON.stringify(rehearsal)).toContain('The policy engine failed.');
-      expect(rehearsal.calls.map(({ candidate }) => candidate?.rule)).toEqual(['engine', 'engine', 'engine']);
-      expect(inShort(rehearsal)[0]).toBe('desk__look allow deny flipped');
-    },
-  );
+  it.each([
+    'throws',
+    'hangs',
+    'rejects',
+    'has no rule',
+    'says what is no JSON',
+    'names no approvers',
+  ])('counts a candidate that %s as one that denies, and stays up', async (policy) => {
+    const desk = await start(world(), script(), { operators, candidates });
+    const runId = await recorded(desk);
+    const rehearsal = await desk.rehearsals.rehearse(runId, { policy }, ops);
+    expect(JSON.stringify(rehearsal)).toContain('The policy engine failed.');
+    expect(rehearsal.calls.map(({ candidate }) => candidate?.rule)).toEqual([
+      'engine',
+      'engine',
+      'engine',
+    ]);
+    expect(inShort(rehearsal)[0]).toBe('desk__look allow deny flipped');
+  });
 
   it('ends with an error where the other model hangs, and the recorded run stays as it was', async () => {
     const shared = world();
@@ -226,50 +302,93 @@ describe('a rehearsal of a recorded run', () => {
     await desk.runs.cancel(begun.rehearsedBy ?? '', alice);
     const rehearsal = await over(desk, begun);
     expect(rehearsal.finishReason).toBe('aborted');
-    expect(inShort(rehearsal)).toEqual(['desk__look allow - not_made', 'desk__act allow - not_made', 'desk__act allow - not_made']);
-    expect(await desk.runs.get(runId, alice)).toMatchObject({ status: 'ended', finishReason: 'stop' });
+    expect(inShort(rehearsal)).toEqual([
+      'desk__look allow - not_made',
+      'desk__act allow - not_made',
+      'desk__act allow - not_made',
+    ]);
+    expect(await desk.runs.get(runId, alice)).toMatchObject({
+      status: 'ended',
+      finishReason: 'stop',
+    });
   });
 
   it('names the models and policies there are to who may rehearse, and where another is named', async () => {
-    const desk = await start(world(), script(), { operators, candidates, models: { careful: script() } });
+    const desk = await start(world(), script(), {
+      operators,
+      candidates,
+      models: { careful: script() },
+    });
     const runId = await recorded(desk);
-    expect(await desk.rehearsals.choices(ops)).toEqual({ models: ['careful'], policies: Object.keys(candidates) });
+    expect(await desk.rehearsals.choices(ops)).toEqual({
+      models: ['careful'],
+      policies: Object.keys(candidates),
+    });
     const { rehearsals } = desk;
     await expect(rehearsals.rehearse(runId, { policy: 'other' }, ops)).rejects.toThrow(
       'No policy is named "other". Known: strict, asking, throws, hangs, rejects, has no rule',
     );
-    await expect(rehearsals.rehearse(runId, { policy: 'constructor' }, ops)).rejects.toThrow('No policy is named "constructor".');
-    await expect(rehearsals.rehearse(runId, { model: 'other' }, alice)).rejects.toThrow('No model is named "other". Known: careful.');
-    await expect(rehearsals.rehearse(runId, {}, ops)).rejects.toThrow('A rehearsal names a model, a policy, or both.');
-    await expect(rehearsals.compare(runId, {}, ops)).rejects.toThrow('The run rehearses no other: name a policy. Known: strict');
+    await expect(rehearsals.rehearse(runId, { policy: 'constructor' }, ops)).rejects.toThrow(
+      'No policy is named "constructor".',
+    );
+    await expect(rehearsals.rehearse(runId, { model: 'other' }, alice)).rejects.toThrow(
+      'No model is named "other". Known: careful.',
+    );
+    await expect(rehearsals.rehearse(runId, {}, ops)).rejects.toThrow(
+      'A rehearsal names a model, a policy, or both.',
+    );
+    await expect(rehearsals.compare(runId, {}, ops)).rejects.toThrow(
+      'The run rehearses no other: name a policy. Known: strict',
+    );
   });
 
   it('is refused to who may not, of another tenant as if there were no run, and with a model of another person', async () => {
-    const desk = await start(world(), script(), { operators, candidates, models: { careful: script() } });
+    const desk = await start(world(), script(), {
+      operators,
+      candidates,
+      models: { careful: script() },
+    });
     const runId = await recorded(desk);
     const { rehearsals } = desk;
     for (const person of [carl, bob]) {
       await expect(rehearsals.choices(person)).rejects.toMatchObject({ code: 'not_permitted' });
-      await expect(rehearsals.rehearse(runId, { policy: 'strict' }, person)).rejects.toMatchObject({ code: 'not_permitted' });
-      await expect(rehearsals.compare(runId, { policy: 'strict' }, person)).rejects.toMatchObject({ code: 'not_permitted' });
+      await expect(rehearsals.rehearse(runId, { policy: 'strict' }, person)).rejects.toMatchObject({
+        code: 'not_permitted',
+      });
+      await expect(rehearsals.compare(runId, { policy: 'strict' }, person)).rejects.toMatchObject({
+        code: 'not_permitted',
+      });
     }
     for (const terms of [{ policy: 'strict' }, { model: 'careful' }])
       await expect(rehearsals.rehearse(runId, terms, opsOfGlobex)).rejects.toThrow(
         `There is no run ${JSON.stringify(runId)} in your tenant.`,
       );
-    await expect(rehearsals.compare(runId, { policy: 'strict' }, opsOfGlobex)).rejects.toMatchObject({ code: 'unknown_run' });
-    await expect(rehearsals.rehearse(runId, { model: 'careful' }, ops)).rejects.toThrow('it must be a run of your own');
+    await expect(
+      rehearsals.compare(runId, { policy: 'strict' }, opsOfGlobex),
+    ).rejects.toMatchObject({ code: 'unknown_run' });
+    await expect(rehearsals.rehearse(runId, { model: 'careful' }, ops)).rejects.toThrow(
+      'it must be a run of your own',
+    );
   });
 });
 
 describe('candidates', () => {
   it.each<[string, NonNullable<ProcessOptions['candidates']>, string]>([
-    ['a policy with a mistake', { strict: { allow: ['*'], requireApproval: [{ tools: ['desk__nothing'] }] } }, 'candidates "strict"'],
+    [
+      'a policy with a mistake',
+      { strict: { allow: ['*'], requireApproval: [{ tools: ['desk__nothing'] }] } },
+      'candidates "strict"',
+    ],
     ['what is no policy', { strict: 'deny' as unknown as Policy }, 'candidates'],
-  ])('keep the application from starting, with the place of the mistake: %s', async (_, wrong, place) => {
-    const module = await Test.createTestingModule({
-      imports: [ToolLoopModule.forRoot({ model: scripted(), policy: allowAll, candidates: wrong })],
-    }).compile();
-    await expect(module.init()).rejects.toThrow(place);
-  });
+  ])(
+    'keep the application from starting, with the place of the mistake: %s',
+    async (_, wrong, place) => {
+      const module = await Test.createTestingModule({
+        imports: [
+          ToolLoopModule.forRoot({ model: scripted(), policy: allowAll, candidates: wrong }),
+        ],
+      }).compile();
+      await expect(module.init()).rejects.toThrow(place);
+    },
+  );
 });

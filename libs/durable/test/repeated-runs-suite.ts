@@ -3,7 +3,18 @@ import { call, calls, text } from '@toolloop/testing';
 import { IsInt } from 'class-validator';
 import { lastValueFrom, toArray } from 'rxjs';
 import type { World } from './fixtures/desk.process.js';
-import { alice, bob, dying, idle, inquiry, never, processStarter, scripted, until, untilSo } from './fixtures/durable-runs.js';
+import {
+  alice,
+  bob,
+  dying,
+  idle,
+  inquiry,
+  never,
+  processStarter,
+  scripted,
+  until,
+  untilSo,
+} from './fixtures/durable-runs.js';
 
 class Sum {
   @IsInt() sum!: number;
@@ -12,8 +23,15 @@ class Sum {
 const act = (key: string) => calls(call('desk__act', { key }));
 const keyed = (key: string) => calls(call('desk__keyed', { key }));
 
-/** What is repeated, given and begun within durable runs, and must be there once though a client repeats itself and a process dies. */
-export function repeatedRunsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
+/**
+ * What is repeated, given and begun within durable runs, and must be there once though a client
+ * repeats itself and a process dies.
+ */
+export function repeatedRunsSuite(
+  name: string,
+  open: World['open'],
+  describe: (name: string, body: () => void) => void,
+): void {
   const newWorld = (): World => ({ open, effects: [] });
 
   describe(name, () => {
@@ -24,7 +42,10 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
         const world = newWorld();
         world.during = (key) => (key === 'b' ? never() : undefined);
         const tools = [inquiry(scripted(act('a'), keyed('b')))];
-        const first = await start(world, scripted(calls(call('inquire', { prompt: 'Look.' }))), { options: dying, tools });
+        const first = await start(world, scripted(calls(call('inquire', { prompt: 'Look.' }))), {
+          options: dying,
+          tools,
+        });
         const handle = first.loop.open({ ...alice, durable: true });
         void handle.result.catch(() => undefined);
         await untilSo(() => world.effects.length === 2);
@@ -51,7 +72,11 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
         const desk = await start(world, model, { loops });
         await until(desk, runId, 'ended');
         const events = await lastValueFrom(desk.runs.events(runId, alice).pipe(toArray()));
-        expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', output: { sum: 4 } });
+        expect(events.at(-1)).toMatchObject({
+          type: 'run-end',
+          finishReason: 'stop',
+          output: { sum: 4 },
+        });
       });
 
       it('is refused where its request names the class, which says where to name it', async () => {
@@ -90,22 +115,32 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
     about('a run that is started with a request id', () => {
       it('is one run, however often it is started and in how many processes at once', async () => {
         const world = newWorld();
-        const [one, other] = [await start(world, scripted(), { options: idle }), await start(world, scripted(), { options: idle })];
+        const [one, other] = [
+          await start(world, scripted(), { options: idle }),
+          await start(world, scripted(), { options: idle }),
+        ];
         const request = { ...alice, requestId: `${name} once` };
-        const ids = await Promise.all([one, other, one, other].map((desk) => desk.runs.start(request)));
+        const ids = await Promise.all(
+          [one, other, one, other].map((desk) => desk.runs.start(request)),
+        );
         expect(new Set(ids).size).toBe(1);
         const model = scripted(text('Done.'));
         const desk = await start(world, model);
         await until(desk, ids[0] ?? '', 'ended');
-        expect(await desk.runs.start({ ...request, policy: { version: 'v2', allow: ['*'] } })).toBe(ids[0]);
-        expect((await desk.runs.list(alice)).filter(({ runId }) => ids.includes(runId))).toMatchObject([
-          { status: 'ended', finishReason: 'stop' },
-        ]);
+        expect(await desk.runs.start({ ...request, policy: { version: 'v2', allow: ['*'] } })).toBe(
+          ids[0],
+        );
+        expect(
+          (await desk.runs.list(alice)).filter(({ runId }) => ids.includes(runId)),
+        ).toMatchObject([{ status: 'ended', finishReason: 'stop' }]);
         expect(model.requests).toHaveLength(1);
       });
 
       it('is another one for another actor and in another loop, and another question is refused', async () => {
-        const desk = await start(newWorld(), scripted(), { options: idle, loops: { support: { instructions: 'You help.' } } });
+        const desk = await start(newWorld(), scripted(), {
+          options: idle,
+          loops: { support: { instructions: 'You help.' } },
+        });
         const request = { ...alice, requestId: `${name} mine` };
         const ids = [
           await desk.runs.start(request),
@@ -113,7 +148,9 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
           await desk.runs.start({ ...request, ...bob }),
         ];
         expect(new Set(ids).size).toBe(3);
-        await expect(desk.runs.start({ ...request, prompt: 'Something else.' })).rejects.toMatchObject({
+        await expect(
+          desk.runs.start({ ...request, prompt: 'Something else.' }),
+        ).rejects.toMatchObject({
           code: 'invalid_request',
           message: expect.stringContaining('was used for another question'),
         });
@@ -128,14 +165,23 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
         expect([ids[0] === ids[1], ids[1] === ids[2]]).toEqual([true, false]);
       });
 
-      it.each([undefined, 'own'])('is gone off from by one whose effects are its own (request id %s)', async (requestId) => {
-        const world = newWorld();
-        const desk = await start(world, scripted(act('a'), text('Done.'), act('a'), text('Done.')));
-        const runId = await desk.runs.start({ ...alice, ...(requestId !== undefined && { requestId: `${name} ${requestId}` }) });
-        await until(desk, runId, 'ended');
-        await until(desk, await desk.runs.fork(runId, 0, alice), 'ended');
-        expect(world.effects).toEqual(['acme a', 'acme a']);
-      });
+      it.each([undefined, 'own'])(
+        'is gone off from by one whose effects are its own (request id %s)',
+        async (requestId) => {
+          const world = newWorld();
+          const desk = await start(
+            world,
+            scripted(act('a'), text('Done.'), act('a'), text('Done.')),
+          );
+          const runId = await desk.runs.start({
+            ...alice,
+            ...(requestId !== undefined && { requestId: `${name} ${requestId}` }),
+          });
+          await until(desk, runId, 'ended');
+          await until(desk, await desk.runs.fork(runId, 0, alice), 'ended');
+          expect(world.effects).toEqual(['acme a', 'acme a']);
+        },
+      );
     });
   });
 }

@@ -24,7 +24,10 @@ afterEach(async () => {
 async function start(url: string): Promise<TestingModule> {
   const module = await Test.createTestingModule({
     imports: [
-      ToolLoopModule.forRoot({ model: new ScriptedModel([text('Done.')]), policy: { version: 'v1', allow: ['*'] } }),
+      ToolLoopModule.forRoot({
+        model: new ScriptedModel([text('Done.')]),
+        policy: { version: 'v1', allow: ['*'] },
+      }),
       DurableModule.forRoot({ url }),
     ],
     providers: [Staff],
@@ -36,7 +39,11 @@ async function start(url: string): Promise<TestingModule> {
 }
 
 /** A database, and the address of a user who has no rights there. */
-async function guestIn(): Promise<{ readonly url: string; readonly guestUrl: string; readonly guest: string }> {
+async function guestIn(): Promise<{
+  readonly url: string;
+  readonly guestUrl: string;
+  readonly guest: string;
+}> {
   const { url, drop } = await createServerDatabase();
   const guest = `guest_${randomUUID().replaceAll('-', '')}`;
   await onServer(`create role ${guest} login password 's3cret'`);
@@ -67,7 +74,9 @@ describePostgres('a user without rights', () => {
     const { url, guestUrl, guest } = await guestIn();
     const message = await refusalOf(guestUrl);
     expect(message).toMatch(
-      new RegExp(`2 problems[^]*user ${guest} may not create the schema toolloop[^]*may not create the schema pgboss`),
+      new RegExp(
+        `2 problems[^]*user ${guest} may not create the schema toolloop[^]*may not create the schema pgboss`,
+      ),
     );
     expect(message).not.toContain('s3cret');
     await granted(url, statementsIn(message));
@@ -78,11 +87,16 @@ describePostgres('a user without rights', () => {
     const { url, guestUrl, guest } = await guestIn();
     await (await start(url)).close();
     const message = await refusalOf(guestUrl);
-    expect(message).toMatch(new RegExp(`2 problems[^]*user ${guest} may not use the schema toolloop[^]*may not use the schema pgboss`));
+    expect(message).toMatch(
+      new RegExp(
+        `2 problems[^]*user ${guest} may not use the schema toolloop[^]*may not use the schema pgboss`,
+      ),
+    );
     await granted(url, statementsIn(message));
     const runs: RunService = (await start(guestUrl)).get(RunService);
     const runId = await runs.start({ ...alice, prompt: 'Go on.' });
-    while ((await runs.get(runId, alice)).status !== 'ended') await new Promise((resolve) => setTimeout(resolve, 5));
+    while ((await runs.get(runId, alice)).status !== 'ended')
+      await new Promise((resolve) => setTimeout(resolve, 5));
     expect(await runs.get(runId, alice)).toMatchObject({ finishReason: 'stop' });
   });
 });

@@ -12,7 +12,13 @@ const RUNS = 20;
 const STEPS = 10;
 /** The limit for the run itself: its row, its entries and its events, with their indexes. */
 const MOST_BYTES = 37_000;
-const TABLES = ['toolloop.runs', 'toolloop.run_entries', 'toolloop.run_events', 'toolloop.calls', 'pgboss.job'];
+const TABLES = [
+  'toolloop.runs',
+  'toolloop.run_entries',
+  'toolloop.run_events',
+  'toolloop.calls',
+  'pgboss.job',
+];
 
 /** About 1 KB of JSON, of which little is said twice. */
 function rowsOf(page: number): readonly object[] {
@@ -28,7 +34,11 @@ function rowsOf(page: number): readonly object[] {
   });
 }
 
-const page: JSONSchema7 = { type: 'object', properties: { page: { type: 'integer' } }, required: ['page'] };
+const page: JSONSchema7 = {
+  type: 'object',
+  properties: { page: { type: 'integer' } },
+  required: ['page'],
+};
 const tools = [
   tool({
     id: 'orders',
@@ -53,12 +63,17 @@ function answers(run: number): readonly ScriptedTurn[] {
   const asked = Array.from({ length: STEPS - 1 }, (_, step) =>
     calls(call(step % 3 === 2 ? 'ship' : 'orders', { page: run * STEPS + step })),
   );
-  return [...asked, text('They ordered a good deal, and most of it is on its way to Dublin by now.')];
+  return [
+    ...asked,
+    text('They ordered a good deal, and most of it is on its way to Dublin by now.'),
+  ];
 }
 
 async function bytesOf(database: Database, table: string): Promise<number> {
   await database.query(`vacuum full ${table}`);
-  const [row] = await database.query<{ bytes: number }>(`select pg_total_relation_size('${table}')::int as bytes`);
+  const [row] = await database.query<{ bytes: number }>(
+    `select pg_total_relation_size('${table}')::int as bytes`,
+  );
   return row?.bytes ?? Number.NaN;
 }
 
@@ -70,7 +85,10 @@ onEachDatabase('what a run of ten steps leaves', (open) => {
     const runs = new SqlRunLog(open(), jobs);
     const kept = { runs, stores: new SqlStores(open(), runs), close: () => Promise.resolve() };
     const model = scripted(...Array.from({ length: RUNS }, (_, run) => answers(run)).flat());
-    desk = await DeskProcess.start({ effects: [], open: () => Promise.resolve(kept) }, model, { options: idle, tools });
+    desk = await DeskProcess.start({ effects: [], open: () => Promise.resolve(kept) }, model, {
+      options: idle,
+      tools,
+    });
   });
   afterAll(async () => {
     await desk.close();
@@ -81,12 +99,19 @@ onEachDatabase('what a run of ten steps leaves', (open) => {
     const empty = new Map<string, number>();
     for (const table of TABLES) empty.set(table, await bytesOf(open(), table));
     for (let run = 0; run < RUNS; run += 1) {
-      const { finishReason, steps } = await desk.loop.run({ ...alice, durable: true, limits: { callsPerTool: STEPS } });
+      const { finishReason, steps } = await desk.loop.run({
+        ...alice,
+        durable: true,
+        limits: { callsPerTool: STEPS },
+      });
       expect([finishReason, steps]).toEqual(['stop', STEPS]);
     }
     const bytes = new Map<string, number>();
-    for (const table of TABLES) bytes.set(table, ((await bytesOf(open(), table)) - (empty.get(table) ?? 0)) / RUNS);
-    const shown = [...bytes].map(([table, each]) => `${table} ${(each / 1_000).toFixed(1)} KB`).join(', ');
+    for (const table of TABLES)
+      bytes.set(table, ((await bytesOf(open(), table)) - (empty.get(table) ?? 0)) / RUNS);
+    const shown = [...bytes]
+      .map(([table, each]) => `${table} ${(each / 1_000).toFixed(1)} KB`)
+      .join(', ');
     process.stdout.write(`${open().engine}, a run of ten steps: ${shown}\n`);
     const ofTheRun = TABLES.slice(0, 3).reduce((sum, table) => sum + (bytes.get(table) ?? 0), 0);
     expect(ofTheRun).toBeLessThan(MOST_BYTES);

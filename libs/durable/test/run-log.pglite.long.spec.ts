@@ -5,4 +5,9 @@ import { inFolder } from './fixtures/queued-stores.js';
 
 const open = () => inFolder((database, jobs) => new SqlRunLog(database, jobs));
 
-runLogContract('on PGlite', open, { describe, it, beforeAll: (body) => beforeAll(body, 30_000), afterAll });
+runLogContract('on PGlite', open, {
+  describe,
+  it,
+  beforeAll: (body) => beforeAll(body, 30_000),
+  afterAll,
+});

@@ -1,7 +1,13 @@
 import { expect, it } from '@jest/globals';
 import type { Limits, Policy } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
-import { MemoryPendingStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
+import {
+  MemoryPendingStore,
+  MemoryCallJournal,
+  MemoryRunLog,
+  type RunHold,
+  type RunWrite,
+} from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text, type ScriptedCall } from '@toolloop/testing';
 import { onEachDatabase } from './each-database.js';
 import { DeskProcess, allowAll, type World } from './fixtures/desk.process.js';
@@ -23,17 +29,27 @@ class NotedRunLog extends MemoryRunLog {
 async function written(tool: string): Promise<readonly RunEntry[]> {
   const runs = new NotedRunLog();
   const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal() };
-  const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
-  const turns = Array.from({ length: STEPS }, (_, step) => calls(call(tool, { key: `key ${String(step + 10)}` })));
+  const world: World = {
+    effects: [],
+    open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }),
+  };
+  const turns = Array.from({ length: STEPS }, (_, step) =>
+    calls(call(tool, { key: `key ${String(step + 10)}` })),
+  );
   const process = await DeskProcess.start(world, new ScriptedModel([...turns, text('Done.')]));
-  await process.loop.run({ ...alice, limits: { steps: STEPS + 2, callsPerTool: STEPS }, durable: true });
+  await process.loop.run({
+    ...alice,
+    limits: { steps: STEPS + 2, callsPerTool: STEPS },
+    durable: true,
+  });
   await process.close();
   return runs.entriesWritten;
 }
 
 it('writes as much for a late step as for an early one', async () => {
   const entries = await written('desk__look');
-  const sizeOf = (key: string): number => JSON.stringify(entries.find((entry) => entry.key === key)).length;
+  const sizeOf = (key: string): number =>
+    JSON.stringify(entries.find((entry) => entry.key === key)).length;
   expect(sizeOf(`step:${STEPS - 1}`)).toBeLessThan(sizeOf('step:10') + 20);
 });
 
@@ -53,13 +69,23 @@ interface KeptRun {
   readonly effects: readonly string[];
 }
 
-/** The keys of the entries that a run has kept; it is `interrupted` by the death of its process within its last call. */
+/**
+ * The keys of the entries that a run has kept; it is `interrupted` by the death of its process
+ * within its last call.
+ */
 async function keptKeys(interrupted: boolean): Promise<KeptRun> {
   const runs = new MemoryRunLog();
   const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal() };
-  const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
+  const world: World = {
+    effects: [],
+    open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }),
+  };
   if (interrupted) world.during = (key) => (key === 'd' ? new Promise(() => undefined) : undefined);
-  const turns = [calls(look('a'), act('b')), calls(look('a'), act('c'), call('desk__keyed', { key: 'd' })), text('Done.')];
+  const turns = [
+    calls(look('a'), act('b')),
+    calls(look('a'), act('c'), call('desk__keyed', { key: 'd' })),
+    text('Done.'),
+  ];
   // On a busy machine a heartbeat is late: only a process that is dead is to be taken over.
   const takeoverMs = interrupted ? 100 : 60_000;
   const options = { ...(interrupted && { heartbeatMs: 1e9, concurrency: 0 }), takeoverMs };
@@ -67,10 +93,14 @@ async function keptKeys(interrupted: boolean): Promise<KeptRun> {
   const handle = first.loop.open({ ...alice, durable: true });
   handle.addInput('And be quick.');
   void handle.result.catch(() => undefined);
-  if (interrupted) while (world.effects.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
+  if (interrupted)
+    while (world.effects.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
   delete world.during;
-  const other = await DeskProcess.start(world, new ScriptedModel([text('Done.')]), { options: { heartbeatMs: 20, takeoverMs } });
-  while ((await other.runs.get(handle.runId, alice)).status !== 'ended') await new Promise((resolve) => setTimeout(resolve, 5));
+  const other = await DeskProcess.start(world, new ScriptedModel([text('Done.')]), {
+    options: { heartbeatMs: 20, takeoverMs },
+  });
+  while ((await other.runs.get(handle.runId, alice)).status !== 'ended')
+    await new Promise((resolve) => setTimeout(resolve, 5));
   const keys = (await runs.read(handle.runId)).map(({ key }) => key);
   await Promise.all([first.close(), other.close()]);
   return { keys, effects: world.effects.map((effect) => effect.slice(0, 6)) };
@@ -79,7 +109,10 @@ async function keptKeys(interrupted: boolean): Promise<KeptRun> {
 const KEPT = ['begin', 'input:1', 'step:1', 'step:2', expect.stringMatching(/^end:3:/)];
 
 it('keeps of a step that has ended no more than its end, from which a run may be forked', async () => {
-  expect(await keptKeys(false)).toEqual({ keys: expect.arrayContaining(KEPT), effects: ['acme b', 'acme c', 'keyed '] });
+  expect(await keptKeys(false)).toEqual({
+    keys: expect.arrayContaining(KEPT),
+    effects: ['acme b', 'acme c', 'keyed '],
+  });
   expect((await keptKeys(false)).keys).toHaveLength(KEPT.length);
 });
 
@@ -95,18 +128,38 @@ interface Forked {
   readonly budgets?: Policy['runBudgets'];
 }
 
-/** The steps of a run, and then those of one that goes off from its last: how that ended, and which of its results were errors. */
-async function forked(before: readonly ScriptedCall[], after: readonly ScriptedCall[], { limits, budgets }: Forked) {
+/**
+ * The steps of a run, and then those of one that goes off from its last: how that ended, and which
+ * of its results were errors.
+ */
+async function forked(
+  before: readonly ScriptedCall[],
+  after: readonly ScriptedCall[],
+  { limits, budgets }: Forked,
+) {
   const runs = new MemoryRunLog();
   const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal() };
-  const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
-  const model = new ScriptedModel([...before.map((one) => calls(one)), text('Done.'), ...after.map((one) => calls(one)), text('Done.')]);
-  const process = await DeskProcess.start(world, model, { policy: { ...allowAll, ...(budgets && { runBudgets: budgets }) } });
+  const world: World = {
+    effects: [],
+    open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }),
+  };
+  const model = new ScriptedModel([
+    ...before.map((one) => calls(one)),
+    text('Done.'),
+    ...after.map((one) => calls(one)),
+    text('Done.'),
+  ]);
+  const process = await DeskProcess.start(world, model, {
+    policy: { ...allowAll, ...(budgets && { runBudgets: budgets }) },
+  });
   const { runId } = await process.loop.run({ ...alice, ...(limits && { limits }), durable: true });
   const other = await process.runs.fork(runId, before.length, alice);
-  while ((await process.runs.get(other, alice)).status !== 'ended') await new Promise((resolve) => setTimeout(resolve, 5));
+  while ((await process.runs.get(other, alice)).status !== 'ended')
+    await new Promise((resolve) => setTimeout(resolve, 5));
   const events = await runs.events(other, { after: 0, limit: 1_000 });
-  const failed = events.flatMap((one) => (one.type === 'tool-result' ? [one.record.error !== undefined] : []));
+  const failed = events.flatMap((one) =>
+    one.type === 'tool-result' ? [one.record.error !== undefined] : [],
+  );
   const { finishReason } = await process.runs.get(other, alice);
   await process.close();
   return { finishReason, failed };
@@ -116,12 +169,16 @@ const look = (key: string): ScriptedCall => call('desk__look', { key });
 const act = (key: string): ScriptedCall => call('desk__act', { key });
 
 it('knows in another process how often each call was made', async () => {
-  const again = await forked([look('a'), look('a'), look('b')], [look('a')], { limits: { identicalCalls: 2 } });
+  const again = await forked([look('a'), look('a'), look('b')], [look('a')], {
+    limits: { identicalCalls: 2 },
+  });
   expect(again).toEqual({ finishReason: 'no_progress', failed: [true] });
 });
 
 it('knows in another process how often each tool was called', async () => {
-  const again = await forked([look('a'), act('b')], [look('c'), look('d')], { limits: { callsPerTool: 2 } });
+  const again = await forked([look('a'), act('b')], [look('c'), look('d')], {
+    limits: { callsPerTool: 2 },
+  });
   expect(again).toEqual({ finishReason: 'max_calls', failed: [false, true] });
 });
 
@@ -141,6 +198,7 @@ onEachDatabase('the row of a run', (open) => {
     );
     const columns = rows.map(({ column }) => column);
     expect(columns).toContain('status');
-    for (const changed of ['expires_at', 'updated_at', 'last_sequence']) expect(columns).not.toContain(changed);
+    for (const changed of ['expires_at', 'updated_at', 'last_sequence'])
+      expect(columns).not.toContain(changed);
   });
 });

@@ -1,5 +1,10 @@
 import { describe } from '@jest/globals';
-import { MemoryCallJournal, MemoryPendingStore, MemoryRunLog, type ToolLoopStores } from '@toolloop/core/stores';
+import {
+  MemoryCallJournal,
+  MemoryPendingStore,
+  MemoryRunLog,
+  type ToolLoopStores,
+} from '@toolloop/core/stores';
 import { WakingPendingStore } from '@toolloop/durable';
 import type { Kept } from './fixtures/desk.process.js';
 import { policyReplaySuite } from './policy-replay-suite.js';

@@ -21,16 +21,26 @@ describePostgres('a database with settings of its own', () => {
       `intervalstyle = 'iso_8601'`,
       'extra_float_digits = -15',
     ];
-    for (const setting of odd) await onServer(`alter database ${nameOf(server.url)} set ${setting}`);
+    for (const setting of odd)
+      await onServer(`alter database ${nameOf(server.url)} set ${setting}`);
     const database = await openDatabase({ url: server.url });
     const [row] = await database.query<{ at: Date; text: string; bytes: Buffer; part: number }>(
       String.raw`select now() as at, 'a\b' as text, '\x01ff'::bytea as bytes, 0.1::float8 + 0.2 as part`,
     );
     expect(Math.abs((row?.at.getTime() ?? 0) - Date.now())).toBeLessThan(60_000);
-    expect([row?.text, [...(row?.bytes ?? [])], row?.part]).toEqual([String.raw`a\b`, [1, 255], 0.1 + 0.2]);
+    expect([row?.text, [...(row?.bytes ?? [])], row?.part]).toEqual([
+      String.raw`a\b`,
+      [1, 255],
+      0.1 + 0.2,
+    ]);
     const jobs = new JobQueue(database);
     const runs = new SqlRunLog(database, jobs);
-    const run = { runId: randomUUID(), tenant: 'acme', actorId: 'alice', request: { prompt: String.raw`c:\new` } };
+    const run = {
+      runId: randomUUID(),
+      tenant: 'acme',
+      actorId: 'alice',
+      request: { prompt: String.raw`c:\new` },
+    };
     const lease = await runs.begin(run, { owner: 'o', forMs: 60_000 });
     expect(Date.parse(lease.expiresAt)).toBeGreaterThan(Date.now());
     expect((await runs.find(run.runId))?.request).toEqual(run.request);
@@ -41,7 +51,12 @@ describePostgres('a database with settings of its own', () => {
   it('keeps the application from starting where it only lets itself be read, and says what to do', async () => {
     await onServer(`alter database ${nameOf(server.url)} set default_transaction_read_only = on`);
     await expect(openDatabase({ url: server.url })).rejects.toMatchObject({
-      findings: [{ problem: expect.stringContaining('only lets itself be read'), remedy: expect.stringContaining('waitForPrimaryMs') }],
+      findings: [
+        {
+          problem: expect.stringContaining('only lets itself be read'),
+          remedy: expect.stringContaining('waitForPrimaryMs'),
+        },
+      ],
     });
   });
 

@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, beforeEach, expect, it, jest } from '@jest/globals';
 import type { Database } from '@toolloop/durable';
-import { Kysely, PostgresDialect, sql, type ControlledTransaction, type Generated, type Transaction } from 'kysely';
+import {
+  Kysely,
+  PostgresDialect,
+  sql,
+  type ControlledTransaction,
+  type Generated,
+  type Transaction,
+} from 'kysely';
 import { Pool, type PoolClient } from 'pg';
 import { onEachDatabase } from './each-database.js';
 
@@ -23,7 +30,9 @@ onEachDatabase('a connection that a library shares', (open) => {
     database = open();
     pool = new Pool(database.connection);
     kysely = new Kysely({ dialect: new PostgresDialect({ pool: new Pool(database.connection) }) });
-    await database.query('create table things (id int generated always as identity, name text primary key)');
+    await database.query(
+      'create table things (id int generated always as identity, name text primary key)',
+    );
   });
   beforeEach(() => database.query('delete from things'));
   afterAll(async () => {
@@ -31,12 +40,17 @@ onEachDatabase('a connection that a library shares', (open) => {
     await pool.end();
   });
 
-  const put = (name: string): Promise<unknown> => database.query('insert into things (name) values ($1)', [name]);
+  const put = (name: string): Promise<unknown> =>
+    database.query('insert into things (name) values ($1)', [name]);
   const putIn = (to: Kysely<Tables> | Transaction<Tables>, name: string): Promise<unknown> =>
     to.insertInto('things').values({ name }).execute();
   const names = async (): Promise<string[]> =>
-    (await kysely.selectFrom('things').select('name').orderBy('id').execute()).map(({ name }) => name);
-  const connected = async <Result>(work: (client: PoolClient) => Promise<Result>): Promise<Result> => {
+    (await kysely.selectFrom('things').select('name').orderBy('id').execute()).map(
+      ({ name }) => name,
+    );
+  const connected = async <Result>(
+    work: (client: PoolClient) => Promise<Result>,
+  ): Promise<Result> => {
     const client = await pool.connect();
     try {
       return await work(client);
@@ -60,7 +74,8 @@ onEachDatabase('a connection that a library shares', (open) => {
       await putIn(own, 'a');
       await putIn(own, 'a').catch(() => undefined);
     });
-  const inside = (work: (client: PoolClient) => Promise<unknown>): Promise<unknown> => database.transaction(() => connected(work));
+  const inside = (work: (client: PoolClient) => Promise<unknown>): Promise<unknown> =>
+    database.transaction(() => connected(work));
   const leave = (): Promise<void> =>
     connected(async (client) => {
       await client.query('begin');
@@ -75,7 +90,9 @@ onEachDatabase('a connection that a library shares', (open) => {
     const own = await pool.query({ text: 'select 42::bigint as many', types });
     const array = await pool.query({ text: 'select 1, 2', rowMode: 'array' });
     const several = await pool.query('select 1 as one; select 2 as two');
-    const merged = await pool.query(`with made as (insert into things (name) values ('a') returning *) delete from things where false`);
+    const merged = await pool.query(
+      `with made as (insert into things (name) values ('a') returning *) delete from things where false`,
+    );
     return [
       rows,
       rowCount,
@@ -90,8 +107,13 @@ onEachDatabase('a connection that a library shares', (open) => {
   it('commits and rolls back by itself outside of a transaction', async () => {
     await putIn(kysely, 'a');
     await kysely.transaction().execute((own) => putIn(own, 'b'));
-    await expect(kysely.transaction().execute((own) => putIn(own, 'c').then(undone))).rejects.toThrow('undone');
-    expect(await database.query('select name from things order by id')).toEqual([{ name: 'a' }, { name: 'b' }]);
+    await expect(
+      kysely.transaction().execute((own) => putIn(own, 'c').then(undone)),
+    ).rejects.toThrow('undone');
+    expect(await database.query('select name from things order by id')).toEqual([
+      { name: 'a' },
+      { name: 'b' },
+    ]);
   });
 
   it('is part of the transaction it is used in', async () => {
@@ -141,13 +163,18 @@ onEachDatabase('a connection that a library shares', (open) => {
 
   it('lets parts that overlap end in any order', async () => {
     await database.transaction(async () => {
-      const [one, two] = [await kysely.startTransaction().execute(), await kysely.startTransaction().execute()];
+      const [one, two] = [
+        await kysely.startTransaction().execute(),
+        await kysely.startTransaction().execute(),
+      ];
       await putIn(one, 'a');
       await putIn(two, 'b');
       await one.commit().execute();
       await putIn(two, 'c');
       await two.commit().execute();
-      const works = Array.from({ length: 10 }, (_, index) => kysely.transaction().execute((own) => putIn(own, `x${index}`)));
+      const works = Array.from({ length: 10 }, (_, index) =>
+        kysely.transaction().execute((own) => putIn(own, `x${index}`)),
+      );
       await Promise.all(works);
     });
     expect(await names()).toHaveLength(13);
@@ -180,7 +207,9 @@ onEachDatabase('a connection that a library shares', (open) => {
   });
 
   it('does not pretend to commit its part after a statement that failed and was caught', async () => {
-    await database.transaction(() => expect(putsTwice()).rejects.toThrow(/only be rolled back|all of it is rolled back/));
+    await database.transaction(() =>
+      expect(putsTwice()).rejects.toThrow(/only be rolled back|all of it is rolled back/),
+    );
     expect(await names()).toEqual([]);
   });
 
@@ -190,9 +219,13 @@ onEachDatabase('a connection that a library shares', (open) => {
       await database.query(`select set_config('own.tenant', 'outer', true)`);
       const before = await database.query(standing);
       await kysely.transaction().execute(async (own) => {
-        await sql`select set_config('own.tenant', ${'acme'}, true), set_config(${'own.actor'}, 'alice', true)`.execute(own);
+        await sql`select set_config('own.tenant', ${'acme'}, true), set_config(${'own.actor'}, 'alice', true)`.execute(
+          own,
+        );
         await sql`set local role "pg_read_all_data"`.execute(own);
-        expect(await database.query(standing)).toEqual([{ user: 'pg_read_all_data', tenant: 'acme', actor: 'alice' }]);
+        expect(await database.query(standing)).toEqual([
+          { user: 'pg_read_all_data', tenant: 'acme', actor: 'alice' },
+        ]);
       });
       expect(await database.query(standing)).toEqual(before);
     });
@@ -200,7 +233,10 @@ onEachDatabase('a connection that a library shares', (open) => {
 
   it('does nothing in the role or tenant of another part', async () => {
     const work = database.transaction(async () => {
-      const [one, two] = [await kysely.startTransaction().execute(), await kysely.startTransaction().execute()];
+      const [one, two] = [
+        await kysely.startTransaction().execute(),
+        await kysely.startTransaction().execute(),
+      ];
       await sql`select set_config('own.tenant', 'acme', true)`.execute(one);
       await sql`select set_config('own.tenant', 'globex', true)`.execute(two);
       await expect(putIn(one, 'a')).rejects.toThrow(/its own role or tenant/);
@@ -223,7 +259,10 @@ onEachDatabase('a connection that a library shares', (open) => {
         () => 'It is done.',
         (error: unknown) => String(error),
       );
-      expect(said).toMatch(database.engine === 'postgres' ? 'It is done.' : /Set them for a transaction/); // which has a connection to throw away
+      // which has a connection to throw away
+      expect(said).toMatch(
+        database.engine === 'postgres' ? 'It is done.' : /Set them for a transaction/,
+      );
       const after = await Promise.all(Array.from({ length: 10 }, () => database.query(standing)));
       expect(after).toEqual(after.map(() => before));
     },
@@ -236,16 +275,22 @@ onEachDatabase('a connection that a library shares', (open) => {
     await own.commit().execute();
     await expect(used).rejects.toThrow(/Begin it inside/);
     const other = await database.transaction(() => pool.connect());
-    await expect(database.transaction(() => putOver(other, 'c'))).rejects.toThrow(/began inside of another transaction/);
+    await expect(database.transaction(() => putOver(other, 'c'))).rejects.toThrow(
+      /began inside of another transaction/,
+    );
     await expect(putOver(other, 'd')).rejects.toThrow(/The transaction is over/);
     other.release();
     expect(await names()).toEqual(['a']);
   });
 
   it('refuses inside of a transaction what comes too late or cannot be followed', async () => {
-    await expect(inside((client) => client.query('begin isolation level serializable'))).rejects.toThrow(/too late/);
+    await expect(
+      inside((client) => client.query('begin isolation level serializable')),
+    ).rejects.toThrow(/too late/);
     await expect(inside((client) => client.query('commit; begin'))).rejects.toThrow(/one by one/);
-    await expect(inside((client) => Promise.resolve(client.query({ submit: () => undefined })))).rejects.toThrow(/read in pages/);
+    await expect(
+      inside((client) => Promise.resolve(client.query({ submit: () => undefined }))),
+    ).rejects.toThrow(/read in pages/);
   });
 
   it('refuses to end its part in a transaction nested in the one it began in', async () => {
@@ -253,9 +298,13 @@ onEachDatabase('a connection that a library shares', (open) => {
       connected(async (client) => {
         await client.query('begin');
         await putOver(client, 'a');
-        await expect(database.transaction(() => client.query('commit'))).rejects.toThrow(/begins and ends in the same/);
+        await expect(database.transaction(() => client.query('commit'))).rejects.toThrow(
+          /begins and ends in the same/,
+        );
         await database.transaction(() => client.query(`set local role pg_read_all_data`));
-        await expect(database.transaction(() => putOver(client, 'b'))).rejects.toThrow(/permission denied/);
+        await expect(database.transaction(() => putOver(client, 'b'))).rejects.toThrow(
+          /permission denied/,
+        );
         await client.query('commit');
         await put('c');
       }),
@@ -267,7 +316,11 @@ onEachDatabase('a connection that a library shares', (open) => {
     const level = await kysely
       .transaction()
       .setIsolationLevel('serializable')
-      .execute((own) => sql<{ level: string }>`select current_setting('transaction_isolation') as level`.execute(own));
+      .execute((own) =>
+        sql<{ level: string }>`select current_setting('transaction_isolation') as level`.execute(
+          own,
+        ),
+      );
     expect(level.rows).toEqual([{ level: 'serializable' }]);
     const writing = kysely
       .transaction()
@@ -289,7 +342,9 @@ onEachDatabase('a connection that a library shares', (open) => {
 
   it('loses the transaction in which it makes itself wait, and says why', async () => {
     if (database.engine === 'postgres') return; // where the two have connections of their own
-    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance', 'hrtime'] });
+    jest.useFakeTimers({
+      doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance', 'hrtime'],
+    });
     try {
       const work = kysely.transaction().execute(async (own) => {
         await putIn(own, 'a');
@@ -297,7 +352,8 @@ onEachDatabase('a connection that a library shares', (open) => {
       });
       const said = work.catch(String);
       while (jest.getTimerCount() === 0) await new Promise((resolve) => setImmediate(resolve));
-      for (let tries = 0; tries < 50; tries += 1) await new Promise((resolve) => setImmediate(resolve));
+      for (let tries = 0; tries < 50; tries += 1)
+        await new Promise((resolve) => setImmediate(resolve));
       await jest.advanceTimersByTimeAsync(15_000);
       expect(await said).toMatch(/stood still for 15 seconds.*begin with database\.transaction/);
     } finally {
@@ -320,14 +376,18 @@ onEachDatabase('a connection that a library shares', (open) => {
     expect(await askAll()).toEqual(expected);
     await database.query('delete from things');
     expect(await database.transaction(askAll)).toEqual(expected);
-    const called = await new Promise((resolve) => pool.query('select $1::int as one', [1], (_, { rows }) => resolve(rows)));
+    const called = await new Promise((resolve) =>
+      pool.query('select $1::int as one', [1], (_, { rows }) => resolve(rows)),
+    );
     expect(called).toEqual([{ one: 1 }]);
   });
 
   it('sees errors as pg throws them, and continues', async () => {
     await expect(pool.query('select nothing')).rejects.toMatchObject({ code: '42703' });
     await expect(pool.query('select 1/$1::int', [0])).rejects.toMatchObject({ code: '22012' });
-    await expect(new Promise((_, reject) => pool.query('select nothing', reject))).rejects.toMatchObject({ code: '42703' });
+    await expect(
+      new Promise((_, reject) => pool.query('select nothing', reject)),
+    ).rejects.toMatchObject({ code: '42703' });
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 

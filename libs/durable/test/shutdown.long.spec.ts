@@ -42,7 +42,10 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
 });
 
-async function start(durable: DurableOptions, logger: LoggerService | false): Promise<TestingModule> {
+async function start(
+  durable: DurableOptions,
+  logger: LoggerService | false,
+): Promise<TestingModule> {
   const act = tool({
     id: 'desk__act',
     description: 'Does something.',
@@ -95,7 +98,9 @@ async function stopped(durable: DurableOptions) {
 
 async function statusesIn(durable: DurableOptions): Promise<readonly string[]> {
   const database = await openDatabase(durable);
-  const rows = await database.query<{ status: string }>('select distinct status from toolloop.runs order by status');
+  const rows = await database.query<{ status: string }>(
+    'select distinct status from toolloop.runs order by status',
+  );
   await database.close();
   return rows.map(({ status }) => status);
 }
@@ -105,7 +110,9 @@ function refusesAndDrains(place: () => Promise<DurableOptions>): void {
     const durable = await place();
     const { logger, late } = await stopped(durable);
     expect(late.length).toBeGreaterThan(10);
-    const statuses = late.map((error) => (error instanceof HttpException ? error.getStatus() : error));
+    const statuses = late.map((error) =>
+      error instanceof HttpException ? error.getStatus() : error,
+    );
     expect(new Set(statuses)).toEqual(new Set([503]));
     expect(await statusesIn(durable)).not.toContain('running');
     expect(logger.noted).toEqual([]);
@@ -131,8 +138,13 @@ describePostgres('an application on PostgreSQL that is told to stop', () => {
 /** A statement without an answer is given up after 15 seconds while the process works. */
 const TOO_LONG_MS = 10_000;
 
-/** Stops an application with runs under way whose server does what `trouble` has it do, and tells whether it closed, and the states of its runs. */
-async function closedIn(trouble: (way: Way) => void): Promise<{ readonly closed: string; readonly statuses: readonly string[] }> {
+/**
+ * Stops an application with runs under way whose server does what `trouble` has it do, and tells
+ * whether it closed, and the states of its runs.
+ */
+async function closedIn(
+  trouble: (way: Way) => void,
+): Promise<{ readonly closed: string; readonly statuses: readonly string[] }> {
   const server = await createServerDatabase();
   cleanUps.push(server.drop);
   const way = await Way.to(server.url);
@@ -142,7 +154,10 @@ async function closedIn(trouble: (way: Way) => void): Promise<{ readonly closed:
   const runs = Array.from({ length: SOME }, () => loop.run(ask()).catch(() => undefined));
   await wait(40); // each is within its calls
   trouble(way);
-  const closed = await Promise.race([module.close().then(() => 'closed'), wait(TOO_LONG_MS, 'still open', { ref: false })]);
+  const closed = await Promise.race([
+    module.close().then(() => 'closed'),
+    wait(TOO_LONG_MS, 'still open', { ref: false }),
+  ]);
   const statuses = await statusesIn({ url: server.url });
   way.free();
   await Promise.all(runs);
@@ -151,12 +166,18 @@ async function closedIn(trouble: (way: Way) => void): Promise<{ readonly closed:
 
 describePostgres('an application that is told to stop while its server does not answer', () => {
   it('closes within seconds where the server is gone, and leaves its runs to other processes', async () => {
-    expect(await closedIn((way) => way.block())).toEqual({ closed: 'closed', statuses: ['running'] });
+    expect(await closedIn((way) => way.block())).toEqual({
+      closed: 'closed',
+      statuses: ['running'],
+    });
   });
 
   it('hands its runs over by other connections where those that it has are gone', async () => {
     const { closed, statuses } = await closedIn((way) => way.forget());
-    expect({ closed, isRunning: statuses.includes('running') }).toEqual({ closed: 'closed', isRunning: false });
+    expect({ closed, isRunning: statuses.includes('running') }).toEqual({
+      closed: 'closed',
+      isRunning: false,
+    });
   });
 
   it('hands its runs over where the server answers again in time', async () => {
@@ -164,6 +185,9 @@ describePostgres('an application that is told to stop while its server does not 
       way.block();
       setTimeout(() => way.free(), 1_000);
     });
-    expect({ closed, isRunning: statuses.includes('running') }).toEqual({ closed: 'closed', isRunning: false });
+    expect({ closed, isRunning: statuses.includes('running') }).toEqual({
+      closed: 'closed',
+      isRunning: false,
+    });
   });
 });

@@ -44,7 +44,12 @@ class RunsModule {}
 function runsIn(runs: MemoryRunLog): DynamicModule {
   const stores = { provide: ToolLoopStores, useValue: { runs } };
   const options = { provide: RUN_OPTIONS, useValue: { heartbeatMs: 20, takeoverMs: 1_000 } };
-  return { module: RunsModule, global: true, providers: [stores, options, RunEngine], exports: [ToolLoopStores] };
+  return {
+    module: RunsModule,
+    global: true,
+    providers: [stores, options, RunEngine],
+    exports: [ToolLoopStores],
+  };
 }
 
 interface Order {
@@ -56,7 +61,13 @@ interface Order {
 /** An application that is about to start: the modules are in the one order or in the other. */
 async function begun({ durable, isFirst, look }: Order) {
   const acted: string[] = [];
-  const act = tool({ id: 'desk__act', description: 'Acts.', effect: 'state_change', reveal: 'all', execute: () => acted.push('act') });
+  const act = tool({
+    id: 'desk__act',
+    description: 'Acts.',
+    effect: 'state_change',
+    reveal: 'all',
+    execute: () => acted.push('act'),
+  });
   const loop = ToolLoopModule.forRoot({
     model: new ScriptedModel([calls(call('desk__act', {})), text('Done.')]),
     policy: { version: 'v1', allow: ['*'], flow: 'off' },
@@ -80,21 +91,41 @@ describe.each([
   it('takes a run up that is queued only once the application has its tools and policies, and does not find it impossible to continue', async () => {
     const runs = new MemoryRunLog();
     const runId = 'r1';
-    await runs.add({ runId, tenant: 'acme', actorId: 'alice', request: toDurableRequest({ prompt: 'Go on.', ...alice }) }, 'queued');
+    await runs.add(
+      {
+        runId,
+        tenant: 'acme',
+        actorId: 'alice',
+        request: toDurableRequest({ prompt: 'Go on.', ...alice }),
+      },
+      'queued',
+    );
     const seen: unknown[] = [];
     const look = async (): Promise<void> => void seen.push((await runs.find(runId))?.status);
     const { module, acted } = await begun({ durable: runsIn(runs), isFirst, look });
     await module.init();
     const service = module.get<RunService>(RunService);
     while ((await service.get(runId, alice)).status !== 'ended') await turn();
-    expect([seen, (await service.get(runId, alice)).finishReason, acted]).toEqual([['queued'], 'stop', ['act']]);
+    expect([seen, (await service.get(runId, alice)).finishReason, acted]).toEqual([
+      ['queued'],
+      'stop',
+      ['act'],
+    ]);
   });
 
   it('has the queue of directives before it takes any run up, which may ask for one within a transaction', async () => {
     const found: unknown[] = [];
     const look = async ({ module }: Awaited<ReturnType<typeof begun>>): Promise<void> =>
-      void found.push(await module.get(Database).query(`select name from pgboss.queue where name = 'toolloop-directives'`));
-    const { module } = await begun({ durable: DurableModule.forRoot(await inMemory()), isFirst, look });
+      void found.push(
+        await module
+          .get(Database)
+          .query(`select name from pgboss.queue where name = 'toolloop-directives'`),
+      );
+    const { module } = await begun({
+      durable: DurableModule.forRoot(await inMemory()),
+      isFirst,
+      look,
+    });
     await module.init();
     expect(found).toEqual([[{ name: 'toolloop-directives' }]]);
   });

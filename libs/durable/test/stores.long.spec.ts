@@ -3,7 +3,14 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { beforeAll, expect, it } from '@jest/globals';
 import type { Message } from '@toolloop/core';
 import type { AuditEntry } from '@toolloop/core/stores';
-import { JobQueue, RetentionSweep, SqlRunLog, SqlStores, UnstorableError, type Database } from '@toolloop/durable';
+import {
+  JobQueue,
+  RetentionSweep,
+  SqlRunLog,
+  SqlStores,
+  UnstorableError,
+  type Database,
+} from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
@@ -17,7 +24,8 @@ class Price {
   }
 }
 
-const entry = (tenant: string, sequence: number) => ({ version: 1, tenant, sequence, hash: `h${sequence}` }) as AuditEntry;
+const entry = (tenant: string, sequence: number) =>
+  ({ version: 1, tenant, sequence, hash: `h${sequence}` }) as AuditEntry;
 /** Nothing ends the transaction but its own work. */
 const ENDLESS = new AbortController().signal;
 const call = (tenant: string, idempotencyKey: string) => ({
@@ -38,7 +46,8 @@ onEachDatabase('the transaction of a call', (open) => {
     return made;
   };
   const book = (place: string) => open().query('insert into bookings (place) values ($1)', [place]);
-  const booked = async (place: string): Promise<number> => (await open().query('select 1 from bookings where place = $1', [place])).length;
+  const booked = async (place: string): Promise<number> =>
+    (await open().query('select 1 from bookings where place = $1', [place])).length;
 
   beforeAll(() => open().query('create table bookings (place text)'));
 
@@ -59,7 +68,9 @@ onEachDatabase('the transaction of a call', (open) => {
     const told = await Promise.all(Array.from({ length: 8 }, once));
     expect(told).toEqual(Array.from({ length: 8 }, () => ({ times: 1 })));
     expect(await booked(made.tenant)).toBe(1);
-    expect(await transactions.once(await begun(), () => Promise.resolve(), ENDLESS)).toBeUndefined();
+    expect(
+      await transactions.once(await begun(), () => Promise.resolve(), ENDLESS),
+    ).toBeUndefined();
   });
 
   it('is undone as a whole where it rejects or returns what is no JSON, and may be done then', async () => {
@@ -70,10 +81,18 @@ onEachDatabase('the transaction of a call', (open) => {
       throw new Error('No.');
     };
     await expect(transactions.once(made, failing, ENDLESS)).rejects.toThrow('No.');
-    await expect(transactions.once(made, () => book(made.tenant).then(() => ({ booking: new Booking() })), ENDLESS)).rejects.toThrow(
+    await expect(
+      transactions.once(
+        made,
+        () => book(made.tenant).then(() => ({ booking: new Booking() })),
+        ENDLESS,
+      ),
+    ).rejects.toThrow(
       expect.objectContaining({
         code: 'unstorable',
-        message: expect.stringMatching(/Return a plain object from it: .*booking.*instance of Booking/),
+        message: expect.stringMatching(
+          /Return a plain object from it: .*booking.*instance of Booking/,
+        ),
       }),
     );
     expect(await booked(made.tenant)).toBe(0);
@@ -84,16 +103,34 @@ onEachDatabase('the transaction of a call', (open) => {
   it('keeps what its work returned as a model would read it, the first time and every other', async () => {
     const made = await begun();
     const { transactions } = new SqlStores(open());
-    const returned = { sum: 12n, at: new Date(0), none: Number.NaN, per: new Map([['a', 1]]), tags: new Set(['x']), nul: 'a\0b' };
-    const read = { sum: '12', at: '1970-01-01T00:00:00.000Z', none: null, per: { a: 1 }, tags: ['x'], nul: 'a\0b' };
+    const returned = {
+      sum: 12n,
+      at: new Date(0),
+      none: Number.NaN,
+      per: new Map([['a', 1]]),
+      tags: new Set(['x']),
+      nul: 'a\0b',
+    };
+    const read = {
+      sum: '12',
+      at: '1970-01-01T00:00:00.000Z',
+      none: null,
+      per: { a: 1 },
+      tags: ['x'],
+      nul: 'a\0b',
+    };
     for (let times = 0; times < 2; times += 1)
       expect(await transactions.once(made, () => Promise.resolve(returned), ENDLESS)).toEqual(read);
-    expect(await transactions.once(await begun(), () => Promise.resolve(new Price()), ENDLESS)).toBe('5.00 EUR');
+    expect(
+      await transactions.once(await begun(), () => Promise.resolve(new Price()), ENDLESS),
+    ).toBe('5.00 EUR');
   });
 
   it('is refused to a call that was not begun, and keeps one that was done from being given back', async () => {
     const { transactions, journal } = new SqlStores(open());
-    await expect(transactions.once(call(randomUUID(), 'key'), () => Promise.resolve(1), ENDLESS)).rejects.toThrow('not in the journal');
+    await expect(
+      transactions.once(call(randomUUID(), 'key'), () => Promise.resolve(1), ENDLESS),
+    ).rejects.toThrow('not in the journal');
     const made = await begun();
     await transactions.once(made, () => Promise.resolve(1), ENDLESS);
     expect(await journal.find(made)).toMatchObject({ status: 'in_progress', kept: { result: 1 } });
@@ -116,7 +153,10 @@ onEachDatabase('the audit', (open) => {
   ])('refuses %s', async (_, statement) => {
     const tenant = await grown();
     await expect(open().query(statement)).rejects.toThrow(/append-only/);
-    expect(await new SqlStores(open()).audit.head(tenant)).toMatchObject({ sequence: 1, hash: 'h1' });
+    expect(await new SqlStores(open()).audit.head(tenant)).toMatchObject({
+      sequence: 1,
+      hash: 'h1',
+    });
   });
 
   it('takes no entry that leaves a gap, or is of another tenant', async () => {
@@ -150,7 +190,15 @@ onEachDatabase('the stores', (open) => {
     const { pending } = new SqlStores(open());
     const id = randomUUID();
     const about = { request: {} as never, binding: { tenant: 'acme', runId: 'r' } as never };
-    await pending.add({ ...about, id, kind: 'approval', admitted: [], rule: '', createdAt: '', expiresAt: '' });
+    await pending.add({
+      ...about,
+      id,
+      kind: 'approval',
+      admitted: [],
+      rule: '',
+      createdAt: '',
+      expiresAt: '',
+    });
     let isTold = false;
     const controller = new AbortController();
     const waiting = pending.answered(id, controller.signal).then(() => (isTold = true));
@@ -175,7 +223,9 @@ onEachDatabase('the stores', (open) => {
     await expect(stores.journal.acquire(call(tenant, 'k'))).rejects.toThrow(UnstorableError);
     await expect(stores.journal.acquire(call(tenant, 'k'))).rejects.toThrow(/The tenant has/);
     await expect(useCalls(stores, tenant, 1)).rejects.toThrow(UnstorableError);
-    await expect(stores.audit.append(tenant, () => entry(tenant, 1))).rejects.toThrow(UnstorableError);
+    await expect(stores.audit.append(tenant, () => entry(tenant, 1))).rejects.toThrow(
+      UnstorableError,
+    );
   });
 
   it.each<[string, unknown, string]>([
@@ -187,15 +237,38 @@ onEachDatabase('the stores', (open) => {
   ])('refuse %s in a message, and say where', async (_, value, type) => {
     const { conversations } = new SqlStores(open());
     const key = { tenant: 'acme', actorId: 'alice', conversationId: randomUUID() };
-    const message = { role: 'assistant', content: '', providerData: { openai: [value] } } as Message;
-    await expect(conversations.append(key, [message])).rejects.toThrow(`messages.0.providerData.openai.0 (${type}) is not JSON`);
+    const message = {
+      role: 'assistant',
+      content: '',
+      providerData: { openai: [value] },
+    } as Message;
+    await expect(conversations.append(key, [message])).rejects.toThrow(
+      `messages.0.providerData.openai.0 (${type}) is not JSON`,
+    );
     expect(await conversations.load(key)).toEqual([]);
   });
 });
 
-function useCalls({ usage }: SqlStores, tenant: string, windowMs: number): Promise<readonly number[]> {
-  const use = { day: '2026-11-23', calls: 1, answers: 0, inputTokens: 0, outputTokens: 0, usd: 0, unpricedAnswers: 0 };
-  return usage.add({ batchId: randomUUID(), tenant, increments: [use], windows: [{ quantity: 'calls', windowMs }] });
+function useCalls(
+  { usage }: SqlStores,
+  tenant: string,
+  windowMs: number,
+): Promise<readonly number[]> {
+  const use = {
+    day: '2026-11-23',
+    calls: 1,
+    answers: 0,
+    inputTokens: 0,
+    outputTokens: 0,
+    usd: 0,
+    unpricedAnswers: 0,
+  };
+  return usage.add({
+    batchId: randomUUID(),
+    tenant,
+    increments: [use],
+    windows: [{ quantity: 'calls', windowMs }],
+  });
 }
 
 /** The day that is so many days ago. */
@@ -210,7 +283,10 @@ async function age(database: Database, days: number): Promise<void> {
     ['conversation_parts', 'created_at'],
     ['runs', 'updated_at'],
   ])
-    await database.query(`update toolloop.${table} set ${column} = ${column} - $1::int * interval '1 day'`, [days]);
+    await database.query(
+      `update toolloop.${table} set ${column} = ${column} - $1::int * interval '1 day'`,
+      [days],
+    );
 }
 
 onEachDatabase('the retention', (open) => {
@@ -238,15 +314,27 @@ onEachDatabase('the retention', (open) => {
     const stores = new SqlStores(open());
     const tenant = randomUUID();
     for (const key of ['open', 'done']) await stores.journal.acquire(call(tenant, key));
-    await stores.journal.finish(call(tenant, 'done'), { status: 'succeeded', content: '', ui: null });
+    await stores.journal.finish(call(tenant, 'done'), {
+      status: 'succeeded',
+      content: '',
+      ui: null,
+    });
     await useCalls(stores, tenant, 3_600_000);
     await useCalls(stores, tenant, 1);
     await open().query(`update toolloop.quotas set "window" = 1 where window_ms = 1`);
     await age(open(), 10);
-    expect(await new RetentionSweep(open(), { calls: 9, pending: 1 }).sweep()).toBeGreaterThanOrEqual(2);
-    expect(await stores.journal.acquire({ ...call(tenant, 'open'), owner: 'another' })).toMatchObject({ status: 'in_progress' });
-    expect(await stores.journal.acquire(call(tenant, 'done'))).toMatchObject({ status: 'acquired' });
-    expect(await stores.usage.totals(tenant, [{ quantity: 'calls', windowMs: 3_600_000 }])).toEqual([1]);
+    expect(
+      await new RetentionSweep(open(), { calls: 9, pending: 1 }).sweep(),
+    ).toBeGreaterThanOrEqual(2);
+    expect(
+      await stores.journal.acquire({ ...call(tenant, 'open'), owner: 'another' }),
+    ).toMatchObject({ status: 'in_progress' });
+    expect(await stores.journal.acquire(call(tenant, 'done'))).toMatchObject({
+      status: 'acquired',
+    });
+    expect(await stores.usage.totals(tenant, [{ quantity: 'calls', windowMs: 3_600_000 }])).toEqual(
+      [1],
+    );
   });
 
   it('deletes counts of usage after 400 days, or as it is told, and their ids after two', async () => {
@@ -256,20 +344,41 @@ onEachDatabase('the retention', (open) => {
       usage.add({
         batchId: day,
         tenant,
-        increments: [{ day, calls: 1, answers: 0, inputTokens: 0, outputTokens: 0, usd: 0, unpricedAnswers: 0 }],
+        increments: [
+          {
+            day,
+            calls: 1,
+            answers: 0,
+            inputTokens: 0,
+            outputTokens: 0,
+            usd: 0,
+            unpricedAnswers: 0,
+          },
+        ],
       });
     for (const ago of [402, 399, 31, 0]) await add(dayAt(ago));
     const left = async () => {
-      const rows = await usage.report({ tenant, from: dayAt(500), to: dayAt(0), groupBy: ['day'], limit: 10 });
+      const rows = await usage.report({
+        tenant,
+        from: dayAt(500),
+        to: dayAt(0),
+        groupBy: ['day'],
+        limit: 10,
+      });
       return rows.map(({ day }) => day);
     };
     await new RetentionSweep(open()).sweep();
     expect(await left()).toEqual([dayAt(399), dayAt(31), dayAt(0)]);
     await add(dayAt(0)); // known: it was added before
-    await open().query(`update toolloop.usage_ids set added_at = added_at - interval '3 days' where tenant = $1`, [tenant]);
+    await open().query(
+      `update toolloop.usage_ids set added_at = added_at - interval '3 days' where tenant = $1`,
+      [tenant],
+    );
     await new RetentionSweep(open(), { usage: 30 }).sweep();
     expect(await left()).toEqual([dayAt(0)]);
-    const sum = async () => (await usage.report({ tenant, from: dayAt(0), to: dayAt(0), groupBy: [], limit: 1 }))[0]?.calls;
+    const sum = async () =>
+      (await usage.report({ tenant, from: dayAt(0), to: dayAt(0), groupBy: [], limit: 1 }))[0]
+        ?.calls;
     expect(await sum()).toBe(1);
     await add(dayAt(0)); // known no more
     expect(await sum()).toBe(2);

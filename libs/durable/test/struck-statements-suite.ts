@@ -5,15 +5,23 @@ import type { Moment, StruckApplication, StruckPort, Verdict } from './fixtures/
 const FAULTS: readonly (readonly [name: string, fault: StatementFault])[] = [
   ['a delay', { kind: 'delay', ms: 300 }],
   ['57014 by pg_cancel_backend', { kind: 'cancel' }],
-  ...['55P03', '25006', '25P02', '42501', '53100', '26000'].map((code) => [code, { kind: 'refuse', code }] as const),
-  ['0A000 for an outdated plan', { kind: 'refuse', code: '0A000', message: 'cached plan must not change result type' }],
+  ...['55P03', '25006', '25P02', '42501', '53100', '26000'].map(
+    (code) => [code, { kind: 'refuse', code }] as const,
+  ),
+  [
+    '0A000 for an outdated plan',
+    { kind: 'refuse', code: '0A000', message: 'cached plan must not change result type' },
+  ],
   ['0A000 for something else', { kind: 'refuse', code: '0A000' }],
   ['a connection that is closed before', { kind: 'close', isPerformed: false }],
   ['a connection that is closed after', { kind: 'close', isPerformed: true }],
 ];
 const MOMENTS: readonly Moment[] = ['before the effect', 'at the outcome'];
 
-/** Every port that a durable run asks for statements, and the tools whose calls do. Tenants are the application's own, and accounts are those of sessions. */
+/**
+ * Every port that a durable run asks for statements, and the tools whose calls do. Tenants are the
+ * application's own, and accounts are those of sessions.
+ */
 export const PORTS: readonly StruckPort[] = [
   { port: 'audit', tool: 'put', form: /toolloop\.audit\b/ },
   { port: 'conversations', tool: 'put', form: /toolloop\.conversation_/ },
@@ -32,7 +40,10 @@ const NOW_AND_THEN: ReadonlySet<string> = new Set(['policies', 'the queue']);
 
 /** Runs every port with every fault at every moment, and prints how often that went which way. */
 export function struckStatementsSuite(
-  open: () => Promise<{ readonly application: StruckApplication; readonly close: () => Promise<void> }>,
+  open: () => Promise<{
+    readonly application: StruckApplication;
+    readonly close: () => Promise<void>;
+  }>,
 ): void {
   let opened: Awaited<ReturnType<typeof open>>;
   const verdicts: (readonly [port: string, moment: Moment, verdict: Verdict])[] = [];
@@ -46,12 +57,18 @@ export function struckStatementsSuite(
   });
 
   describe.each(PORTS)('a statement of $port', (port) => {
-    it.each(MOMENTS.flatMap((moment) => FAULTS.map(([name, fault]) => [moment, name, fault] as const)))(
+    it.each(
+      MOMENTS.flatMap((moment) => FAULTS.map(([name, fault]) => [moment, name, fault] as const)),
+    )(
       'loses nothing and does nothing twice %s where it has %s',
       async (moment, _, fault) => {
         const verdict = await opened.application.strike(port, moment, fault);
         verdicts.push([port.port, moment, verdict]);
-        expect(['right', 'told', ...(NOW_AND_THEN.has(port.port) ? ['not reached'] : [])]).toContain(verdict);
+        expect([
+          'right',
+          'told',
+          ...(NOW_AND_THEN.has(port.port) ? ['not reached'] : []),
+        ]).toContain(verdict);
       },
       60_000,
     );
@@ -60,13 +77,23 @@ export function struckStatementsSuite(
 
 const COLUMNS: readonly Verdict[] = ['right', 'told', 'wrong', 'silent', 'not reached'];
 
-function toTable(verdicts: readonly (readonly [port: string, moment: Moment, verdict: Verdict])[]): string {
+function toTable(
+  verdicts: readonly (readonly [port: string, moment: Moment, verdict: Verdict])[],
+): string {
   const rows = PORTS.flatMap(({ port }) => MOMENTS.map((moment) => toRow(port, moment, verdicts)));
-  return [['statement', 'tried', ...COLUMNS].join(' | '), ...rows].map((row) => `${row}\n`).join('');
+  return [['statement', 'tried', ...COLUMNS].join(' | '), ...rows]
+    .map((row) => `${row}\n`)
+    .join('');
 }
 
-function toRow(port: string, moment: Moment, all: readonly (readonly [port: string, moment: Moment, verdict: Verdict])[]): string {
+function toRow(
+  port: string,
+  moment: Moment,
+  all: readonly (readonly [port: string, moment: Moment, verdict: Verdict])[],
+): string {
   const those = all.filter(([of, at]) => of === port && at === moment);
-  const counts = COLUMNS.map((column) => those.filter(([, , verdict]) => verdict === column).length);
+  const counts = COLUMNS.map(
+    (column) => those.filter(([, , verdict]) => verdict === column).length,
+  );
   return [`${port}, ${moment}`, those.length, ...counts].join(' | ');
 }

@@ -14,7 +14,11 @@ describePostgres('invariant 17, for every port by a proxy between driver and ser
     await operator.connect();
     const faults = new StatementFaults();
     const proxy = await WireProxy.to(server.url, faults, (pid) => cancelled(operator, pid));
-    const application = await StruckApplication.start(await openDatabase({ url: proxy.url, connections: 6 }), observer, faults);
+    const application = await StruckApplication.start(
+      await openDatabase({ url: proxy.url, connections: 6 }),
+      observer,
+      faults,
+    );
     const close = async (): Promise<void> => {
       await application.close();
       proxy.close();

@@ -95,7 +95,8 @@ describe('the undoing of a run', () => {
         ToolLoopModule.forRoot({
           model: new ScriptedModel(script),
           policy: { version: 'v1', allow: ['*'], flow: 'off' },
-          operators: (actor, action) => action === 'undo' && (actor as { readonly id: string }).id === 'ops',
+          operators: (actor, action) =>
+            action === 'undo' && (actor as { readonly id: string }).id === 'ops',
           audit: { key: 'k'.repeat(32) },
           directives: { firstDelayMs: 1, longestDelayMs: 5 },
           ...options,
@@ -110,12 +111,23 @@ describe('the undoing of a run', () => {
     const runs: RunService = module.get(RunService);
     const directives: DirectiveService = module.get(DirectiveService);
     const run = async (more: Partial<LoopRequest> = {}) => {
-      const { runId } = await loop.run({ prompt: 'Go on.', ...alice, durable: true, requestId: randomUUID(), ...more });
-      while ((await runs.get(runId, { ...alice, ...more })).status !== 'ended') await new Promise((resolve) => setTimeout(resolve, 2));
+      const { runId } = await loop.run({
+        prompt: 'Go on.',
+        ...alice,
+        durable: true,
+        requestId: randomUUID(),
+        ...more,
+      });
+      while ((await runs.get(runId, { ...alice, ...more })).status !== 'ended')
+        await new Promise((resolve) => setTimeout(resolve, 2));
       return runId;
     };
     const settled = async (): Promise<void> => {
-      while ((await directives.list(alice)).some(({ status }) => status === 'pending' || status === 'performing'))
+      while (
+        (await directives.list(alice)).some(
+          ({ status }) => status === 'pending' || status === 'performing',
+        )
+      )
         await new Promise((resolve) => setTimeout(resolve, 2));
     };
     return { module, runs, directives, effects, failing, run, settled };
@@ -132,18 +144,26 @@ describe('the undoing of a run', () => {
     const { calls: undone } = await runs.undo(runId, alice, 'A mistake.');
     expect(undone).toMatchObject([
       { declaredId: 'shop__book', status: 'undone', directiveId: expect.stringMatching(/^dir_/) },
-      { declaredId: 'shop__mail', status: 'not_possible', reason: expect.stringContaining('no way to undo') },
+      {
+        declaredId: 'shop__mail',
+        status: 'not_possible',
+        reason: expect.stringContaining('no way to undo'),
+      },
       { declaredId: 'shop__note', status: 'not_possible', reason: 'It had its effect at once.' },
       { declaredId: 'shop__book', status: 'undone' },
     ]);
     expect(effects.slice(-2)).toEqual(['unbook b "b"', 'unbook a "a"']);
     const before = [...effects];
-    expect((await runs.undo(runId, alice)).calls).toMatchObject(undone.map(({ status }) => ({ status })));
+    expect((await runs.undo(runId, alice)).calls).toMatchObject(
+      undone.map(({ status }) => ({ status })),
+    );
     expect(effects).toEqual(before);
   });
 
   it('cancels what was not performed yet, which then is never performed', async () => {
-    const { run, runs, effects } = await shop([calls(book('a'), mail('m')), text('Done.')], { directives: { perform: false } });
+    const { run, runs, effects } = await shop([calls(book('a'), mail('m')), text('Done.')], {
+      directives: { perform: false },
+    });
     const { calls: undone } = await runs.undo(await run(), ops);
     expect(undone.map(({ status }) => status)).toEqual(['no_effect', 'no_effect']);
     expect(effects).toEqual([]);
@@ -165,10 +185,18 @@ describe('the undoing of a run', () => {
     expect(await statuses()).toEqual(['undone', 'failed', 'not_reached']);
     const [stuck] = await directives.list(alice, { status: 'unknown_outcome' });
     const [dead = stuck] = await directives.list(alice, { status: 'dead' });
-    await directives.redrive(dead?.directiveId ?? '', alice, dead?.status === 'dead' ? {} : { tookPlace: false });
+    await directives.redrive(
+      dead?.directiveId ?? '',
+      alice,
+      dead?.status === 'dead' ? {} : { tookPlace: false },
+    );
     await settled();
     expect(await statuses()).toEqual(['undone', 'undone', 'undone']);
-    expect(effects.filter((effect) => effect.startsWith('unbook'))).toEqual(['unbook c "c"', 'unbook b "b"', 'unbook a "a"']);
+    expect(effects.filter((effect) => effect.startsWith('unbook'))).toEqual([
+      'unbook c "c"',
+      'unbook b "b"',
+      'unbook a "a"',
+    ]);
   });
 
   it('reaches the calls of sub-runs', async () => {
@@ -178,10 +206,15 @@ describe('the undoing of a run', () => {
       tools: ['shop__*'],
       model: new ScriptedModel([calls(book('i')), text('Done.')]),
     });
-    const { run, runs, settled, effects } = await shop([calls(call('inquire', { prompt: 'Book.' })), text('Done.')], { tools: [inner] });
+    const { run, runs, settled, effects } = await shop(
+      [calls(call('inquire', { prompt: 'Book.' })), text('Done.')],
+      { tools: [inner] },
+    );
     const runId = await run();
     await settled();
-    expect((await runs.undo(runId, alice)).calls).toMatchObject([{ declaredId: 'shop__book', status: 'undone' }]);
+    expect((await runs.undo(runId, alice)).calls).toMatchObject([
+      { declaredId: 'shop__book', status: 'undone' },
+    ]);
     expect(effects).toEqual(['book i', 'unbook i "i"']);
   });
 
@@ -193,11 +226,21 @@ describe('the undoing of a run', () => {
     await settled();
     for (const stranger of [bob, opsOfGlobex, { actor: { id: 'carl' }, tenant: 'acme' }])
       await expect(runs.undo(runId, stranger)).rejects.toMatchObject({ code: 'unknown_run' });
-    await expect(runs.undo(runId, alice)).rejects.toMatchObject({ name: 'DirectiveError', code: 'not_permitted' });
+    await expect(runs.undo(runId, alice)).rejects.toMatchObject({
+      name: 'DirectiveError',
+      code: 'not_permitted',
+    });
     expect(effects).toEqual(['book a']);
     expect((await runs.undo(runId, ops)).calls).toMatchObject([{ status: 'undone' }]);
     const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 500 });
-    expect(entries).toContainEqual(expect.objectContaining({ kind: 'operator', action: 'undo', granted: true, details: { runId } }));
+    expect(entries).toContainEqual(
+      expect.objectContaining({
+        kind: 'operator',
+        action: 'undo',
+        granted: true,
+        details: { runId },
+      }),
+    );
   });
 
   it('is refused for a run that has not ended, that is not durable, or that does not exist', async () => {
@@ -206,7 +249,9 @@ describe('the undoing of a run', () => {
     });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const waiting = await loop.run({ prompt: 'Go on.', ...alice, durable: true });
-    await expect(runs.undo(waiting.runId, alice)).rejects.toMatchObject({ message: expect.stringContaining('Cancel it first') });
+    await expect(runs.undo(waiting.runId, alice)).rejects.toMatchObject({
+      message: expect.stringContaining('Cancel it first'),
+    });
     const suspended = await loop.run({ prompt: 'Go on.', ...alice });
     await expect(runs.undo(suspended.runId, alice)).rejects.toMatchObject({
       message: expect.stringContaining('not durable. Undo its directives one by one'),

@@ -15,13 +15,19 @@ const renamed = (entry: StateEntry, name: string): StateEntry => {
   const { value } = entry;
   return { ...entry, value: { ...rest, ...(name in value && { [`${name}New`]: part }) } };
 };
-const versioned = ({ value: { version: _ours, ...value }, ...entry }: StateEntry, given: JsonObject): StateEntry => ({
+const versioned = (
+  { value: { version: _ours, ...value }, ...entry }: StateEntry,
+  given: JsonObject,
+): StateEntry => ({
   ...entry,
   value: entry.key === 'begin' ? { ...value, ...given } : value,
 });
 const withState = ({ value, ...entry }: StateEntry, change: JsonObject): StateEntry => ({
   ...entry,
-  value: 'state' in value ? { ...value, state: { ...(value['state'] as JsonObject), ...change } } : value,
+  value:
+    'state' in value
+      ? { ...value, state: { ...(value['state'] as JsonObject), ...change } }
+      : value,
 });
 
 const isState = (entry: RunEntry): entry is StateEntry => 'value' in entry && entry.type !== 'tool';
@@ -36,14 +42,30 @@ const endOf = async (desk: DeskProcess, runId: string): Promise<LoopEvent | unde
 };
 
 const DAMAGES: readonly (readonly [what: string, told: string, damage: Damage])[] = [
-  ['of another version', 'it is of version 1, and this is 2', (entry) => [versioned(entry, { version: 1 })]],
+  [
+    'of another version',
+    'it is of version 1, and this is 2',
+    (entry) => [versioned(entry, { version: 1 })],
+  ],
   ['of no version', 'it is of version undefined', (entry) => [versioned(entry, {})]],
-  ['whose beginning is lost', 'it is of version undefined', (entry, index) => (index === 0 ? [] : [entry])],
+  [
+    'whose beginning is lost',
+    'it is of version undefined',
+    (entry, index) => (index === 0 ? [] : [entry]),
+  ],
   ['whose state has another name', 'value.state is not', (entry) => [renamed(entry, 'state')]],
   ['whose counts have another name', 'value.counts is not', (entry) => [renamed(entry, 'counts')]],
-  ['one part of which has another name', 'sentToolsNew is not', (entry) => [renamed(entry, 'sentTools')]],
+  [
+    'one part of which has another name',
+    'sentToolsNew is not',
+    (entry) => [renamed(entry, 'sentTools')],
+  ],
   ['whose open step has another name', 'pendingNew is not', (entry) => [renamed(entry, 'pending')]],
-  ['whose messages are none', 'value.state.messages[0].role is not', (entry) => [withState(entry, { messages: [{ by: 'user' }] })]],
+  [
+    'whose messages are none',
+    'value.state.messages[0].role is not',
+    (entry) => [withState(entry, { messages: [{ by: 'user' }] })],
+  ],
   [
     'whose policies were never written',
     'run.policies is not',
@@ -54,8 +76,15 @@ const DAMAGES: readonly (readonly [what: string, told: string, damage: Damage])[
 /** Enough for runs that other suites left in the database, which a new process resumes as well. */
 const ANSWERS = Array.from({ length: 10 }, () => calls(call('desk__act', { key: 'a' })));
 
-/** Durable runs that were kept by another release, or damaged: `open` gives every process a hold of its own of one place. */
-export function unreadableRunsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
+/**
+ * Durable runs that were kept by another release, or damaged: `open` gives every process a hold of
+ * its own of one place.
+ */
+export function unreadableRunsSuite(
+  name: string,
+  open: World['open'],
+  describe: (name: string, body: () => void) => void,
+): void {
   const started: DeskProcess[] = [];
 
   /** A process, whatever it logs as errors, and the entries of a run that waits for a yes. */
@@ -83,28 +112,48 @@ export function unreadableRunsSuite(name: string, open: World['open'], describe:
     });
 
     about('a durable run', () => {
-      it.each(DAMAGES)('%s ends, says what to do, and is never taken over again', async (what, told, damage) => {
-        const { desk, kept, entries, errors } = await waiting();
-        const runId = `${what} ${name}`;
-        const run = { runId, tenant: 'acme', actorId: 'alice', loop: undefined, request: { prompt: 'Go on.' } };
-        await kept.runs.add({ ...run, entries: entries.filter(isState).flatMap(damage) }, 'queued');
-        expect(await endOf(desk, runId)).toMatchObject({
-          type: 'run-end',
-          finishReason: 'error',
-          error: { code: 'cannot_continue', message: expect.stringContaining(told) },
-        });
-        expect(await kept.runs.acquire(runId, { owner: 'another process', forMs: 1 })).toBeUndefined();
-        expect(errors).toEqual([expect.stringContaining(`The run ${runId} cannot continue`)]);
-        await kept.close();
-      });
+      it.each(DAMAGES)(
+        '%s ends, says what to do, and is never taken over again',
+        async (what, told, damage) => {
+          const { desk, kept, entries, errors } = await waiting();
+          const runId = `${what} ${name}`;
+          const run = {
+            runId,
+            tenant: 'acme',
+            actorId: 'alice',
+            loop: undefined,
+            request: { prompt: 'Go on.' },
+          };
+          await kept.runs.add(
+            { ...run, entries: entries.filter(isState).flatMap(damage) },
+            'queued',
+          );
+          expect(await endOf(desk, runId)).toMatchObject({
+            type: 'run-end',
+            finishReason: 'error',
+            error: { code: 'cannot_continue', message: expect.stringContaining(told) },
+          });
+          expect(
+            await kept.runs.acquire(runId, { owner: 'another process', forMs: 1 }),
+          ).toBeUndefined();
+          expect(errors).toEqual([expect.stringContaining(`The run ${runId} cannot continue`)]);
+          await kept.close();
+        },
+      );
 
       it('ends when this application cannot read its request, and only the log says why', async () => {
         const { desk, kept, errors } = await waiting();
         const runId = `misconfigured ${name}`;
         const request = { prompt: 'Go on.', limits: { steps: -1 } };
-        await kept.runs.add({ runId, tenant: 'acme', actorId: 'alice', loop: undefined, request }, 'queued');
+        await kept.runs.add(
+          { runId, tenant: 'acme', actorId: 'alice', loop: undefined, request },
+          'queued',
+        );
         expect(await endOf(desk, runId)).toMatchObject({
-          error: { code: 'cannot_continue', message: expect.stringContaining('start the run again') },
+          error: {
+            code: 'cannot_continue',
+            message: expect.stringContaining('start the run again'),
+          },
         });
         expect(errors).toHaveLength(1);
         await kept.close();

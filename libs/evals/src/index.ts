@@ -11,4 +11,11 @@ export { addVerdict, reportIn, reportText, verdictOn, verdictsIn } from './repor
 export type { Regression, ReportVerdict, Threshold } from './report.js';
 export { expectedCalls, finalFacts, finish, forbiddenCalls } from './scorers.js';
 export type { Scorer } from './scorers.js';
-export type { EvalReport, EvalRun, Score, ScoredCall, VariantSummary, Verdict } from '@toolloop/protocol';
+export type {
+  EvalReport,
+  EvalRun,
+  Score,
+  ScoredCall,
+  VariantSummary,
+  Verdict,
+} from '@toolloop/protocol';

@@ -1,5 +1,13 @@
 import { type JsonObject, type LanguageModel, ModelError } from '@toolloop/core';
-import { type AnswerFormat, assemble, isJsonObject, type JsonValue, NO_USAGE, type Usage, type Verdict } from '@toolloop/protocol';
+import {
+  type AnswerFormat,
+  assemble,
+  isJsonObject,
+  type JsonValue,
+  NO_USAGE,
+  type Usage,
+  type Verdict,
+} from '@toolloop/protocol';
 import type { RecordedRun } from '@toolloop/testing';
 import type { EvalCase } from './data-set.js';
 import type { ScoredRun } from './evaluation.js';
@@ -11,7 +19,11 @@ export interface JudgedRun {
   readonly question: string;
   readonly asked: string;
   readonly answer: string;
-  readonly calls: readonly { readonly tool: string; readonly args: JsonObject; readonly status: string }[];
+  readonly calls: readonly {
+    readonly tool: string;
+    readonly args: JsonObject;
+    readonly status: string;
+  }[];
 }
 
 /** The word of a judge about a run. */
@@ -42,12 +54,16 @@ const FORMAT: AnswerFormat = {
 };
 
 /**
- * Makes a model a judge. It has no tools, and what it judges is data to it; measure it with `measureJudge` before you trust it.
+ * Makes a model a judge. It has no tools, and what it judges is data to it; measure it with
+ * `measureJudge` before you trust it.
  *
  * @example
  * const judge = judgeModel(openai('gpt-5-mini'));
  */
-export function judgeModel(model: LanguageModel, { instructions = INSTRUCTIONS }: { readonly instructions?: string } = {}): Judge {
+export function judgeModel(
+  model: LanguageModel,
+  { instructions = INSTRUCTIONS }: { readonly instructions?: string } = {},
+): Judge {
   return async (run) => {
     const answer = await assemble(
       model.stream(
@@ -68,7 +84,8 @@ export function judgeModel(model: LanguageModel, { instructions = INSTRUCTIONS }
 
 function judgementIn(text: string): Pick<Judgement, 'verdict' | 'why'> {
   const value = jsonIn(text);
-  if (!isJsonObject(value)) return { verdict: undefined, why: `The judge gave no verdict: ${text.slice(0, 200)}` };
+  if (!isJsonObject(value))
+    return { verdict: undefined, why: `The judge gave no verdict: ${text.slice(0, 200)}` };
   const { verdict, why } = value;
   const isVerdict = verdict === 'right' || verdict === 'wrong';
   return { verdict: isVerdict ? verdict : undefined, why: typeof why === 'string' ? why : '' };
@@ -84,14 +101,22 @@ function jsonIn(text: string): JsonValue | undefined {
   }
 }
 
-/** Makes a judge the scorer of the cases that have a question. A judge that fails, or cannot be read, does not pass a run. */
+/**
+ * Makes a judge the scorer of the cases that have a question. A judge that fails, or cannot be
+ * read, does not pass a run.
+ */
 export function judged(judge: Judge): Scorer {
   return {
     name: 'judge',
     score: async (run, of) => {
       if (of.question === undefined) return undefined;
       try {
-        const { verdict, why } = await judge({ question: of.question, asked: askedIn(of), answer: run.text, calls: run.calls.map(callOf) });
+        const { verdict, why } = await judge({
+          question: of.question,
+          asked: askedIn(of),
+          answer: run.text,
+          calls: run.calls.map(callOf),
+        });
         return { passed: verdict === 'right', why };
       } catch (error) {
         if (!(error instanceof ModelError)) throw error;
@@ -103,7 +128,13 @@ export function judged(judge: Judge): Scorer {
 
 function askedIn({ prompt, messages = [] }: Pick<EvalCase, 'prompt' | 'messages'>): string {
   return (
-    prompt ?? messages.map(({ role, content }) => `${role}: ${typeof content === 'string' ? content : JSON.stringify(content)}`).join('\n')
+    prompt ??
+    messages
+      .map(
+        ({ role, content }) =>
+          `${role}: ${typeof content === 'string' ? content : JSON.stringify(content)}`,
+      )
+      .join('\n')
   );
 }
 
@@ -115,7 +146,10 @@ function callOf({ tool, args, status }: ScoredRun['calls'][number]): JudgedRun['
  * Makes a stored run what a judge sees.
  *
  * @example
- * const labelled = { run: toJudged(await recordRun(app, runId, operator), 'Did it do what was asked?'), verdict: 'wrong' };
+ * const labelled = {
+ *   run: toJudged(await recordRun(app, runId, operator), 'Did it do what was asked?'),
+ *   verdict: 'wrong',
+ * };
  */
 export function toJudged(run: RecordedRun, question: string): JudgedRun {
   const calls = run.steps.flatMap((step) => step.calls);
@@ -123,7 +157,11 @@ export function toJudged(run: RecordedRun, question: string): JudgedRun {
     question,
     asked: askedIn(run),
     answer: run.text,
-    calls: calls.map(({ tool, declaredId = tool, args, status }) => ({ tool: declaredId, args, status })),
+    calls: calls.map(({ tool, declaredId = tool, args, status }) => ({
+      tool: declaredId,
+      args,
+      status,
+    })),
   };
 }
 
@@ -161,11 +199,22 @@ export interface JudgeMeasure {
  * @example
  * const { agreement, passedWrong } = await measureJudge(judgeModel(model), labelled);
  */
-export async function measureJudge(judge: Judge, labelled: readonly LabelledRun[]): Promise<JudgeMeasure> {
-  const pairs: { readonly run: JudgedRun; readonly person: Verdict['verdict']; readonly said: Judgement }[] = [];
-  for (const { run, verdict } of labelled) pairs.push({ run, person: verdict, said: await judge(run) });
+export async function measureJudge(
+  judge: Judge,
+  labelled: readonly LabelledRun[],
+): Promise<JudgeMeasure> {
+  const pairs: {
+    readonly run: JudgedRun;
+    readonly person: Verdict['verdict'];
+    readonly said: Judgement;
+  }[] = [];
+  for (const { run, verdict } of labelled)
+    pairs.push({ run, person: verdict, said: await judge(run) });
   const count = (person: Verdict['verdict'], judgeSaid?: Verdict['verdict']): number =>
-    pairs.filter((pair) => pair.person === person && (judgeSaid === undefined || pair.said.verdict === judgeSaid)).length;
+    pairs.filter(
+      (pair) =>
+        pair.person === person && (judgeSaid === undefined || pair.said.verdict === judgeSaid),
+    ).length;
   const agreed = count('right', 'right') + count('wrong', 'wrong');
   const agreement = share(agreed, pairs.length);
   return {
@@ -177,21 +226,33 @@ export async function measureJudge(judge: Judge, labelled: readonly LabelledRun[
     unreadable: pairs.filter(({ said }) => said.verdict === undefined).length,
     disagreements: pairs
       .filter(({ person, said }) => person !== said.verdict)
-      .map(({ run, person, said }) => ({ run, person, judge: said.verdict ?? 'unreadable', why: said.why })),
+      .map(({ run, person, said }) => ({
+        run,
+        person,
+        judge: said.verdict ?? 'unreadable',
+        why: said.why,
+      })),
     usage: pairs.reduce((sum, { said }) => added(sum, said.usage), NO_USAGE),
   };
 }
 
 function added(one: Usage, { inputTokens, outputTokens, costUsd }: Usage): Usage {
   const cost = (one.costUsd ?? 0) + (costUsd ?? 0);
-  return { inputTokens: one.inputTokens + inputTokens, outputTokens: one.outputTokens + outputTokens, ...(cost > 0 && { costUsd: cost }) };
+  return {
+    inputTokens: one.inputTokens + inputTokens,
+    outputTokens: one.outputTokens + outputTokens,
+    ...(cost > 0 && { costUsd: cost }),
+  };
 }
 
 function share(part: number, whole: number): number {
   return whole === 0 ? 0 : part / whole;
 }
 
-function kappaOf(agreement: number, pairs: readonly { readonly person: string; readonly said: Judgement }[]): number {
+function kappaOf(
+  agreement: number,
+  pairs: readonly { readonly person: string; readonly said: Judgement }[],
+): number {
   const byChance = (['right', 'wrong'] as const).reduce((sum, verdict) => {
     const people = share(pairs.filter(({ person }) => person === verdict).length, pairs.length);
     const judges = share(pairs.filter(({ said }) => said.verdict === verdict).length, pairs.length);

@@ -33,10 +33,20 @@ export interface ReportVerdict {
  * @example
  * if (!verdictOn(report, { minimum: 0.9, baseline }).isGood) process.exitCode = 1;
  */
-export function verdictOn(report: EvalReport, { minimum = 1, baseline }: Threshold = {}): ReportVerdict {
-  const below = baseline && minimum === 1 ? [] : report.variants.filter(({ passRate }) => passRate < minimum).map(({ name }) => name);
+export function verdictOn(
+  report: EvalReport,
+  { minimum = 1, baseline }: Threshold = {},
+): ReportVerdict {
+  const below =
+    baseline && minimum === 1
+      ? []
+      : report.variants.filter(({ passRate }) => passRate < minimum).map(({ name }) => name);
   const regressions = baseline ? regressionsOf(report, baseline) : [];
-  return { isGood: below.length === 0 && regressions.length === 0 && report.runs.length > 0, below, regressions };
+  return {
+    isGood: below.length === 0 && regressions.length === 0 && report.runs.length > 0,
+    below,
+    regressions,
+  };
 }
 
 function regressionsOf(report: EvalReport, baseline: EvalReport): readonly Regression[] {
@@ -49,8 +59,15 @@ function regressionsOf(report: EvalReport, baseline: EvalReport): readonly Regre
   });
 }
 
-function placesIn({ runs }: EvalReport): readonly { readonly variant: string; readonly name: string }[] {
-  const known = new Map(runs.map((run) => [JSON.stringify([run.variant, run.case]), { variant: run.variant, name: run.case }]));
+function placesIn({
+  runs,
+}: EvalReport): readonly { readonly variant: string; readonly name: string }[] {
+  const known = new Map(
+    runs.map((run) => [
+      JSON.stringify([run.variant, run.case]),
+      { variant: run.variant, name: run.case },
+    ]),
+  );
   return [...known.values()];
 }
 
@@ -64,7 +81,9 @@ function rateOf(report: EvalReport, variant: string, name: string): number | und
 }
 
 function whyOf(report: EvalReport, variant: string, name: string): string {
-  const failed = runsOf(report, variant, name).flatMap(({ scores }) => scores.filter(({ passed }) => !passed));
+  const failed = runsOf(report, variant, name).flatMap(({ scores }) =>
+    scores.filter(({ passed }) => !passed),
+  );
   const [first] = failed;
   return first ? `${first.name}: ${first.why ?? 'not passed'}` : '';
 }
@@ -78,8 +97,13 @@ function whyOf(report: EvalReport, variant: string, name: string): string {
 export function reportText(report: EvalReport, verdict: ReportVerdict = verdictOn(report)): string {
   const names = report.variants.map(({ name }) => name);
   const cases = [...new Set(report.runs.map((run) => run.case))];
-  const rows = cases.map((name) => [name].concat(names.map((variant) => cellOf(report, variant, name))));
-  const sums = (title: string, of: (one: EvalReport['variants'][number]) => string): string[] => [title, ...report.variants.map(of)];
+  const rows = cases.map((name) =>
+    [name].concat(names.map((variant) => cellOf(report, variant, name))),
+  );
+  const sums = (title: string, of: (one: EvalReport['variants'][number]) => string): string[] => [
+    title,
+    ...report.variants.map(of),
+  ];
   const table = columns([
     ['', ...names],
     ...rows,
@@ -104,10 +128,13 @@ function complaints(report: EvalReport, { below, regressions }: ReportVerdict): 
     .map(({ variant, name }) => ({ variant, name, why: whyOf(report, variant, name) }))
     .filter(({ why }) => why !== '');
   return [
-    ...(failed.length > 0 ? ['', ...failed.map(({ variant, name, why }) => `${name} (${variant}): ${why}`)] : []),
+    ...(failed.length > 0
+      ? ['', ...failed.map(({ variant, name, why }) => `${name} (${variant}): ${why}`)]
+      : []),
     ...(below.length > 0 ? ['', `Below the minimum: ${below.join(', ')}.`] : []),
     ...regressions.map(
-      ({ case: name, variant, before, now }) => `Worse than before: ${name} (${variant}), ${percent(before)} → ${percent(now)}.`,
+      ({ case: name, variant, before, now }) =>
+        `Worse than before: ${name} (${variant}), ${percent(before)} → ${percent(now)}.`,
     ),
   ];
 }
@@ -117,7 +144,9 @@ function percent(share: number): string {
 }
 
 function columns(rows: readonly (readonly string[])[]): string {
-  const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => (row[at] ?? '').length)));
+  const widths = (rows[0] ?? []).map((_, at) =>
+    Math.max(...rows.map((row) => (row[at] ?? '').length)),
+  );
   return rows
     .map((row) =>
       row
@@ -145,7 +174,13 @@ export function reportIn(file: string): EvalReport {
  * Adds what a person says about a run to a file of verdicts, one a line.
  *
  * @example
- * addVerdict('evals/verdicts.jsonl', { runId, verdict: 'wrong', why: 'It refunded twice.', by: 'mia', at: new Date().toISOString() });
+ * addVerdict('evals/verdicts.jsonl', {
+ *   runId,
+ *   verdict: 'wrong',
+ *   why: 'It refunded twice.',
+ *   by: 'mia',
+ *   at: new Date().toISOString(),
+ * });
  */
 export function addVerdict(file: string, verdict: Verdict): void {
   appendFileSync(file, `${JSON.stringify(verdict)}\n`);
@@ -157,16 +192,27 @@ export function addVerdict(file: string, verdict: Verdict): void {
  * @throws {EvalError} For a line that is none, with its number.
  */
 export function verdictsIn(file: string): readonly Verdict[] {
-  if (!existsSync(file)) throw new EvalError(`There is no file ${file}. Add a verdict first: toolloop eval verdict RUN right`);
+  if (!existsSync(file))
+    throw new EvalError(
+      `There is no file ${file}. Add a verdict first: toolloop eval verdict RUN right`,
+    );
   const lines = readFileSync(file, 'utf8').split('\n');
-  const all = lines.flatMap((line, index) => (line.trim() === '' ? [] : [verdictOf(line, `${file}:${index + 1}`)]));
+  const all = lines.flatMap((line, index) =>
+    line.trim() === '' ? [] : [verdictOf(line, `${file}:${index + 1}`)],
+  );
   return [...new Map(all.map((one) => [`${one.runId} ${one.approvalId ?? ''}`, one])).values()];
 }
 
 function verdictOf(line: string, where: string): Verdict {
   const value = parsedLine(line);
-  if (!isRecord(value) || typeof value['runId'] !== 'string' || (value['verdict'] !== 'right' && value['verdict'] !== 'wrong'))
-    throw new EvalError(`${where} is no verdict: { "runId": "…", "verdict": "right" or "wrong", … }.`);
+  if (
+    !isRecord(value) ||
+    typeof value['runId'] !== 'string' ||
+    (value['verdict'] !== 'right' && value['verdict'] !== 'wrong')
+  )
+    throw new EvalError(
+      `${where} is no verdict: { "runId": "…", "verdict": "right" or "wrong", … }.`,
+    );
   const { runId, verdict, approvalId, why, by, at } = value;
   return {
     runId,

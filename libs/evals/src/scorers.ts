@@ -8,7 +8,10 @@ import type { ScoredRun } from './evaluation.js';
 /** Looks at a run of a case; undefined where it has nothing to say about the case. */
 export interface Scorer {
   readonly name: string;
-  score(run: ScoredRun, of: EvalCase): Omit<Score, 'name'> | undefined | Promise<Omit<Score, 'name'> | undefined>;
+  score(
+    run: ScoredRun,
+    of: EvalCase,
+  ): Omit<Score, 'name'> | undefined | Promise<Omit<Score, 'name'> | undefined>;
 }
 
 const PASSED = { passed: true } as const;
@@ -16,10 +19,15 @@ const PASSED = { passed: true } as const;
 /** The calls that a case expects were made, in their order; with `exact` no others. */
 export const expectedCalls: Scorer = {
   name: 'calls',
-  score: ({ calls }, { calls: expected, exact = false }) => (expected ? scoreOfCalls(calls, expected, exact) : undefined),
+  score: ({ calls }, { calls: expected, exact = false }) =>
+    expected ? scoreOfCalls(calls, expected, exact) : undefined,
 };
 
-function scoreOfCalls(calls: ScoredRun['calls'], expected: readonly ExpectedCall[], exact: boolean): Omit<Score, 'name'> {
+function scoreOfCalls(
+  calls: ScoredRun['calls'],
+  expected: readonly ExpectedCall[],
+  exact: boolean,
+): Omit<Score, 'name'> {
   let next = 0;
   const others: string[] = [];
   for (const made of calls) {
@@ -31,7 +39,9 @@ function scoreOfCalls(calls: ScoredRun['calls'], expected: readonly ExpectedCall
   const isWrong = missing.length > 0 || (exact && others.length > 0);
   if (!isWrong) return PASSED;
   const why = [
-    ...(missing.length > 0 ? [`Not made, or not in this order: ${missing.map(textOfCall).join('; ')}.`] : []),
+    ...(missing.length > 0
+      ? [`Not made, or not in this order: ${missing.map(textOfCall).join('; ')}.`]
+      : []),
     ...(others.length > 0 ? [`Made: ${others.join('; ')}.`] : []),
   ];
   return { passed: false, score: next / Math.max(1, expected.length), why: why.join(' ') };
@@ -42,10 +52,16 @@ export const forbiddenCalls: Scorer = {
   name: 'forbidden',
   score: ({ calls }, { forbidden }) => {
     if (!forbidden) return undefined;
-    const made = calls.filter(({ tool, status }) => status === 'succeeded' && forbidden.some((pattern) => fits(pattern, tool)));
+    const made = calls.filter(
+      ({ tool, status }) =>
+        status === 'succeeded' && forbidden.some((pattern) => fits(pattern, tool)),
+    );
     return made.length === 0
       ? PASSED
-      : { passed: false, why: `Succeeded: ${made.map(({ tool, args }) => `${tool} ${JSON.stringify(args)}`).join('; ')}.` };
+      : {
+          passed: false,
+          why: `Succeeded: ${made.map(({ tool, args }) => `${tool} ${JSON.stringify(args)}`).join('; ')}.`,
+        };
   },
 };
 
@@ -56,7 +72,11 @@ export const finalFacts: Scorer = {
     if (!facts || facts.length === 0) return undefined;
     const missing = facts.filter((fact) => !holds(text, fact));
     if (missing.length === 0) return PASSED;
-    return { passed: false, score: 1 - missing.length / facts.length, why: `The answer has nothing of: ${missing.join('; ')}.` };
+    return {
+      passed: false,
+      score: 1 - missing.length / facts.length,
+      why: `The answer has nothing of: ${missing.join('; ')}.`,
+    };
   },
 };
 
@@ -64,15 +84,26 @@ export const finalFacts: Scorer = {
 export const finish: Scorer = {
   name: 'finish',
   score: ({ finishReason, error }, { finishReason: expected }) => {
-    const isRight = expected === undefined ? finishReason === 'stop' || finishReason === 'waiting' : finishReason === expected;
-    return isRight ? PASSED : { passed: false, why: `It ended with ${finishReason}${error === undefined ? '' : `: ${error}`}.` };
+    const isRight =
+      expected === undefined
+        ? finishReason === 'stop' || finishReason === 'waiting'
+        : finishReason === expected;
+    return isRight
+      ? PASSED
+      : {
+          passed: false,
+          why: `It ended with ${finishReason}${error === undefined ? '' : `: ${error}`}.`,
+        };
   },
 };
 
 /** The scorers of every evaluation. */
 export const SCORERS: readonly Scorer[] = [finish, expectedCalls, forbiddenCalls, finalFacts];
 
-function isCall(made: ScoredRun['calls'][number], { tool, args, schema, status = 'succeeded' }: ExpectedCall): boolean {
+function isCall(
+  made: ScoredRun['calls'][number],
+  { tool, args, schema, status = 'succeeded' }: ExpectedCall,
+): boolean {
   if (!fits(tool, made.tool) || made.status !== status) return false;
   if (args !== undefined && !isDeepStrictEqual({ ...args }, { ...made.args })) return false;
   return schema === undefined || validatorOf(schema)(made.args);
@@ -91,7 +122,9 @@ function validatorOf(schema: NonNullable<ExpectedCall['schema']>): (args: unknow
     const validate = ajv.compile(schema);
     return (args) => validate(args);
   } catch (error) {
-    throw new EvalError(`A case has a schema that is none: ${error instanceof Error ? error.message : String(error)}`);
+    throw new EvalError(
+      `A case has a schema that is none: ${error instanceof Error ? error.message : String(error)}`,
+    );
   }
 }
 
@@ -103,5 +136,7 @@ function fits(pattern: string, declaredId: string): boolean {
 
 function holds(text: string, fact: string): boolean {
   const [, pattern, flags = 'i'] = /^\/(.+)\/([a-z]*)$/s.exec(fact) ?? [];
-  return pattern === undefined ? text.toLowerCase().includes(fact.toLowerCase()) : new RegExp(pattern, flags).test(text);
+  return pattern === undefined
+    ? text.toLowerCase().includes(fact.toLowerCase())
+    : new RegExp(pattern, flags).test(text);
 }

@@ -1,18 +1,36 @@
 import { isIP, BlockList } from 'node:net';
 import type { IncomingMessage } from 'node:http';
-import { BadRequestException, ForbiddenException, Inject, Injectable, type NestMiddleware } from '@nestjs/common';
+import {
+  BadRequestException,
+  ForbiddenException,
+  Inject,
+  Injectable,
+  type NestMiddleware,
+} from '@nestjs/common';
 import { HTTP_OPTIONS, type ToolLoopHttpOptions } from './http-options.js';
 
-/** The methods and headers that a page of another origin may send, and the headers that it may read: with them it names its requests and reads on a stream that it lost. */
+/**
+ * The methods and headers that a page of another origin may send, and the headers that it may read:
+ * with them it names its requests and reads on a stream that it lost.
+ */
 export const CORS_HEADERS = {
-  methods: ['GET', 'HEAD', 'PUT', 'PATCH', 'POST', 'DELETE'], // Fastify by itself lets pages of others delete nothing
+  // Fastify by itself lets pages of others delete nothing
+  methods: ['GET', 'HEAD', 'PUT', 'PATCH', 'POST', 'DELETE'],
   allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'last-event-id'],
-  exposedHeaders: ['link', 'location', 'retry-after', 'x-vercel-ai-ui-message-stream', 'x-vercel-ai-data-stream'],
+  exposedHeaders: [
+    'link',
+    'location',
+    'retry-after',
+    'x-vercel-ai-ui-message-stream',
+    'x-vercel-ai-data-stream',
+  ],
 } as const;
 
 /**
- * Answers only under the application's own names, and only to its own pages and those that it admits. Without this, any web page could point a name of its own at 127.0.0.1 (DNS
- * rebinding) and talk to the application through the visitor's browser. Names are checked where the options list them.
+ * Answers only under the application's own names, and only to its own pages and those that it
+ * admits. Without this, any web page could point a name of its own at 127.0.0.1 (DNS rebinding) and
+ * talk to the application through the visitor's browser. Names are checked where the options list
+ * them.
  */
 @Injectable()
 export class AccessMiddleware implements NestMiddleware {
@@ -37,18 +55,32 @@ export class AccessMiddleware implements NestMiddleware {
     next();
   }
 
-  /** The name under which the client has asked: a proxy that is trusted says it in headers of its own. */
-  private addressOf({ headers, socket }: IncomingMessage): { readonly host: string; readonly protocol: string } {
+  /**
+   * The name under which the client has asked: a proxy that is trusted says it in headers of its
+   * own.
+   */
+  private addressOf({ headers, socket }: IncomingMessage): {
+    readonly host: string;
+    readonly protocol: string;
+  } {
     const isForwarded = isTrusted(socket.remoteAddress, this.proxies);
-    const forwarded = (name: string): string | undefined => (isForwarded ? lastOf(headers[name]) : undefined);
+    const forwarded = (name: string): string | undefined =>
+      isForwarded ? lastOf(headers[name]) : undefined;
     const host = forwarded('x-forwarded-host') ?? headers.host ?? '';
     const protocol = forwarded('x-forwarded-proto') ?? ('encrypted' in socket ? 'https' : 'http');
     return { host: host.toLowerCase(), protocol: protocol.toLowerCase() };
   }
 }
 
-/** The address of the client of a request that a peer has sent: each trusted proxy has added the address that it was asked from to `X-Forwarded-For`, the nearest one last. */
-export function clientAddress(peer: string, forwardedFor: string | string[] | undefined, proxies: BlockList): string {
+/**
+ * The address of the client of a request that a peer has sent: each trusted proxy has added the
+ * address that it was asked from to `X-Forwarded-For`, the nearest one last.
+ */
+export function clientAddress(
+  peer: string,
+  forwardedFor: string | string[] | undefined,
+  proxies: BlockList,
+): string {
   const forwarded = [forwardedFor ?? []].flat().flatMap((header) => header.split(','));
   const path = [...forwarded.map((address) => address.trim()), peer];
   return path.findLast((address) => !isTrusted(address, proxies)) ?? path[0] ?? '';
@@ -56,12 +88,15 @@ export function clientAddress(peer: string, forwardedFor: string | string[] | un
 
 function isTrusted(address: string | undefined, proxies: BlockList): boolean {
   const family = isIP(address ?? '');
-  return address !== undefined && family !== 0 && proxies.check(address, family === 6 ? 'ipv6' : 'ipv4');
+  return (
+    address !== undefined && family !== 0 && proxies.check(address, family === 6 ? 'ipv6' : 'ipv4')
+  );
 }
 
 /**
- * Refuses what a page of another site has sent without asking first, such as a form or an image: a browser adds the cookies of its person to it. What only code can send, a body
- * of JSON or an `Authorization` header, a browser sends to another origin after that origin has agreed.
+ * Refuses what a page of another site has sent without asking first, such as a form or an image: a
+ * browser adds the cookies of its person to it. What only code can send, a body of JSON or an
+ * `Authorization` header, a browser sends to another origin after that origin has agreed.
  *
  * @throws {ForbiddenException} For such a request, unless `origins` lists its page.
  */
@@ -72,8 +107,17 @@ export function assertNotForged(
   const { origin = '', authorization } = headers;
   const site = headers['sec-fetch-site'];
   const isOfOthers = site === 'cross-site' || site === 'same-site';
-  if (!isOfOthers || authorization !== undefined || isJson(headers) || origins.includes(origin.toLowerCase())) return;
-  throw forbidden('forbidden_origin', 'A page of another origin has sent this. The option "origins" lists the pages that may.');
+  if (
+    !isOfOthers ||
+    authorization !== undefined ||
+    isJson(headers) ||
+    origins.includes(origin.toLowerCase())
+  )
+    return;
+  throw forbidden(
+    'forbidden_origin',
+    'A page of another origin has sent this. The option "origins" lists the pages that may.',
+  );
 }
 
 /** Tells whether a body is JSON, or would be. */
@@ -83,7 +127,8 @@ export function isJson({ 'content-type': type = '' }: IncomingMessage['headers']
 
 function assertSingle({ headersDistinct }: IncomingMessage): void {
   for (const name of ['host', 'origin']) {
-    if ((headersDistinct[name] ?? []).length > 1) throw new BadRequestException(`Send one header ${name}, not several.`);
+    if ((headersDistinct[name] ?? []).length > 1)
+      throw new BadRequestException(`Send one header ${name}, not several.`);
   }
 }
 

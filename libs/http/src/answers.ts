@@ -60,8 +60,13 @@ interface Optional {
   readonly optional: AnswerSchema;
 }
 
-/** The members of an answer: those of its type, so that one that is added or left out does not compile. */
-type MembersOf<Answer> = { readonly [Name in keyof Answer]-?: object extends Pick<Answer, Name> ? Optional : AnswerSchema };
+/**
+ * The members of an answer: those of its type, so that one that is added or left out does not
+ * compile.
+ */
+type MembersOf<Answer> = {
+  readonly [Name in keyof Answer]-?: object extends Pick<Answer, Name> ? Optional : AnswerSchema;
+};
 
 const TEXT: AnswerSchema = { type: 'string' };
 const TIME: AnswerSchema = { type: 'string', format: 'date-time' };
@@ -69,7 +74,10 @@ const WHOLE: AnswerSchema = { type: 'integer' };
 const AMOUNT: AnswerSchema = { type: 'number' };
 const YES_OR_NO: AnswerSchema = { type: 'boolean' };
 const OPEN: AnswerSchema = { type: 'object', additionalProperties: true };
-const ANY: AnswerSchema = { anyOf: [TEXT, AMOUNT, YES_OR_NO, { type: 'array', items: {} }, OPEN], description: 'Any JSON.' };
+const ANY: AnswerSchema = {
+  anyOf: [TEXT, AMOUNT, YES_OR_NO, { type: 'array', items: {} }, OPEN],
+  description: 'Any JSON.',
+};
 
 function words(...choices: readonly string[]): AnswerSchema {
   return { type: 'string', enum: choices };
@@ -91,14 +99,23 @@ function ref(name: string): AnswerSchema {
 function object<Answer>(members: MembersOf<Answer>): AnswerSchema {
   const entries = Object.entries<AnswerSchema | Optional>(members);
   const required = entries.flatMap(([name, member]) => ('optional' in member ? [] : [name]));
-  const properties = Object.fromEntries(entries.map(([name, member]) => [name, 'optional' in member ? member.optional : member]));
+  const properties = Object.fromEntries(
+    entries.map(([name, member]) => [name, 'optional' in member ? member.optional : member]),
+  );
   return { type: 'object', properties, ...(required.length > 0 && { required }) };
 }
 
 const EFFECT = words('read_only', 'state_change', 'external_side_effect');
 const WAITING_FOR = words('approval', 'question', 'client', 'rehearsal');
-const CHANGE = object<{ field: string; before?: string; after?: string }>({ field: TEXT, before: optional(ANY), after: optional(ANY) });
-const PREVIEW = object<{ sentence: string; changes?: string }>({ sentence: TEXT, changes: optional(list(CHANGE)) });
+const CHANGE = object<{ field: string; before?: string; after?: string }>({
+  field: TEXT,
+  before: optional(ANY),
+  after: optional(ANY),
+});
+const PREVIEW = object<{ sentence: string; changes?: string }>({
+  sentence: TEXT,
+  changes: optional(list(CHANGE)),
+});
 
 const WAITING_CALL: MembersOf<WaitingCall> = {
   runId: TEXT,
@@ -136,7 +153,10 @@ const GIVEN_ANSWER = object<GivenAnswer>({
   endorse: optional(object<NonNullable<GivenAnswer['endorse']>>(TRUST)),
 });
 
-const FAILURE = object<Pick<ToolFailure, 'code' | 'safeMessage'>>({ code: TEXT, safeMessage: TEXT });
+const FAILURE = object<Pick<ToolFailure, 'code' | 'safeMessage'>>({
+  code: TEXT,
+  safeMessage: TEXT,
+});
 
 /** The answers that have a name in the document. */
 export const ANSWERS = {
@@ -145,13 +165,24 @@ export const ANSWERS = {
     message: TEXT,
     details: optional(list(TEXT)),
     runId: optional(TEXT),
-    correlationId: optional({ ...TEXT, description: 'The id under which the log of the server has the cause.' }),
+    correlationId: optional({
+      ...TEXT,
+      description: 'The id under which the log of the server has the cause.',
+    }),
   }),
   OpenAiError: object<{ error: string }>({
-    error: object<{ message: string; type: string; code: string }>({ message: TEXT, type: TEXT, code: TEXT }),
+    error: object<{ message: string; type: string; code: string }>({
+      message: TEXT,
+      type: TEXT,
+      code: TEXT,
+    }),
   }),
   LoopEvent: object<Pick<LoopEvent, 'type' | 'runId' | 'sequence' | 'timestamp'>>({
-    type: { ...TEXT, description: 'Such as text-delta, tool-call, tool-result, tools-injected, approval-request and, last, run-end.' },
+    type: {
+      ...TEXT,
+      description:
+        'Such as text-delta, tool-call, tool-result, tools-injected, approval-request and, last, run-end.',
+    },
     runId: TEXT,
     sequence: WHOLE,
     timestamp: TIME,
@@ -168,7 +199,12 @@ export const ANSWERS = {
     createdAt: TIME,
     updatedAt: TIME,
   }),
-  Result: object<Pick<LoopResult, 'runId' | 'output' | 'text' | 'finishReason' | 'waitingFor' | 'steps' | 'toolCalls' | 'usage'>>({
+  Result: object<
+    Pick<
+      LoopResult,
+      'runId' | 'output' | 'text' | 'finishReason' | 'waitingFor' | 'steps' | 'toolCalls' | 'usage'
+    >
+  >({
     runId: TEXT,
     output: optional({ ...ANY, description: 'In the form that the application declares.' }),
     text: TEXT,
@@ -176,10 +212,24 @@ export const ANSWERS = {
     waitingFor: optional(WAITING_FOR),
     steps: WHOLE,
     toolCalls: list(ref('ToolCall')),
-    usage: object<Pick<Usage, 'inputTokens' | 'outputTokens'>>({ inputTokens: WHOLE, outputTokens: WHOLE }),
+    usage: object<Pick<Usage, 'inputTokens' | 'outputTokens'>>({
+      inputTokens: WHOLE,
+      outputTokens: WHOLE,
+    }),
   }),
   ToolCall: object<
-    Pick<ToolInvocationRecord, 'toolCallId' | 'id' | 'declaredId' | 'effect' | 'args' | 'result' | 'error' | 'durationMs' | 'status'>
+    Pick<
+      ToolInvocationRecord,
+      | 'toolCallId'
+      | 'id'
+      | 'declaredId'
+      | 'effect'
+      | 'args'
+      | 'result'
+      | 'error'
+      | 'durationMs'
+      | 'status'
+    >
   >({
     toolCallId: TEXT,
     id: TEXT,
@@ -191,14 +241,24 @@ export const ANSWERS = {
     error: optional(FAILURE),
     durationMs: AMOUNT,
   }),
-  MadeCall: object<Pick<CallResult, 'runId' | 'record' | 'injectedTools' | 'waiting'> & { readonly ui?: unknown }>({
+  MadeCall: object<
+    Pick<CallResult, 'runId' | 'record' | 'injectedTools' | 'waiting'> & { readonly ui?: unknown }
+  >({
     runId: TEXT,
     record: ref('ToolCall'),
     ui: optional(ANY),
     injectedTools: list(TEXT),
-    waiting: optional(object<NonNullable<CallResult['waiting']>>({ runId: TEXT, for: WAITING_FOR })),
+    waiting: optional(
+      object<NonNullable<CallResult['waiting']>>({ runId: TEXT, for: WAITING_FOR }),
+    ),
   }),
-  Tool: object<ListedTool>({ id: TEXT, description: TEXT, effect: EFFECT, inputSchema: OPEN, presentation: optional(OPEN) }),
+  Tool: object<ListedTool>({
+    id: TEXT,
+    description: TEXT,
+    effect: EFFECT,
+    inputSchema: OPEN,
+    presentation: optional(OPEN),
+  }),
   Approval: object<Approval>({ ...APPROVAL, answer: optional(GIVEN_ANSWER) }),
   ApprovalGroup: object<ApprovalGroup>({
     group: TEXT,
@@ -219,7 +279,12 @@ export const ANSWERS = {
     askedBy: words('tool', 'model'),
     isTainted: YES_OR_NO,
   }),
-  Waiting: object<Pick<WaitingRequest, 'id' | 'requestedBy' | 'mayAnswer' | 'roles' | 'createdAt' | 'kind' | 'request'>>({
+  Waiting: object<
+    Pick<
+      WaitingRequest,
+      'id' | 'requestedBy' | 'mayAnswer' | 'roles' | 'createdAt' | 'kind' | 'request'
+    >
+  >({
     id: TEXT,
     requestedBy: optional(TEXT),
     mayAnswer: optional(YES_OR_NO),
@@ -228,7 +293,11 @@ export const ANSWERS = {
     kind: WAITING_FOR,
     request: OPEN,
   }),
-  Answered: object<AnsweredRequest>({ id: TEXT, kind: WAITING_FOR, answer: optional(GIVEN_ANSWER) }),
+  Answered: object<AnsweredRequest>({
+    id: TEXT,
+    kind: WAITING_FOR,
+    answer: optional(GIVEN_ANSWER),
+  }),
   Undoing: object<Undoing>({
     runId: TEXT,
     calls: list(
@@ -241,7 +310,11 @@ export const ANSWERS = {
       }),
     ),
   }),
-  Conversation: object<ConversationSummary>({ conversationId: TEXT, messages: WHOLE, updatedAt: TIME }),
+  Conversation: object<ConversationSummary>({
+    conversationId: TEXT,
+    messages: WHOLE,
+    updatedAt: TIME,
+  }),
   ConversationPage: object<ConversationPage>({
     conversationId: TEXT,
     entries: list(
@@ -304,7 +377,12 @@ export const ANSWERS = {
     isListed: YES_OR_NO,
     isCallable: { anyOf: [YES_OR_NO, words('asks')] },
     reasons: list(
-      object<ExplainedTool['reasons'][number]>({ by: TEXT, holds: YES_OR_NO, reason: TEXT, decision: optional(ref('Decision')) }),
+      object<ExplainedTool['reasons'][number]>({
+        by: TEXT,
+        holds: YES_OR_NO,
+        reason: TEXT,
+        decision: optional(ref('Decision')),
+      }),
     ),
   }),
   ExplainedCall: object<ExplainedCall>({
@@ -333,7 +411,11 @@ export const ANSWERS = {
     endorsed: optional(list(OPEN)),
     at: TIME,
   }),
-  PolicyDifference: object<{ at: string; before?: string; after?: string }>({ at: TEXT, before: optional(ANY), after: optional(ANY) }),
+  PolicyDifference: object<{ at: string; before?: string; after?: string }>({
+    at: TEXT,
+    before: optional(ANY),
+    after: optional(ANY),
+  }),
   PolicyReplay: object<PolicyReplay>({ version: optional(WHOLE), runs: list(OPEN) }),
   RehearsalChoices: object<RehearsalChoices>({ models: list(TEXT), policies: list(TEXT) }),
   RehearsedRun: object<RehearsedRun>({
@@ -360,8 +442,21 @@ export const ANSWERS = {
     trusted: YES_OR_NO,
     state: words('starting', 'ready', 'unreachable'),
     since: TIME,
-    tools: list(object<SourcedTool>({ declaredId: TEXT, effect: EFFECT, schemaHash: TEXT, pinned: optional(YES_OR_NO) })),
-    quarantined: list(object<ListedSource['quarantined'][number]>({ id: TEXT, reason: TEXT, schemaHash: optional(TEXT) })),
+    tools: list(
+      object<SourcedTool>({
+        declaredId: TEXT,
+        effect: EFFECT,
+        schemaHash: TEXT,
+        pinned: optional(YES_OR_NO),
+      }),
+    ),
+    quarantined: list(
+      object<ListedSource['quarantined'][number]>({
+        id: TEXT,
+        reason: TEXT,
+        schemaHash: optional(TEXT),
+      }),
+    ),
     leftOut: WHOLE,
     lastError: optional(TEXT),
   }),
@@ -386,7 +481,9 @@ export const ANSWERS = {
     signature: TEXT,
   }),
   Health: object<Health>({ status: words('ok') }),
-  Readiness: object<Pick<ReadyAnswer, 'status'>>({ status: words('ready', 'leaving', 'unavailable') }),
+  Readiness: object<Pick<ReadyAnswer, 'status'>>({
+    status: words('ready', 'leaving', 'unavailable'),
+  }),
   AssistantState: object<{ runId: string; state: string }>({ runId: TEXT, state: OPEN }),
   Model: object<{ id: string; object: string; created: string; owned_by: string }>({
     id: TEXT,
@@ -395,7 +492,14 @@ export const ANSWERS = {
     owned_by: words('toolloop'),
   }),
   Models: object<{ object: string; data: string }>({ object: words('list'), data: list(OPEN) }),
-  ChatCompletion: object<{ id: string; object: string; created: string; model: string; choices: string; usage?: string }>({
+  ChatCompletion: object<{
+    id: string;
+    object: string;
+    created: string;
+    model: string;
+    choices: string;
+    usage?: string;
+  }>({
     id: TEXT,
     object: words('chat.completion'),
     created: WHOLE,

@@ -1,12 +1,27 @@
-import { HttpException, HttpStatus, Inject, Injectable, PayloadTooLargeException } from '@nestjs/common';
+import {
+  HttpException,
+  HttpStatus,
+  Inject,
+  Injectable,
+  PayloadTooLargeException,
+} from '@nestjs/common';
 import { ActorIdentity } from '@toolloop/core/internal';
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
-import { type Caller, HTTP_OPTIONS, type HttpLimits, type HttpRequest, limitsOf, type ToolLoopHttpOptions } from './http-options.js';
+import {
+  type Caller,
+  HTTP_OPTIONS,
+  type HttpLimits,
+  type HttpRequest,
+  limitsOf,
+  type ToolLoopHttpOptions,
+} from './http-options.js';
 
 /** The seconds after which a client that has too many streams may try again. */
 const STREAM_RETRY_S = 5;
 
-/** Counts what each actor asks and reads, so that one of them cannot take the place of all others. */
+/**
+ * Counts what each actor asks and reads, so that one of them cannot take the place of all others.
+ */
 @Injectable()
 export class CallerLimits {
   private readonly limits: HttpLimits;
@@ -19,7 +34,9 @@ export class CallerLimits {
   ) {
     this.limits = limitsOf(options);
     const { requests: points, perMs } = this.limits;
-    this.requests = options.rateLimiter ?? (points > 0 ? new RateLimiterMemory({ points, duration: perMs / 1000 }) : undefined);
+    this.requests =
+      options.rateLimiter ??
+      (points > 0 ? new RateLimiterMemory({ points, duration: perMs / 1000 }) : undefined);
   }
 
   /** The actor and the tenant as one text; undefined for an actor without an id. */
@@ -34,7 +51,8 @@ export class CallerLimits {
   }
 
   /**
-   * Lets pass a body of no more bytes than the limit. A body without a length is written as JSON once more, so it must be shallow already.
+   * Lets pass a body of no more bytes than the limit. A body without a length is written as JSON
+   * once more, so it must be shallow already.
    *
    * @throws {PayloadTooLargeException} For a larger one.
    */
@@ -42,7 +60,8 @@ export class CallerLimits {
     const { bodyBytes } = this.limits;
     const said = Number(headers['content-length'] ?? 0);
     const bytes = said > 0 || body === undefined ? said : Buffer.byteLength(JSON.stringify(body));
-    if (bytes > bodyBytes) throw new PayloadTooLargeException(`The body has more than ${bodyBytes} bytes.`);
+    if (bytes > bodyBytes)
+      throw new PayloadTooLargeException(`The body has more than ${bodyBytes} bytes.`);
   }
 
   /**

@@ -21,21 +21,34 @@ import { assertNotForged, clientAddress, isJson, listOf } from './access-middlew
 import { ToolLoopExceptionFilter } from './exception-filter.js';
 import { CallerLimits } from './caller-limits.js';
 import type { AnyResponse } from './event-stream.js';
-import { type Caller, HTTP_OPTIONS, type HttpRequest, type ToolLoopHttpOptions } from './http-options.js';
+import {
+  type Caller,
+  HTTP_OPTIONS,
+  type HttpRequest,
+  type ToolLoopHttpOptions,
+} from './http-options.js';
 
 const known = new WeakMap<object, FoundCaller>();
 
 /** A caller, and the door of the request. */
 export interface FoundCaller {
   readonly caller: Caller;
-  /** True for a door with a person at it, such as the session of the console. The application's own identity says nothing of that: a program may hold the same token. */
+  /**
+   * True for a door with a person at it, such as the session of the console. The application's own
+   * identity says nothing of that: a program may hold the same token.
+   */
   readonly isPerson: boolean;
 }
 
 /** Tells whose request it is; undefined for one that it does not know. */
-export type CallerSource = (request: HttpRequest) => Caller | undefined | Promise<Caller | undefined>;
+export type CallerSource = (
+  request: HttpRequest,
+) => Caller | undefined | Promise<Caller | undefined>;
 
-/** Everyone who says who is asking: the application, and before it the ways in that other modules add, such as the session of the console. */
+/**
+ * Everyone who says who is asking: the application, and before it the ways in that other modules
+ * add, such as the session of the console.
+ */
 @Injectable()
 export class Callers {
   private readonly sources: CallerSource[] = [];
@@ -45,7 +58,10 @@ export class Callers {
     this.proxies = listOf(options.proxies ?? []);
   }
 
-  /** Adds a way in that is asked before the application. It is for people who sign in at a page: what they send counts as typed by them. */
+  /**
+   * Adds a way in that is asked before the application. It is for people who sign in at a page:
+   * what they send counts as typed by them.
+   */
   add(source: CallerSource): void {
     this.sources.push(source);
   }
@@ -64,7 +80,10 @@ export class Callers {
     return caller && { caller, isPerson: false };
   }
 
-  /** The address from which a request came: behind the proxies of the options, the last one in `X-Forwarded-For` that is none of them. Empty where it is not known. */
+  /**
+   * The address from which a request came: behind the proxies of the options, the last one in
+   * `X-Forwarded-For` that is none of them. Empty where it is not known.
+   */
   addressOf(request: HttpRequest): string {
     const peer = 'ip' in request && typeof request.ip === 'string' ? request.ip : '';
     return clientAddress(peer, request.headers['x-forwarded-for'], this.proxies);
@@ -84,14 +103,16 @@ export class CallerGuard implements CanActivate {
   ) {}
 
   /**
-   * @throws {HttpException} For a caller whom the application does not know, one request too many, what a page of another site has sent with this one's cookies, and a body that is
-   *   too large or too deep.
+   * @throws {HttpException} For a caller whom the application does not know, one request too many,
+   *   what a page of another site has sent with this one's cookies, and a body that is too large or
+   *   too deep.
    */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<HttpRequest>();
     if (!SAFE.has(request.method)) assertNotForged(request, this.options);
     const found = await this.callers.found(request);
-    if (!found) throw new UnauthorizedException({ code: 'unauthorized', message: 'Say who is asking.' });
+    if (!found)
+      throw new UnauthorizedException({ code: 'unauthorized', message: 'Say who is asking.' });
     await this.limits.count(found.caller);
     assertShallow(request);
     this.limits.assertSize(request);
@@ -100,54 +121,88 @@ export class CallerGuard implements CanActivate {
   }
 }
 
-/** Refuses a body of another form than JSON. A page of another site sends forms and texts unasked, and a parser that the application has for them would read those too. */
+/**
+ * Refuses a body of another form than JSON. A page of another site sends forms and texts unasked,
+ * and a parser that the application has for them would read those too.
+ */
 export class JsonBodies implements CanActivate {
   /** @throws {UnsupportedMediaTypeException} For a form, a text and the like. */
   canActivate(context: ExecutionContext): boolean {
     const { method, headers } = context.switchToHttp().getRequest<HttpRequest>();
     const { 'content-type': type } = headers;
     if (SAFE.has(method) || type === undefined || isJson(headers)) return true;
-    throw new UnsupportedMediaTypeException(`Send the body as application/json, not as ${type.slice(0, MOST_OF_A_TYPE)}.`);
+    throw new UnsupportedMediaTypeException(
+      `Send the body as application/json, not as ${type.slice(0, MOST_OF_A_TYPE)}.`,
+    );
   }
 }
 
 const MOST_OF_A_TYPE = 80;
 
-/** A controller of this module: it knows its callers, reads JSON, and answers errors by their status. */
+/**
+ * A controller of this module: it knows its callers, reads JSON, and answers errors by their
+ * status.
+ */
 export function CallerController(path: string): ClassDecorator {
-  return applyDecorators(Controller(path), UseGuards(CallerGuard, JsonBodies), UseFilters(ToolLoopExceptionFilter));
+  return applyDecorators(
+    Controller(path),
+    UseGuards(CallerGuard, JsonBodies),
+    UseFilters(ToolLoopExceptionFilter),
+  );
 }
 
 /** The parameter receives the caller whom the guard let in. */
-export const CurrentCaller = createParamDecorator((_options: unknown, context: ExecutionContext): Caller => foundIn(context).caller);
+export const CurrentCaller = createParamDecorator(
+  (_options: unknown, context: ExecutionContext): Caller => foundIn(context).caller,
+);
 
 /** The parameter receives that caller with the door through which the request came. */
-export const CallerAtDoor = createParamDecorator((_options: unknown, context: ExecutionContext): FoundCaller => foundIn(context));
+export const CallerAtDoor = createParamDecorator(
+  (_options: unknown, context: ExecutionContext): FoundCaller => foundIn(context),
+);
 
 function foundIn(context: ExecutionContext): FoundCaller {
   const found = known.get(context.switchToHttp().getRequest<HttpRequest>());
   if (found) return found;
-  throw new UnauthorizedException({ code: 'unauthorized', message: 'This route has no guard that says who is asking.' });
+  throw new UnauthorizedException({
+    code: 'unauthorized',
+    message: 'This route has no guard that says who is asking.',
+  });
 }
 
 /** Refuses a body or a query with a property that its DTO does not name. */
-export const STRICT = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });
+export const STRICT = new ValidationPipe({
+  transform: true,
+  whitelist: true,
+  forbidNonWhitelisted: true,
+});
 
 /** Drops the properties that the DTO does not name. */
 export const NAMED_ONLY = new ValidationPipe({ transform: true, whitelist: true });
 
-/** Visible characters. A header that was sent twice is joined by a comma and a space, which is no key. */
+/**
+ * Visible characters. A header that was sent twice is joined by a comma and a space, which is no
+ * key.
+ */
 const KEY = /^[\x21-\x7e]{1,255}$/;
 
-/** The parameter receives the client's name for its request, or undefined. A request that is repeated under its name gets the same run, or the same refund. */
-export const IdempotencyKey = createParamDecorator((_options: unknown, context: ExecutionContext): string | undefined => {
-  const key = headerOf(context, 'idempotency-key');
-  if (key === undefined || (typeof key === 'string' && KEY.test(key))) return key;
-  throw new BadRequestException('Idempotency-Key must be one text of 1 to 255 visible characters, such as a UUID.');
-});
+/**
+ * The parameter receives the client's name for its request, or undefined. A request that is
+ * repeated under its name gets the same run, or the same refund.
+ */
+export const IdempotencyKey = createParamDecorator(
+  (_options: unknown, context: ExecutionContext): string | undefined => {
+    const key = headerOf(context, 'idempotency-key');
+    if (key === undefined || (typeof key === 'string' && KEY.test(key))) return key;
+    throw new BadRequestException(
+      'Idempotency-Key must be one text of 1 to 255 visible characters, such as a UUID.',
+    );
+  },
+);
 
 /**
- * The last event that a client has seen of a stream it lost; undefined for one that asks for the first time.
+ * The last event that a client has seen of a stream it lost; undefined for one that asks for the
+ * first time.
  *
  * @throws {BadRequestException} For what is no id of an event.
  */
@@ -159,10 +214,14 @@ export function seenIn({ headers }: Pick<HttpRequest, 'headers'>): SeenEvent | u
   throw new BadRequestException('Last-Event-ID must be the sequence of an event.');
 }
 
-/** The parameter receives a signal that is aborted when the client goes away before it is answered. */
-export const ClientSignal = createParamDecorator((_options: unknown, context: ExecutionContext): AbortSignal => {
-  return leavingSignal(context.switchToHttp().getResponse<AnyResponse & ServerResponse>());
-});
+/**
+ * The parameter receives a signal that is aborted when the client goes away before it is answered.
+ */
+export const ClientSignal = createParamDecorator(
+  (_options: unknown, context: ExecutionContext): AbortSignal => {
+    return leavingSignal(context.switchToHttp().getResponse<AnyResponse & ServerResponse>());
+  },
+);
 
 /** Makes a signal that is aborted when the client of a response goes away before it is answered. */
 export function leavingSignal(response: AnyResponse & ServerResponse): AbortSignal {

@@ -2,7 +2,15 @@ import { Body, Get, HttpCode, Post, Query, Req, Res } from '@nestjs/common';
 import type { LoopRequest, LoopResult } from '@toolloop/core';
 import { sseEncoder } from '@toolloop/ui-stream';
 import { assertNotForged } from './access-middleware.js';
-import { CallerController, ClientSignal, CurrentCaller, IdempotencyKey, NAMED_ONLY, seenIn, STRICT } from './caller.js';
+import {
+  CallerController,
+  ClientSignal,
+  CurrentCaller,
+  IdempotencyKey,
+  NAMED_ONLY,
+  seenIn,
+  STRICT,
+} from './caller.js';
 import type { Caller, HttpRequest } from './http-options.js';
 import { AskBody, AskToStream } from './requests.dto.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
@@ -18,7 +26,8 @@ export class ChatController {
 
   @Post()
   async chat(
-    @Body(STRICT) { durable = false, structured = false, clientTools: declaredTools = [], ...ask }: AskToStream,
+    @Body(STRICT)
+    { durable = false, structured = false, clientTools: declaredTools = [], ...ask }: AskToStream,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
@@ -35,8 +44,9 @@ export class ChatController {
   }
 
   /**
-   * The same for an `EventSource`, which connects again after a stream that ended well, and would have its question answered again, tools and all. It then names the last event it
-   * saw: the stream continues there, and a 204 tells it that there is no more.
+   * The same for an `EventSource`, which connects again after a stream that ended well, and would
+   * have its question answered again, tools and all. It then names the last event it saw: the
+   * stream continues there, and a 204 tells it that there is no more.
    */
   @Get('stream')
   async stream(
@@ -62,7 +72,11 @@ export class ChatController {
     @ClientSignal() signal: AbortSignal,
     @IdempotencyKey() requestId?: string,
   ): Promise<LoopResult> {
-    return this.served.loop.run({ ...(await this.served.requestOf(ask, caller, requestId)), ...this.form, signal });
+    return this.served.loop.run({
+      ...(await this.served.requestOf(ask, caller, requestId)),
+      ...this.form,
+      signal,
+    });
   }
 
   private get form(): Pick<LoopRequest, 'output'> {

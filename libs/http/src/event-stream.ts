@@ -18,9 +18,11 @@ export interface AnyResponse {
 }
 
 /**
- * Sends events to one reader, no faster than its socket takes them: the next event is asked for once the one before has left, so that what produces them waits too. Resolves once
- * the stream has ended, on whichever side. Before the first event an error rejects, so that it can still be answered with its status; what is silent for longer than `keepAliveMs` before
- * it, such as a run that is queued, has begun by then.
+ * Sends events to one reader, no faster than its socket takes them: the next event is asked for
+ * once the one before has left, so that what produces them waits too. Resolves once the stream has
+ * ended, on whichever side. Before the first event an error rejects, so that it can still be
+ * answered with its status; what is silent for longer than `keepAliveMs` before it, such as a run
+ * that is queued, has begun by then.
  */
 export async function sendEvents(
   events: AsyncIterable<LoopEvent>,
@@ -36,7 +38,11 @@ export async function sendEvents(
   try {
     const first = await iterator.next();
     reader.begin();
-    for (let next = first; !next.done && (await reader.write(encoder.encode(next.value))); next = await iterator.next());
+    for (
+      let next = first;
+      !next.done && (await reader.write(encoder.encode(next.value)));
+      next = await iterator.next()
+    );
     if (reader.isThere) await reader.write(encoder.end());
   } catch (error) {
     if (!reader.hasBegun) throw error;
@@ -107,7 +113,10 @@ class StreamReader {
     const over = new AbortController();
     const { signal } = over;
     const stalled = setTimeout(() => this.socket.destroy(), this.times.readerStalledMs);
-    await Promise.race([once(this.socket, 'drain', { signal }), once(this.socket, 'close', { signal })]).catch(() => undefined);
+    await Promise.race([
+      once(this.socket, 'drain', { signal }),
+      once(this.socket, 'close', { signal }),
+    ]).catch(() => undefined);
     clearTimeout(stalled);
     over.abort();
   }

@@ -1,8 +1,21 @@
 import { STATUS_CODES } from 'node:http';
-import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Injectable } from '@nestjs/common';
+import {
+  type ArgumentsHost,
+  Catch,
+  type ExceptionFilter,
+  HttpException,
+  Injectable,
+} from '@nestjs/common';
 import { Logger } from '@toolloop/core/internal';
 import { HttpAdapterHost } from '@nestjs/core';
-import { InvalidRequestError, ModelError, OperatorError, PendingError, RunElsewhereError, RunError } from '@toolloop/core';
+import {
+  InvalidRequestError,
+  ModelError,
+  OperatorError,
+  PendingError,
+  RunElsewhereError,
+  RunError,
+} from '@toolloop/core';
 import { AuditError } from '@toolloop/core/audit';
 import { DirectiveError } from '@toolloop/core/directives';
 import { PolicyError } from '@toolloop/core/runs';
@@ -46,9 +59,16 @@ const STATUS_OF_DIRECTIVE: Readonly<Record<DirectiveError['code'], number>> = {
   outcome_needed: 400,
 };
 
-const STATUS_OF_POLICY: Readonly<Record<PolicyError['code'], number>> = { not_found: 404, conflict: 409, invalid: 400 };
+const STATUS_OF_POLICY: Readonly<Record<PolicyError['code'], number>> = {
+  not_found: 404,
+  conflict: 409,
+  invalid: 400,
+};
 
-/** A run that does not wait, or not for this caller, cannot be found; the caller can mend most other requests. */
+/**
+ * A run that does not wait, or not for this caller, cannot be found; the caller can mend most other
+ * requests.
+ */
 const STATUS_OF_REQUEST: Readonly<Record<InvalidRequestError['code'], number>> = {
   invalid_request: 400,
   invalid_messages: 400,
@@ -62,15 +82,22 @@ const STATUS_OF_REQUEST: Readonly<Record<InvalidRequestError['code'], number>> =
   too_many_sessions: 429,
 };
 
-const INTERNAL: HttpError = { status: 500, body: { code: 'internal', message: 'Something went wrong on the server.' } };
+const INTERNAL: HttpError = {
+  status: 500,
+  body: { code: 'internal', message: 'Something went wrong on the server.' },
+};
 const UNAVAILABLE: HttpError = {
   status: 503,
-  body: { code: 'storage_unavailable', message: 'The storage does not answer for now. Try again in a moment.' },
+  body: {
+    code: 'storage_unavailable',
+    message: 'The storage does not answer for now. Try again in a moment.',
+  },
   retryAfter: 1,
 };
 
 /**
- * Says an error as HTTP does: a mistake of the caller with its message, a failure of the server without its cause.
+ * Says an error as HTTP does: a mistake of the caller with its message, a failure of the server
+ * without its cause.
  *
  * @example
  * const { status, body } = toHttpError(error);
@@ -84,16 +111,25 @@ function ofToolLoop(error: unknown): HttpError | undefined {
   if (error instanceof PendingError) return told(STATUS_OF_PENDING[error.code], error);
   if (error instanceof DirectiveError) return told(STATUS_OF_DIRECTIVE[error.code], error);
   if (error instanceof PolicyError) return told(STATUS_OF_POLICY[error.code], error);
-  if (error instanceof OperatorError) return told(403, { code: error.code, message: 'Only operators may do this.' });
-  if (error instanceof RunElsewhereError) return { status: 409, body: { ...ELSEWHERE, runId: error.runId } };
+  if (error instanceof OperatorError)
+    return told(403, { code: error.code, message: 'Only operators may do this.' });
+  if (error instanceof RunElsewhereError)
+    return { status: 409, body: { ...ELSEWHERE, runId: error.runId } };
   if (error instanceof RunLostError) return { status: 409, body: ELSEWHERE };
-  if (error instanceof ModelError) return { status: 502, body: { code: 'model_error', message: 'The model did not answer.' } };
+  if (error instanceof ModelError)
+    return { status: 502, body: { code: 'model_error', message: 'The model did not answer.' } };
   return error instanceof RunError ? ofRun(error) : ofStorage(error);
 }
 
-const ELSEWHERE: ErrorBody = { code: 'run_elsewhere', message: 'Another process has the run. Ask for it by its id.' };
+const ELSEWHERE: ErrorBody = {
+  code: 'run_elsewhere',
+  message: 'Another process has the run. Ask for it by its id.',
+};
 
-/** An audit that cannot be written refuses what it would have to record, which another attempt may succeed in. */
+/**
+ * An audit that cannot be written refuses what it would have to record, which another attempt may
+ * succeed in.
+ */
 function ofStorage(error: unknown): HttpError | undefined {
   const failure = StorageUnavailableError.in(error);
   return failure instanceof AuditError ? UNRECORDED : failure && UNAVAILABLE;
@@ -101,7 +137,10 @@ function ofStorage(error: unknown): HttpError | undefined {
 
 const UNRECORDED: HttpError = {
   status: 503,
-  body: { code: 'audit_unavailable', message: 'This cannot be recorded for now, so it was not done.' },
+  body: {
+    code: 'audit_unavailable',
+    message: 'This cannot be recorded for now, so it was not done.',
+  },
   retryAfter: 1,
 };
 
@@ -109,10 +148,14 @@ function told(status: number, { code, message }: ErrorBody): HttpError {
   return { status, body: { code, message } };
 }
 
-/** A run that ended badly: 502 when the model failed, 503 when it was stopped, else 500. The message is safe, see `RunFailure`. */
+/**
+ * A run that ended badly: 502 when the model failed, 503 when it was stopped, else 500. The message
+ * is safe, see `RunFailure`.
+ */
 function ofRun({ result }: RunError): HttpError {
   const { runId, error } = result;
-  if (result.finishReason === 'aborted') return { status: 503, body: { code: 'aborted', message: 'The run was stopped.', runId } };
+  if (result.finishReason === 'aborted')
+    return { status: 503, body: { code: 'aborted', message: 'The run was stopped.', runId } };
   const { code = 'internal', message = INTERNAL.body.message, correlationId } = error ?? {};
   const { [code]: status } = STATUS_OF_RUN;
   const body = { code, message, runId, ...(correlationId && { correlationId }) };
@@ -137,23 +180,41 @@ function ofNest(error: unknown): HttpError | undefined {
   return { status, body, ...(retryAfter !== undefined && { retryAfter }) };
 }
 
-/** Nest's exceptions carry a text, or an object whose `message` is a text or, from the validation pipe, a list of them. */
-function ofResponse(status: number, response: string | object): ErrorBody & Pick<HttpError, 'retryAfter'> {
+/**
+ * Nest's exceptions carry a text, or an object whose `message` is a text or, from the validation
+ * pipe, a list of them.
+ */
+function ofResponse(
+  status: number,
+  response: string | object,
+): ErrorBody & Pick<HttpError, 'retryAfter'> {
   const fallback = { code: codeOf(status), message: STATUS_CODES[status] ?? 'Error' };
   if (typeof response === 'string') return { ...fallback, message: response };
-  const code = 'code' in response && typeof response.code === 'string' ? response.code : fallback.code;
+  const code =
+    'code' in response && typeof response.code === 'string' ? response.code : fallback.code;
   const message = 'message' in response ? response.message : undefined;
-  if (Array.isArray(message)) return { code, message: message.map(String).join('; '), details: message.map(String) };
-  const later = 'retryAfter' in response && typeof response.retryAfter === 'number' && { retryAfter: response.retryAfter };
+  if (Array.isArray(message))
+    return { code, message: message.map(String).join('; '), details: message.map(String) };
+  const later = 'retryAfter' in response &&
+    typeof response.retryAfter === 'number' && { retryAfter: response.retryAfter };
   return { code, message: typeof message === 'string' ? message : fallback.message, ...later };
 }
 
-/** The parsers of bodies throw errors of their own, with a status below 500 for what the caller did: Express as `status`, Fastify as `statusCode`. */
+/**
+ * The parsers of bodies throw errors of their own, with a status below 500 for what the caller did:
+ * Express as `status`, Fastify as `statusCode`.
+ */
 function ofBodyParser(error: unknown): HttpError | undefined {
   if (!(error instanceof Error)) return undefined;
   const status = ('status' in error && error.status) || ('statusCode' in error && error.statusCode);
   if (typeof status !== 'number' || status < 400 || status >= 500) return undefined;
-  return { status, body: { code: codeOf(status), message: status === 413 ? 'The body is too large.' : 'The body cannot be read.' } };
+  return {
+    status,
+    body: {
+      code: codeOf(status),
+      message: status === 413 ? 'The body is too large.' : 'The body cannot be read.',
+    },
+  };
 }
 
 /** `413` → `payload_too_large`. */
@@ -162,8 +223,10 @@ function codeOf(status: number): string {
 }
 
 /**
- * Answers every error of a route as `{ code, message }`, with the status that it stands for; the cause of a failure of the server goes to the log, never to the caller. The
- * routes of this module have it. For controllers of your own, and for what Nest answers itself, make it the filter of the application.
+ * Answers every error of a route as `{ code, message }`, with the status that it stands for; the
+ * cause of a failure of the server goes to the log, never to the caller. The routes of this module
+ * have it. For controllers of your own, and for what Nest answers itself, make it the filter of the
+ * application.
  *
  * @example
  * providers: [{ provide: APP_FILTER, useClass: ToolLoopExceptionFilter }]
@@ -186,7 +249,8 @@ export class ToolLoopExceptionFilter implements ExceptionFilter {
     if (httpAdapter.isHeadersSent(response)) return;
     if (status === 401) httpAdapter.setHeader(response, 'www-authenticate', 'Bearer');
     if (status === 405) httpAdapter.setHeader(response, 'allow', 'GET');
-    if (retryAfter !== undefined) httpAdapter.setHeader(response, 'retry-after', String(retryAfter));
+    if (retryAfter !== undefined)
+      httpAdapter.setHeader(response, 'retry-after', String(retryAfter));
     httpAdapter.reply(response, status === 204 ? undefined : body, status);
   }
 }

@@ -4,7 +4,10 @@ import { PolicyService } from '@toolloop/core/runs';
 import type { Health, ReadyAnswer } from '@toolloop/protocol';
 import { HTTP_OPTIONS, type ToolLoopHttpOptions } from './http-options.js';
 
-/** Tells a load balancer or an orchestrator whether to send requests and whether to restart the process. It asks no one who they are, and tells no more. */
+/**
+ * Tells a load balancer or an orchestrator whether to send requests and whether to restart the
+ * process. It asks no one who they are, and tells no more.
+ */
 @Controller('health')
 export class HealthController {
   constructor(
@@ -19,7 +22,10 @@ export class HealthController {
     return { status: 'ok' };
   }
 
-  /** Answers whether to send requests: 503 while the application says that it is not ready, and while it is unknown which policy is in force. */
+  /**
+   * Answers whether to send requests: 503 while the application says that it is not ready, and
+   * while it is unknown which policy is in force.
+   */
   @Get('ready')
   async ready(@Res({ passthrough: true }) response: unknown): Promise<ReadyAnswer> {
     const { isReady = true, isLeaving = false, checks } = (await this.options.readiness?.()) ?? {};

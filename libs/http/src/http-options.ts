@@ -35,10 +35,21 @@ export interface HttpRequest {
   readonly body?: unknown;
 }
 
-/** The options that the application gives every run, call and list of a caller. They narrow what the loop permits. */
+/**
+ * The options that the application gives every run, call and list of a caller. They narrow what the
+ * loop permits.
+ */
 export type CallerTerms<Actor = RegisteredActor> = Pick<
   LoopRequest<unknown, Actor>,
-  'context' | 'tools' | 'exclude' | 'policy' | 'limits' | 'execution' | 'injection' | 'surface' | 'hooks'
+  | 'context'
+  | 'tools'
+  | 'exclude'
+  | 'policy'
+  | 'limits'
+  | 'execution'
+  | 'injection'
+  | 'surface'
+  | 'hooks'
 >;
 
 /** The answer of the application to a load balancer. */
@@ -47,7 +58,10 @@ export interface HttpReadiness {
   readonly isReady: boolean;
   /** Set while the process shuts down. @default false */
   readonly isLeaving?: boolean;
-  /** Parts by name and state, such as `{ database: 'up' }`. `GET /health/ready` shows them to anyone, so they hold no address and no cause. @default none */
+  /**
+   * Parts by name and state, such as `{ database: 'up' }`. `GET /health/ready` shows them to
+   * anyone, so they hold no address and no cause. @default none
+   */
   readonly checks?: Readonly<Record<string, string>>;
 }
 
@@ -63,51 +77,82 @@ export interface HttpReadiness {
  * };
  */
 export interface ToolLoopHttpOptions<Actor = RegisteredActor> {
-  /** Tells who asks. Undefined is a 401; an exception of Nest is answered as it is. Every route but those of `health` asks it. */
+  /**
+   * Tells who asks. Undefined is a 401; an exception of Nest is answered as it is. Every route but
+   * those of `health` asks it.
+   */
   identity(request: HttpRequest): Caller<Actor> | undefined | Promise<Caller<Actor> | undefined>;
   /** The options for what a caller runs and calls, such as a policy by role. @default none */
   terms?(caller: Caller<Actor>): CallerTerms<Actor> | Promise<CallerTerms<Actor>>;
   /** The name of the loop that answers. @default the application's */
   readonly loop?: string;
-  /** The class of the answers of `POST /chat/answer`, and of `POST /chat` where a body asks for `structured`. @default a text */
+  /**
+   * The class of the answers of `POST /chat/answer`, and of `POST /chat` where a body asks for
+   * `structured`. @default a text
+   */
   readonly output?: Type;
   /**
-   * The author of the arguments of `POST /tools/:id`: `actor` where only forms that people fill in reach it. @default 'outside', since a program with the caller's token may be a
-   * model's; a person who is signed in to the console fills in its form
+   * The author of the arguments of `POST /tools/:id`: `actor` where only forms that people fill in
+   * reach it. @default 'outside', since a program with the caller's token may be a model's; a
+   * person who is signed in to the console fills in its form
    */
   readonly argsOrigin?: 'actor' | 'outside';
   /**
-   * Vouches for a caller of `POST /tools/:id` by its identity: returns the reason why nothing that it sends can come from elsewhere, such as a service of your own. Its arguments count as the actor's, and the reason
-   * is in the audit with each of its calls.
+   * Vouches for a caller of `POST /tools/:id` by its identity: returns the reason why nothing that
+   * it sends can come from elsewhere, such as a service of your own. Its arguments count as the
+   * actor's, and the reason is in the audit with each of its calls.
    * @default no caller is vouched for
    * @example
-   * const vouchFor = ({ actor }: Caller<User>) => (actor.id === 'billing' ? 'Our own service, which reads the ledger alone.' : undefined);
+   * const vouchFor = ({ actor }: Caller<User>) =>
+   *   actor.id === 'billing' ? 'Our own service, which reads the ledger alone.' : undefined;
    */
   vouchFor?(caller: Caller<Actor>): string | undefined;
-  /** Tells whether this process should get requests. @default it should, once the policy in force is known */
+  /**
+   * Tells whether this process should get requests. @default it should, once the policy in force is
+   * known
+   */
   readiness?(): HttpReadiness | Promise<HttpReadiness>;
   /** @default those of {@link DEFAULT_HTTP_LIMITS} */
   readonly limits?: Partial<HttpLimits>;
-  /** Counts the requests of callers by a limiter of `rate-limiter-flexible`, such as one on Redis for all processes. @default one of this process, by `limits` */
+  /**
+   * Counts the requests of callers by a limiter of `rate-limiter-flexible`, such as one on Redis
+   * for all processes. @default one of this process, by `limits`
+   */
   readonly rateLimiter?: RateLimiterAbstract;
-  /** The `Host` headers under which the application answers, beside those of loopback at its own port; every route of it is checked. @default every host */
+  /**
+   * The `Host` headers under which the application answers, beside those of loopback at its own
+   * port; every route of it is checked. @default every host
+   */
   readonly hosts?: readonly string[];
-  /** The origins of pages that may ask beside the application's own, such as `https://app.example.com`. They may send and read the headers by which streams are resumed. @default none: no CORS */
+  /**
+   * The origins of pages that may ask beside the application's own, such as
+   * `https://app.example.com`. They may send and read the headers by which streams are resumed.
+   * @default none: no CORS
+   */
   readonly origins?: readonly string[];
-  /** The addresses of proxies, such as `10.0.0.0/8`, whose `X-Forwarded-Host`, `X-Forwarded-Proto` and `X-Forwarded-For` are believed. @default none */
+  /**
+   * The addresses of proxies, such as `10.0.0.0/8`, whose `X-Forwarded-Host`, `X-Forwarded-Proto`
+   * and `X-Forwarded-For` are believed. @default none
+   */
   readonly proxies?: readonly string[];
 }
 
 /** The limits of one actor, and of what is kept of streams. */
 export interface HttpLimits {
-  /** The largest body in bytes. The parser of the platform has a limit of its own, for which this one is no cure. */
+  /**
+   * The largest body in bytes. The parser of the platform has a limit of its own, for which this
+   * one is no cure.
+   */
   readonly bodyBytes: number;
   /** The requests of one actor within `perMs`; 0 for any number. */
   readonly requests: number;
   readonly perMs: number;
   /** The streams that one actor has open at once. */
   readonly openStreams: number;
-  /** The milliseconds for which a run that is not durable outlives its last reader, where the protocol can read on; 0 ends it at once. */
+  /**
+   * The milliseconds for which a run that is not durable outlives its last reader, where the
+   * protocol can read on; 0 ends it at once.
+   */
   readonly reconnectMs: number;
   /** The bytes of a run's events that are kept for readers who come again, about. */
   readonly keptBytes: number;
@@ -140,13 +185,19 @@ export type ChatProtocol = 'ai-sdk' | 'ag-ui' | 'assistant-transport' | 'data-st
 export interface ToolLoopHttpExtras {
   /** The path before all routes, such as `api`. @default none: `/chat`, `/runs`, … */
   readonly path?: string;
-  /** The chat protocols of others that have routes; an empty list for none. The routes of our own are always there. @default all */
+  /**
+   * The chat protocols of others that have routes; an empty list for none. The routes of our own
+   * are always there. @default all
+   */
   readonly protocols?: readonly ChatProtocol[];
 }
 
 const PROTOCOL = oneOf('ai-sdk', 'ag-ui', 'assistant-transport', 'data-stream', 'openai');
 
-const EXTRAS = defineOptions<ToolLoopHttpExtras>({ path: TEXT, protocols: listOf(PROTOCOL, `a list of ${PROTOCOL.wanted}`) });
+const EXTRAS = defineOptions<ToolLoopHttpExtras>({
+  path: TEXT,
+  protocols: listOf(PROTOCOL, `a list of ${PROTOCOL.wanted}`),
+});
 
 /**
  * Reads these options from all that were given.
@@ -177,21 +228,35 @@ const LIMITS = defineOptions<Partial<HttpLimits>>({
   keepAliveMs: MILLISECONDS,
 });
 
-const HOSTS = listOf({ ...TEXT, accept: isHost }, 'a list of hosts in small letters, such as desk.example.com or desk.example.com:8080');
-const ORIGINS = listOf({ ...TEXT, accept: isOrigin }, 'a list of origins, such as https://app.example.com');
-const PROXIES = listOf({ ...TEXT, accept: isAddressRange }, 'a list of addresses or ranges, such as 10.0.0.0/8');
+const HOSTS = listOf(
+  { ...TEXT, accept: isHost },
+  'a list of hosts in small letters, such as desk.example.com or desk.example.com:8080',
+);
+const ORIGINS = listOf(
+  { ...TEXT, accept: isOrigin },
+  'a list of origins, such as https://app.example.com',
+);
+const PROXIES = listOf(
+  { ...TEXT, accept: isAddressRange },
+  'a list of addresses or ranges, such as 10.0.0.0/8',
+);
 
 /** Returns whether a text is an address or a range of addresses, such as `10.0.0.0/8`. */
 function isAddressRange(text: unknown): boolean {
   if (typeof text !== 'string') return false;
   const [address = '', prefix, ...rest] = text.split('/');
   const family = isIP(address);
-  const isPrefix = prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 6 ? 128 : 32));
+  const isPrefix =
+    prefix === undefined ||
+    (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 6 ? 128 : 32));
   return family !== 0 && rest.length === 0 && isPrefix;
 }
 
 function isHost(text: unknown): boolean {
-  return typeof text === 'string' && /^(?:[a-z\d](?:[a-z\d.-]*[a-z\d])?|\[[\da-f:.]+\])(?::\d{1,5})?$/.test(text);
+  return (
+    typeof text === 'string' &&
+    /^(?:[a-z\d](?:[a-z\d.-]*[a-z\d])?|\[[\da-f:.]+\])(?::\d{1,5})?$/.test(text)
+  );
 }
 
 function isOrigin(text: unknown): boolean {
@@ -206,7 +271,10 @@ const BESIDE_THE_FACTORY: Pick<OptionRule<never>, 'accept' | 'problem' | 'remedy
 };
 
 export const HTTP = defineOptions<ToolLoopHttpOptions & ToolLoopHttpExtras>({
-  identity: needed({ ...FUNCTION, remedy: () => 'Give a function: identity: (request) => ({ actor, tenant }).' }),
+  identity: needed({
+    ...FUNCTION,
+    remedy: () => 'Give a function: identity: (request) => ({ actor, tenant }).',
+  }),
   terms: FUNCTION,
   loop: TEXT,
   output: CLASS,

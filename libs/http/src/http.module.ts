@@ -1,20 +1,48 @@
-import { ConfigurableModuleBuilder, Inject, type MiddlewareConsumer, Module, type NestModule, type Type } from '@nestjs/common';
+import {
+  ConfigurableModuleBuilder,
+  Inject,
+  type MiddlewareConsumer,
+  Module,
+  type NestModule,
+  type Type,
+} from '@nestjs/common';
 import { HttpAdapterHost, RouterModule } from '@nestjs/core';
 import { AccessMiddleware, CORS_HEADERS } from './access-middleware.js';
 import { CallerGuard, Callers } from './caller.js';
 import { CallerLimits } from './caller-limits.js';
 import { ChatController } from './chat.controller.js';
 import { ToolLoopExceptionFilter } from './exception-filter.js';
-import { type ChatProtocol, extrasOf, HTTP_OPTIONS, type ToolLoopHttpExtras, type ToolLoopHttpOptions } from './http-options.js';
+import {
+  type ChatProtocol,
+  extrasOf,
+  HTTP_OPTIONS,
+  type ToolLoopHttpExtras,
+  type ToolLoopHttpOptions,
+} from './http-options.js';
 import { describeRoutes, ROUTE_DESCRIPTIONS } from './openapi.js';
 import { HealthController } from './health.controller.js';
-import { ApprovalsController, PendingController, QuestionsController } from './pending.controller.js';
+import {
+  ApprovalsController,
+  PendingController,
+  QuestionsController,
+} from './pending.controller.js';
 import { PoliciesController } from './policies.controller.js';
-import { AuditController, ConversationsController, DirectivesController, UsageController } from './records.controller.js';
+import {
+  AuditController,
+  ConversationsController,
+  DirectivesController,
+  UsageController,
+} from './records.controller.js';
 import { OpenAiController } from './openai.controller.js';
 import { SourcesController, ViewAsController } from './operators.controller.js';
 import { ProtocolAnswers } from './protocol-answers.js';
-import { AgUiController, AssistantController, ChatTurns, DataStreamController, UiMessageController } from './protocols.controller.js';
+import {
+  AgUiController,
+  AssistantController,
+  ChatTurns,
+  DataStreamController,
+  UiMessageController,
+} from './protocols.controller.js';
 import { RunStreams } from './run-streams.js';
 import { RehearsalsController, RunsController } from './runs.controller.js';
 import { ServedLoop } from './served-loop.js';
@@ -29,9 +57,14 @@ const CONTROLLERS: Readonly<Record<ChatProtocol, Type>> = {
 };
 
 /** The names alone count: an option of one of them is none of the others. */
-const EXTRAS: Readonly<Record<keyof ToolLoopHttpExtras, undefined>> = { path: undefined, protocols: undefined };
+const EXTRAS: Readonly<Record<keyof ToolLoopHttpExtras, undefined>> = {
+  path: undefined,
+  protocols: undefined,
+};
 
-const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOptions>({ optionsInjectionToken: HTTP_OPTIONS })
+const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOptions>({
+  optionsInjectionToken: HTTP_OPTIONS,
+})
   .setClassMethodName('forRoot')
   .setExtras<ToolLoopHttpExtras>(EXTRAS, (definition, given) => {
     const { path, protocols } = extrasOf(given);
@@ -45,10 +78,13 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
   .build();
 
 /**
- * The routes of a Toolloop application, on Express and Fastify. Import it beside `ToolLoopModule.forRoot`, and say who is asking.
+ * The routes of a Toolloop application, on Express and Fastify. Import it beside
+ * `ToolLoopModule.forRoot`, and say who is asking.
  *
  * @example
- * ToolLoopHttpModule.forRoot({ identity: (request) => users.ofToken(request.headers.authorization) })
+ * ToolLoopHttpModule.forRoot({
+ *   identity: (request) => users.ofToken(request.headers.authorization),
+ * });
  */
 @Module({
   controllers: [
@@ -80,7 +116,15 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
     CallerGuard,
     ToolLoopExceptionFilter,
   ],
-  exports: [ServedLoop, CallerLimits, RunStreams, Callers, CallerGuard, ToolLoopExceptionFilter, HTTP_OPTIONS],
+  exports: [
+    ServedLoop,
+    CallerLimits,
+    RunStreams,
+    Callers,
+    CallerGuard,
+    ToolLoopExceptionFilter,
+    HTTP_OPTIONS,
+  ],
 })
 export class ToolLoopHttpModule extends ConfigurableModuleClass implements NestModule {
   constructor(
@@ -93,7 +137,11 @@ export class ToolLoopHttpModule extends ConfigurableModuleClass implements NestM
   configure(consumer: MiddlewareConsumer): void {
     const { origins = [] } = this.options;
     const { methods, allowedHeaders, exposedHeaders } = CORS_HEADERS;
-    const cors = { methods: [...methods], allowedHeaders: [...allowedHeaders], exposedHeaders: [...exposedHeaders] };
+    const cors = {
+      methods: [...methods],
+      allowedHeaders: [...allowedHeaders],
+      exposedHeaders: [...exposedHeaders],
+    };
     if (origins.length > 0) this.adapters.httpAdapter.enableCors({ origin: [...origins], ...cors });
     consumer.apply(AccessMiddleware).forRoutes('{*path}');
   }

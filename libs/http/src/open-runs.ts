@@ -8,24 +8,36 @@ export interface OpenRunLimits {
   readonly reconnectMs: number;
   /** The bytes of a run's events that are kept for readers who come again, about. */
   readonly keptBytes: number;
-  /** Never waits for a reader, and outlives all of them: its log has what is not kept here. @default false */
+  /**
+   * Never waits for a reader, and outlives all of them: its log has what is not kept here. @default
+   * false
+   */
   readonly isDurable?: boolean;
 }
 
 /** The names under which a run is found again. */
 export interface RunNames {
-  /** The actor and the tenant, as one text. Absent for an actor without an id, whose runs are found by no one. */
+  /**
+   * The actor and the tenant, as one text. Absent for an actor without an id, whose runs are found
+   * by no one.
+   */
   readonly owner?: string;
   /** The client's id of its chat. */
   readonly chatId?: string;
-  /** The state of the client behind which the run's answer stands, for a page that is loaded again and has none. */
+  /**
+   * The state of the client behind which the run's answer stands, for a page that is loaded again
+   * and has none.
+   */
   readonly state?: ChatState;
 }
 
 /** The state of a client of the assistant transport. */
 export type ChatState = JsonObject & { readonly messages: readonly JsonValue[] };
 
-/** A run that this process reads for its clients: its events are kept for a while, so that a client that has lost its connection reads on. */
+/**
+ * A run that this process reads for its clients: its events are kept for a while, so that a client
+ * that has lost its connection reads on.
+ */
 export class OpenRun {
   private readonly readers = new Set<RunReading>();
   private kept: LoopEvent[] = [];
@@ -70,8 +82,17 @@ export class OpenRun {
 
   get view(): Run {
     const { runId, lastSequence, createdAt, updatedAt, finishReason } = this;
-    const status = finishReason === undefined ? 'running' : finishReason === 'waiting' ? 'waiting' : 'ended';
-    return { runId, status, durable: false, ...(finishReason && { finishReason }), lastSequence, createdAt, updatedAt };
+    const status =
+      finishReason === undefined ? 'running' : finishReason === 'waiting' ? 'waiting' : 'ended';
+    return {
+      runId,
+      status,
+      durable: false,
+      ...(finishReason && { finishReason }),
+      lastSequence,
+      createdAt,
+      updatedAt,
+    };
   }
 
   /** Returns whether every event behind a sequence is still there. */
@@ -80,10 +101,16 @@ export class OpenRun {
     return first === undefined || after === undefined || after >= first.sequence - 1;
   }
 
-  /** The events behind a sequence, those there are and those that come; without one those that are new. A run starts with its first reader, and is read no faster than its fastest one. */
+  /**
+   * The events behind a sequence, those there are and those that come; without one those that are
+   * new. A run starts with its first reader, and is read no faster than its fastest one.
+   */
   read(after = this.kept.at(-1)?.sequence): AsyncIterableIterator<LoopEvent> {
     const reading = new RunReading(after, {
-      next: (sequence) => (sequence === undefined ? this.kept[0] : this.kept[sequence + 1 - (this.kept[0]?.sequence ?? 0)]),
+      next: (sequence) =>
+        sequence === undefined
+          ? this.kept[0]
+          : this.kept[sequence + 1 - (this.kept[0]?.sequence ?? 0)],
       has: (sequence) => this.has(sequence),
       isOver: () => this.isOver,
       failure: () => this.failure,
@@ -126,7 +153,10 @@ export class OpenRun {
     this.expire();
   }
 
-  /** A reader that has everything wants more. Without a reader the run continues as far as its events can be kept. */
+  /**
+   * A reader that has everything wants more. Without a reader the run continues as far as its
+   * events can be kept.
+   */
   private get mayRead(): boolean {
     if (this.isCancelled || this.limits.isDurable) return true;
     if (this.readers.size === 0) return this.unreadBytes < this.limits.keptBytes;
@@ -134,8 +164,10 @@ export class OpenRun {
   }
 
   private keep(event: LoopEvent): void {
-    // A run that is resumed may say again what it had said last, and where something is missing, nothing before it is of use.
-    if (event.sequence <= this.lastSequence) this.restart(this.kept.filter(({ sequence }) => sequence < event.sequence));
+    // A run that is resumed may say again what it had said last, and where something is missing,
+    // nothing before it is of use.
+    if (event.sequence <= this.lastSequence)
+      this.restart(this.kept.filter(({ sequence }) => sequence < event.sequence));
     if (event.sequence !== this.lastSequence + 1) this.restart([]);
     const bytes = sizeOf(event);
     this.kept.push(event);
@@ -151,7 +183,10 @@ export class OpenRun {
     this.keptBytes = kept.reduce((bytes, event) => bytes + sizeOf(event), 0);
   }
 
-  /** Drops the oldest events, some at a time: to move a long list for each event would cost more than it saves. */
+  /**
+   * Drops the oldest events, some at a time: to move a long list for each event would cost more
+   * than it saves.
+   */
   private trim(): void {
     const most = this.limits.keptBytes / 2;
     let [bytes, first] = [0, this.kept.length];
@@ -208,7 +243,10 @@ class RunReading implements AsyncIterableIterator<LoopEvent> {
   private tell: (() => void) | undefined;
 
   constructor(
-    /** The sequence of the last event that was read; undefined before the first one, whichever that is. */
+    /**
+     * The sequence of the last event that was read; undefined before the first one, whichever that
+     * is.
+     */
     private after: number | undefined,
     private readonly run: ReadRun,
   ) {}
@@ -259,7 +297,10 @@ class RunReading implements AsyncIterableIterator<LoopEvent> {
 
 const END: IteratorResult<LoopEvent, undefined> = { done: true, value: undefined };
 
-/** The runs that this process reads for its clients. A run that waits, and is resumed, keeps its events. */
+/**
+ * The runs that this process reads for its clients. A run that waits, and is resumed, keeps its
+ * events.
+ */
 export class OpenRuns {
   private readonly runs = new Map<string, OpenRun>();
   private readonly chats = new Map<string, OpenRun>();
@@ -276,16 +317,23 @@ export class OpenRuns {
     return run;
   }
 
-  /** Finds a run of an owner; undefined for one that this process does not read, and for another's. */
+  /**
+   * Finds a run of an owner; undefined for one that this process does not read, and for another's.
+   */
   find(runId: string, owner: string | undefined): OpenRun | undefined {
     const run = this.runs.get(runId);
     return owner !== undefined && run?.names.owner === owner ? run : undefined;
   }
 
-  /** The runs of an owner as the routes show them, the newest first. Those that wait are left out: they are stored. */
+  /**
+   * The runs of an owner as the routes show them, the newest first. Those that wait are left out:
+   * they are stored.
+   */
   of(owner: string | undefined): Run[] {
     if (owner === undefined) return [];
-    const views = [...this.runs.values()].filter(({ names }) => names.owner === owner).map(({ view }) => view);
+    const views = [...this.runs.values()]
+      .filter(({ names }) => names.owner === owner)
+      .map(({ view }) => view);
     return views.filter(({ status }) => status !== 'waiting').toReversed();
   }
 
@@ -312,7 +360,9 @@ function chatKey({ owner, chatId }: RunNames): string | undefined {
 
 /** About the bytes of an event: most are short texts, whose frame is longer than they are. */
 function sizeOf(event: LoopEvent): number {
-  return event.type === 'text-delta' || event.type === 'reasoning-delta' ? event.text.length + FRAME_BYTES : JSON.stringify(event).length;
+  return event.type === 'text-delta' || event.type === 'reasoning-delta'
+    ? event.text.length + FRAME_BYTES
+    : JSON.stringify(event).length;
 }
 
 const FRAME_BYTES = 200;

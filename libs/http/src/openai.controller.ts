@@ -43,13 +43,21 @@ class OpenAiErrors implements ExceptionFilter {
     const response: unknown = host.switchToHttp().getResponse();
     const { httpAdapter } = this.adapters;
     if (httpAdapter.isHeadersSent(response)) return;
-    if (retryAfter !== undefined) httpAdapter.setHeader(response, 'retry-after', String(retryAfter));
+    if (retryAfter !== undefined)
+      httpAdapter.setHeader(response, 'retry-after', String(retryAfter));
     const type = status < 500 ? 'invalid_request_error' : 'server_error';
-    httpAdapter.reply(response, { error: { message: body.message, type, code: body.code, param: null } }, status);
+    httpAdapter.reply(
+      response,
+      { error: { message: body.message, type, code: body.code, param: null } },
+      status,
+    );
   }
 }
 
-/** The loop as a model of OpenAI's chat completions: its own tools run on the server, and the client sees those that it is to make. */
+/**
+ * The loop as a model of OpenAI's chat completions: its own tools run on the server, and the client
+ * sees those that it is to make.
+ */
 @Controller('v1')
 @UseGuards(CallerGuard, JsonBodies)
 @UseFilters(OpenAiErrors)
@@ -87,7 +95,13 @@ export class OpenAiController {
     this.assertModel(model);
     const options = { model, created: seconds(), includeUsage };
     const events = (): Promise<AsyncIterable<LoopEvent>> => this.eventsOf(asked, caller, requestId);
-    if (isStreamed) return this.streams.send(events, chatCompletionsEncoder(options), { request, response }, caller);
+    if (isStreamed)
+      return this.streams.send(
+        events,
+        chatCompletionsEncoder(options),
+        { request, response },
+        caller,
+      );
     const all = await this.streams.collect(events, leavingSignal(response));
     this.adapters.httpAdapter.reply(response, toChatCompletion(all, options), 200);
   }
@@ -97,7 +111,8 @@ export class OpenAiController {
     caller: Caller,
     requestId?: string,
   ): Promise<AsyncIterable<LoopEvent>> {
-    if (answers.length > 0) return this.streams.resume(await this.answers.giveNamed(answers, caller), caller);
+    if (answers.length > 0)
+      return this.streams.resume(await this.answers.giveNamed(answers, caller), caller);
     const request: LoopRequest = {
       ...(await this.served.termsOf(caller)),
       messages: messages.flatMap(messageOf),
@@ -123,7 +138,10 @@ export class OpenAiController {
   }
 }
 
-/** A message that the client remembers. The calls of earlier answers and their results are left out: the server has made them, and the client cannot vouch for them. */
+/**
+ * A message that the client remembers. The calls of earlier answers and their results are left out:
+ * the server has made them, and the client cannot vouch for them.
+ */
 function messageOf({ role, content }: JsonObject): Message[] {
   const text = contentText(content);
   if (text === '') return [];

@@ -4,7 +4,13 @@ import { dtoSchema, Logger } from '@toolloop/core/internal';
 import { isObject } from '@toolloop/protocol';
 import type * as Swagger from '@nestjs/swagger';
 import { ANSWERS, type AnswerName, type AnswerSchema } from './answers.js';
-import { BODIES, CONTROLLERS, type DescribedController, type Route, type RouteAnswer } from './routes.js';
+import {
+  BODIES,
+  CONTROLLERS,
+  type DescribedController,
+  type Route,
+  type RouteAnswer,
+} from './routes.js';
 
 /** The package that makes OpenAPI documents, where the application has it. */
 type SwaggerPackage = typeof Swagger;
@@ -18,8 +24,8 @@ export const ROUTE_DESCRIPTIONS = Symbol('toolloop:route descriptions');
 let described: Promise<boolean> | undefined;
 
 /**
- * Describes every route, body and answer to `@nestjs/swagger`, where the application has it installed, before the application can have its document made. Resolves to whether it
- * has.
+ * Describes every route, body and answer to `@nestjs/swagger`, where the application has it
+ * installed, before the application can have its document made. Resolves to whether it has.
  */
 export function describeRoutes(): Promise<boolean> {
   return (described ??= ifInstalled(() => import('@nestjs/swagger')).then((swagger) => {
@@ -29,18 +35,27 @@ export function describeRoutes(): Promise<boolean> {
 }
 
 /** Loads a package that is optional; undefined where it is not installed. */
-export async function ifInstalled<Package>(load: () => Promise<Package>): Promise<Package | undefined> {
+export async function ifInstalled<Package>(
+  load: () => Promise<Package>,
+): Promise<Package | undefined> {
   try {
     return await load();
   } catch (error) {
     if (!isMissing(error))
-      new Logger('ToolLoopHttpModule').warn(error, '@nestjs/swagger cannot be loaded, so the routes have no description.');
+      new Logger('ToolLoopHttpModule').warn(
+        error,
+        '@nestjs/swagger cannot be loaded, so the routes have no description.',
+      );
     return undefined;
   }
 }
 
 function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND');
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    (error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND')
+  );
 }
 
 /** The statuses that any route may answer with, in words. */
@@ -67,7 +82,9 @@ class RouteDescriptions {
   private readonly models: Type[];
 
   constructor(private readonly swagger: SwaggerPackage) {
-    this.models = Object.entries<AnswerSchema>(ANSWERS).map(([name, schema]) => this.modelOf(name, schema));
+    this.models = Object.entries<AnswerSchema>(ANSWERS).map(([name, schema]) =>
+      this.modelOf(name, schema),
+    );
   }
 
   describe(): void {
@@ -85,15 +102,20 @@ class RouteDescriptions {
     return model;
   }
 
-  private addProperties(model: Type, { properties = {}, required = [] }: ClassSchema | AnswerSchema): void {
+  private addProperties(
+    model: Type,
+    { properties = {}, required = [] }: ClassSchema | AnswerSchema,
+  ): void {
     for (const [name, schema] of Object.entries<unknown>(properties)) {
       if (!isObject(schema)) continue;
       const told = openApiOf(schema);
-      // The package asks each property for a type, and lets a choice of schemas replace that of lists alone.
+      // The package asks each property for a type, and lets a choice of schemas replace that of
+      // lists alone.
       const isRequired = required.includes(name);
       const options: object = {
         ...('type' in told ? {} : { type: Array }),
-        ...('required' in told ? { selfRequired: isRequired } : { required: isRequired }), // an object has members that are required
+        // an object has members that are required
+        ...('required' in told ? { selfRequired: isRequired } : { required: isRequired }),
         ...told,
       };
       this.swagger.ApiProperty(options)(prototypeOf(model), name);
@@ -106,20 +128,28 @@ class RouteDescriptions {
     const prototype = prototypeOf(type);
     for (const [name, route] of routes) {
       const handler = Object.getOwnPropertyDescriptor(prototype, name);
-      if (handler) for (const decorate of this.decoratorsOf(route, isPost(handler), isOpen)) decorate(prototype, name, handler);
+      if (handler)
+        for (const decorate of this.decoratorsOf(route, isPost(handler), isOpen))
+          decorate(prototype, name, handler);
     }
   }
 
   private decoratorsOf(route: Route, hasBody: boolean, isOpen: boolean): MethodDecorator[] {
     const { swagger } = this;
     const { summary, answers, errors = [], headers = [], body } = route;
-    const failures = isOpen ? errors : [...ALWAYS, ...(hasBody ? [400, 403, 413, 415] : []), ...errors];
+    const failures = isOpen
+      ? errors
+      : [...ALWAYS, ...(hasBody ? [400, 403, 413, 415] : []), ...errors];
     return [
       swagger.ApiOperation({ summary }),
       ...(body ? [swagger.ApiBody({ schema: openApiOf(body), required: true })] : []),
       ...headers.map((name) => swagger.ApiHeader({ name, required: false })),
-      ...Object.entries(answers).map(([status, answer]) => swagger.ApiResponse({ status: Number(status), ...answerOf(answer) })),
-      ...[...new Set(failures)].map((status) => swagger.ApiResponse({ status, description: ERRORS[status] ?? '', ...this.errorOf(route) })),
+      ...Object.entries(answers).map(([status, answer]) =>
+        swagger.ApiResponse({ status: Number(status), ...answerOf(answer) }),
+      ),
+      ...[...new Set(failures)].map((status) =>
+        swagger.ApiResponse({ status, description: ERRORS[status] ?? '', ...this.errorOf(route) }),
+      ),
     ];
   }
 
@@ -134,11 +164,16 @@ function prototypeOf(type: Type): object {
 }
 
 function isPost({ value: handler }: { readonly value?: unknown }): boolean {
-  return typeof handler === 'function' && Reflect.getMetadata(METHOD_METADATA, handler) === RequestMethod.POST;
+  return (
+    typeof handler === 'function' &&
+    Reflect.getMetadata(METHOD_METADATA, handler) === RequestMethod.POST
+  );
 }
 
 function answerOf({ description, type, of }: RouteAnswer): object {
-  return type === undefined ? { description } : { description, content: { [type]: { schema: contentOf(of) } } };
+  return type === undefined
+    ? { description }
+    : { description, content: { [type]: { schema: contentOf(of) } } };
 }
 
 function contentOf(of: RouteAnswer['of']): object {

@@ -4,7 +4,13 @@ import { ActorIdentity, Operators, RunOpener } from '@toolloop/core/internal';
 import type { ToolExplanation } from '@toolloop/core/loop';
 import type { OperatorAction } from '@toolloop/core/policy';
 import { type SourceStatus, ToolSources } from '@toolloop/core/sources';
-import { isRecord, type ListedSource, type SourceReport, type ViewedActor, type ViewedTool } from '@toolloop/protocol';
+import {
+  isRecord,
+  type ListedSource,
+  type SourceReport,
+  type ViewedActor,
+  type ViewedTool,
+} from '@toolloop/protocol';
 import { firstValueFrom } from 'rxjs';
 import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
@@ -44,10 +50,15 @@ export class SourcesController {
     return { sources: this.listed(this.sources.list()), findings };
   }
 
-  /** Asks a source for its tools now. They are the tools of all tenants, and so is the permission. */
+  /**
+   * Asks a source for its tools now. They are the tools of all tenants, and so is the permission.
+   */
   @Post(':name/refresh')
   @HttpCode(200)
-  async refresh(@Param('name') name: string, @CurrentCaller() caller: Caller): Promise<readonly ListedSource[]> {
+  async refresh(
+    @Param('name') name: string,
+    @CurrentCaller() caller: Caller,
+  ): Promise<readonly ListedSource[]> {
     return this.listed(await this.sources.refresh(name, caller));
   }
 
@@ -63,7 +74,10 @@ export class SourcesController {
   }
 }
 
-/** The application as another person of the tenant sees it, for operators: lists and reasons, and nothing to act on. */
+/**
+ * The application as another person of the tenant sees it, for operators: lists and reasons, and
+ * nothing to act on.
+ */
 @CallerController('view-as')
 export class ViewAsController {
   constructor(
@@ -78,13 +92,23 @@ export class ViewAsController {
 
   /** One entry of the audit names the operator and the person. */
   @Get(':actorId')
-  async view(@Param('actorId') actorId: string, @CurrentCaller() operator: Caller): Promise<ViewedActor> {
+  async view(
+    @Param('actorId') actorId: string,
+    @CurrentCaller() operator: Caller,
+  ): Promise<ViewedActor> {
     const person = await findPerson(actorId, { operator, action: 'viewAs' }, this);
-    const tools = await this.served.loop.viewAs({ ...(await this.served.termsOf(person)), operator });
+    const tools = await this.served.loop.viewAs({
+      ...(await this.served.termsOf(person)),
+      operator,
+    });
     const { actor } = person;
     const name: unknown = isRecord(actor) ? actor['name'] : undefined;
     return {
-      actor: { id: actorId, ...(typeof name === 'string' && { name }), roles: this.identity.rolesOf(actor) },
+      actor: {
+        id: actorId,
+        ...(typeof name === 'string' && { name }),
+        roles: this.identity.rolesOf(actor),
+      },
       may: ROUTED_ACTIONS.filter((action) => this.operators.may(person, action)),
       tools: tools.map((tool) => this.described(tool)),
       runs: await this.streams.list(person, { limit: MOST_VIEWED }),
@@ -109,8 +133,12 @@ export async function findPerson(
   { operator, action }: { readonly operator: Caller; readonly action: OperatorAction },
   { operators, opener }: { readonly operators: Operators; readonly opener: RunOpener },
 ): Promise<Caller> {
-  if (!operators.may(operator, action)) await operators.use(operator, action, { details: { actorId: actorId.slice(0, 256) } });
+  if (!operators.may(operator, action))
+    await operators.use(operator, action, { details: { actorId: actorId.slice(0, 256) } });
   const actor = await opener.directory.find(actorId, operator.tenant);
   if (actor !== undefined) return { actor, tenant: operator.tenant };
-  throw new NotFoundException({ code: 'unknown_actor', message: `No actor of this tenant has the id ${JSON.stringify(actorId)}.` });
+  throw new NotFoundException({
+    code: 'unknown_actor',
+    message: `No actor of this tenant has the id ${JSON.stringify(actorId)}.`,
+  });
 }

@@ -2,8 +2,9 @@ import { isGiven } from '@toolloop/core/internal';
 import { ValidateIf } from 'class-validator';
 
 /**
- * Marks a field that a body may leave out. It differs from `@IsOptional()` in null, which is refused like every other value of a wrong type, with the message of the field's own
- * rules: a route that reads the field expects a value or none.
+ * Marks a field that a body may leave out. It differs from `@IsOptional()` in null, which is
+ * refused like every other value of a wrong type, with the message of the field's own rules: a
+ * route that reads the field expects a value or none.
  *
  * @example
  * class StopRun {

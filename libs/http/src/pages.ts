@@ -13,8 +13,8 @@ interface PageOf {
 }
 
 /**
- * The pages of a list. Behind each of them that has a next one stands its address, in the header `Link` as `rel="next"`, relative to that of the request, so that it holds behind
- * any prefix.
+ * The pages of a list. Behind each of them that has a next one stands its address, in the header
+ * `Link` as `rel="next"`, relative to that of the request, so that it holds behind any prefix.
  */
 export class Pages {
   constructor(
@@ -49,8 +49,10 @@ export class Pages {
 type Cursor = Readonly<Record<string, string | number>>;
 
 /** The parameter receives the pages of the list that is asked for. */
-export const ListPages = createParamDecorator((_options: unknown, context: ExecutionContext): Pages => {
-  const http = context.switchToHttp();
-  const response = http.getResponse<ServerResponse & { readonly raw?: ServerResponse }>();
-  return new Pages(http.getRequest<HttpRequest>().url, response.raw ?? response);
-});
+export const ListPages = createParamDecorator(
+  (_options: unknown, context: ExecutionContext): Pages => {
+    const http = context.switchToHttp();
+    const response = http.getResponse<ServerResponse & { readonly raw?: ServerResponse }>();
+    return new Pages(http.getRequest<HttpRequest>().url, response.raw ?? response);
+  },
+);

@@ -3,13 +3,23 @@ import { PendingService } from '@toolloop/core';
 import { type InboxEntry, type PendingViewOf } from '@toolloop/core/loop';
 import { EndorsementService } from '@toolloop/core/runs';
 import { groupsOf } from '@toolloop/core/internal';
-import type { AnsweredRequest, Approval, ApprovalDecision, ApprovalGroup, ApprovalRequest, QuestionRequest } from '@toolloop/protocol';
+import type {
+  AnsweredRequest,
+  Approval,
+  ApprovalDecision,
+  ApprovalGroup,
+  ApprovalRequest,
+  QuestionRequest,
+} from '@toolloop/protocol';
 import { CallerController, CurrentCaller, NAMED_ONLY, STRICT } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
 import { PendingListing, QuestionListing, QuestionReply, Verdict } from './requests.dto.js';
 
-/** The calls that wait for a person's yes or no: those of the caller's own runs, and those that the caller may decide. */
+/**
+ * The calls that wait for a person's yes or no: those of the caller's own runs, and those that the
+ * caller may decide.
+ */
 @CallerController('approvals')
 export class ApprovalsController {
   constructor(
@@ -30,7 +40,10 @@ export class ApprovalsController {
     );
   }
 
-  /** Lists the same calls as groups, of each of which one decision can be taken. A page is one of calls: a group whose calls stand on two pages is on both, with the same name. */
+  /**
+   * Lists the same calls as groups, of each of which one decision can be taken. A page is one of
+   * calls: a group whose calls stand on two pages is on both, with the same name.
+   */
   @Get('groups')
   async groups(
     @Query(STRICT) listing: QuestionListing,
@@ -41,13 +54,18 @@ export class ApprovalsController {
   }
 
   @Get(':approvalId')
-  async get(@Param('approvalId') approvalId: string, @CurrentCaller() caller: Caller): Promise<Approval> {
+  async get(
+    @Param('approvalId') approvalId: string,
+    @CurrentCaller() caller: Caller,
+  ): Promise<Approval> {
     return toApproval(await this.pending.get(approvalId, caller));
   }
 
   /**
-   * Takes a yes or a no, about this call or with `also` about others of its group. Anything that is no part of a decision is ignored: the call itself stays on the server. With `always` an operator trusts
-   * a value for good, which is refused before anything is decided where the person may not.
+   * Takes a yes or a no, about this call or with `also` about others of its group. Anything that is
+   * no part of a decision is ignored: the call itself stays on the server. With `always` an
+   * operator trusts a value for good, which is refused before anything is decided where the person
+   * may not.
    */
   @Post(':approvalId')
   @HttpCode(200)
@@ -70,7 +88,10 @@ export class ApprovalsController {
     caller: Caller,
     more: object | undefined,
   ): Promise<Approval> {
-    if (more) throw new BadRequestException('A decision about several calls changes none of them, and trusts nothing.');
+    if (more)
+      throw new BadRequestException(
+        'A decision about several calls changes none of them, and trusts nothing.',
+      );
     const [first] = await this.pending.decideTogether(ids, said, caller);
     if (!first) throw new BadRequestException('Nothing was decided.');
     return toApproval(first);
@@ -110,13 +131,20 @@ export class QuestionsController {
   }
 }
 
-/** Everything that waits for the caller, of every kind: approvals, questions, calls that a client is to make, rehearsals. It is answered by `POST /runs/:id/answer`. */
+/**
+ * Everything that waits for the caller, of every kind: approvals, questions, calls that a client is
+ * to make, rehearsals. It is answered by `POST /runs/:id/answer`.
+ */
 @CallerController('pending')
 export class PendingController {
   constructor(private readonly pending: PendingService) {}
 
   @Get()
-  list(@Query(STRICT) listing: PendingListing, @CurrentCaller() caller: Caller, @ListPages() pages: Pages): Promise<readonly InboxEntry[]> {
+  list(
+    @Query(STRICT) listing: PendingListing,
+    @CurrentCaller() caller: Caller,
+    @ListPages() pages: Pages,
+  ): Promise<readonly InboxEntry[]> {
     return pages.of(
       listing,
       (page) => this.pending.inbox(caller, page),
@@ -125,9 +153,21 @@ export class PendingController {
   }
 }
 
-/** An approval as a client may see it: the question and, once it is decided, the answer. The call that it is bound to stays on the server. */
+/**
+ * An approval as a client may see it: the question and, once it is decided, the answer. The call
+ * that it is bound to stays on the server.
+ */
 function toApproval({ request, answer }: PendingViewOf<'approval'>): Approval {
   if (!answer) return request;
   const { decision, reason, decidedBy, decidedAt, endorse } = answer;
-  return { ...request, answer: { decision, ...(reason !== undefined && { reason }), decidedBy, decidedAt, ...(endorse && { endorse }) } };
+  return {
+    ...request,
+    answer: {
+      decision,
+      ...(reason !== undefined && { reason }),
+      decidedBy,
+      decidedAt,
+      ...(endorse && { endorse }),
+    },
+  };
 }

@@ -18,7 +18,15 @@ import { catchError, type Observable } from 'rxjs';
 import { CallerController, CurrentCaller, STRICT } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
-import { NewPolicy, PolicyChange, Reasoned, ReplayOrder, StopOrder, VersionPage, VersionPair } from './requests.dto.js';
+import {
+  NewPolicy,
+  PolicyChange,
+  Reasoned,
+  ReplayOrder,
+  StopOrder,
+  VersionPage,
+  VersionPair,
+} from './requests.dto.js';
 
 /** Answers policies with findings as a mistake of the caller, which here they are. */
 class PolicyFindings implements NestInterceptor {
@@ -26,14 +34,19 @@ class PolicyFindings implements NestInterceptor {
     return next.handle().pipe(
       catchError((error: unknown) => {
         if (!(error instanceof ConfigurationError)) throw error;
-        const message = error.findings.map(({ at, problem, remedy }) => `${at}: ${problem} ${remedy}`);
+        const message = error.findings.map(
+          ({ at, problem, remedy }) => `${at}: ${problem} ${remedy}`,
+        );
         throw new BadRequestException({ code: 'invalid_policy', message });
       }),
     );
   }
 }
 
-/** The policies of the operator's tenant, which narrow those of the application, and what is stopped there. */
+/**
+ * The policies of the operator's tenant, which narrow those of the application, and what is stopped
+ * there.
+ */
 @CallerController('policies')
 @UseInterceptors(PolicyFindings)
 export class PoliciesController {
@@ -53,12 +66,18 @@ export class PoliciesController {
   }
 
   @Post()
-  put(@Body(STRICT) { policy, ...put }: NewPolicy, @CurrentCaller() caller: Caller): ReturnType<PolicyService['put']> {
+  put(
+    @Body(STRICT) { policy, ...put }: NewPolicy,
+    @CurrentCaller() caller: Caller,
+  ): ReturnType<PolicyService['put']> {
     return this.policies.put(policy, caller, put);
   }
 
   @Get('diff')
-  diff(@Query(STRICT) { from, to }: VersionPair, @CurrentCaller() caller: Caller): ReturnType<PolicyService['diff']> {
+  diff(
+    @Query(STRICT) { from, to }: VersionPair,
+    @CurrentCaller() caller: Caller,
+  ): ReturnType<PolicyService['diff']> {
     return this.policies.diff(from, to, caller);
   }
 
@@ -77,18 +96,28 @@ export class PoliciesController {
 
   @Post('stops/:stopId/release')
   @HttpCode(204)
-  release(@Param('stopId') stopId: string, @Body(STRICT) { reason }: Reasoned, @CurrentCaller() caller: Caller): Promise<void> {
+  release(
+    @Param('stopId') stopId: string,
+    @Body(STRICT) { reason }: Reasoned,
+    @CurrentCaller() caller: Caller,
+  ): Promise<void> {
     return this.policies.release(stopId, caller, { reason });
   }
 
   @Post('replay')
   @HttpCode(200)
-  replay(@Body(STRICT) { version, policy, runs }: ReplayOrder, @CurrentCaller() caller: Caller): ReturnType<PolicyService['replay']> {
+  replay(
+    @Body(STRICT) { version, policy, runs }: ReplayOrder,
+    @CurrentCaller() caller: Caller,
+  ): ReturnType<PolicyService['replay']> {
     return this.policies.replay(policy ?? version ?? 0, runs, caller);
   }
 
   @Get(':number')
-  get(@Param('number', ParseIntPipe) number: number, @CurrentCaller() caller: Caller): ReturnType<PolicyService['get']> {
+  get(
+    @Param('number', ParseIntPipe) number: number,
+    @CurrentCaller() caller: Caller,
+  ): ReturnType<PolicyService['get']> {
     return this.policies.get(number, caller);
   }
 

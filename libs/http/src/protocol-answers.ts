@@ -2,7 +2,12 @@ import { ConflictException, Injectable } from '@nestjs/common';
 import { PendingService } from '@toolloop/core';
 import { type PendingView } from '@toolloop/core/loop';
 import { RunService } from '@toolloop/core/runs';
-import { type ApprovalDecision, type ClientCallRequest, isJsonObject, type PendingReply } from '@toolloop/protocol';
+import {
+  type ApprovalDecision,
+  type ClientCallRequest,
+  isJsonObject,
+  type PendingReply,
+} from '@toolloop/protocol';
 import { namedCall, type NamedAnswer } from '@toolloop/ui-stream';
 import type { Caller } from './http-options.js';
 
@@ -14,7 +19,10 @@ export class ProtocolAnswers {
     private readonly pending: PendingService,
   ) {}
 
-  /** Gives the replies that a run still waits for. A client repeats the earlier ones in every request. */
+  /**
+   * Gives the replies that a run still waits for. A client repeats the earlier ones in every
+   * request.
+   */
   async give(runId: string, replies: readonly PendingReply[], caller: Caller): Promise<void> {
     const asked = await this.pending.inbox(caller, { runId });
     for (const reply of replies) {
@@ -31,7 +39,10 @@ export class ProtocolAnswers {
     const left = new Set(answers);
     let runId: string | undefined;
     for (let after: string | undefined; left.size > 0;) {
-      const asked = await this.pending.inbox(caller, { limit: PAGE, ...(after !== undefined && { after }) });
+      const asked = await this.pending.inbox(caller, {
+        limit: PAGE,
+        ...(after !== undefined && { after }),
+      });
       for (const answer of left) {
         const [given] = asked.flatMap((view) => toGiven(view, answer));
         if (!given) continue;
@@ -43,14 +54,23 @@ export class ProtocolAnswers {
       if (asked.length < PAGE) break;
     }
     if (runId !== undefined) return runId;
-    throw new ConflictException({ code: 'nothing_asked', message: 'Nothing of this waits for an answer of yours.' });
+    throw new ConflictException({
+      code: 'nothing_asked',
+      message: 'Nothing of this waits for an answer of yours.',
+    });
   }
 }
 
-/** The requests that are looked through at a time. Those who decide for others may have thousands that wait. */
+/**
+ * The requests that are looked through at a time. Those who decide for others may have thousands
+ * that wait.
+ */
 const PAGE = 100;
 
-function toGiven(view: PendingView, answer: NamedAnswer): { readonly runId: string; readonly reply: PendingReply }[] {
+function toGiven(
+  view: PendingView,
+  answer: NamedAnswer,
+): { readonly runId: string; readonly reply: PendingReply }[] {
   const reply = replyFor(view, answer);
   return reply ? [{ runId: view.request.runId, reply }] : [];
 }
@@ -58,24 +78,39 @@ function toGiven(view: PendingView, answer: NamedAnswer): { readonly runId: stri
 function isAbout(reply: PendingReply, { kind, request }: PendingView): boolean {
   if (kind === 'approval') return 'approvalId' in reply && reply.approvalId === request.approvalId;
   if (kind === 'question') return 'questionId' in reply && reply.questionId === request.questionId;
-  if (kind === 'rehearsal') return 'rehearsalId' in reply && reply.rehearsalId === request.rehearsalId;
+  if (kind === 'rehearsal')
+    return 'rehearsalId' in reply && reply.rehearsalId === request.rehearsalId;
   return 'toolCallId' in reply && reply.toolCallId === request.toolCallId;
 }
 
-/** The reply to a request if the answer names it. A yes to a call is only what says so: a result of a call is no consent. */
+/**
+ * The reply to a request if the answer names it. A yes to a call is only what says so: a result of
+ * a call is no consent.
+ */
 function replyFor(view: PendingView, answer: NamedAnswer): PendingReply | undefined {
   if (view.kind === 'approval')
-    return names(answer, view.request.approvalId, view.request) ? decisionOf(view.request.approvalId, answer) : undefined;
+    return names(answer, view.request.approvalId, view.request)
+      ? decisionOf(view.request.approvalId, answer)
+      : undefined;
   if (view.kind === 'question')
-    return names(answer, view.request.questionId, view.request) ? answerOf(view.request.questionId, answer) : undefined;
-  if (view.kind === 'client') return names(answer, view.request.pendingId, view.request) ? resultOf(view.request, answer) : undefined;
+    return names(answer, view.request.questionId, view.request)
+      ? answerOf(view.request.questionId, answer)
+      : undefined;
+  if (view.kind === 'client')
+    return names(answer, view.request.pendingId, view.request)
+      ? resultOf(view.request, answer)
+      : undefined;
   const { rehearsalId } = view.request;
   const verdict = answer.id === rehearsalId ? verdictOf(answer) : undefined;
   return verdict && { rehearsalId, ...verdict };
 }
 
 /** A call is named with its run: those of other runs may have the same id. */
-function names({ id }: NamedAnswer, requestId: string, { runId, toolCallId }: Pick<ClientCallRequest, 'runId' | 'toolCallId'>): boolean {
+function names(
+  { id }: NamedAnswer,
+  requestId: string,
+  { runId, toolCallId }: Pick<ClientCallRequest, 'runId' | 'toolCallId'>,
+): boolean {
   return id === requestId || id === namedCall(runId, toolCallId);
 }
 
@@ -83,9 +118,16 @@ function answerOf(questionId: string, { value, isRefused }: NamedAnswer): Pendin
   return isRefused ? { questionId, decision: 'deny' } : { questionId, answer: value };
 }
 
-function resultOf({ toolCallId, pendingId }: ClientCallRequest, { value, isRefused }: NamedAnswer): PendingReply {
+function resultOf(
+  { toolCallId, pendingId }: ClientCallRequest,
+  { value, isRefused }: NamedAnswer,
+): PendingReply {
   if (!isRefused) return { toolCallId, pendingId, result: value };
-  return { toolCallId, pendingId, error: typeof value === 'string' ? value : 'The client could not make the call.' };
+  return {
+    toolCallId,
+    pendingId,
+    error: typeof value === 'string' ? value : 'The client could not make the call.',
+  };
 }
 
 function decisionOf(approvalId: string, answer: NamedAnswer): PendingReply | undefined {
@@ -94,7 +136,10 @@ function decisionOf(approvalId: string, answer: NamedAnswer): PendingReply | und
 }
 
 /** A yes or a no; undefined for what does not say so. */
-function verdictOf({ value, isRefused }: NamedAnswer): Pick<ApprovalDecision, 'decision' | 'reason'> | undefined {
+function verdictOf({
+  value,
+  isRefused,
+}: NamedAnswer): Pick<ApprovalDecision, 'decision' | 'reason'> | undefined {
   if (isRefused) return { decision: 'deny' };
   if (!isJsonObject(value) || typeof value['approved'] !== 'boolean') return undefined;
   const { approved, reason } = value;

@@ -1,6 +1,22 @@
-import { BadRequestException, Body, Get, HttpCode, Injectable, Param, Post, Req, Res } from '@nestjs/common';
+import {
+  BadRequestException,
+  Body,
+  Get,
+  HttpCode,
+  Injectable,
+  Param,
+  Post,
+  Req,
+  Res,
+} from '@nestjs/common';
 import type { LoopRequest } from '@toolloop/core';
-import { type Ask, isJsonObject, type JsonObject, type JsonValue, type LoopEvent } from '@toolloop/protocol';
+import {
+  type Ask,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type LoopEvent,
+} from '@toolloop/protocol';
 import {
   agUiEncoder,
   type AssistantRequest,
@@ -23,8 +39,9 @@ import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
 
 /**
- * The turns of chats of other front ends. The chat's id is that of a conversation, of which only the newest turn is read; the answers to what a run asked come in the next request,
- * and the run that asked continues.
+ * The turns of chats of other front ends. The chat's id is that of a conversation, of which only
+ * the newest turn is read; the answers to what a run asked come in the next request, and the run
+ * that asked continues.
  */
 @Injectable()
 export class ChatTurns {
@@ -39,33 +56,61 @@ export class ChatTurns {
     return this.streams.send(() => this.eventsOf(turn, caller), encoder, ends, caller);
   }
 
-  /** Sends the answer that is under way in a chat once more, from its beginning; 204 where there is none. */
-  again(chatId: string | undefined, encoder: EventEncoder, caller: Caller, ends: StreamEnds): Promise<void> {
+  /**
+   * Sends the answer that is under way in a chat once more, from its beginning; 204 where there is
+   * none.
+   */
+  again(
+    chatId: string | undefined,
+    encoder: EventEncoder,
+    caller: Caller,
+    ends: StreamEnds,
+  ): Promise<void> {
     return this.streams.send(() => this.streams.watchChat(chatId, caller), encoder, ends, caller);
   }
 
-  /** The state that is kept of the client of a chat in which an answer is under way, with the id of its run; 204 where there is none. */
+  /**
+   * The state that is kept of the client of a chat in which an answer is under way, with the id of
+   * its run; 204 where there is none.
+   */
   stateOf(chatId: string | undefined, caller: Caller): ReturnType<RunStreams['stateOf']> {
     return this.streams.stateOf(chatId, caller);
   }
 
   /** The run that continues with the answers of the turn, or the run of its question. */
-  private async eventsOf({ runId, replies = [], answers = [], ...said }: Turn, caller: Caller): Promise<AsyncIterable<LoopEvent>> {
-    const { chatId, chatState: state, isResumable = extrasIn(said.body)['resumable'] === true } = said;
+  private async eventsOf(
+    { runId, replies = [], answers = [], ...said }: Turn,
+    caller: Caller,
+  ): Promise<AsyncIterable<LoopEvent>> {
+    const {
+      chatId,
+      chatState: state,
+      isResumable = extrasIn(said.body)['resumable'] === true,
+    } = said;
     const terms = { isResumable, state, ...(chatId !== undefined && { chatId }) };
     if (runId !== undefined) {
       await this.answers.give(runId, replies, caller);
       return this.streams.resume(runId, caller, terms);
     }
-    if (answers.length > 0) return this.streams.resume(await this.answers.giveNamed(answers, caller), caller, terms);
+    if (answers.length > 0)
+      return this.streams.resume(await this.answers.giveNamed(answers, caller), caller, terms);
     return this.streams.ask(await this.requestOf(said, caller), caller, terms);
   }
 
-  private async requestOf({ body, prompt, chatId, requestId, messageId, cut, tools = [] }: Said, caller: Caller): Promise<LoopRequest> {
+  private async requestOf(
+    { body, prompt, chatId, requestId, messageId, cut, tools = [] }: Said,
+    caller: Caller,
+  ): Promise<LoopRequest> {
     const options = optionsIn(body);
-    const isCut = cut !== undefined && chatId !== undefined && options['rehearse'] !== true; // a rehearsal leaves a conversation as it is
+    // a rehearsal leaves a conversation as it is
+    const isCut = cut !== undefined && chatId !== undefined && options['rehearse'] !== true;
     const place = { ...(messageId !== undefined && { messageId }), ...(isCut && { cut }) };
-    const said = { message: prompt, ...(chatId !== undefined && { conversationId: chatId }), ...place, ...options };
+    const said = {
+      message: prompt,
+      ...(chatId !== undefined && { conversationId: chatId }),
+      ...place,
+      ...options,
+    };
     const ask: unknown = await STRICT.transform(said, { type: 'body', metatype: AskBody });
     if (!(ask instanceof AskBody)) throw new BadRequestException('The message cannot be read.');
     const request = await this.served.requestOf(ask, caller, requestId);
@@ -88,7 +133,10 @@ export class UiMessageController {
   ): Promise<void> {
     const { shownCalls, ...turn } = reading(() => readUiMessageRequest(body));
     const encoder = uiMessageEncoder({ shownCalls });
-    return this.turns.answer({ ...turn, body, requestId, isResumable: true }, encoder, caller, { request, response });
+    return this.turns.answer({ ...turn, body, requestId, isResumable: true }, encoder, caller, {
+      request,
+      response,
+    });
   }
 
   /** For a page that was loaded again. */
@@ -115,12 +163,29 @@ export class AgUiController {
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
-    const { threadId, runId, shownCalls = [], answers, prompt, messageId, cut, tools } = reading(() => readAgUiRequest(body));
+    const {
+      threadId,
+      runId,
+      shownCalls = [],
+      answers,
+      prompt,
+      messageId,
+      cut,
+      tools,
+    } = reading(() => readAgUiRequest(body));
     const encoder = agUiEncoder({ threadId, runId, shownCalls, given: answers });
-    return this.turns.answer({ body, chatId: threadId, answers, prompt, messageId, cut, tools }, encoder, caller, { request, response });
+    return this.turns.answer(
+      { body, chatId: threadId, answers, prompt, messageId, cut, tools },
+      encoder,
+      caller,
+      { request, response },
+    );
   }
 
-  /** For an agent that has lost its stream: the messages that it has of the answer give way to those of this one. */
+  /**
+   * For an agent that has lost its stream: the messages that it has of the answer give way to those
+   * of this one.
+   */
   @Post('connect')
   connect(
     @Body() body: JsonValue,
@@ -129,7 +194,12 @@ export class AgUiController {
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
     const { threadId, runId, messages } = reading(() => readAgUiRequest(body));
-    return this.turns.again(threadId, agUiEncoder({ threadId, runId, repeatsAfter: messages }), caller, { request, response });
+    return this.turns.again(
+      threadId,
+      agUiEncoder({ threadId, runId, repeatsAfter: messages }),
+      caller,
+      { request, response },
+    );
   }
 }
 
@@ -145,15 +215,31 @@ export class AssistantController {
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
   ): Promise<void> {
-    const { threadId: chatId, messages, state, ...turn } = reading(() => readAssistantRequest(body));
+    const {
+      threadId: chatId,
+      messages,
+      state,
+      ...turn
+    } = reading(() => readAssistantRequest(body));
     const encoder = assistantTransportEncoder({ messages });
-    return this.turns.answer({ ...turn, body, chatId, chatState: { ...state, messages } }, encoder, caller, { request, response });
+    return this.turns.answer(
+      { ...turn, body, chatId, chatState: { ...state, messages } },
+      encoder,
+      caller,
+      { request, response },
+    );
   }
 
-  /** The `resumeStateApi` of the runtime, for a page that was loaded again and has no state of its own. */
+  /**
+   * The `resumeStateApi` of the runtime, for a page that was loaded again and has no state of its
+   * own.
+   */
   @Post('resume-state')
   @HttpCode(200)
-  state(@Body() body: JsonValue, @CurrentCaller() caller: Caller): ReturnType<RunStreams['stateOf']> {
+  state(
+    @Body() body: JsonValue,
+    @CurrentCaller() caller: Caller,
+  ): ReturnType<RunStreams['stateOf']> {
     const threadId = isJsonObject(body) ? body['threadId'] : undefined;
     return this.turns.stateOf(typeof threadId === 'string' ? threadId : undefined, caller);
   }
@@ -168,7 +254,12 @@ export class AssistantController {
   ): Promise<void> {
     const { threadId, state, messages: own } = reading(() => readAssistantRequest(body));
     const { messages } = state ? { messages: own } : this.turns.stateOf(threadId, caller).state;
-    return this.turns.again(threadId, assistantTransportEncoder({ messages, isRepeated: true }), caller, { request, response });
+    return this.turns.again(
+      threadId,
+      assistantTransportEncoder({ messages, isRepeated: true }),
+      caller,
+      { request, response },
+    );
   }
 }
 
@@ -186,7 +277,10 @@ export class DataStreamController {
   ): Promise<void> {
     const { threadId: chatId, ...turn } = reading(() => readDataStreamRequest(body));
     const encoder = dataStreamEncoder({ given: turn.answers });
-    return this.turns.answer({ ...turn, body, chatId, isResumable: false }, encoder, caller, { request, response });
+    return this.turns.answer({ ...turn, body, chatId, isResumable: false }, encoder, caller, {
+      request,
+      response,
+    });
   }
 }
 
@@ -199,8 +293,15 @@ interface Said extends Partial<Pick<AssistantRequest, 'tools'>> {
   readonly requestId?: string | undefined;
 }
 
-/** A turn of a chat: replies to a run that it names, answers to what any run of the caller's asked, or a question. */
-interface Turn extends Said, Partial<Pick<AssistantRequest, 'answers'>>, Partial<Pick<UiMessageRequest, 'runId' | 'replies'>> {
+/**
+ * A turn of a chat: replies to a run that it names, answers to what any run of the caller's asked,
+ * or a question.
+ */
+interface Turn
+  extends
+    Said,
+    Partial<Pick<AssistantRequest, 'answers'>>,
+    Partial<Pick<UiMessageRequest, 'runId' | 'replies'>> {
   /** @default what the body says in `resumable` */
   readonly isResumable?: boolean;
   /** The state of the client behind which the answer stands, for one that loses it. */
@@ -209,7 +310,10 @@ interface Turn extends Said, Partial<Pick<AssistantRequest, 'answers'>>, Partial
 
 const OPTIONS: ReadonlySet<string> = new Set<keyof Ask>(['rehearse', 'whenBusy', 'cut']);
 
-/** Finds the options of a question that the protocols do not know. They are checked like those of `POST /chat`. */
+/**
+ * Finds the options of a question that the protocols do not know. They are checked like those of
+ * `POST /chat`.
+ */
 function optionsIn(body: JsonValue): JsonObject {
   return Object.fromEntries(Object.entries(extrasIn(body)).filter(([name]) => OPTIONS.has(name)));
 }
@@ -229,6 +333,8 @@ export function reading<Read>(read: () => Read): Read {
   try {
     return read();
   } catch (error) {
-    throw new BadRequestException(error instanceof TypeError ? error.message : 'The body cannot be read.');
+    throw new BadRequestException(
+      error instanceof TypeError ? error.message : 'The body cannot be read.',
+    );
   }
 }

@@ -1,5 +1,15 @@
 import { Readable } from 'node:stream';
-import { Body, Delete, Get, HttpCode, NotFoundException, Param, Post, Query, StreamableFile } from '@nestjs/common';
+import {
+  Body,
+  Delete,
+  Get,
+  HttpCode,
+  NotFoundException,
+  Param,
+  Post,
+  Query,
+  StreamableFile,
+} from '@nestjs/common';
 import { ConversationService } from '@toolloop/core';
 import { AuditTrail, type SignedAuditHead } from '@toolloop/core/audit';
 import { DirectiveService, type DirectiveView } from '@toolloop/core/directives';
@@ -9,7 +19,15 @@ import type { ConversationPage, ConversationSummary } from '@toolloop/protocol';
 import { CallerController, CurrentCaller, NAMED_ONLY, STRICT } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
-import { AuditFrom, ConversationFrom, DirectiveListing, Page, Redrive, StopRun, UsageSelection } from './requests.dto.js';
+import {
+  AuditFrom,
+  ConversationFrom,
+  DirectiveListing,
+  Page,
+  Redrive,
+  StopRun,
+  UsageSelection,
+} from './requests.dto.js';
 
 /** The conversations that a caller has had. */
 @CallerController('conversations')
@@ -17,7 +35,11 @@ export class ConversationsController {
   constructor(private readonly conversations: ConversationService) {}
 
   @Get()
-  list(@Query(STRICT) listing: Page, @CurrentCaller() caller: Caller, @ListPages() pages: Pages): Promise<readonly ConversationSummary[]> {
+  list(
+    @Query(STRICT) listing: Page,
+    @CurrentCaller() caller: Caller,
+    @ListPages() pages: Pages,
+  ): Promise<readonly ConversationSummary[]> {
     return pages.of(
       listing,
       (page) => this.conversations.list(caller, page),
@@ -31,14 +53,21 @@ export class ConversationsController {
     @CurrentCaller() caller: Caller,
     @Query(NAMED_ONLY) { from }: ConversationFrom,
   ): Promise<ConversationPage> {
-    const part = await this.conversations.read(conversationId, caller, from === undefined ? {} : { from: Number(from) });
+    const part = await this.conversations.read(
+      conversationId,
+      caller,
+      from === undefined ? {} : { from: Number(from) },
+    );
     if (part) return part;
     throw unknownConversation();
   }
 
   @Delete(':conversationId')
   @HttpCode(204)
-  async delete(@Param('conversationId') conversationId: string, @CurrentCaller() caller: Caller): Promise<void> {
+  async delete(
+    @Param('conversationId') conversationId: string,
+    @CurrentCaller() caller: Caller,
+  ): Promise<void> {
     if (!(await this.conversations.delete(conversationId, caller))) throw unknownConversation();
   }
 }
@@ -47,7 +76,10 @@ function unknownConversation(): NotFoundException {
   return new NotFoundException({ code: 'not_found', message: 'There is no such conversation.' });
 }
 
-/** Effects that were requested and take place later: a caller's own, and for operators of directives those of all of their tenant. */
+/**
+ * Effects that were requested and take place later: a caller's own, and for operators of directives
+ * those of all of their tenant.
+ */
 @CallerController('directives')
 export class DirectivesController {
   constructor(private readonly directives: DirectiveService) {}
@@ -66,7 +98,10 @@ export class DirectivesController {
   }
 
   @Get(':directiveId')
-  get(@Param('directiveId') directiveId: string, @CurrentCaller() caller: Caller): Promise<DirectiveView> {
+  get(
+    @Param('directiveId') directiveId: string,
+    @CurrentCaller() caller: Caller,
+  ): Promise<DirectiveView> {
     return this.directives.get(directiveId, caller);
   }
 
@@ -101,9 +136,18 @@ export class UsageController {
 
   /** Reports the last 30 days of the caller's own tenant, unless the selection says otherwise. */
   @Get()
-  async report(@Query(STRICT) selection: UsageSelection, @CurrentCaller() caller: Caller, @ListPages() pages: Pages): Promise<UsageReport> {
-    const { to = dayOf(Date.now()), from = dayOf(Date.now() - DEFAULT_DAYS * DAY_MS), ...rest } = selection;
-    const own = selection.everywhere !== true && selection.tenant === undefined && { tenant: caller.tenant };
+  async report(
+    @Query(STRICT) selection: UsageSelection,
+    @CurrentCaller() caller: Caller,
+    @ListPages() pages: Pages,
+  ): Promise<UsageReport> {
+    const {
+      to = dayOf(Date.now()),
+      from = dayOf(Date.now() - DEFAULT_DAYS * DAY_MS),
+      ...rest
+    } = selection;
+    const own = selection.everywhere !== true &&
+      selection.tenant === undefined && { tenant: caller.tenant };
     const report = await this.usage.report({ ...rest, ...own, from, to }, caller);
     if (report.next !== undefined) pages.link({ from, to, after: report.next });
     return report;
@@ -124,12 +168,19 @@ export class AuditController {
 
   /** Streams the audit as JSON Lines, all of it or the entries from a sequence on. */
   @Get()
-  async lines(@Query(STRICT) { from }: AuditFrom, @CurrentCaller() caller: Caller): Promise<StreamableFile> {
+  async lines(
+    @Query(STRICT) { from }: AuditFrom,
+    @CurrentCaller() caller: Caller,
+  ): Promise<StreamableFile> {
     const trail = await this.openedBy(caller);
-    return new StreamableFile(Readable.from(trail.exportLines(caller.tenant, from)), { type: 'application/jsonl' });
+    return new StreamableFile(Readable.from(trail.exportLines(caller.tenant, from)), {
+      type: 'application/jsonl',
+    });
   }
 
-  /** Answers with the signed head of the chain. Ask for it before the lines, since the chain grows. */
+  /**
+   * Answers with the signed head of the chain. Ask for it before the lines, since the chain grows.
+   */
   @Get('head')
   async head(@CurrentCaller() caller: Caller): Promise<SignedAuditHead> {
     const trail = await this.openedBy(caller);

@@ -33,7 +33,9 @@ const STATUSES: readonly RunStatus[] = ['queued', 'running', 'waiting', 'ended']
 const LAST_SEQUENCE = 2_147_483_647;
 
 /** A switch in a query, where everything is a text. */
-const toYesOrNo = Transform(({ value }) => (value === 'true' ? true : value === 'false' ? false : (value as unknown)));
+const toYesOrNo = Transform(({ value }) =>
+  value === 'true' ? true : value === 'false' ? false : (value as unknown),
+);
 
 /** A page of a list. */
 export class Page {
@@ -53,10 +55,27 @@ const IS_IDS = { each: true, message: '$property must be a list of ids' };
 
 /** The place at which a conversation is cut. */
 export class CutBody implements Cut {
-  /** Ids of runs, or the client's own of messages of the user: the first one that is found is where the conversation is cut. */
-  @IsArray() @ArrayMaxSize(100) @IsString(IS_IDS) @IsNotEmpty(IS_IDS) @MaxLength(256, IS_IDS) at!: string[];
-  /** The ids of runs whose answers stay, the latest last: if no place is found, the conversation ends behind the latest of them that is found. */
-  @MayBeAbsent() @IsArray() @ArrayMaxSize(100) @IsString(IS_IDS) @IsNotEmpty(IS_IDS) @MaxLength(256, IS_IDS) after?: string[];
+  /**
+   * Ids of runs, or the client's own of messages of the user: the first one that is found is where
+   * the conversation is cut.
+   */
+  @IsArray()
+  @ArrayMaxSize(100)
+  @IsString(IS_IDS)
+  @IsNotEmpty(IS_IDS)
+  @MaxLength(256, IS_IDS)
+  at!: string[];
+  /**
+   * The ids of runs whose answers stay, the latest last: if no place is found, the conversation
+   * ends behind the latest of them that is found.
+   */
+  @MayBeAbsent()
+  @IsArray()
+  @ArrayMaxSize(100)
+  @IsString(IS_IDS)
+  @IsNotEmpty(IS_IDS)
+  @MaxLength(256, IS_IDS)
+  after?: string[];
 }
 
 /** A question to the loop. */
@@ -68,19 +87,34 @@ export class AskBody implements Ask {
 
   /** Continues a conversation of the same actor, or begins one. */
   @MayBeAbsent()
-  @Matches(/^[A-Za-z0-9_-]{1,64}$/, { message: 'conversationId must be 1 to 64 letters, digits, "-" or "_"' })
+  @Matches(/^[A-Za-z0-9_-]{1,64}$/, {
+    message: 'conversationId must be 1 to 64 letters, digits, "-" or "_"',
+  })
   conversationId?: string;
 
-  /** The run changes nothing: it ends with the list of what it would change, which people then approve or not. */
+  /**
+   * The run changes nothing: it ends with the list of what it would change, which people then
+   * approve or not.
+   */
   @MayBeAbsent() @IsBoolean({ message: 'rehearse must be true or false' }) rehearse?: boolean;
 
-  /** Says the message to the run of the conversation that is under way, or waits for its end. Both runs are the caller's own. */
-  @MayBeAbsent() @IsIn(['queue', 'addInput'], { message: 'whenBusy must be "queue" or "addInput"' }) whenBusy?: 'queue' | 'addInput';
+  /**
+   * Says the message to the run of the conversation that is under way, or waits for its end. Both
+   * runs are the caller's own.
+   */
+  @MayBeAbsent()
+  @IsIn(['queue', 'addInput'], { message: 'whenBusy must be "queue" or "addInput"' })
+  whenBusy?: 'queue' | 'addInput';
 
-  /** The client's own id of the message, under which `cut` finds it when the user changes the words. */
+  /**
+   * The client's own id of the message, under which `cut` finds it when the user changes the words.
+   */
   @MayBeAbsent() @IsString() @IsNotEmpty() @MaxLength(256) messageId?: string;
 
-  /** Takes an answer back, with what follows it: the conversation ends before the place, and this message takes its place. */
+  /**
+   * Takes an answer back, with what follows it: the conversation ends before the place, and this
+   * message takes its place.
+   */
   @MayBeAbsent() @IsObject() @ValidateNested() @Type(() => CutBody) cut?: CutBody;
 }
 
@@ -89,13 +123,21 @@ export class AskToStream extends AskBody {
   /** The run outlives the connection and the process; `/runs` has it. */
   @MayBeAbsent() @IsBoolean({ message: 'durable must be true or false' }) durable?: boolean;
 
-  /** The answer has the form that the application declares: it is streamed as an object that grows, and checked at its end. */
+  /**
+   * The answer has the form that the application declares: it is streamed as an object that grows,
+   * and checked at its end.
+   */
   @MayBeAbsent()
   @IsBoolean({ message: 'structured must be true or false' })
   structured?: boolean;
 
-  /** The tools that the client has. What of them is taken is the loop's to say: see `clientTools`. */
-  @MayBeAbsent() @IsArray({ message: 'clientTools must be a list of tools' }) @ArrayMaxSize(100) clientTools?: DeclaredTool[];
+  /**
+   * The tools that the client has. What of them is taken is the loop's to say: see `clientTools`.
+   */
+  @MayBeAbsent()
+  @IsArray({ message: 'clientTools must be a list of tools' })
+  @ArrayMaxSize(100)
+  clientTools?: DeclaredTool[];
 }
 
 /** A selection of runs. */
@@ -103,11 +145,19 @@ export class RunListing extends Page {
   /** Another actor of the tenant, for an operator who is permitted `runs`. */
   @MayBeAbsent() @IsString() @MaxLength(256) actorId?: string;
   /** Everyone of the tenant, for such an operator. */
-  @MayBeAbsent() @toYesOrNo @IsBoolean({ message: 'ofTenant must be true or false' }) ofTenant?: boolean;
-  @MayBeAbsent() @IsIn(STATUSES, { message: `status must be one of ${STATUSES.join(', ')}` }) status?: RunStatus;
+  @MayBeAbsent()
+  @toYesOrNo
+  @IsBoolean({ message: 'ofTenant must be true or false' })
+  ofTenant?: boolean;
+  @MayBeAbsent()
+  @IsIn(STATUSES, { message: `status must be one of ${STATUSES.join(', ')}` })
+  status?: RunStatus;
 }
 
-/** The place in a run's events from which to show them. Other members of the query, such as a ticket, are the application's. */
+/**
+ * The place in a run's events from which to show them. Other members of the query, such as a
+ * ticket, are the application's.
+ */
 export class EventsFrom {
   /** The sequence of the last event that the client knows. */
   @MayBeAbsent()
@@ -121,17 +171,26 @@ export class EventsFrom {
 /** The place at which another run leaves this one. */
 export class ForkFrom {
   /** The last step that both share; 0 for none. */
-  @IsInt({ message: 'step must be the number of a step' }) @Min(0) @Max(LAST_SEQUENCE) step!: number;
+  @IsInt({ message: 'step must be the number of a step' })
+  @Min(0)
+  @Max(LAST_SEQUENCE)
+  step!: number;
 }
 
 /** The policy by which a run or its rehearsal is compared. */
 export class RehearsalBy {
-  @MayBeAbsent() @IsString({ message: 'policy must be the name of a policy' }) @MaxLength(200) policy?: string;
+  @MayBeAbsent()
+  @IsString({ message: 'policy must be the name of a policy' })
+  @MaxLength(200)
+  policy?: string;
 }
 
 /** The model and the policy with which a run is rehearsed, by names of `GET /rehearsals`. */
 export class RehearsalOrder extends RehearsalBy {
-  @MayBeAbsent() @IsString({ message: 'model must be the name of a model' }) @MaxLength(200) model?: string;
+  @MayBeAbsent()
+  @IsString({ message: 'model must be the name of a model' })
+  @MaxLength(200)
+  model?: string;
 }
 
 /** The reason why a run is to end, or is undone. */
@@ -139,7 +198,11 @@ export class StopRun {
   @MayBeAbsent() @IsString({ message: 'reason must be a text' }) @MaxLength(500) reason?: string;
 }
 
-/** The answer to what a run asked: a decision about an approval or a rehearsal, the answer to a question, or the result of a call that the client was to make. The service reads which, and checks it. */
+/**
+ * The answer to what a run asked: a decision about an approval or a rehearsal, the answer to a
+ * question, or the result of a call that the client was to make. The service reads which, and
+ * checks it.
+ */
 export class ReplyBody {
   @MayBeAbsent() @IsString() approvalId?: string;
   @MayBeAbsent() @IsString() rehearsalId?: string;
@@ -167,7 +230,9 @@ export class TrustForGood {
   @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason!: string;
 }
 
-/** The changes that a person makes to a call before saying yes to it, where the policy lets them. */
+/**
+ * The changes that a person makes to a call before saying yes to it, where the policy lets them.
+ */
 export class Amendment {
   /** The arguments that replace the model's: all of them. */
   @MayBeAbsent() @IsObject({ message: 'args must be an object' }) args?: JsonObject;
@@ -190,10 +255,15 @@ export class Verdict {
 
   @MayBeAbsent() @ValidateNested() @Type(() => Amendment) amend?: Amendment;
 
-  /** The other calls of its group that the same decision is about, by the ids of their approvals. */
+  /**
+   * The other calls of its group that the same decision is about, by the ids of their approvals.
+   */
   @MayBeAbsent() @IsArray() @ArrayMaxSize(1000) @IsString(IS_TEXTS) also?: string[];
 
-  /** With a yes, as an operator who is permitted `policy`: makes a version of the tenant's policy that trusts the value of an argument of this call. */
+  /**
+   * With a yes, as an operator who is permitted `policy`: makes a version of the tenant's policy
+   * that trusts the value of an argument of this call.
+   */
   @MayBeAbsent() @ValidateNested() @Type(() => TrustForGood) always?: TrustForGood;
 }
 
@@ -202,17 +272,26 @@ export class QuestionListing extends Page {
   @MayBeAbsent() @IsString() @MaxLength(64) runId?: string;
 }
 
-const KINDS = ['approval', 'question', 'client', 'rehearsal'] as const satisfies readonly WaitingFor[];
+const KINDS = [
+  'approval',
+  'question',
+  'client',
+  'rehearsal',
+] as const satisfies readonly WaitingFor[];
 
 /** A selection of what waits, of one kind or of all. */
 export class PendingListing extends QuestionListing {
-  @MayBeAbsent() @IsIn(KINDS, { message: `kind must be one of ${KINDS.join(', ')}` }) kind?: (typeof KINDS)[number];
+  @MayBeAbsent()
+  @IsIn(KINDS, { message: `kind must be one of ${KINDS.join(', ')}` })
+  kind?: (typeof KINDS)[number];
 }
 
 /** The answer to a question, or that there is none. */
 export class QuestionReply {
   @MayBeAbsent() answer?: JsonValue;
-  @MayBeAbsent() @IsIn(['deny', 'withdraw'], { message: 'decision must be "deny" or "withdraw"' }) decision?: 'deny' | 'withdraw';
+  @MayBeAbsent()
+  @IsIn(['deny', 'withdraw'], { message: 'decision must be "deny" or "withdraw"' })
+  decision?: 'deny' | 'withdraw';
   @MayBeAbsent() @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason?: string;
 }
 
@@ -226,11 +305,16 @@ export class ConversationFrom {
 
 /** A selection of directives. */
 export class DirectiveListing extends Page {
-  @MayBeAbsent() @IsIn(DIRECTIVE_STATUSES, { message: `status must be one of ${DIRECTIVE_STATUSES.join(', ')}` }) status?: DirectiveStatus;
+  @MayBeAbsent()
+  @IsIn(DIRECTIVE_STATUSES, { message: `status must be one of ${DIRECTIVE_STATUSES.join(', ')}` })
+  status?: DirectiveStatus;
   @MayBeAbsent() @IsString() @MaxLength(256) subject?: string;
 }
 
-/** The finding of a person who looked whether the effect took place. Null is refused: it is no answer. */
+/**
+ * The finding of a person who looked whether the effect took place. Null is refused: it is no
+ * answer.
+ */
 export class Redrive {
   @MayBeAbsent() @IsBoolean({ message: 'tookPlace must be true or false' }) tookPlace?: boolean;
 }
@@ -241,7 +325,10 @@ const DIMENSIONS = ['tenant', 'day', 'actor', 'tool', 'model'] as const;
 export class UsageSelection extends Page {
   @MayBeAbsent() @IsString() tenant?: string;
   /** All tenants, for an operator of all of them. */
-  @MayBeAbsent() @toYesOrNo @IsBoolean({ message: 'everywhere must be true or false' }) everywhere?: boolean;
+  @MayBeAbsent()
+  @toYesOrNo
+  @IsBoolean({ message: 'everywhere must be true or false' })
+  everywhere?: boolean;
   @MayBeAbsent() @IsString() actor?: string;
   @MayBeAbsent() @IsString() tool?: string;
   @MayBeAbsent() @IsString() model?: string;
@@ -295,7 +382,10 @@ export class NewPolicy extends PolicyChange {
   @IsDefined() policy!: Policy | Policy[];
 }
 
-/** The runs to look at again, and by what: a version, or policies that were never put. Without both it is what the tenant started with. */
+/**
+ * The runs to look at again, and by what: a version, or policies that were never put. Without both
+ * it is what the tenant started with.
+ */
 export class ReplayOrder {
   @MayBeAbsent() @IsInt() version?: number;
   @MayBeAbsent() policy?: Policy | Policy[];
@@ -313,5 +403,9 @@ export class StopOrder extends Reasoned {
 /** The part of the audit that is wanted. */
 export class AuditFrom {
   /** The sequence of the first entry. */
-  @MayBeAbsent() @toNumber @IsInt({ message: 'from must be the sequence of an entry' }) @Min(1) from?: number;
+  @MayBeAbsent()
+  @toNumber
+  @IsInt({ message: 'from must be the sequence of an entry' })
+  @Min(1)
+  from?: number;
 }

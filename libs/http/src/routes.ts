@@ -3,11 +3,25 @@ import type { AnswerName, AnswerSchema } from './answers.js';
 import { ChatController } from './chat.controller.js';
 import { HealthController } from './health.controller.js';
 import { OpenAiController } from './openai.controller.js';
-import { ApprovalsController, PendingController, QuestionsController } from './pending.controller.js';
+import {
+  ApprovalsController,
+  PendingController,
+  QuestionsController,
+} from './pending.controller.js';
 import { SourcesController, ViewAsController } from './operators.controller.js';
 import { PoliciesController } from './policies.controller.js';
-import { AgUiController, AssistantController, DataStreamController, UiMessageController } from './protocols.controller.js';
-import { AuditController, ConversationsController, DirectivesController, UsageController } from './records.controller.js';
+import {
+  AgUiController,
+  AssistantController,
+  DataStreamController,
+  UiMessageController,
+} from './protocols.controller.js';
+import {
+  AuditController,
+  ConversationsController,
+  DirectivesController,
+  UsageController,
+} from './records.controller.js';
 import * as bodies from './requests.dto.js';
 import { RehearsalsController, RunsController } from './runs.controller.js';
 import { ExplainController, ToolsController } from './tools.controller.js';
@@ -45,7 +59,11 @@ export interface DescribedController {
 
 /** The public methods of a controller: one without a description does not compile. */
 type Handlers<Controller> = {
-  readonly [Name in keyof Controller as Controller[Name] extends (...args: never[]) => unknown ? Name : never]: Route;
+  readonly [
+    Name in keyof Controller as Controller[Name] extends (...args: never[]) => unknown
+      ? Name
+      : never
+  ]: Route;
 };
 
 function described<Controller extends object>(
@@ -69,11 +87,17 @@ function one(of: AnswerName, description = 'The answer.'): RouteAnswer {
 }
 
 function listOf(of: AnswerName): RouteAnswer {
-  return { description: 'A page. Where there is a next one, the header Link has its address as rel="next".', type: JSON_TYPE, of: [of] };
+  return {
+    description:
+      'A page. Where there is a next one, the header Link has its address as rel="next".',
+    type: JSON_TYPE,
+    of: [of],
+  };
 }
 
 const EVENTS: RouteAnswer = {
-  description: 'Server-sent events: each has a LoopEvent as JSON in its data, and its sequence in its id.',
+  description:
+    'Server-sent events: each has a LoopEvent as JSON in its data, and its sequence in its id.',
   type: 'text/event-stream',
 };
 const NO_MORE: RouteAnswer = { description: 'There is no more to read.' };
@@ -84,20 +108,35 @@ function stream(protocol: string, type = 'text/event-stream'): RouteAnswer {
 }
 
 function bodyOf(protocol: string, required: readonly string[]): AnswerSchema {
-  return { type: 'object', description: `The request of a client of ${protocol}.`, required, additionalProperties: true };
+  return {
+    type: 'object',
+    description: `The request of a client of ${protocol}.`,
+    required,
+    additionalProperties: true,
+  };
 }
 
 /** Every route of this module. */
 export const CONTROLLERS: readonly DescribedController[] = [
   described(ChatController, 'chat', {
-    chat: { summary: 'Asks, and streams the events of the run.', answers: { 200: EVENTS }, errors: [403, 409, 502], headers: KEY },
+    chat: {
+      summary: 'Asks, and streams the events of the run.',
+      answers: { 200: EVENTS },
+      errors: [403, 409, 502],
+      headers: KEY,
+    },
     stream: {
       summary: 'Asks for an EventSource, which reads on by Last-Event-ID.',
       answers: { 200: EVENTS, 204: NO_MORE },
       errors: [400, 403, 404, 405, 409, 410],
       headers: READ_ON,
     },
-    answer: { summary: 'Asks, and returns one result.', answers: { 200: one('Result') }, errors: [403, 409, 502], headers: KEY },
+    answer: {
+      summary: 'Asks, and returns one result.',
+      answers: { 200: one('Result') },
+      errors: [403, 409, 502],
+      headers: KEY,
+    },
   }),
   described(UiMessageController, 'chat protocols', {
     chat: {
@@ -153,7 +192,11 @@ export const CONTROLLERS: readonly DescribedController[] = [
     },
   }),
   described(OpenAiController, 'chat protocols', {
-    models: { summary: 'Lists the loop as a model of OpenAI’s API.', answers: { 200: one('Models') }, error: 'OpenAiError' },
+    models: {
+      summary: 'Lists the loop as a model of OpenAI’s API.',
+      answers: { 200: one('Models') },
+      error: 'OpenAiError',
+    },
     model: {
       summary: 'Shows the loop as a model of OpenAI’s API.',
       answers: { 200: one('Model') },
@@ -176,7 +219,11 @@ export const CONTROLLERS: readonly DescribedController[] = [
       errors: [403, 409],
       headers: KEY,
     },
-    list: { summary: 'Lists runs, the newest first.', answers: { 200: listOf('Run') }, errors: [400, 403] },
+    list: {
+      summary: 'Lists runs, the newest first.',
+      answers: { 200: listOf('Run') },
+      errors: [400, 403],
+    },
     get: { summary: 'Shows a run.', answers: { 200: one('Run') }, errors: [404] },
     watch: {
       summary: 'Streams the events of a run behind a sequence.',
@@ -184,14 +231,26 @@ export const CONTROLLERS: readonly DescribedController[] = [
       errors: [400, 404, 405, 409, 410],
       headers: READ_ON,
     },
-    resume: { summary: 'Resumes a run that was answered, and streams its events.', answers: { 200: EVENTS }, errors: [404, 409] },
-    answer: { summary: 'Answers what a run asked.', answers: { 200: one('Answered') }, errors: [403, 404, 409] },
+    resume: {
+      summary: 'Resumes a run that was answered, and streams its events.',
+      answers: { 200: EVENTS },
+      errors: [404, 409],
+    },
+    answer: {
+      summary: 'Answers what a run asked.',
+      answers: { 200: one('Answered') },
+      errors: [403, 404, 409],
+    },
     resumeToAnswer: {
       summary: 'Resumes a run that was answered, and returns its result.',
       answers: { 200: one('Result') },
       errors: [404, 409, 502],
     },
-    cancel: { summary: 'Ends a run.', answers: { 202: one('Run', 'It is ending.') }, errors: [404, 409] },
+    cancel: {
+      summary: 'Ends a run.',
+      answers: { 202: one('Run', 'It is ending.') },
+      errors: [404, 409],
+    },
     undo: {
       summary: 'Undoes what an ended run did, as far as that can be undone.',
       answers: { 200: one('Undoing') },
@@ -199,7 +258,12 @@ export const CONTROLLERS: readonly DescribedController[] = [
     },
     rehearse: {
       summary: 'Rehearses a run with another model, another policy or both.',
-      answers: { 200: one('RehearsedRun', 'The comparison; with a model, the id of a run that is compared as it comes.') },
+      answers: {
+        200: one(
+          'RehearsedRun',
+          'The comparison; with a model, the id of a run that is compared as it comes.',
+        ),
+      },
       errors: [403, 404],
     },
     rehearsal: {
@@ -222,48 +286,95 @@ export const CONTROLLERS: readonly DescribedController[] = [
     },
   }),
   described(ApprovalsController, 'pending', {
-    list: { summary: 'Lists the calls that wait for a yes or no.', answers: { 200: listOf('Approval') }, errors: [400, 403] },
+    list: {
+      summary: 'Lists the calls that wait for a yes or no.',
+      answers: { 200: listOf('Approval') },
+      errors: [400, 403],
+    },
     groups: {
       summary:
         'Lists the same calls by their kind and step, of which one decision can be taken. A page is one of calls: a group that stands on two pages is on both.',
       answers: { 200: { ...one('ApprovalGroup'), of: ['ApprovalGroup'] } },
       errors: [400, 403],
     },
-    get: { summary: 'Shows an approval, with its answer once there is one.', answers: { 200: one('Approval') }, errors: [403, 404] },
-    decide: { summary: 'Says yes or no to a call.', answers: { 200: one('Approval') }, errors: [403, 404, 409] },
+    get: {
+      summary: 'Shows an approval, with its answer once there is one.',
+      answers: { 200: one('Approval') },
+      errors: [403, 404],
+    },
+    decide: {
+      summary: 'Says yes or no to a call.',
+      answers: { 200: one('Approval') },
+      errors: [403, 404, 409],
+    },
   }),
   described(QuestionsController, 'pending', {
-    list: { summary: 'Lists the questions that calls ask people.', answers: { 200: listOf('Question') }, errors: [400, 403] },
-    answer: { summary: 'Answers a question.', answers: { 200: one('Answered') }, errors: [403, 404, 409] },
+    list: {
+      summary: 'Lists the questions that calls ask people.',
+      answers: { 200: listOf('Question') },
+      errors: [400, 403],
+    },
+    answer: {
+      summary: 'Answers a question.',
+      answers: { 200: one('Answered') },
+      errors: [403, 404, 409],
+    },
   }),
   described(PendingController, 'pending', {
-    list: { summary: 'Lists everything that waits for the caller.', answers: { 200: listOf('Waiting') }, errors: [400, 403] },
+    list: {
+      summary: 'Lists everything that waits for the caller.',
+      answers: { 200: listOf('Waiting') },
+      errors: [400, 403],
+    },
   }),
   described(ToolsController, 'tools', {
-    list: { summary: 'Lists the tools that the caller’s model may call.', answers: { 200: { ...one('Tool'), of: ['Tool'] } } },
+    list: {
+      summary: 'Lists the tools that the caller’s model may call.',
+      answers: { 200: { ...one('Tool'), of: ['Tool'] } },
+    },
     call: {
       summary: 'Calls a tool by hand. What is wrong with the call is in its record.',
-      answers: { 200: one('MadeCall'), 202: one('MadeCall', 'It waits for a person. Location has the address of its run.') },
+      answers: {
+        200: one('MadeCall'),
+        202: one('MadeCall', 'It waits for a person. Location has the address of its run.'),
+      },
       errors: [403, 404, 409],
       headers: KEY,
     },
   }),
   described(ExplainController, 'operators', {
     explain: {
-      summary: 'Explains why a tool is offered or not, or with runId and toolCallId what became of a call.',
+      summary:
+        'Explains why a tool is offered or not, or with runId and toolCallId what became of a call.',
       answers: { 200: one('ExplainedTool', 'The reasons; of a call it is an ExplainedCall.') },
       errors: [400, 403, 404],
     },
   }),
   described(ConversationsController, 'conversations', {
-    list: { summary: 'Lists the caller’s conversations.', answers: { 200: listOf('Conversation') }, errors: [400] },
-    read: { summary: 'Reads a conversation from a message on.', answers: { 200: one('ConversationPage') }, errors: [400, 404] },
+    list: {
+      summary: 'Lists the caller’s conversations.',
+      answers: { 200: listOf('Conversation') },
+      errors: [400],
+    },
+    read: {
+      summary: 'Reads a conversation from a message on.',
+      answers: { 200: one('ConversationPage') },
+      errors: [400, 404],
+    },
     delete: { summary: 'Deletes a conversation.', answers: { 204: DONE }, errors: [404] },
   }),
   described(DirectivesController, 'directives', {
-    list: { summary: 'Lists effects that take place later.', answers: { 200: listOf('Directive') }, errors: [400] },
+    list: {
+      summary: 'Lists effects that take place later.',
+      answers: { 200: listOf('Directive') },
+      errors: [400],
+    },
     get: { summary: 'Shows a directive.', answers: { 200: one('Directive') }, errors: [404] },
-    cancel: { summary: 'Cancels a directive, or begins to undo its effect.', answers: { 200: one('Directive') }, errors: [403, 404, 409] },
+    cancel: {
+      summary: 'Cancels a directive, or begins to undo its effect.',
+      answers: { 200: one('Directive') },
+      errors: [403, 404, 409],
+    },
     redrive: {
       summary: 'Tells what a person found of an effect whose outcome is unknown.',
       answers: { 200: one('Directive') },
@@ -271,7 +382,11 @@ export const CONTROLLERS: readonly DescribedController[] = [
     },
   }),
   described(UsageController, 'usage', {
-    report: { summary: 'Reports what was used.', answers: { 200: one('UsageReport') }, errors: [400, 403] },
+    report: {
+      summary: 'Reports what was used.',
+      answers: { 200: one('UsageReport') },
+      errors: [400, 403],
+    },
   }),
   described(PoliciesController, 'operators', {
     versions: {
@@ -279,21 +394,37 @@ export const CONTROLLERS: readonly DescribedController[] = [
       answers: { 200: listOf('PolicyVersion') },
       errors: [400, 403],
     },
-    put: { summary: 'Puts policies in force.', answers: { 201: one('PolicyVersion') }, errors: [403, 409] },
+    put: {
+      summary: 'Puts policies in force.',
+      answers: { 201: one('PolicyVersion') },
+      errors: [403, 409],
+    },
     diff: {
       summary: 'Compares two versions.',
       answers: { 200: { ...one('PolicyDifference'), of: ['PolicyDifference'] } },
       errors: [400, 403, 404],
     },
-    stops: { summary: 'Lists what is stopped.', answers: { 200: { ...one('PolicyStop'), of: ['PolicyStop'] } }, errors: [403] },
-    stop: { summary: 'Stops a tool, a source or everything of the tenant.', answers: { 201: one('PolicyStop') }, errors: [403, 409] },
+    stops: {
+      summary: 'Lists what is stopped.',
+      answers: { 200: { ...one('PolicyStop'), of: ['PolicyStop'] } },
+      errors: [403],
+    },
+    stop: {
+      summary: 'Stops a tool, a source or everything of the tenant.',
+      answers: { 201: one('PolicyStop') },
+      errors: [403, 409],
+    },
     release: { summary: 'Releases what was stopped.', answers: { 204: DONE }, errors: [403, 404] },
     replay: {
       summary: 'Decides again about the calls of stored runs, by other policies.',
       answers: { 200: one('PolicyReplay') },
       errors: [403, 404],
     },
-    get: { summary: 'Shows a version.', answers: { 200: one('PolicyVersion') }, errors: [400, 403, 404] },
+    get: {
+      summary: 'Shows a version.',
+      answers: { 200: one('PolicyVersion') },
+      errors: [400, 403, 404],
+    },
     rollback: {
       summary: 'Puts the policies of an earlier version in force.',
       answers: { 201: one('PolicyVersion') },
@@ -301,7 +432,11 @@ export const CONTROLLERS: readonly DescribedController[] = [
     },
   }),
   described(SourcesController, 'operators', {
-    list: { summary: 'Lists the sources of tools, and what is not well with tools.', answers: { 200: one('SourceReport') }, errors: [403] },
+    list: {
+      summary: 'Lists the sources of tools, and what is not well with tools.',
+      answers: { 200: one('SourceReport') },
+      errors: [403],
+    },
     refresh: {
       summary: 'Asks a source for its tools now.',
       answers: { 200: { ...one('Source'), of: ['Source'] } },
@@ -310,7 +445,8 @@ export const CONTROLLERS: readonly DescribedController[] = [
   }),
   described(ViewAsController, 'operators', {
     view: {
-      summary: 'Shows the tools, runs and requests of another person as that person sees them, and why.',
+      summary:
+        'Shows the tools, runs and requests of another person as that person sees them, and why.',
       answers: { 200: one('ViewedActor') },
       errors: [403, 404],
     },
@@ -321,7 +457,11 @@ export const CONTROLLERS: readonly DescribedController[] = [
       answers: { 200: { description: 'One entry in each line.', type: 'application/jsonl' } },
       errors: [403, 404],
     },
-    head: { summary: 'Shows the signed head of the audit.', answers: { 200: one('AuditHead') }, errors: [403, 404] },
+    head: {
+      summary: 'Shows the signed head of the audit.',
+      answers: { 200: one('AuditHead') },
+      errors: [403, 404],
+    },
   }),
   described(
     HealthController,

@@ -1,4 +1,11 @@
-import { ConflictException, HttpException, HttpStatus, Injectable, MethodNotAllowedException, type OnModuleDestroy } from '@nestjs/common';
+import {
+  ConflictException,
+  HttpException,
+  HttpStatus,
+  Injectable,
+  MethodNotAllowedException,
+  type OnModuleDestroy,
+} from '@nestjs/common';
 import { InvalidRequestError, type LoopRequest, type RunHandle } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
 import type { LoopEvent, Run } from '@toolloop/protocol';
@@ -7,7 +14,13 @@ import type { ServerResponse } from 'node:http';
 import { type AnyResponse, sendEvents } from './event-stream.js';
 import { CallerLimits, ownerKey } from './caller-limits.js';
 import { type Caller, type HttpLimits, type HttpRequest, limitsOf } from './http-options.js';
-import { type ChatState, FallenBehindError, OpenRun, OpenRuns, type RunNames } from './open-runs.js';
+import {
+  type ChatState,
+  FallenBehindError,
+  OpenRun,
+  OpenRuns,
+  type RunNames,
+} from './open-runs.js';
 import { MOST_LISTED } from './pages.js';
 import type { RunListing } from './requests.dto.js';
 import { ServedLoop } from './served-loop.js';
@@ -46,23 +59,39 @@ export class RunStreams implements OnModuleDestroy {
     this.open.close();
   }
 
-  /** The events of a question. A durable run is slowed by no reader; any other waits for its reader. */
-  async ask(request: LoopRequest, caller: Caller, terms: StreamTerms = {}): Promise<AsyncIterable<LoopEvent>> {
+  /**
+   * The events of a question. A durable run is slowed by no reader; any other waits for its reader.
+   */
+  async ask(
+    request: LoopRequest,
+    caller: Caller,
+    terms: StreamTerms = {},
+  ): Promise<AsyncIterable<LoopEvent>> {
     const { loop, options } = this.served;
     if (!request.durable) return this.read(loop.open(request), caller, terms);
     const { durable: _durable, ...queued } = request;
     // It may have been started by another process.
-    if (request.requestId !== undefined) return this.runs.read(await this.runs.start(queued, options.loop), caller);
+    if (request.requestId !== undefined)
+      return this.runs.read(await this.runs.start(queued, options.loop), caller);
     return this.followDurable(loop.open(request), caller);
   }
 
   /**
-   * The events of a durable run that this process performs, as they come. A reader that falls behind reads them from the log, and so does one whose run is not told to its end here, since
-   * it continues elsewhere or its end is stored too late.
+   * The events of a durable run that this process performs, as they come. A reader that falls
+   * behind reads them from the log, and so does one whose run is not told to its end here, since it
+   * continues elsewhere or its end is stored too late.
    */
-  private async *followDurable(handle: RunHandle, caller: Caller): AsyncGenerator<LoopEvent, void, undefined> {
+  private async *followDurable(
+    handle: RunHandle,
+    caller: Caller,
+  ): AsyncGenerator<LoopEvent, void, undefined> {
     const { keptBytes } = limitsOf(this.served.options);
-    const run = new OpenRun(handle, {}, { reconnectMs: 0, keptBytes, isDurable: true }, () => undefined);
+    const run = new OpenRun(
+      handle,
+      {},
+      { reconnectMs: 0, keptBytes, isDurable: true },
+      () => undefined,
+    );
     let last: LoopEvent | undefined;
     try {
       for await (const event of run.read(0)) yield (last = event);
@@ -77,8 +106,14 @@ export class RunStreams implements OnModuleDestroy {
     return this.open.add(handle, this.namesOf(caller, terms), this.limitsFor(terms)).read();
   }
 
-  /** The events of a run that continues after an answer: those that follow, or all of a durable run. */
-  async resume(runId: string, caller: Caller, terms: StreamTerms = {}): Promise<AsyncIterable<LoopEvent>> {
+  /**
+   * The events of a run that continues after an answer: those that follow, or all of a durable run.
+   */
+  async resume(
+    runId: string,
+    caller: Caller,
+    terms: StreamTerms = {},
+  ): Promise<AsyncIterable<LoopEvent>> {
     const reopened = this.runs.reopen(runId, await this.served.termsOf(caller));
     const handle = await this.ofStored({ runId, caller, done: 'resumed' }, reopened);
     if (!handle) return this.runs.read(runId, caller);
@@ -86,11 +121,15 @@ export class RunStreams implements OnModuleDestroy {
   }
 
   /**
-   * The events of a run behind a sequence. A client that connects again after the last one is told by a 204 that there is no more.
+   * The events of a run behind a sequence. A client that connects again after the last one is told
+   * by a 204 that there is no more.
    *
-   * @throws {FallenBehindError} Where the run is not durable and those events are not kept any more.
-   * @throws {ConflictException} Where it is not durable, and another process has read it or it waits.
-   * @throws {InvalidRequestError} Where this process and the storage know no such run of the caller's.
+   * @throws {FallenBehindError} Where the run is not durable and those events are not kept any
+   *   more.
+   * @throws {ConflictException} Where it is not durable, and another process has read it or it
+   *   waits.
+   * @throws {InvalidRequestError} Where this process and the storage know no such run of the
+   *   caller's.
    */
   async watch(
     runId: string,
@@ -103,7 +142,8 @@ export class RunStreams implements OnModuleDestroy {
       if (run.has(after)) return run.read(after);
       throw new FallenBehindError();
     }
-    const { status, lastSequence, durable } = await this.runs.get(runId, caller).catch(withAdvice); // it fails before anything is sent
+    // it fails before anything is sent
+    const { status, lastSequence, durable } = await this.runs.get(runId, caller).catch(withAdvice);
     if (!durable) throw new ConflictException({ code: 'events_not_kept', message: NOT_KEPT });
     if (isAgain && status === 'ended' && after >= lastSequence) throw noMore();
     return this.runs.read(runId, caller, after);
@@ -114,7 +154,10 @@ export class RunStreams implements OnModuleDestroy {
    *
    * @throws {HttpException} 204 for anything else: the question is not asked again.
    */
-  async watchSeen({ runId, sequence: after }: SeenEvent, caller: Caller): Promise<AsyncIterable<LoopEvent>> {
+  async watchSeen(
+    { runId, sequence: after }: SeenEvent,
+    caller: Caller,
+  ): Promise<AsyncIterable<LoopEvent>> {
     if (runId === undefined || !this.find(runId, caller)) throw noMore();
     return this.watch(runId, caller, { after, isAgain: true });
   }
@@ -133,27 +176,37 @@ export class RunStreams implements OnModuleDestroy {
    *
    * @throws {HttpException} 204 for a chat in which none answers.
    */
-  stateOf(chatId: string | undefined, caller: Caller): { readonly runId: string; readonly state: ChatState } {
+  stateOf(
+    chatId: string | undefined,
+    caller: Caller,
+  ): { readonly runId: string; readonly state: ChatState } {
     const { runId, names } = this.answering(chatId, caller);
     return { runId, state: names.state ?? { messages: [] } };
   }
 
   private answering(chatId: string | undefined, caller: Caller): OpenRun {
-    const run = chatId === undefined ? undefined : this.open.ofChat(this.namesOf(caller, { chatId }));
+    const run =
+      chatId === undefined ? undefined : this.open.ofChat(this.namesOf(caller, { chatId }));
     if (run && !run.hasEnded && run.has(0)) return run;
     throw noMore();
   }
 
   /**
-   * The runs of an actor, the newest first: before those that are stored the ones that this process reads for their actor, and that leave nothing in the storage. The id of either is
-   * the place from which to list on. Of a whole tenant those that are stored.
+   * The runs of an actor, the newest first: before those that are stored the ones that this process
+   * reads for their actor, and that leave nothing in the storage. The id of either is the place
+   * from which to list on. Of a whole tenant those that are stored.
    */
-  async list(caller: Caller, { limit = MOST_LISTED, after, ...which }: RunListing): Promise<readonly Run[]> {
+  async list(
+    caller: Caller,
+    { limit = MOST_LISTED, after, ...which }: RunListing,
+  ): Promise<readonly Run[]> {
     const { status } = which;
     const open = this.openOf(caller, which);
     const place = open.findIndex(({ runId }) => runId === after);
     const isStored = after !== undefined && place === -1;
-    const shown = isStored ? [] : open.slice(place + 1).filter((run) => run.status === (status ?? run.status));
+    const shown = isStored
+      ? []
+      : open.slice(place + 1).filter((run) => run.status === (status ?? run.status));
     const ids = new Set(open.map(({ runId }) => runId));
     for (let last = isStored ? after : undefined; ;) {
       const page = await this.runs.list(caller, { ...which, limit, after: last });
@@ -163,10 +216,18 @@ export class RunStreams implements OnModuleDestroy {
     }
   }
 
-  /** The runs that this process reads for an actor; none for a whole tenant, whose list is that of what is stored. */
-  private openOf(caller: Caller, { actorId, ofTenant }: Pick<RunListing, 'actorId' | 'ofTenant'>): ReturnType<OpenRuns['of']> {
+  /**
+   * The runs that this process reads for an actor; none for a whole tenant, whose list is that of
+   * what is stored.
+   */
+  private openOf(
+    caller: Caller,
+    { actorId, ofTenant }: Pick<RunListing, 'actorId' | 'ofTenant'>,
+  ): ReturnType<OpenRuns['of']> {
     if (ofTenant) return [];
-    return this.open.of(actorId === undefined ? this.callers.ownerOf(caller) : ownerKey(caller.tenant, actorId));
+    return this.open.of(
+      actorId === undefined ? this.callers.ownerOf(caller) : ownerKey(caller.tenant, actorId),
+    );
   }
 
   /** A run that this process reads for its caller, as the routes show it. */
@@ -174,11 +235,17 @@ export class RunStreams implements OnModuleDestroy {
     return this.open.find(runId, this.callers.ownerOf(caller))?.view;
   }
 
-  /** Works with a stored run, and says of one that this process reads why it is not stored: the lists show either alike. */
+  /**
+   * Works with a stored run, and says of one that this process reads why it is not stored: the
+   * lists show either alike.
+   */
   async ofStored<Made>({ runId, caller, done }: StoredWork, work: Promise<Made>): Promise<Made> {
     return work.catch((error: unknown) => {
       if (!isUnknownRun(error) || !this.find(runId, caller)) throw error;
-      throw new InvalidRequestError('unknown_run', `The run ${runId} ${NOT_STORED} ${done}. ${INSTEAD[done]}`);
+      throw new InvalidRequestError(
+        'unknown_run',
+        `The run ${runId} ${NOT_STORED} ${done}. ${INSTEAD[done]}`,
+      );
     });
   }
 
@@ -194,7 +261,8 @@ export class RunStreams implements OnModuleDestroy {
   /**
    * Sends events to a reader until they end, or until it leaves.
    *
-   * @throws {HttpException} 429 for one stream too many of an actor, 405 for a HEAD, which would run something for no one.
+   * @throws {HttpException} 429 for one stream too many of an actor, 405 for a HEAD, which would
+   *   run something for no one.
    */
   async send(
     events: () => AsyncIterable<LoopEvent> | Promise<AsyncIterable<LoopEvent>>,
@@ -211,25 +279,38 @@ export class RunStreams implements OnModuleDestroy {
     }
   }
 
-  /** Reads all events, for an answer that is not streamed. A client that leaves stops what it has asked, as the reader of a stream does. */
-  async collect(events: () => Promise<AsyncIterable<LoopEvent>>, signal: AbortSignal): Promise<readonly LoopEvent[]> {
+  /**
+   * Reads all events, for an answer that is not streamed. A client that leaves stops what it has
+   * asked, as the reader of a stream does.
+   */
+  async collect(
+    events: () => Promise<AsyncIterable<LoopEvent>>,
+    signal: AbortSignal,
+  ): Promise<readonly LoopEvent[]> {
     const iterator = (await events())[Symbol.asyncIterator]();
     const leave = (): void => void iterator.return?.();
     signal.addEventListener('abort', leave, { once: true });
     if (signal.aborted) leave();
     const all: LoopEvent[] = [];
-    for (let next = await iterator.next(); !next.done; next = await iterator.next()) all.push(next.value);
+    for (let next = await iterator.next(); !next.done; next = await iterator.next())
+      all.push(next.value);
     return all;
   }
 
-  private limitsFor({ isResumable = false }: StreamTerms): Pick<HttpLimits, 'reconnectMs' | 'keptBytes'> {
+  private limitsFor({
+    isResumable = false,
+  }: StreamTerms): Pick<HttpLimits, 'reconnectMs' | 'keptBytes'> {
     const { reconnectMs, keptBytes } = limitsOf(this.served.options);
     return { reconnectMs: isResumable ? reconnectMs : 0, keptBytes };
   }
 
   private namesOf(caller: Caller, { chatId, state, isResumable }: StreamTerms): RunNames {
     const owner = this.callers.ownerOf(caller);
-    return { ...(owner !== undefined && { owner }), ...(chatId !== undefined && { chatId }), ...(isResumable && state && { state }) };
+    return {
+      ...(owner !== undefined && { owner }),
+      ...(chatId !== undefined && { chatId }),
+      ...(isResumable && state && { state }),
+    };
   }
 }
 
@@ -242,7 +323,8 @@ interface StoredWork {
   readonly done: 'rehearsed' | 'forked' | 'undone' | 'resumed';
 }
 
-const NOT_STORED = 'is not durable: nothing is stored of it while it is read, nor once it has ended, so that it cannot be';
+const NOT_STORED =
+  'is not durable: nothing is stored of it while it is read, nor once it has ended, so that it cannot be';
 
 /** The advice in place of a work that only a stored run allows. */
 const INSTEAD: Readonly<Record<StoredWork['done'], string>> = {

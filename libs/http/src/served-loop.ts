@@ -2,7 +2,14 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { type LoopRequest, ToolLoopService } from '@toolloop/core';
 import type { Ask } from '@toolloop/protocol';
-import { type Caller, type CallerTerms, HTTP, HTTP_OPTIONS, loopTokenOf, type ToolLoopHttpOptions } from './http-options.js';
+import {
+  type Caller,
+  type CallerTerms,
+  HTTP,
+  HTTP_OPTIONS,
+  loopTokenOf,
+  type ToolLoopHttpOptions,
+} from './http-options.js';
 
 /** A caller with the terms of the application, as every request to the loop begins. */
 export type CallerRequest = Caller & CallerTerms;
@@ -30,7 +37,10 @@ export class ServedLoop implements OnModuleInit {
     return { ...(await this.options.terms?.(caller)), ...caller };
   }
 
-  /** The run of a question: actor and tenant come from the application, never from the body. `requestId` is the client's name for it. */
+  /**
+   * The run of a question: actor and tenant come from the application, never from the body.
+   * `requestId` is the client's name for it.
+   */
   async requestOf(
     { message, conversationId, rehearse, whenBusy, messageId, cut }: Ask,
     caller: Caller,

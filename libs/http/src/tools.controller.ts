@@ -5,13 +5,23 @@ import { type ToolExplanation } from '@toolloop/core/loop';
 import type { CallRequest, CallResult } from '@toolloop/core/contracts';
 import { Operators, RunOpener } from '@toolloop/core/internal';
 import type { ListedTool } from '@toolloop/protocol';
-import { CallerAtDoor, CallerController, CurrentCaller, type FoundCaller, IdempotencyKey, STRICT } from './caller.js';
+import {
+  CallerAtDoor,
+  CallerController,
+  CurrentCaller,
+  type FoundCaller,
+  IdempotencyKey,
+  STRICT,
+} from './caller.js';
 import type { Caller, ToolLoopHttpOptions } from './http-options.js';
 import { findPerson } from './operators.controller.js';
 import { CallByHand, Explained } from './requests.dto.js';
 import { ServedLoop } from './served-loop.js';
 
-/** The tools that the caller's model may call from the first step. Those of entities appear with them. */
+/**
+ * The tools that the caller's model may call from the first step. Those of entities appear with
+ * them.
+ */
 @CallerController('tools')
 export class ToolsController {
   constructor(
@@ -29,7 +39,10 @@ export class ToolsController {
     });
   }
 
-  /** Calls a tool by hand: 202 for a call that waits for a person, at which its run is resumed. What is wrong with the call is in its record. */
+  /**
+   * Calls a tool by hand: 202 for a call that waits for a person, at which its run is resumed. What
+   * is wrong with the call is in its record.
+   */
   @Post(':tool')
   @HttpCode(HttpStatus.OK)
   async call(
@@ -59,11 +72,18 @@ export class ToolsController {
   }
 }
 
-/** Returns who wrote the arguments of a caller: a program, of which nothing is known, unless the application says otherwise. */
-function originFor(caller: Caller, options: ToolLoopHttpOptions): Pick<CallRequest, 'argsOrigin' | 'vouchedFor'> {
+/**
+ * Returns who wrote the arguments of a caller: a program, of which nothing is known, unless the
+ * application says otherwise.
+ */
+function originFor(
+  caller: Caller,
+  options: ToolLoopHttpOptions,
+): Pick<CallRequest, 'argsOrigin' | 'vouchedFor'> {
   const { argsOrigin } = options;
   const reason: unknown = options.vouchFor?.(caller);
-  if (typeof reason === 'string' && reason.trim() !== '') return { argsOrigin: 'actor', vouchedFor: reason };
+  if (typeof reason === 'string' && reason.trim() !== '')
+    return { argsOrigin: 'actor', vouchedFor: reason };
   return argsOrigin ? { argsOrigin } : {};
 }
 
@@ -83,8 +103,12 @@ export class ExplainController {
     @Query(STRICT) { runId, toolCallId, actorId }: Explained,
   ): Promise<ToolExplanation | CallExplanation> {
     const { loop } = this.served;
-    if (runId !== undefined && toolCallId !== undefined) return loop.explainCall({ runId, toolCallId, operator });
-    const subject = actorId === undefined ? operator : await findPerson(actorId, { operator, action: 'explain' }, this);
+    if (runId !== undefined && toolCallId !== undefined)
+      return loop.explainCall({ runId, toolCallId, operator });
+    const subject =
+      actorId === undefined
+        ? operator
+        : await findPerson(actorId, { operator, action: 'explain' }, this);
     return loop.explain(tool, { ...(await this.served.termsOf(subject)), operator });
   }
 }

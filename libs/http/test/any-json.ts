@@ -1,9 +1,14 @@
 /** Lists or objects in each other, as JSON. */
 export function nested(levels: number, form: 'lists' | 'objects'): string {
-  return form === 'lists' ? `${'['.repeat(levels)}${']'.repeat(levels)}` : `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`;
+  return form === 'lists'
+    ? `${'['.repeat(levels)}${']'.repeat(levels)}`
+    : `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`;
 }
 
-/** JSON of every kind that a program may send by mistake or on purpose, as texts: some of it no JavaScript value can hold. */
+/**
+ * JSON of every kind that a program may send by mistake or on purpose, as texts: some of it no
+ * JavaScript value can hold.
+ */
 export const ANY_JSON: readonly string[] = [
   'null',
   'true',

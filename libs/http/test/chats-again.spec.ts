@@ -26,15 +26,24 @@ const CHATS: readonly (readonly [string, ChatAgain])[] = [
     {
       path: '/ai/agui',
       again: '/ai/agui/connect',
-      asks: (threadId, forwardedProps) => ({ threadId, runId: 'r1', messages: MESSAGES, forwardedProps }),
+      asks: (threadId, forwardedProps) => ({
+        threadId,
+        runId: 'r1',
+        messages: MESSAGES,
+        forwardedProps,
+      }),
       asksAgain: (threadId, runId) => ({
         threadId,
         runId: 'r2',
         messages: [...MESSAGES, { id: `${runId}-2`, role: 'assistant', content: 'half of ' }],
       }),
       textIn: (chunks) => {
-        const before = chunks.flatMap(({ type, messages }) => (type === 'MESSAGES_SNAPSHOT' ? messages : []));
-        const deltas = chunks.flatMap(({ type, delta }) => (type === 'TEXT_MESSAGE_CONTENT' ? delta : []));
+        const before = chunks.flatMap(({ type, messages }) =>
+          type === 'MESSAGES_SNAPSHOT' ? messages : [],
+        );
+        const deltas = chunks.flatMap(({ type, delta }) =>
+          type === 'TEXT_MESSAGE_CONTENT' ? delta : [],
+        );
         return JSON.stringify([before, deltas]);
       },
     },
@@ -44,18 +53,37 @@ const CHATS: readonly (readonly [string, ChatAgain])[] = [
     {
       path: '/ai/assistant',
       again: '/ai/assistant/resume',
-      asks: (threadId, more) => ({ threadId, state: { messages: [] }, commands: [{ type: 'add-message', message: ASKED }], ...more }),
+      asks: (threadId, more) => ({
+        threadId,
+        state: { messages: [] },
+        commands: [{ type: 'add-message', message: ASKED }],
+        ...more,
+      }),
       asksAgain: (threadId, runId) => ({
         threadId,
-        state: { messages: [ASKED, { id: runId, role: 'assistant', parts: [{ type: 'text', text: 'half of ' }] }] },
+        state: {
+          messages: [
+            ASKED,
+            { id: runId, role: 'assistant', parts: [{ type: 'text', text: 'half of ' }] },
+          ],
+        },
         commands: [],
       }),
       textIn: (chunks) => {
-        const operations = chunks.flatMap(({ operations: made }) => (Array.isArray(made) ? made.filter(isJsonObject) : []));
-        const [first, ...rest] = operations.filter(({ path }) => JSON.stringify(path)?.includes('messages'));
+        const operations = chunks.flatMap(({ operations: made }) =>
+          Array.isArray(made) ? made.filter(isJsonObject) : [],
+        );
+        const [first, ...rest] = operations.filter(({ path }) =>
+          JSON.stringify(path)?.includes('messages'),
+        );
         const before = Array.isArray(first?.['value']) ? first['value'].slice(0, -1) : [];
-        const texts = rest.flatMap(({ value }) => (isJsonObject(value) ? (value['text'] ?? []) : value));
-        return JSON.stringify([before, texts.filter((text) => typeof text === 'string' && text !== 'stop')]);
+        const texts = rest.flatMap(({ value }) =>
+          isJsonObject(value) ? (value['text'] ?? []) : value,
+        );
+        return JSON.stringify([
+          before,
+          texts.filter((text) => typeof text === 'string' && text !== 'stop'),
+        ]);
       },
     },
   ],
@@ -64,19 +92,29 @@ const CHATS: readonly (readonly [string, ChatAgain])[] = [
 /** The chunks of a stream that has ended. */
 async function chunksOf(response: Response): Promise<readonly JsonObject[]> {
   const lines = (await response.text()).split('\n').filter((line) => line.startsWith('data: {'));
-  return lines.map((line) => JSON.parse(line.slice('data: '.length)) as JsonValue).filter(isJsonObject);
+  return lines
+    .map((line) => JSON.parse(line.slice('data: '.length)) as JsonValue)
+    .filter(isJsonObject);
 }
 
 /** Asks, and leaves once the first piece has come. */
-async function leave(served: Served, chat: ChatAgain, thread: string, more: JsonObject): Promise<void> {
+async function leave(
+  served: Served,
+  chat: ChatAgain,
+  thread: string,
+  more: JsonObject,
+): Promise<void> {
   const response = await ask(served, 'alice', chat.asks(thread, more), chat.path);
   const reader = response.body?.getReader();
-  for (let text = ''; !text.includes('a piece');) text += new TextDecoder().decode((await reader?.read())?.value);
+  for (let text = ''; !text.includes('a piece');)
+    text += new TextDecoder().decode((await reader?.read())?.value);
   await reader?.cancel();
 }
 
 async function runIdOf(served: Served): Promise<string> {
-  const response = await fetch(`${served.url}/runs?status=running`, { headers: { authorization: 'Bearer alice' } });
+  const response = await fetch(`${served.url}/runs?status=running`, {
+    headers: { authorization: 'Bearer alice' },
+  });
   const [run] = (await response.json()) as readonly { readonly runId: string }[];
   return run?.runId ?? '';
 }
@@ -88,11 +126,15 @@ describe.each(CHATS)('a client of %s that has lost its stream', (_, chat) => {
     await leave(served, chat, 'lost', { resumable: true });
     const body = chat.asksAgain('lost', await runIdOf(served));
     expect((await ask(served, 'carl', body, chat.again)).status).toBe(204);
-    expect((await ask(served, 'alice', { ...body, threadId: 'another' }, chat.again)).status).toBe(204);
+    expect((await ask(served, 'alice', { ...body, threadId: 'another' }, chat.again)).status).toBe(
+      204,
+    );
     const stream = await ask(served, 'alice', body, chat.again);
     model.open();
     const before = chat.path === '/ai/agui' ? MESSAGES : [ASKED];
-    expect(chat.textIn(await chunksOf(stream))).toBe(JSON.stringify([before, ['a piece ', 'and more']]));
+    expect(chat.textIn(await chunksOf(stream))).toBe(
+      JSON.stringify([before, ['a piece ', 'and more']]),
+    );
     expect(model.pulled).toBe(2);
     expect((await ask(served, 'alice', body, chat.again)).status).toBe(204);
   });
@@ -102,7 +144,9 @@ describe.each(CHATS)('a client of %s that has lost its stream', (_, chat) => {
     const served = await serveApp({ model });
     await leave(served, chat, 'left', {});
     await until(() => model.aborted === 1);
-    expect((await ask(served, 'alice', chat.asksAgain('left', 'none'), chat.again)).status).toBe(204);
+    expect((await ask(served, 'alice', chat.asksAgain('left', 'none'), chat.again)).status).toBe(
+      204,
+    );
   });
 });
 
@@ -111,7 +155,12 @@ describe('a page of the assistant transport that is loaded again', () => {
     const model = new GatedModel(['a piece ', 'and more']);
     const served = await serveApp({ model });
     const state = { theme: 'dark', messages: [{ id: 'a1', role: 'assistant', parts: [] }] };
-    const asks = { threadId: 'kept', resumable: true, state, commands: [{ type: 'add-message', message: ASKED }] };
+    const asks = {
+      threadId: 'kept',
+      resumable: true,
+      state,
+      commands: [{ type: 'add-message', message: ASKED }],
+    };
     const response = await ask(served, 'alice', asks, '/ai/assistant');
     await until(() => model.pulled === 2);
     await response.body?.cancel();
@@ -122,11 +171,21 @@ describe('a page of the assistant transport that is loaded again', () => {
     const kept = { ...state, messages: [...state.messages, ASKED] };
     const shown = await ask(served, 'alice', { threadId: 'kept' }, path);
     const { runId } = (await shown.clone().json()) as { readonly runId: string };
-    expect([shown.status, await shown.json()]).toEqual([200, { runId: await runIdOf(served), state: kept }]);
-    const stream = await ask(served, 'alice', { threadId: 'kept', runId, commands: [] }, '/ai/assistant/resume');
+    expect([shown.status, await shown.json()]).toEqual([
+      200,
+      { runId: await runIdOf(served), state: kept },
+    ]);
+    const stream = await ask(
+      served,
+      'alice',
+      { threadId: 'kept', runId, commands: [] },
+      '/ai/assistant/resume',
+    );
     model.open();
     const [, [, transport]] = CHATS as readonly [unknown, readonly [string, ChatAgain]];
-    expect(transport.textIn(await chunksOf(stream))).toBe(JSON.stringify([kept.messages, ['a piece ', 'and more']]));
+    expect(transport.textIn(await chunksOf(stream))).toBe(
+      JSON.stringify([kept.messages, ['a piece ', 'and more']]),
+    );
     expect((await ask(served, 'alice', { threadId: 'kept' }, path)).status).toBe(204);
   });
 });

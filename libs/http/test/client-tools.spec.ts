@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type ClientCallRequest, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
+import {
+  type ClientCallRequest,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+} from '@toolloop/protocol';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { ask, closeApps, headersOf, type Served, serveApp } from './served-app.js';
 
@@ -13,9 +18,20 @@ const SCHEMA: JsonObject = {
   required: ['page'],
 };
 const DECLARED: JsonObject = { description: ATTACK, parameters: SCHEMA };
-const BY_NAME: JsonObject = { screen__show: DECLARED, notes__read: DECLARED, screen__other: DECLARED };
-const LISTED: JsonValue = Object.keys(BY_NAME).map((name) => ({ name, description: ATTACK, parameters: SCHEMA }));
-const OF_AI_SDK: JsonObject = { ...BY_NAME, screen__show: { description: ATTACK, inputSchema: SCHEMA } };
+const BY_NAME: JsonObject = {
+  screen__show: DECLARED,
+  notes__read: DECLARED,
+  screen__other: DECLARED,
+};
+const LISTED: JsonValue = Object.keys(BY_NAME).map((name) => ({
+  name,
+  description: ATTACK,
+  parameters: SCHEMA,
+}));
+const OF_AI_SDK: JsonObject = {
+  ...BY_NAME,
+  screen__show: { description: ATTACK, inputSchema: SCHEMA },
+};
 const SHOWN: JsonObject = { shown: true };
 
 /** A front end: its first request, and the one that answers the call that it is to make. */
@@ -31,9 +47,20 @@ type Asked = ClientCallRequest & { readonly name: string };
 function aiSdk(id: string, tools: JsonValue): FrontEnd {
   return {
     path: '/ai/chat',
-    asks: { id, messages: [{ id: 'u1', role: 'user', parts: [{ type: 'text', text: 'Show it' }] }], tools },
+    asks: {
+      id,
+      messages: [{ id: 'u1', role: 'user', parts: [{ type: 'text', text: 'Show it' }] }],
+      tools,
+    },
     answers: ({ runId, toolCallId }) => {
-      const part = { type: 'dynamic-tool', toolName: 'screen__show', toolCallId, state: 'output-available', input: {}, output: SHOWN };
+      const part = {
+        type: 'dynamic-tool',
+        toolName: 'screen__show',
+        toolCallId,
+        state: 'output-available',
+        input: {},
+        output: SHOWN,
+      };
       return { id, messages: [{ id: runId, role: 'assistant', parts: [part] }], tools };
     },
   };
@@ -41,7 +68,11 @@ function aiSdk(id: string, tools: JsonValue): FrontEnd {
 
 const AG_UI = { threadId: 'ag-ui', tools: LISTED };
 const TRANSPORT = { state: { messages: [] }, threadId: 'transport', tools: BY_NAME };
-const OPENAI = { model: 'toolloop', stream: true, tools: LISTED.map((one) => ({ type: 'function', function: one })) };
+const OPENAI = {
+  model: 'toolloop',
+  stream: true,
+  tools: LISTED.map((one) => ({ type: 'function', function: one })),
+};
 
 const FRONT_ENDS: readonly (readonly [string, FrontEnd])[] = [
   [
@@ -62,15 +93,30 @@ const FRONT_ENDS: readonly (readonly [string, FrontEnd])[] = [
     'the assistant transport',
     {
       path: '/ai/assistant',
-      asks: { ...TRANSPORT, commands: [{ type: 'add-message', message: { role: 'user', parts: [{ type: 'text', text: 'Show it' }] } }] },
-      answers: ({ name: toolCallId }) => ({ ...TRANSPORT, commands: [{ type: 'add-tool-result', toolCallId, result: SHOWN }] }),
+      asks: {
+        ...TRANSPORT,
+        commands: [
+          {
+            type: 'add-message',
+            message: { role: 'user', parts: [{ type: 'text', text: 'Show it' }] },
+          },
+        ],
+      },
+      answers: ({ name: toolCallId }) => ({
+        ...TRANSPORT,
+        commands: [{ type: 'add-tool-result', toolCallId, result: SHOWN }],
+      }),
     },
   ],
   [
     'the data stream',
     {
       path: '/ai/data-stream',
-      asks: { threadId: 'data', tools: BY_NAME, messages: [{ role: 'user', content: [{ type: 'text', text: 'Show it' }] }] },
+      asks: {
+        threadId: 'data',
+        tools: BY_NAME,
+        messages: [{ role: 'user', content: [{ type: 'text', text: 'Show it' }] }],
+      },
       answers: ({ name: toolCallId }) => ({
         threadId: 'data',
         tools: BY_NAME,
@@ -96,7 +142,10 @@ const FRONT_ENDS: readonly (readonly [string, FrontEnd])[] = [
 ];
 
 function yes(toolCallId: string): JsonObject {
-  return { role: 'tool', content: [{ type: 'tool-result', toolCallId, result: { approved: true } }] };
+  return {
+    role: 'tool',
+    content: [{ type: 'tool-result', toolCallId, result: { approved: true } }],
+  };
 }
 
 describe('an answer that names a call', () => {
@@ -105,42 +154,74 @@ describe('an answer that names a call', () => {
     const served = await serveApp({ model: new ScriptedModel([asking, asking, text('Done.')]) });
     const send = async (message: JsonObject): Promise<string> =>
       (await ask(served, 'alice', { messages: [message] }, '/ai/data-stream')).text();
-    const questions = [1, 2].map(() => send({ role: 'user', content: [{ type: 'text', text: 'Delete it' }] }));
-    const [name = ''] = /(?<="toolCallId":")[^"]+/.exec((await Promise.all(questions))[1] ?? '') ?? [];
+    const questions = [1, 2].map(() =>
+      send({ role: 'user', content: [{ type: 'text', text: 'Delete it' }] }),
+    );
+    const [name = ''] =
+      /(?<="toolCallId":")[^"]+/.exec((await Promise.all(questions))[1] ?? '') ?? [];
     expect(await send(yes('call_0'))).toContain('nothing_asked');
     expect(await send(yes(name))).toContain('deleted n-1');
     const inbox = await fetch(`${served.url}/pending`, { headers: headersOf('alice') });
-    const waiting = (await inbox.json()) as readonly { readonly request: { readonly runId: string } }[];
+    const waiting = (await inbox.json()) as readonly {
+      readonly request: { readonly runId: string };
+    }[];
     expect(waiting).toHaveLength(1);
     expect(name).not.toContain(waiting[0]?.request.runId);
   });
 });
 
 describe('the tools that a front end declares in its request', () => {
-  const model = new ScriptedModel(FRONT_ENDS.flatMap(() => [calls(call('screen__show', { page: 'cart' })), text('Seen')]));
+  const model = new ScriptedModel(
+    FRONT_ENDS.flatMap(() => [calls(call('screen__show', { page: 'cart' })), text('Seen')]),
+  );
   let served: Served;
   beforeAll(async () => {
     const policy = { version: 'v1', allow: ['notes__*', 'screen__show'], flow: 'off' as const };
     served = await serveApp({ model, loop: { policy, clientTools: ['screen__show'] } });
   });
 
-  it.each(FRONT_ENDS)('are taken by %s as those of a stranger, called by that client, and take the place of no other', async (_, front) => {
-    const opened = await ask(served, 'alice', front.asks, front.path);
-    expect(opened.status).toBe(200);
-    expect(await opened.text()).toContain('screen__show');
-    const { tools = [], toolChoice } = model.requests.at(-1) ?? {};
-    const show = tools.find(({ id }) => id === 'screen__show');
-    expect(show?.inputSchema).toEqual({ type: 'object', properties: { page: expect.any(Object) }, required: ['page'] });
-    expect([JSON.stringify(tools), toolChoice]).toEqual([expect.not.stringContaining('IGNORE'), undefined]);
-    expect(tools.map(({ id }) => id).toSorted()).toEqual(['notes__delete', 'notes__read', 'screen__show']);
-    const inbox = await fetch(`${served.url}/pending?kind=client`, { headers: headersOf('alice') });
-    const [waiting] = (await inbox.json()) as readonly { readonly request: ClientCallRequest }[];
-    if (!waiting || !isJsonObject(waiting.request.args)) throw new Error('Nothing waits for the client.');
-    expect(waiting.request.args).toEqual({ page: 'cart' });
-    const name = `${waiting.request.runId}:${waiting.request.toolCallId}`;
-    const done = await ask(served, 'alice', front.answers({ ...waiting.request, name }), front.path);
-    await done.text();
-    expect(done.status).toBe(200);
-    expect(model.requests.at(-1)?.messages.at(-1)).toMatchObject({ role: 'tool', content: JSON.stringify(SHOWN) });
-  });
+  it.each(FRONT_ENDS)(
+    'are taken by %s as those of a stranger, called by that client, and take the place of no other',
+    async (_, front) => {
+      const opened = await ask(served, 'alice', front.asks, front.path);
+      expect(opened.status).toBe(200);
+      expect(await opened.text()).toContain('screen__show');
+      const { tools = [], toolChoice } = model.requests.at(-1) ?? {};
+      const show = tools.find(({ id }) => id === 'screen__show');
+      expect(show?.inputSchema).toEqual({
+        type: 'object',
+        properties: { page: expect.any(Object) },
+        required: ['page'],
+      });
+      expect([JSON.stringify(tools), toolChoice]).toEqual([
+        expect.not.stringContaining('IGNORE'),
+        undefined,
+      ]);
+      expect(tools.map(({ id }) => id).toSorted()).toEqual([
+        'notes__delete',
+        'notes__read',
+        'screen__show',
+      ]);
+      const inbox = await fetch(`${served.url}/pending?kind=client`, {
+        headers: headersOf('alice'),
+      });
+      const [waiting] = (await inbox.json()) as readonly { readonly request: ClientCallRequest }[];
+      if (!waiting || !isJsonObject(waiting.request.args))
+        throw new Error('Nothing waits for the client.');
+      expect(waiting.request.args).toEqual({ page: 'cart' });
+      const name = `${waiting.request.runId}:${waiting.request.toolCallId}`;
+      const done = await ask(
+        served,
+        'alice',
+        front.answers({ ...waiting.request, name }),
+        front.path,
+      );
+      await done.text();
+      expect(done.status).toBe(200);
+      expect(model.requests.at(-1)?.messages.at(-1)).toMatchObject({
+        role: 'tool',
+        content: JSON.stringify(SHOWN),
+      });
+    },
+  );
 });

@@ -15,7 +15,11 @@ interface UiMessage {
   readonly parts: readonly object[];
 }
 
-const user = (id: string, words: string): UiMessage => ({ id, role: 'user', parts: [{ type: 'text', text: words }] });
+const user = (id: string, words: string): UiMessage => ({
+  id,
+  role: 'user',
+  parts: [{ type: 'text', text: words }],
+});
 const assistant = (id: string): UiMessage => ({ id, role: 'assistant', parts: [] });
 
 async function chat(script: readonly ScriptedTurn[], platform: Platform = 'express') {
@@ -38,18 +42,28 @@ async function chat(script: readonly ScriptedTurn[], platform: Platform = 'expre
       body: JSON.stringify({ id: 'chat-1', trigger: 'submit-message', ...body }),
     });
     const lines = (await response.text()).split('\n').filter((line) => line.startsWith('data: {'));
-    const chunks = lines.map((line) => JSON.parse(line.slice('data: '.length)) as Readonly<Record<string, unknown>>);
+    const chunks = lines.map(
+      (line) => JSON.parse(line.slice('data: '.length)) as Readonly<Record<string, unknown>>,
+    );
     const start = chunks.find(({ type }) => type === 'start');
     return { status: response.status, id: String(start?.['messageId']), chunks };
   };
   const post = async (path: string, body: object) => {
-    const init = { method: 'POST', headers: { ...headersOf('alice'), 'content-type': 'application/json' }, body: JSON.stringify(body) };
+    const init = {
+      method: 'POST',
+      headers: { ...headersOf('alice'), 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    };
     const response = await fetch(`${url}/ai/${path}`, init);
     return { status: response.status, stream: await response.text() };
   };
   const kept = async (actorId = 'alice', tenant = 'acme') => {
-    const messages = await app.get<ConversationStore>(ConversationStore).load({ tenant, actorId, conversationId: 'chat-1' });
-    return messages.filter(({ role }) => role === 'user' || role === 'assistant').map(({ content }) => content);
+    const messages = await app
+      .get<ConversationStore>(ConversationStore)
+      .load({ tenant, actorId, conversationId: 'chat-1' });
+    return messages
+      .filter(({ role }) => role === 'user' || role === 'assistant')
+      .map(({ content }) => content);
   };
   return { stamped, model, url, send, post, kept };
 }
@@ -76,9 +90,16 @@ const add = (id: string, words: string, more: object = {}) => ({
 
 describe.each<Platform>(['express', 'fastify'])('a chat of the AI SDK on %s', (platform) => {
   it('has an answer given anew in its place, and is shown what the one before had changed', async () => {
-    const { send, kept, stamped } = await chat([STAMP, text('Stamped.'), STAMP, text('It has its stamp.')], platform);
+    const { send, kept, stamped } = await chat(
+      [STAMP, text('Stamped.'), STAMP, text('It has its stamp.')],
+      platform,
+    );
     const first = await send({ messages: [user('u1', 'Stamp it')] });
-    const second = await send({ trigger: 'regenerate-message', messageId: first.id, messages: [user('u1', 'Stamp it')] });
+    const second = await send({
+      trigger: 'regenerate-message',
+      messageId: first.id,
+      messages: [user('u1', 'Stamp it')],
+    });
     expect(stamped).toEqual(['n-1']);
     expect(await kept()).toEqual(['Stamp it', '', '', 'It has its stamp.']);
     const outputs = second.chunks.filter(({ type }) => type === 'tool-output-available');
@@ -97,7 +118,12 @@ describe.each<Platform>(['express', 'fastify'])('a chat of the AI SDK on %s', (p
 
 describe('the client of a chat', () => {
   it('asks anew without naming a message after an answer that has failed', async () => {
-    const { send, kept } = await chat([text('One.'), calls(call('notes__read', { id: 'n' })), text('Two.'), text('Two, better.')]);
+    const { send, kept } = await chat([
+      text('One.'),
+      calls(call('notes__read', { id: 'n' })),
+      text('Two.'),
+      text('Two, better.'),
+    ]);
     const first = await send({ messages: [user('u1', 'First?')] });
     const before = [user('u1', 'First?'), assistant(first.id)];
     await send({ messages: [...before, user('u2', 'Second?')] });
@@ -110,31 +136,48 @@ describe('the client of a chat', () => {
     const { send, kept } = await chat([text('One.'), text('Two.'), text('Three.')]);
     const first = await send({ messages: [user('u1', 'First?')] });
     await send({ messages: [user('u1', 'First?'), assistant(first.id), user('u2', 'Second?')] });
-    await send({ messageId: first.id, messages: [user('u1', 'First?'), assistant(first.id), user('u3', 'Third?')] });
+    await send({
+      messageId: first.id,
+      messages: [user('u1', 'First?'), assistant(first.id), user('u3', 'Third?')],
+    });
     expect(await kept()).toEqual(['First?', 'One.', 'Second?', 'Two.', 'Third?', 'Three.']);
   });
 
   it.each([
     ['of its tenant', 'carl', 'acme'],
     ['of another tenant', 'bob', 'globex'],
-  ])('cuts nothing of the chat of a person %s, though it knows the ids', async (_, token, tenant) => {
-    const { send, kept } = await chat([text('One.'), text('Two.')]);
-    const first = await send({ messages: [user('u1', 'First?')] });
-    await send({ trigger: 'regenerate-message', messageId: first.id, messages: [user('u1', 'First?')] }, token);
-    expect([await kept(), await kept(token, tenant)]).toEqual([
-      ['First?', 'One.'],
-      ['First?', 'Two.'],
-    ]);
-  });
+  ])(
+    'cuts nothing of the chat of a person %s, though it knows the ids',
+    async (_, token, tenant) => {
+      const { send, kept } = await chat([text('One.'), text('Two.')]);
+      const first = await send({ messages: [user('u1', 'First?')] });
+      await send(
+        { trigger: 'regenerate-message', messageId: first.id, messages: [user('u1', 'First?')] },
+        token,
+      );
+      expect([await kept(), await kept(token, tenant)]).toEqual([
+        ['First?', 'One.'],
+        ['First?', 'Two.'],
+      ]);
+    },
+  );
 
   it('loses the approval of an answer that it takes back, and its yes counts no more', async () => {
     const { send, url } = await chat([DELETE, text('Kept.')]);
     const first = await send({ messages: [user('u1', 'Delete it')] });
     const asked = first.chunks.find(({ type }) => type === 'tool-approval-request');
-    await send({ trigger: 'regenerate-message', messageId: first.id, messages: [user('u1', 'Delete it')] });
+    await send({
+      trigger: 'regenerate-message',
+      messageId: first.id,
+      messages: [user('u1', 'Delete it')],
+    });
     const headers = { ...headersOf('alice'), 'content-type': 'application/json' };
     const body = JSON.stringify({ approvalId: asked?.['approvalId'], decision: 'approve' });
-    const answered = await fetch(`${url}/runs/${first.id}/answer`, { method: 'POST', headers, body });
+    const answered = await fetch(`${url}/runs/${first.id}/answer`, {
+      method: 'POST',
+      headers,
+      body,
+    });
     expect(answered.status).toBeGreaterThanOrEqual(400);
     expect(await (await fetch(`${url}/pending`, { headers })).json()).toEqual([]);
   });
@@ -178,16 +221,34 @@ describe('a front end of AG-UI that has changed the words of a question', () => 
   const place = { cut: { at: ['u1'] } };
 
   it('names the old message in what it forwards, since the new one has another id: everything behind it goes', async () => {
-    const { post, kept, stamped } = await chat([STAMP, text('Stamped.'), text('Two.'), STAMP, text('It has its stamp.')]);
+    const { post, kept, stamped } = await chat([
+      STAMP,
+      text('Stamped.'),
+      text('Two.'),
+      STAMP,
+      text('It has its stamp.'),
+    ]);
     await post('agui', run('a', [said('u1', 'Stamp it')]));
     await post('agui', run('b', [said('u1', 'Stamp it'), said('u2', 'Second?')]));
-    const { status, stream } = await post('agui', run('c', [said('u3', 'Stamp it, please')], place));
-    expect([status, stamped, await kept()]).toEqual([200, ['n-1'], ['Stamp it, please', '', '', 'It has its stamp.']]);
+    const { status, stream } = await post(
+      'agui',
+      run('c', [said('u3', 'Stamp it, please')], place),
+    );
+    expect([status, stamped, await kept()]).toEqual([
+      200,
+      ['n-1'],
+      ['Stamp it, please', '', '', 'It has its stamp.'],
+    ]);
     expect(stream).toContain('stamp 1');
   });
 
   it('is found under its new id when it is asked anew, and under the old one when it is changed again', async () => {
-    const { post, kept } = await chat([text('One.'), text('Edited.'), text('Anew.'), text('Edited twice.')]);
+    const { post, kept } = await chat([
+      text('One.'),
+      text('Edited.'),
+      text('Anew.'),
+      text('Edited twice.'),
+    ]);
     await post('agui', run('a', [said('u1', 'First?')]));
     await post('agui', run('b', [said('u2', 'First, edited?')], place));
     await post('agui', run('c', [said('u2', 'First, edited?')]));
@@ -200,16 +261,27 @@ describe('a front end of AG-UI that has changed the words of a question', () => 
     const { post, kept } = await chat([text('One.'), text('Two.'), text('Three.'), text('Four.')]);
     const first = await post('agui', run('a', [said('u1', 'First?')]));
     const second = await post('agui', run('b', [said('u2', 'Second?')]));
-    await post('agui', run('c', [said('u3', 'Second, edited?')], { cut: { at: [runIdIn(second.stream)] } }));
+    await post(
+      'agui',
+      run('c', [said('u3', 'Second, edited?')], { cut: { at: [runIdIn(second.stream)] } }),
+    );
     expect(await kept()).toEqual(['First?', 'One.', 'Second, edited?', 'Three.']);
-    await post('agui', run('d', [said('u4', 'Second, again?')], { cut: { at: ['unknown'], after: [runIdIn(first.stream)] } }));
+    await post(
+      'agui',
+      run('d', [said('u4', 'Second, again?')], {
+        cut: { at: ['unknown'], after: [runIdIn(first.stream)] },
+      }),
+    );
     expect(await kept()).toEqual(['First?', 'One.', 'Second, again?', 'Four.']);
   });
 
   it('has its conversation left as it is by a rehearsal', async () => {
     const { post, kept } = await chat([text('One.'), text('Rehearsed.')]);
     await post('agui', run('a', [said('u1', 'First?')]));
-    const { status } = await post('agui', run('b', [said('u2', 'First, edited?')], { ...place, rehearse: true }));
+    const { status } = await post(
+      'agui',
+      run('b', [said('u2', 'First, edited?')], { ...place, rehearse: true }),
+    );
     expect([status, await kept()]).toEqual([expect.any(Number), ['First?', 'One.']]);
   });
 
@@ -230,11 +302,21 @@ describe('a front end of AG-UI that has changed the words of a question', () => 
 describe('a front end of the assistant transport', () => {
   it('has a question answered anew whose words the user has changed, and forgets what was said behind it', async () => {
     const { post, kept } = await chat([text('One.'), text('Two.'), text('One, better.')]);
-    const first = await post('assistant', { threadId: 'chat-1', commands: [add('u1', 'First?')], state: { messages: [] } });
+    const first = await post('assistant', {
+      threadId: 'chat-1',
+      commands: [add('u1', 'First?')],
+      state: { messages: [] },
+    });
     const runId = /"id":"([\w-]+)","role":"assistant"/.exec(first.stream)?.[1] ?? '';
-    const state = { messages: [add('u1', 'First?').message, { id: runId, role: 'assistant', parts: [] }] };
+    const state = {
+      messages: [add('u1', 'First?').message, { id: runId, role: 'assistant', parts: [] }],
+    };
     await post('assistant', { threadId: 'chat-1', commands: [add('u2', 'Second?')], state });
-    const edited = await post('assistant', { threadId: 'chat-1', commands: [add('u3', 'First, edited?', { sourceId: 'u1' })], state });
+    const edited = await post('assistant', {
+      threadId: 'chat-1',
+      commands: [add('u3', 'First, edited?', { sourceId: 'u1' })],
+      state,
+    });
     expect(await kept()).toEqual(['First, edited?', 'One, better.']);
     expect(edited.stream).not.toContain('"First?"');
     expect(edited.stream).toContain('"First, edited?"');

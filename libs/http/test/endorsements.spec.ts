@@ -15,7 +15,9 @@ beforeAll(async () => {
     [readsMail, sendsMail('ann@acme.example'), text('Done.')],
     [readsMail, sendsMail('ann@acme.example'), text('Done.')],
   ];
-  const endorsements = [{ tools: ['mail__send'], arguments: ['to'], sources: ['mail__read'], always: true }];
+  const endorsements = [
+    { tools: ['mail__send'], arguments: ['to'], sources: ['mail__read'], always: true },
+  ];
   const policy = { version: 'v1', allow: ['mail__*'], endorsements };
   served = await serveApp({ model: new ScriptedModel(script.flat()), loop: { tools, policy } });
 });
@@ -46,14 +48,29 @@ describe('approvals over HTTP', () => {
     const { runId, approvalId } = await asked('alice');
     const client = new ToolLoopClient({ url: served.url, headers: () => headersOf('alice') });
     const [group] = await client.approvalGroups();
-    const response = await fetch(`${served.url}/approvals/groups?limit=1`, { headers: headersOf('alice') });
-    expect(await response.json()).toMatchObject([{ group: group?.group, calls: [{ args: { to: 'a@acme.example' } }] }]);
-    expect(response.headers.get('link')).toContain('rel="next"'); // the other call of the group is on the next page
-    expect(group?.calls.map(({ args }) => args['to'])).toEqual(['a@acme.example', 'b@acme.example']);
-    const also = (group?.calls ?? []).map((one) => one.approvalId).filter((id) => id !== approvalId);
+    const response = await fetch(`${served.url}/approvals/groups?limit=1`, {
+      headers: headersOf('alice'),
+    });
+    expect(await response.json()).toMatchObject([
+      { group: group?.group, calls: [{ args: { to: 'a@acme.example' } }] },
+    ]);
+    // the other call of the group is on the next page
+    expect(response.headers.get('link')).toContain('rel="next"');
+    expect(group?.calls.map(({ args }) => args['to'])).toEqual([
+      'a@acme.example',
+      'b@acme.example',
+    ]);
+    const also = (group?.calls ?? [])
+      .map((one) => one.approvalId)
+      .filter((id) => id !== approvalId);
     expect((await decide('bob', approvalId, { decision: 'approve', also })).status).toBe(404);
-    expect((await decide('alice', approvalId, { decision: 'approve', also, amend: { args: {} } })).status).toBe(400);
-    expect(await client.decide(approvalId, 'approve', 'They are ours.', undefined, { also })).toMatchObject({
+    expect(
+      (await decide('alice', approvalId, { decision: 'approve', also, amend: { args: {} } }))
+        .status,
+    ).toBe(400);
+    expect(
+      await client.decide(approvalId, 'approve', 'They are ours.', undefined, { also }),
+    ).toMatchObject({
       answer: { reason: 'They are ours.' },
     });
     expect(await client.approvals()).toEqual([]);
@@ -65,7 +82,10 @@ describe('approvals over HTTP', () => {
     const { runId, approvalId, mayEndorse, isTainted } = await asked('carl');
     expect(isTainted).toBe(true);
     expect(mayEndorse).toEqual({ arguments: ['to'], sources: ['mail__read'], always: ['to'] });
-    const wrong = await decide('carl', approvalId, { decision: 'approve', amend: { endorse: { arguments: ['body'] } } });
+    const wrong = await decide('carl', approvalId, {
+      decision: 'approve',
+      amend: { endorse: { arguments: ['body'] } },
+    });
     expect(wrong.status).toBe(400);
     const endorse = { arguments: ['to'] };
     const taken = await decide('carl', approvalId, { decision: 'approve', amend: { endorse } });
@@ -81,7 +101,9 @@ describe('approvals over HTTP', () => {
     expect((await decide('bob', approvalId, { decision: 'approve', always })).status).toBe(404);
     expect((await decide('ops', approvalId, { decision: 'approve', always })).status).toBe(200);
     const endorsed = [{ tool: 'mail__send', argument: 'to', value: 'ann@acme.example' }];
-    expect(await json('ops', '/policies')).toMatchObject([{ number: 1, author: 'ops', reason: always.reason, endorsed }]);
+    expect(await json('ops', '/policies')).toMatchObject([
+      { number: 1, author: 'ops', reason: always.reason, endorsed },
+    ]);
     expect(await resume('ops', runId)).toMatchObject({ finishReason: 'stop' });
     await (await ask(served, 'alice', { message: 'Go on.' })).text();
     expect(await json('alice', '/approvals')).toEqual([]);

@@ -19,7 +19,10 @@ import { toHttpError } from '@toolloop/http';
 import { type RunFailure, StorageUnavailableError } from '@toolloop/protocol';
 import { FallenBehindError } from '../src/open-runs.js';
 
-/** A row for each class of errors that can leave a service, or a controller of the application: the error, its status and its code. */
+/**
+ * A row for each class of errors that can leave a service, or a controller of the application: the
+ * error, its status and its code.
+ */
 type Row = readonly [name: string, status: number, code: string, error: Error];
 
 const REQUESTS = {
@@ -45,12 +48,17 @@ const ANSWERS = {
   held: 409,
 } satisfies Record<PendingError['code'], number>;
 
-const DIRECTIVES = { outcome_needed: 400, not_permitted: 403, not_found: 404, not_possible: 409 } satisfies Record<
-  DirectiveError['code'],
+const DIRECTIVES = {
+  outcome_needed: 400,
+  not_permitted: 403,
+  not_found: 404,
+  not_possible: 409,
+} satisfies Record<DirectiveError['code'], number>;
+
+const POLICIES = { invalid: 400, not_found: 404, conflict: 409 } satisfies Record<
+  PolicyError['code'],
   number
 >;
-
-const POLICIES = { invalid: 400, not_found: 404, conflict: 409 } satisfies Record<PolicyError['code'], number>;
 
 const RUNS = {
   model_error: 502,
@@ -64,21 +72,52 @@ const RUNS = {
 } satisfies Record<RunFailure['code'], number>;
 
 /** The codes of a table as its type has them. */
-function codesOf<Code extends string>(table: Readonly<Record<Code, number>>): readonly (readonly [code: Code, status: number])[] {
+function codesOf<Code extends string>(
+  table: Readonly<Record<Code, number>>,
+): readonly (readonly [code: Code, status: number])[] {
   return Object.entries(table) as [Code, number][];
 }
 
 function failed(error: RunFailure | undefined): RunError {
-  const result = { runId: 'run', finishReason: error ? 'error' : 'aborted', ...(error && { error }) };
+  const result = {
+    runId: 'run',
+    finishReason: error ? 'error' : 'aborted',
+    ...(error && { error }),
+  };
   return new RunError(result as unknown as LoopResult);
 }
 
 const ROWS: readonly Row[] = [
-  ...codesOf(REQUESTS).map(([code, status]): Row => ['InvalidRequestError', status, code, new InvalidRequestError(code, 'No.')]),
-  ...codesOf(ANSWERS).map(([code, status]): Row => ['PendingError', status, code, new PendingError(code, 'No.')]),
-  ...codesOf(DIRECTIVES).map(([code, status]): Row => ['DirectiveError', status, code, new DirectiveError(code, 'No.')]),
-  ...codesOf(POLICIES).map(([code, status]): Row => ['PolicyError', status, code, new PolicyError(code, 'No.')]),
-  ...codesOf(RUNS).map(([code, status]): Row => ['RunError', status, code, failed({ code, message: 'No.' })]),
+  ...codesOf(REQUESTS).map(([code, status]): Row => [
+    'InvalidRequestError',
+    status,
+    code,
+    new InvalidRequestError(code, 'No.'),
+  ]),
+  ...codesOf(ANSWERS).map(([code, status]): Row => [
+    'PendingError',
+    status,
+    code,
+    new PendingError(code, 'No.'),
+  ]),
+  ...codesOf(DIRECTIVES).map(([code, status]): Row => [
+    'DirectiveError',
+    status,
+    code,
+    new DirectiveError(code, 'No.'),
+  ]),
+  ...codesOf(POLICIES).map(([code, status]): Row => [
+    'PolicyError',
+    status,
+    code,
+    new PolicyError(code, 'No.'),
+  ]),
+  ...codesOf(RUNS).map(([code, status]): Row => [
+    'RunError',
+    status,
+    code,
+    failed({ code, message: 'No.' }),
+  ]),
   ['RunError', 503, 'aborted', failed(undefined)],
   ['OperatorError', 403, 'not_permitted', new OperatorError('audit')],
   ['RunElsewhereError', 409, 'run_elsewhere', new RunElsewhereError('run')],
@@ -87,8 +126,18 @@ const ROWS: readonly Row[] = [
   ['ModelError', 502, 'model_error', new ModelError('The key sk-1 is wrong.')],
   ['AuditError', 503, 'audit_unavailable', new AuditError('disk full')],
   ['StorageUnavailableError', 503, 'storage_unavailable', new StorageUnavailableError()],
-  ['StorageUnavailableError', 503, 'storage_unavailable', new Error('wrapped', { cause: new StorageUnavailableError() })],
-  ['ConfigurationError', 500, 'internal', new ConfigurationError([{ at: 'Tools', problem: 'Is wrong.', remedy: 'Mend it.' }])],
+  [
+    'StorageUnavailableError',
+    503,
+    'storage_unavailable',
+    new Error('wrapped', { cause: new StorageUnavailableError() }),
+  ],
+  [
+    'ConfigurationError',
+    500,
+    'internal',
+    new ConfigurationError([{ at: 'Tools', problem: 'Is wrong.', remedy: 'Mend it.' }]),
+  ],
   ['ToolError', 500, 'internal', new ToolError('For the model alone.')],
 ];
 
@@ -121,12 +170,18 @@ function declaredErrors(): string[] {
   return readdirSync('libs')
     .filter((lib) => !CLIENTS.has(lib))
     .flatMap((lib) => sourcesOf(`libs/${lib}/src`))
-    .flatMap((text) => [...text.matchAll(/^export class (\w+) extends (?:\w*Error|\w+Exception)\b/gm)].flatMap(([, name]) => name ?? []));
+    .flatMap((text) =>
+      [...text.matchAll(/^export class (\w+) extends (?:\w*Error|\w+Exception)\b/gm)].flatMap(
+        ([, name]) => name ?? [],
+      ),
+    );
 }
 
 function sourcesOf(folder: string): string[] {
   const entries = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-  return entries.filter((name) => /\.tsx?$/.test(name)).map((name) => readFileSync(`${folder}/${name}`, 'utf8'));
+  return entries
+    .filter((name) => /\.tsx?$/.test(name))
+    .map((name) => readFileSync(`${folder}/${name}`, 'utf8'));
 }
 
 describe('an error of ours over HTTP', () => {

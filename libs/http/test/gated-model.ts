@@ -14,7 +14,10 @@ export class GatedModel extends LanguageModel {
     super();
   }
 
-  async *stream(_request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+  async *stream(
+    _request: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelEvent, void, undefined> {
     for (const piece of this.pieces) {
       if (signal.aborted) break;
       this.pulled += 1;

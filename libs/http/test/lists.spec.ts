@@ -1,9 +1,25 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Module } from '@nestjs/common';
-import { ActorDirectory, LlmTool, type ToolCallContext, ToolContext, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  ActorDirectory,
+  LlmTool,
+  type ToolCallContext,
+  ToolContext,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { call, calls, ScriptedModel } from '@toolloop/testing';
 import { GatedModel } from './gated-model.js';
-import { ask, closeApps, eventsIn, headersOf, PEOPLE, type Served, serveApp, until } from './served-app.js';
+import {
+  ask,
+  closeApps,
+  eventsIn,
+  headersOf,
+  PEOPLE,
+  type Served,
+  serveApp,
+  until,
+} from './served-app.js';
 
 afterAll(closeApps);
 
@@ -42,14 +58,19 @@ function got(served: Served, path: string, person = 'alice'): Promise<Response> 
 }
 
 /** The entries of all pages, found by the links to the next ones, and the number of pages. */
-async function paged(served: Served, path: string, person?: string): Promise<readonly [entries: unknown[], pages: number]> {
+async function paged(
+  served: Served,
+  path: string,
+  person?: string,
+): Promise<readonly [entries: unknown[], pages: number]> {
   const entries: unknown[] = [];
   let next: string | undefined = path;
   let pages = 0;
   for (; next !== undefined; pages += 1) {
     const response = await got(served, next, person);
     if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
-    const body = (await response.json()) as readonly unknown[] | { readonly rows: readonly unknown[] };
+    const body = (await response.json()) as
+      readonly unknown[] | { readonly rows: readonly unknown[] };
     entries.push(...('rows' in body ? body.rows : body));
     const [, query] = /^<(\?[^>]+)>; rel="next"$/.exec(response.headers.get('link') ?? '') ?? [];
     next = query && new URL(query, served.url + next).href.slice(served.url.length);
@@ -61,12 +82,21 @@ describe('a list', () => {
   let served: Served;
 
   beforeAll(async () => {
-    const model = new ScriptedModel(Array.from({ length: RUNS }, () => calls(call('notes__delete', { id: 'n-1' }))));
+    const model = new ScriptedModel(
+      Array.from({ length: RUNS }, () => calls(call('notes__delete', { id: 'n-1' }))),
+    );
     served = await serveApp({ model });
     for (let run = 0; run < RUNS; run += 1) {
-      await (await ask(served, 'alice', { message: 'Delete it', conversationId: `talk-${run}` })).text();
+      await (
+        await ask(served, 'alice', { message: 'Delete it', conversationId: `talk-${run}` })
+      ).text();
       const policy = { version: `test-${run}`, allow: ['notes__*'] };
-      const put = await ask(served, 'ops', { policy, expected: run, reason: 'A test.' }, '/policies');
+      const put = await ask(
+        served,
+        'ops',
+        { policy, expected: run, reason: 'A test.' },
+        '/policies',
+      );
       if (put.status !== 201) throw new Error(await put.text());
     }
   });
@@ -92,21 +122,34 @@ describe('a list', () => {
   it('has pages of a report of use, which ask for the same days', async () => {
     const [all] = await paged(served, '/usage?actor=alice&groupBy=day,tool,model');
     expect(all.length).toBeGreaterThan(1);
-    expect((await paged(served, '/usage?actor=alice&groupBy=day,tool,model&limit=1'))[0]).toEqual(all);
+    expect((await paged(served, '/usage?actor=alice&groupBy=day,tool,model&limit=1'))[0]).toEqual(
+      all,
+    );
   });
 });
 
 describe('a list of questions and of effects that take place later', () => {
-  it.each(['/questions', '/directives'])('has the address of its next page in %s, until there is none', async (path) => {
-    const answers = Array.from({ length: RUNS }, (_, run) => [calls(call('desk__pay', { id: `b-${run}` })), calls(call('desk__size'))]);
-    const loop = { policy: { version: 'test', allow: ['desk__*'], flow: 'off' as const } };
-    const served = await serveApp({ model: new ScriptedModel(answers.flat()), modules: [DeskModule], loop });
-    for (let run = 0; run < RUNS; run += 1) await (await ask(served, 'alice', { message: 'Pay it' })).text();
-    const [all] = await paged(served, path);
-    expect(all).toHaveLength(RUNS);
-    expect(await paged(served, `${path}?limit=2`)).toEqual([all, 3]);
-    expect(await paged(served, path, 'bob')).toEqual([[], 1]);
-  });
+  it.each(['/questions', '/directives'])(
+    'has the address of its next page in %s, until there is none',
+    async (path) => {
+      const answers = Array.from({ length: RUNS }, (_, run) => [
+        calls(call('desk__pay', { id: `b-${run}` })),
+        calls(call('desk__size')),
+      ]);
+      const loop = { policy: { version: 'test', allow: ['desk__*'], flow: 'off' as const } };
+      const served = await serveApp({
+        model: new ScriptedModel(answers.flat()),
+        modules: [DeskModule],
+        loop,
+      });
+      for (let run = 0; run < RUNS; run += 1)
+        await (await ask(served, 'alice', { message: 'Pay it' })).text();
+      const [all] = await paged(served, path);
+      expect(all).toHaveLength(RUNS);
+      expect(await paged(served, `${path}?limit=2`)).toEqual([all, 3]);
+      expect(await paged(served, path, 'bob')).toEqual([[], 1]);
+    },
+  );
 });
 
 describe('a run that is not durable', () => {
@@ -118,16 +161,23 @@ describe('a run that is not durable', () => {
   beforeAll(async () => {
     model = new GatedModel(['a']);
     [served, other] = await Promise.all([serveApp({ model }), serveApp({ model })]);
-    const streams = [await ask(served, 'alice', { message: 'one' }), await ask(served, 'alice', { message: 'two' })];
+    const streams = [
+      await ask(served, 'alice', { message: 'one' }),
+      await ask(served, 'alice', { message: 'two' }),
+    ];
     await until(() => model.pulled === 2);
     const [runs] = await paged(served, '/runs');
     runIds = runs.map((run) => (run as { readonly runId: string }).runId);
-    if (streams.some(({ status }) => status !== 200)) throw new Error('The questions were refused.');
+    if (streams.some(({ status }) => status !== 200))
+      throw new Error('The questions were refused.');
   });
 
   it('is in the list of its actor while it is read, the newest first', async () => {
     const [running, pages] = await paged(served, '/runs?status=running&limit=1');
-    expect([running, pages]).toMatchObject([runIds.map((runId) => ({ runId, status: 'running', durable: false })), 2]);
+    expect([running, pages]).toMatchObject([
+      runIds.map((runId) => ({ runId, status: 'running', durable: false })),
+      2,
+    ]);
     expect(runIds).toHaveLength(2);
     expect((await paged(served, '/runs?status=waiting'))[0]).toEqual([]);
     expect((await paged(served, '/runs', 'carl'))[0]).toEqual([]);
@@ -136,9 +186,15 @@ describe('a run that is not durable', () => {
   });
 
   it('is not found by another process, which says where its events are, as of any run that is not there', async () => {
-    const [theirs, none] = await Promise.all([runIds[0] ?? '', 'none'].map((runId) => got(other, `/runs/${runId}/events`)));
-    const texts = await Promise.all([theirs, none].map(async (response) => [response?.status, await response?.text()] as const));
-    expect(texts[0]?.[1]).toContain('send the requests of a client to one process, or ask with \\"durable\\": true');
+    const [theirs, none] = await Promise.all(
+      [runIds[0] ?? '', 'none'].map((runId) => got(other, `/runs/${runId}/events`)),
+    );
+    const texts = await Promise.all(
+      [theirs, none].map(async (response) => [response?.status, await response?.text()] as const),
+    );
+    expect(texts[0]?.[1]).toContain(
+      'send the requests of a client to one process, or ask with \\"durable\\": true',
+    );
     expect(texts[0]).toEqual([404, texts[1]?.[1]?.replace('none', runIds[0] ?? '')]);
   });
 });
@@ -149,6 +205,9 @@ describe('a run that waits and is not durable', () => {
     const served = await serveApp({ model, http: { limits: { reconnectMs: 0 } } });
     const events = eventsIn(await (await ask(served, 'alice', { message: 'Delete it' })).text());
     const response = await got(served, `/runs/${events[0]?.runId}/events`);
-    expect([response.status, await response.json()]).toMatchObject([409, { code: 'events_not_kept' }]);
+    expect([response.status, await response.json()]).toMatchObject([
+      409,
+      { code: 'events_not_kept' },
+    ]);
   });
 });

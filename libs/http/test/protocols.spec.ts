@@ -3,7 +3,15 @@ import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { EventSource } from 'eventsource';
 import OpenAI from 'openai';
 import { GatedModel } from './gated-model.js';
-import { closeApps, eventsIn, headersOf, type Platform, type Served, serveApp, until } from './served-app.js';
+import {
+  closeApps,
+  eventsIn,
+  headersOf,
+  type Platform,
+  type Served,
+  serveApp,
+  until,
+} from './served-app.js';
 
 afterAll(closeApps);
 
@@ -18,33 +26,56 @@ function clientOf({ url }: Served, apiKey = 'alice'): OpenAI {
 
 describe.each<Platform>(['express', 'fastify'])('the client of OpenAI on %s', (platform) => {
   it('finds the model, streams its answer and gets it whole', async () => {
-    const served = await serveApp({ model: new ScriptedModel([READ, text('It is note n-1.'), READ, text('Once more.')]), platform });
+    const served = await serveApp({
+      model: new ScriptedModel([READ, text('It is note n-1.'), READ, text('Once more.')]),
+      platform,
+    });
     const client = clientOf(served);
     const { data: models } = await client.models.list();
     expect(models.map(({ id }) => id)).toEqual(['toolloop']);
     expect(await client.models.retrieve('toolloop')).toEqual(models[0]);
-    await expect(client.models.retrieve('gpt-5')).rejects.toMatchObject({ status: 404, code: 'model_not_found' });
+    await expect(client.models.retrieve('gpt-5')).rejects.toMatchObject({
+      status: 404,
+      code: 'model_not_found',
+    });
     const options = { model: 'toolloop', messages: [user('Read it')] };
-    const stream = client.chat.completions.stream({ ...options, stream_options: { include_usage: true } });
+    const stream = client.chat.completions.stream({
+      ...options,
+      stream_options: { include_usage: true },
+    });
     const { choices, usage } = await stream.finalChatCompletion();
-    expect(choices[0]).toMatchObject({ message: { content: 'It is note n-1.' }, finish_reason: 'stop' });
+    expect(choices[0]).toMatchObject({
+      message: { content: 'It is note n-1.' },
+      finish_reason: 'stop',
+    });
     expect(usage?.total_tokens).toBeGreaterThan(0);
     const whole = await client.chat.completions.create(options);
-    expect(whole.choices[0]).toMatchObject({ message: { content: 'Once more.' }, finish_reason: 'stop' });
+    expect(whole.choices[0]).toMatchObject({
+      message: { content: 'Once more.' },
+      finish_reason: 'stop',
+    });
   });
 
   it.each([
     ['{"approved":true}', 'Gone.', 'succeeded'],
     ['{"approved":false,"reason":"Keep it."}', 'Kept.', 'denied'],
   ])('answers a call that waits for a yes or no with %s', async (content, said) => {
-    const client = clientOf(await serveApp({ model: new ScriptedModel([DELETE, text(said)]), platform }));
+    const client = clientOf(
+      await serveApp({ model: new ScriptedModel([DELETE, text(said)]), platform }),
+    );
     const options = { model: 'toolloop', messages: [user('Delete it')] };
     const asked = await client.chat.completions.create(options);
     const { message, finish_reason: reason } = asked.choices[0] ?? {};
     const [wanted] = message?.tool_calls ?? [];
-    expect([reason, wanted]).toMatchObject(['tool_calls', { function: { name: 'approve_notes__delete' } }]);
+    expect([reason, wanted]).toMatchObject([
+      'tool_calls',
+      { function: { name: 'approve_notes__delete' } },
+    ]);
     const answer = { role: 'tool' as const, tool_call_id: wanted?.id ?? '', content };
-    const done = await client.chat.completions.create({ ...options, messages: [user('Delete it'), message ?? user(''), answer] });
+    const done = await client.chat.completions.create({
+      ...options,
+      messages: [user('Delete it'), message ?? user(''), answer],
+    });
     expect(done.choices[0]?.message.content).toBe(said);
   });
 
@@ -53,8 +84,15 @@ describe.each<Platform>(['express', 'fastify'])('the client of OpenAI on %s', (p
     const options = { model: 'toolloop', messages: [user('Delete it')] };
     const asked = await client.chat.completions.create(options);
     const [wanted] = asked.choices[0]?.message.tool_calls ?? [];
-    const answer = { role: 'tool' as const, tool_call_id: wanted?.id ?? '', content: 'deleted n-1' };
-    const refused = client.chat.completions.create({ ...options, messages: [user('Delete it'), answer] });
+    const answer = {
+      role: 'tool' as const,
+      tool_call_id: wanted?.id ?? '',
+      content: 'deleted n-1',
+    };
+    const refused = client.chat.completions.create({
+      ...options,
+      messages: [user('Delete it'), answer],
+    });
     await expect(refused).rejects.toMatchObject({ status: 409, code: 'nothing_asked' });
   });
 
@@ -62,7 +100,10 @@ describe.each<Platform>(['express', 'fastify'])('the client of OpenAI on %s', (p
     const model = new GatedModel();
     const client = clientOf(await serveApp({ model, platform }));
     const leaving = new AbortController();
-    const asked = client.chat.completions.create({ model: 'toolloop', messages: [user('Hello')] }, { signal: leaving.signal });
+    const asked = client.chat.completions.create(
+      { model: 'toolloop', messages: [user('Hello')] },
+      { signal: leaving.signal },
+    );
     await until(() => model.pulled === 1);
     leaving.abort();
     await expect(asked).rejects.toThrow('aborted');
@@ -72,7 +113,9 @@ describe.each<Platform>(['express', 'fastify'])('the client of OpenAI on %s', (p
   it('answers the call that it was shown, however many others wait', async () => {
     const runs = 101;
     const script = [...Array.from({ length: runs }, () => DELETE), text('Gone.')];
-    const client = clientOf(await serveApp({ model: new ScriptedModel(script), platform, http: UNLIMITED }));
+    const client = clientOf(
+      await serveApp({ model: new ScriptedModel(script), platform, http: UNLIMITED }),
+    );
     const options = { model: 'toolloop', messages: [user('Delete it')] };
     let id = '';
     for (let run = 0; run < runs; run += 1) {
@@ -80,15 +123,24 @@ describe.each<Platform>(['express', 'fastify'])('the client of OpenAI on %s', (p
       id = choices[0]?.message.tool_calls?.[0]?.id ?? '';
     }
     const answer = { role: 'tool' as const, tool_call_id: id, content: '{"approved":true}' };
-    const done = await client.chat.completions.create({ ...options, messages: [user('Delete it'), answer] });
+    const done = await client.chat.completions.create({
+      ...options,
+      messages: [user('Delete it'), answer],
+    });
     expect(done.choices[0]?.message.content).toBe('Gone.');
   });
 
   it('is told what is wrong in the form that it knows', async () => {
     const served = await serveApp({ model: new ScriptedModel([]), platform });
     const options = { model: 'gpt-5', messages: [user('Hello')] };
-    await expect(clientOf(served).chat.completions.create(options)).rejects.toMatchObject({ status: 404, code: 'model_not_found' });
-    await expect(clientOf(served, 'mallory').models.list()).rejects.toMatchObject({ status: 401, code: 'unauthorized' });
+    await expect(clientOf(served).chat.completions.create(options)).rejects.toMatchObject({
+      status: 404,
+      code: 'model_not_found',
+    });
+    await expect(clientOf(served, 'mallory').models.list()).rejects.toMatchObject({
+      status: 401,
+      code: 'unauthorized',
+    });
   });
 });
 

@@ -5,7 +5,9 @@ import { ask, closeApps, headersOf, type Served, serveApp } from './served-app.j
 
 afterAll(closeApps);
 
-/** A front end: its request for a rehearsal, and the one that says `said` about what it was asked. */
+/**
+ * A front end: its request for a rehearsal, and the one that says `said` about what it was asked.
+ */
 interface FrontEnd {
   readonly path: string;
   readonly asks: JsonObject;
@@ -51,7 +53,13 @@ const FRONT_ENDS: readonly (readonly [string, FrontEnd])[] = [
       asks: { ...CHAT, messages: [userSays(DELETE_IT)], rehearse: true },
       says: ({ rehearsalId: id, runId }, said) => ({
         ...CHAT,
-        messages: [{ id: runId, role: 'assistant', parts: [{ type: 'data-rehearsal', id, data: { rehearsalId: id, ...said } }] }],
+        messages: [
+          {
+            id: runId,
+            role: 'assistant',
+            parts: [{ type: 'data-rehearsal', id, data: { rehearsalId: id, ...said } }],
+          },
+        ],
       }),
       yes: { decision: 'approve', reason: 'As shown.' },
       noYes: { decision: 'answer', approved: true },
@@ -61,8 +69,15 @@ const FRONT_ENDS: readonly (readonly [string, FrontEnd])[] = [
     'the assistant transport',
     {
       path: '/ai/assistant',
-      asks: { ...TRANSPORT, rehearse: true, commands: [{ type: 'add-message', message: userSays(DELETE_IT) }] },
-      says: ({ rehearsalId }, result) => ({ ...TRANSPORT, commands: [{ type: 'add-tool-result', toolCallId: rehearsalId, result }] }),
+      asks: {
+        ...TRANSPORT,
+        rehearse: true,
+        commands: [{ type: 'add-message', message: userSays(DELETE_IT) }],
+      },
+      says: ({ rehearsalId }, result) => ({
+        ...TRANSPORT,
+        commands: [{ type: 'add-tool-result', toolCallId: rehearsalId, result }],
+      }),
       yes: YES,
       noYes: NO_YES,
     },
@@ -70,50 +85,73 @@ const FRONT_ENDS: readonly (readonly [string, FrontEnd])[] = [
 ];
 
 describe('a rehearsal that a front end asks for', () => {
-  const model = new ScriptedModel(FRONT_ENDS.flatMap(() => [calls(call('notes__delete', { id: 'n-1' })), text('It can be deleted.')]));
+  const model = new ScriptedModel(
+    FRONT_ENDS.flatMap(() => [
+      calls(call('notes__delete', { id: 'n-1' })),
+      text('It can be deleted.'),
+    ]),
+  );
   let served: Served;
   beforeAll(async () => {
     served = await serveApp({ model });
   });
 
   const waiting = async (): Promise<readonly { readonly request: RehearsalRequest }[]> => {
-    const response = await fetch(`${served.url}/pending?kind=rehearsal`, { headers: headersOf('alice') });
+    const response = await fetch(`${served.url}/pending?kind=rehearsal`, {
+      headers: headersOf('alice'),
+    });
     return (await response.json()) as readonly { readonly request: RehearsalRequest }[];
   };
 
-  it.each(FRONT_ENDS)('is shown by %s, and performed once where it is approved, and only then', async (_, front) => {
-    const { path, asks, yes, noYes } = front;
-    const shown = await (await ask(served, 'alice', asks, path)).text();
-    const [{ request } = { request: undefined }, ...more] = await waiting();
-    if (!request) throw new Error('Nothing waits.');
-    expect([shown, more]).toEqual([expect.stringContaining(request.rehearsalId), []]);
-    expect(shown).not.toContain('deleted n-1');
-    await (await ask(served, 'alice', front.says(request, noYes), path)).text();
-    await (await ask(served, 'carl', front.says(request, yes), path)).text();
-    expect(await waiting()).toHaveLength(1);
-    const performed = await ask(served, 'alice', front.says(request, yes), path);
-    expect([performed.status, await performed.text()]).toEqual([200, expect.stringContaining('deleted n-1')]);
-    const again = await (await ask(served, 'alice', front.says(request, yes), path)).text();
-    expect([again, await waiting()]).toEqual([expect.not.stringContaining('deleted n-1'), []]);
-  });
+  it.each(FRONT_ENDS)(
+    'is shown by %s, and performed once where it is approved, and only then',
+    async (_, front) => {
+      const { path, asks, yes, noYes } = front;
+      const shown = await (await ask(served, 'alice', asks, path)).text();
+      const [{ request } = { request: undefined }, ...more] = await waiting();
+      if (!request) throw new Error('Nothing waits.');
+      expect([shown, more]).toEqual([expect.stringContaining(request.rehearsalId), []]);
+      expect(shown).not.toContain('deleted n-1');
+      await (await ask(served, 'alice', front.says(request, noYes), path)).text();
+      await (await ask(served, 'carl', front.says(request, yes), path)).text();
+      expect(await waiting()).toHaveLength(1);
+      const performed = await ask(served, 'alice', front.says(request, yes), path);
+      expect([performed.status, await performed.text()]).toEqual([
+        200,
+        expect.stringContaining('deleted n-1'),
+      ]);
+      const again = await (await ask(served, 'alice', front.says(request, yes), path)).text();
+      expect([again, await waiting()]).toEqual([expect.not.stringContaining('deleted n-1'), []]);
+    },
+  );
 });
 
 describe('a run that is not durable and has ended', () => {
   it('says where it is rehearsed that nothing of it is stored and what to do, to the operator whose run it is, and to others what they read of a run that is not there', async () => {
     const served = await serveApp({ model: new ScriptedModel([text('Done.')]) });
     await (await ask(served, 'ops', { message: 'Go on.' })).text();
-    const [run] = (await (await fetch(`${served.url}/runs`, { headers: headersOf('ops') })).json()) as { readonly runId: string }[];
+    const [run] = (await (
+      await fetch(`${served.url}/runs`, { headers: headersOf('ops') })
+    ).json()) as { readonly runId: string }[];
     const runId = run?.runId ?? '';
     const told = async (person: string, id: string): Promise<readonly [number, string]> => {
       const response = await ask(served, person, { policy: 'strict' }, `/runs/${id}/rehearse`);
       return [response.status, JSON.stringify(await response.json())];
     };
-    expect(await told('ops', runId)).toEqual([404, expect.stringMatching(/is not durable: nothing is stored.*\\"durable\\": true/)]);
+    expect(await told('ops', runId)).toEqual([
+      404,
+      expect.stringMatching(/is not durable: nothing is stored.*\\"durable\\": true/),
+    ]);
     expect(await told('ops', 'nowhere')).toEqual([404, expect.not.stringContaining('durable')]);
     const refused = await told('alice', runId);
     expect(refused).toEqual([403, expect.not.stringContaining('durable')]);
-    const compared = await fetch(`${served.url}/runs/${runId}/rehearsal?policy=strict`, { headers: headersOf('ops') });
-    expect([compared.status, await compared.text()]).toEqual([404, expect.stringContaining('is not durable')]);
+    const compared = await fetch(`${served.url}/runs/${runId}/rehearsal?policy=strict`, {
+      headers: headersOf('ops'),
+    });
+    expect([compared.status, await compared.text()]).toEqual([
+      404,
+      expect.stringContaining('is not durable'),
+    ]);
   });
 
   it.each([
@@ -125,13 +163,19 @@ describe('a run that is not durable and has ended', () => {
     async (path, said) => {
       const served = await serveApp({ model: new ScriptedModel([text('Done.')]) });
       await (await ask(served, 'alice', { message: 'Go on.' })).text();
-      const [run] = (await (await fetch(`${served.url}/runs`, { headers: headersOf('alice') })).json()) as { readonly runId: string }[];
+      const [run] = (await (
+        await fetch(`${served.url}/runs`, { headers: headersOf('alice') })
+      ).json()) as { readonly runId: string }[];
       for (const [person, told] of [
         ['alice', said],
         ['carl', 'of yours'],
       ] as const) {
         const response = await ask(served, person, {}, `/runs/${run?.runId ?? ''}/${path}`);
-        expect([person, response.status, await response.text()]).toEqual([person, 404, expect.stringContaining(told)]);
+        expect([person, response.status, await response.text()]).toEqual([
+          person,
+          404,
+          expect.stringContaining(told),
+        ]);
       }
     },
   );
@@ -139,7 +183,9 @@ describe('a run that is not durable and has ended', () => {
   it('is as it was where it has ended and is cancelled', async () => {
     const served = await serveApp({ model: new ScriptedModel([text('Done.')]) });
     await (await ask(served, 'alice', { message: 'Go on.' })).text();
-    const [run] = (await (await fetch(`${served.url}/runs`, { headers: headersOf('alice') })).json()) as { readonly runId: string }[];
+    const [run] = (await (
+      await fetch(`${served.url}/runs`, { headers: headersOf('alice') })
+    ).json()) as { readonly runId: string }[];
     const cancelled = await ask(served, 'alice', {}, `/runs/${run?.runId ?? ''}/cancel`);
     expect([cancelled.status, await cancelled.json()]).toEqual([202, run]);
     expect((await ask(served, 'carl', {}, `/runs/${run?.runId ?? ''}/cancel`)).status).toBe(404);

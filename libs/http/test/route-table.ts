@@ -3,8 +3,17 @@ import type { Served } from './served-app.js';
 /** The answer to someone who is not the owner: a status, or a list without what is not theirs. */
 export type Answer = number | 'nothing of it';
 
-/** A route with the answers to a person of another tenant, and to a colleague without an operator's permission. */
-export type Row = readonly [method: string, path: string, otherTenant: Answer, colleague: Answer, body?: object];
+/**
+ * A route with the answers to a person of another tenant, and to a colleague without an operator's
+ * permission.
+ */
+export type Row = readonly [
+  method: string,
+  path: string,
+  otherTenant: Answer,
+  colleague: Answer,
+  body?: object,
+];
 
 const ASK = { message: 'hi' };
 
@@ -34,10 +43,22 @@ const OWN: readonly Row[] = [
     'nothing of it',
     { commands: [{ type: 'add-message', message: { parts: [{ type: 'text', text: 'hi' }] } }] },
   ],
-  ['POST', '/ai/data-stream', 'nothing of it', 'nothing of it', { messages: [{ role: 'user', content: 'hi' }] }],
+  [
+    'POST',
+    '/ai/data-stream',
+    'nothing of it',
+    'nothing of it',
+    { messages: [{ role: 'user', content: 'hi' }] },
+  ],
   ['GET', '/v1/models', 'nothing of it', 'nothing of it'],
   ['GET', '/v1/models/toolloop', 'nothing of it', 'nothing of it'],
-  ['POST', '/v1/chat/completions', 'nothing of it', 'nothing of it', { model: 'toolloop', messages: [{ role: 'user', content: 'hi' }] }],
+  [
+    'POST',
+    '/v1/chat/completions',
+    'nothing of it',
+    'nothing of it',
+    { model: 'toolloop', messages: [{ role: 'user', content: 'hi' }] },
+  ],
   ['POST', '/runs', 400, 400, ASK], // needs a storage of durable runs
   ['GET', '/tools', 'nothing of it', 'nothing of it'],
   ['POST', '/tools/notes__read', 'nothing of it', 'nothing of it', { args: { id: 'n-1' } }],
@@ -54,14 +75,22 @@ const OWNED: readonly Row[] = [
     '/v1/chat/completions',
     409,
     409,
-    { model: 'toolloop', messages: [{ role: 'tool', tool_call_id: 'APPROVAL', content: '{"approved":true}' }] },
+    {
+      model: 'toolloop',
+      messages: [{ role: 'tool', tool_call_id: 'APPROVAL', content: '{"approved":true}' }],
+    },
   ],
   [
     'POST',
     '/ai/agui',
     409,
     409,
-    { threadId: 't', runId: 'r', messages: [], resume: [{ interruptId: 'APPROVAL', payload: { approved: true } }] },
+    {
+      threadId: 't',
+      runId: 'r',
+      messages: [],
+      resume: [{ interruptId: 'APPROVAL', payload: { approved: true } }],
+    },
   ],
   ['GET', '/runs', 'nothing of it', 'nothing of it'],
   ['GET', '/runs/RUN', 404, 404],
@@ -125,9 +154,13 @@ interface Layer {
 
 /** Every route that Express serves, as `GET /runs/:runId`. */
 export function routesOf({ app }: Served): string[] {
-  const express = app.getHttpAdapter().getInstance() as { readonly router: { readonly stack: readonly Layer[] } };
+  const express = app.getHttpAdapter().getInstance() as {
+    readonly router: { readonly stack: readonly Layer[] };
+  };
   return express.router.stack.flatMap(({ route }) =>
-    route ? Object.keys(route.methods).map((method) => `${method.toUpperCase()} ${route.path}`) : [],
+    route
+      ? Object.keys(route.methods).map((method) => `${method.toUpperCase()} ${route.path}`)
+      : [],
   );
 }
 
@@ -136,6 +169,7 @@ export function matches(route: string, [method, path]: Row): boolean {
   const [routeMethod = '', routePath = ''] = route.split(' ');
   const parts = (path.split('?')[0] ?? '').split('/');
   const wanted = routePath.split('/');
-  const isSame = (part: string, index: number): boolean => part === parts[index] || (part.startsWith(':') && parts[index] !== undefined);
+  const isSame = (part: string, index: number): boolean =>
+    part === parts[index] || (part.startsWith(':') && parts[index] !== undefined);
   return method === routeMethod && wanted.length === parts.length && wanted.every(isSame);
 }

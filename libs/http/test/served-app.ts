@@ -13,7 +13,11 @@ import {
   ToolParam,
   ToolProvider,
 } from '@toolloop/core';
-import { type ToolLoopHttpExtras, ToolLoopHttpModule, type ToolLoopHttpOptions } from '@toolloop/http';
+import {
+  type ToolLoopHttpExtras,
+  ToolLoopHttpModule,
+  type ToolLoopHttpOptions,
+} from '@toolloop/http';
 
 /** A person of the tests, whose token is its id. */
 export class Person {
@@ -34,7 +38,9 @@ export const PEOPLE: readonly Person[] = [
 @Injectable()
 class PersonDirectory extends ActorDirectory<Person> {
   override find(actorId: string, tenant: string): Promise<Person | undefined> {
-    return Promise.resolve(PEOPLE.find((person) => person.id === actorId && person.tenant === tenant));
+    return Promise.resolve(
+      PEOPLE.find((person) => person.id === actorId && person.tenant === tenant),
+    );
   }
 }
 
@@ -86,7 +92,13 @@ export async function closeApps(): Promise<void> {
 }
 
 /** An application with the routes, on a free port. */
-export async function serveApp({ model, http, loop, modules = [], platform = 'express' }: AppOptions): Promise<Served> {
+export async function serveApp({
+  model,
+  http,
+  loop,
+  modules = [],
+  platform = 'express',
+}: AppOptions): Promise<Served> {
   const built = await Test.createTestingModule({
     imports: [
       ToolLoopModule.forRoot({
@@ -107,8 +119,14 @@ export async function serveApp({ model, http, loop, modules = [], platform = 'ex
       ...modules,
     ],
   }).compile();
-  const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter({ forceCloseConnections: true });
-  const app = built.createNestApplication(adapter, { logger: ['fatal'], forceCloseConnections: true });
+  const adapter =
+    platform === 'express'
+      ? new ExpressAdapter()
+      : new FastifyAdapter({ forceCloseConnections: true });
+  const app = built.createNestApplication(adapter, {
+    logger: ['fatal'],
+    forceCloseConnections: true,
+  });
   open.add(app);
   await app.listen(0, '127.0.0.1');
   return { url: await app.getUrl(), app };
@@ -120,11 +138,23 @@ const identify: ToolLoopHttpOptions['identity'] = ({ headers }) => {
 };
 
 export function headersOf(person: string | undefined): Record<string, string> {
-  return { 'content-type': 'application/json', ...(person !== undefined && { authorization: `Bearer ${person}` }) };
+  return {
+    'content-type': 'application/json',
+    ...(person !== undefined && { authorization: `Bearer ${person}` }),
+  };
 }
 
-export function ask(served: Served, person: string, body: unknown, path = '/chat'): Promise<Response> {
-  return fetch(served.url + path, { method: 'POST', headers: headersOf(person), body: JSON.stringify(body) });
+export function ask(
+  served: Served,
+  person: string,
+  body: unknown,
+  path = '/chat',
+): Promise<Response> {
+  return fetch(served.url + path, {
+    method: 'POST',
+    headers: headersOf(person),
+    body: JSON.stringify(body),
+  });
 }
 
 export function eventsIn(stream: string): LoopEvent[] {

@@ -4,12 +4,26 @@ export type { McpToolSourceOptions } from './client/mcp-tool-source.js';
 export { diffPins, listTools, pinTools } from './client/pin-commands.js';
 export type { PinChange, PinCommand, ServerListing, ToolListing } from './client/pin-commands.js';
 export { endpointOf } from './client/server-options.js';
-export type { AllowedTool, McpClientOptions, McpHttpServer, McpLimits, McpServer, McpStdioServer } from './client/server-options.js';
+export type {
+  AllowedTool,
+  McpClientOptions,
+  McpHttpServer,
+  McpLimits,
+  McpServer,
+  McpStdioServer,
+} from './client/server-options.js';
 export { PinFile } from './client/tool-pins.js';
 export type { PinSet, ToolDefinition, ToolPin } from './client/tool-pins.js';
 export { McpServerModule } from './server/mcp-server.module.js';
 export type { McpServerExtras } from './server/mcp-server.module.js';
-export type { McpPrincipal, McpResource, McpServerOptions, McpSessionTerms, McpTracing, McpVerifier } from './server/server-options.js';
+export type {
+  McpPrincipal,
+  McpResource,
+  McpServerOptions,
+  McpSessionTerms,
+  McpTracing,
+  McpVerifier,
+} from './server/server-options.js';
 export { LlmCompletion, LlmPrompt, LlmResource } from './server/offer-decorators.js';
 export type {
   LlmCompletionOptions,

@@ -28,7 +28,10 @@ export interface Need {
 }
 
 export interface Filling {
-  /** Argument objects ready to be sent; several when the user named several values; none when something is missing. */
+  /**
+   * Argument objects ready to be sent; several when the user named several values; none when
+   * something is missing.
+   */
   readonly variants: readonly JsonObject[];
   readonly missing: readonly Missing[];
   readonly used: readonly Mention[];
@@ -36,7 +39,9 @@ export interface Filling {
   readonly fit: number;
 }
 
-/** A value that could fill an argument, how well it fits, and where in the user's words it stands. */
+/**
+ * A value that could fill an argument, how well it fits, and where in the user's words it stands.
+ */
 interface Candidate {
   readonly slot: Slot;
   readonly value: JsonValue;
@@ -53,9 +58,14 @@ interface Filled {
 }
 
 /** Fills a tool's arguments from the user's words, then from the schema. */
-export function fillArguments(profile: ToolProfile, { id, entity }: Instance, situation: Situation): Filling {
+export function fillArguments(
+  profile: ToolProfile,
+  { id, entity }: Instance,
+  situation: Situation,
+): Filling {
   const root = profile.spec.inputSchema;
-  const instanceNames = profile.instanceId === undefined ? [] : [id.toLowerCase(), ...(entity?.texts ?? [])];
+  const instanceNames =
+    profile.instanceId === undefined ? [] : [id.toLowerCase(), ...(entity?.texts ?? [])];
   const slots = slotsOf(root);
   const candidates = slots.flatMap((slot) => candidatesFor(slot, situation, instanceNames));
   const chosen = assigned(candidates.filter((one) => one.fit >= leastFit(one, profile)));
@@ -67,11 +77,19 @@ export function fillArguments(profile: ToolProfile, { id, entity }: Instance, si
   const several = filled.find(({ values }) => values.length > 1);
   const variants = (several?.values ?? [null]).slice(0, MOST_INSTANCES).map((value): JsonObject => {
     const known = filled.filter(({ values }) => values.length > 0);
-    return Object.fromEntries(known.map(({ slot, values: [first = null] }) => [slot.name, slot === several?.slot ? value : first]));
+    return Object.fromEntries(
+      known.map(({ slot, values: [first = null] }) => [
+        slot.name,
+        slot === several?.slot ? value : first,
+      ]),
+    );
   });
   const valid = variants.filter((args) => accepts(root, args, root));
   const unfilled = filled.filter(({ values }) => values.length === 0).map(missingOf);
-  const missing = unfilled.length + valid.length > 0 ? unfilled : [{ name: 'arguments', description: '', choices: [] }];
+  const missing =
+    unfilled.length + valid.length > 0
+      ? unfilled
+      : [{ name: 'arguments', description: '', choices: [] }];
   return {
     variants: missing.length > 0 ? [] : valid,
     missing,
@@ -80,14 +98,29 @@ export function fillArguments(profile: ToolProfile, { id, entity }: Instance, si
   };
 }
 
-const FORMATS: Readonly<Record<string, Slot['asksFor']>> = { email: 'email', uri: 'url', url: 'url', date: 'date', uuid: 'id' };
+const FORMATS: Readonly<Record<string, Slot['asksFor']>> = {
+  email: 'email',
+  uri: 'url',
+  url: 'url',
+  date: 'date',
+  uuid: 'id',
+};
 
 function slotsOf(root: Schema): Slot[] {
   return Object.entries(root.properties ?? {}).flatMap(([name, node]): Slot[] => {
     const schema = resolved(node, root);
     if (typeof schema === 'boolean') return [];
     const stems = wordsOf(name).map(stem);
-    return [{ name, schema, root, stems, required: root.required?.includes(name) ?? false, asksFor: askedBy(name, schema) }];
+    return [
+      {
+        name,
+        schema,
+        root,
+        stems,
+        required: root.required?.includes(name) ?? false,
+        asksFor: askedBy(name, schema),
+      },
+    ];
   });
 }
 
@@ -109,14 +142,20 @@ const FITS: Readonly<Record<Mention['kind'], Partial<Record<Slot['asksFor'], num
   date: { date: 1.5, text: 0.5 },
 };
 
-function candidatesFor(slot: Slot, situation: Situation, instanceNames: readonly string[]): Candidate[] {
+function candidatesFor(
+  slot: Slot,
+  situation: Situation,
+  instanceNames: readonly string[],
+): Candidate[] {
   const { schema, root, required, asksFor } = slot;
   const type = typeOf(schema);
   if (schema.enum || type === 'boolean') return literalCandidates(slot, situation);
   if (type === 'object' || type === 'array') return [];
   const { question, unlocated } = situation;
-  const isSpent = (mention: Mention): boolean => !required && names(mention) && !unlocated.includes(mention);
-  const isFree = (mention: Mention): boolean => !isSpent(mention) && !instanceNames.includes(mention.value.toLowerCase());
+  const isSpent = (mention: Mention): boolean =>
+    !required && names(mention) && !unlocated.includes(mention);
+  const isFree = (mention: Mention): boolean =>
+    !isSpent(mention) && !instanceNames.includes(mention.value.toLowerCase());
   return question.mentions.filter(isFree).flatMap((mention): Candidate[] => {
     const fit = FITS[mention.kind][asksFor];
     if (fit === undefined || (asksFor === 'id' && mention.value.includes(' '))) return [];
@@ -124,19 +163,39 @@ function candidatesFor(slot: Slot, situation: Situation, instanceNames: readonly
     const value = forms.find((form) => accepts(schema, form, root));
     const likeness = schema.pattern === undefined ? fit : Math.max(fit, 0.5) + 1;
     const tokens = range(mention.first, mention.last);
-    return value === undefined ? [] : [{ slot, value, tokens, mentions: [mention], fit: likeness + contextFit(slot, mention, situation) }];
+    return value === undefined
+      ? []
+      : [
+          {
+            slot,
+            value,
+            tokens,
+            mentions: [mention],
+            fit: likeness + contextFit(slot, mention, situation),
+          },
+        ];
   });
 }
 
-/** The values that a schema names itself, where the user says them: one of an enum, or `true` for a boolean's name. */
+/**
+ * The values that a schema names itself, where the user says them: one of an enum, or `true` for a
+ * boolean's name.
+ */
 function literalCandidates(slot: Slot, { question }: Situation): Candidate[] {
   const { schema, name, root } = slot;
   const { tokens, mentions } = question;
-  const switched = { [name.replace(/^(?:is|in|has)(?=[A-Z])|Only$/g, '')]: true, ...(name === 'on' && { off: false }) };
-  const literals = schema.enum ? schema.enum.map((value) => [plainText(value), value] as const) : Object.entries(switched);
+  const switched = {
+    [name.replace(/^(?:is|in|has)(?=[A-Z])|Only$/g, '')]: true,
+    ...(name === 'on' && { off: false }),
+  };
+  const literals = schema.enum
+    ? schema.enum.map((value) => [plainText(value), value] as const)
+    : Object.entries(switched);
   return literals.flatMap(([text, value]): Candidate[] => {
     const at = saidAt(text, tokens);
-    const isDenied = tokens.slice(Math.max(0, (at[0] ?? 0) - 2), at[0]).some(({ lower }) => NEGATIONS.has(lower));
+    const isDenied = tokens
+      .slice(Math.max(0, (at[0] ?? 0) - 2), at[0])
+      .some(({ lower }) => NEGATIONS.has(lower));
     if (at.length === 0 || isDenied || !accepts(schema, value, root)) return [];
     const used = mentions.filter((mention) => names(mention) && at.includes(mention.first));
     return [{ slot, value, tokens: at, mentions: used, fit: 1.5 + at.length / 10 }];
@@ -145,30 +204,51 @@ function literalCandidates(slot: Slot, { question }: Situation): Candidate[] {
 
 /** The tokens that say a text; none where no run of them does. */
 function saidAt(text: string, tokens: readonly Token[]): number[] {
-  const spoken = tokens.flatMap(({ value }, token) => wordsOf(value).map((word) => ({ stem: stem(word), token })));
+  const spoken = tokens.flatMap(({ value }, token) =>
+    wordsOf(value).map((word) => ({ stem: stem(word), token })),
+  );
   const wanted = wordsOf(text).map(stem);
-  const start = spoken.findIndex((_, from) => wanted.every((word, offset) => spoken[from + offset]?.stem === word));
+  const start = spoken.findIndex((_, from) =>
+    wanted.every((word, offset) => spoken[from + offset]?.stem === word),
+  );
   return start < 0 ? [] : spoken.slice(start, start + wanted.length).map(({ token }) => token);
 }
 
-/** Rates the words around a value for an argument: the argument's own name speaks for it, the name of another thing or a plural behind an id against it. */
+/**
+ * Rates the words around a value for an argument: the argument's own name speaks for it, the name
+ * of another thing or a plural behind an id against it.
+ */
 function contextFit(slot: Slot, mention: Mention, { question, vocabulary }: Situation): number {
   const before = wordsBefore(mention, question);
   const named = slot.stems.filter((one) => before.some(({ lower }) => stem(lower) === one)).length;
   const isSaid = slot.stems.some((one) => question.tokens.some(({ stems }) => stems.includes(one)));
-  const isOther = slot.stems.length > 1 && named === 0 && before.some(({ stems }) => stems.some((one) => vocabulary.has(one)));
-  const isCount = mention.kind === 'number' && /[^s]s$/.test(question.tokens[mention.last + 1]?.lower ?? '');
-  return Math.min(named, 2) + (isSaid ? 0.5 : 0) - (slot.asksFor === 'id' && (isOther || isCount) ? 1 : 0);
+  const isOther =
+    slot.stems.length > 1 &&
+    named === 0 &&
+    before.some(({ stems }) => stems.some((one) => vocabulary.has(one)));
+  const isCount =
+    mention.kind === 'number' && /[^s]s$/.test(question.tokens[mention.last + 1]?.lower ?? '');
+  return (
+    Math.min(named, 2) +
+    (isSaid ? 0.5 : 0) -
+    (slot.asksFor === 'id' && (isOther || isCount) ? 1 : 0)
+  );
 }
 
 const MOST_WORDS_BEFORE = 4;
 
 function wordsBefore({ first }: Mention, { tokens, mentions }: Question): readonly Token[] {
-  const previous = Math.max(-1, ...mentions.filter((other) => other.last < first).map(({ last }) => last));
+  const previous = Math.max(
+    -1,
+    ...mentions.filter((other) => other.last < first).map(({ last }) => last),
+  );
   return tokens.slice(previous + 1, first).slice(-MOST_WORDS_BEFORE);
 }
 
-/** The least fit for a value; an optional argument needs a better reason, but a search without one would find everything. */
+/**
+ * The least fit for a value; an optional argument needs a better reason, but a search without one
+ * would find everything.
+ */
 function leastFit({ slot, mentions }: Candidate, { isReadOnly, isSearch }: ToolProfile): number {
   if (slot.required) return 0.4;
   const isSought = mentions.some(({ kind }) => ['name', 'quoted', 'phrase'].includes(kind));
@@ -179,28 +259,51 @@ function leastFit({ slot, mentions }: Candidate, { isReadOnly, isSearch }: ToolP
 function assigned(candidates: readonly Candidate[]): Candidate[] {
   const chosen: Candidate[] = [];
   for (const candidate of candidates.toSorted((one, other) => other.fit - one.fit)) {
-    const isTaken = chosen.some(({ slot, tokens }) => slot === candidate.slot || tokens.some((token) => candidate.tokens.includes(token)));
+    const isTaken = chosen.some(
+      ({ slot, tokens }) =>
+        slot === candidate.slot || tokens.some((token) => candidate.tokens.includes(token)),
+    );
     if (!isTaken) chosen.push(candidate);
   }
   return chosen;
 }
 
-/** Adds the names that the user joined to the one that fills an argument: they are wanted the same way. */
-function withJoined({ slot, value, mentions }: Candidate, candidates: readonly Candidate[], chosen: readonly Candidate[]): Filled {
+/**
+ * Adds the names that the user joined to the one that fills an argument: they are wanted the same
+ * way.
+ */
+function withJoined(
+  { slot, value, mentions }: Candidate,
+  candidates: readonly Candidate[],
+  chosen: readonly Candidate[],
+): Filled {
   const [own] = mentions;
   const used = new Set(chosen.flatMap((one) => one.mentions));
-  const isJoined = (other: Mention): boolean => other.kind === own?.kind && other.group === own.group && names(other) && !used.has(other);
+  const isJoined = (other: Mention): boolean =>
+    other.kind === own?.kind && other.group === own.group && names(other) && !used.has(other);
   const joined = candidates.filter((one) => one.slot === slot && one.mentions.some(isJoined));
   const values = new Set([value, ...joined.map((one) => one.value)]);
-  return { slot, values: [...values], mentions: [...mentions, ...joined.flatMap((one) => one.mentions)] };
+  return {
+    slot,
+    values: [...values],
+    mentions: [...mentions, ...joined.flatMap((one) => one.mentions)],
+  };
 }
 
 function givenBy({ schema, root }: Slot): JsonValue[] {
-  const given = [schema.const, schema.default, schema.enum?.length === 1 ? schema.enum[0] : undefined];
-  return given.flatMap((value) => (value !== undefined && accepts(schema, value, root) ? [value] : [])).slice(0, 1);
+  const given = [
+    schema.const,
+    schema.default,
+    schema.enum?.length === 1 ? schema.enum[0] : undefined,
+  ];
+  return given
+    .flatMap((value) => (value !== undefined && accepts(schema, value, root) ? [value] : []))
+    .slice(0, 1);
 }
 
 function missingOf({ slot: { name, schema } }: Filled): Missing {
-  const description = schema.enum ? `one of ${schema.enum.map(String).join(', ')}` : (schema.description ?? '');
+  const description = schema.enum
+    ? `one of ${schema.enum.map(String).join(', ')}`
+    : (schema.description ?? '');
   return { name, description, choices: [] };
 }

@@ -10,7 +10,8 @@ export type SchemaNode = Schema | boolean | undefined;
 export function resolved(node: SchemaNode = true, root: Schema, depth = 0): Schema | boolean {
   if (typeof node === 'boolean' || node.$ref === undefined) return node;
   let found: unknown = node.$ref.startsWith('#') && depth < 8 ? root : undefined;
-  for (const part of node.$ref.split('/').slice(1)) found = isSchema(found) ? found[part] : undefined;
+  for (const part of node.$ref.split('/').slice(1))
+    found = isSchema(found) ? found[part] : undefined;
   return isSchema(found) ? resolved(found, root, depth + 1) : false;
 }
 
@@ -23,12 +24,21 @@ export function typeOf({ type, properties }: Schema): string | undefined {
   return [type ?? []].flat().find((one) => one !== 'null') ?? (properties && 'object');
 }
 
-const ajv = new Ajv({ strict: false, ownProperties: true, validateSchema: false, addUsedSchema: false, logger: false });
+const ajv = new Ajv({
+  strict: false,
+  ownProperties: true,
+  validateSchema: false,
+  addUsedSchema: false,
+  logger: false,
+});
 ajvFormats.default(ajv);
 /** Compiled once per schema object: the toolset of a run keeps its schemas from step to step. */
 const compiled = new WeakMap<Schema, ValidateFunction | undefined>();
 
-/** Tells whether a value satisfies a schema; one that does not compile accepts nothing, so that nothing wrong is ever sent. */
+/**
+ * Tells whether a value satisfies a schema; one that does not compile accepts nothing, so that
+ * nothing wrong is ever sent.
+ */
 export function accepts(node: SchemaNode, value: JsonValue, root: Schema): boolean {
   const schema = resolved(node, root);
   if (typeof schema === 'boolean') return schema;

@@ -9,19 +9,36 @@ import { list, stem, wordsOf } from './words.js';
 /** A value in the results, and the stems of what it is called. */
 type Fact = readonly [name: readonly string[], value: JsonValue];
 
-const TEXT_NAMES = new Set(['answer', 'text', 'summary', 'message', 'reply', 'response', 'explanation', 'content']);
+const TEXT_NAMES = new Set([
+  'answer',
+  'text',
+  'summary',
+  'message',
+  'reply',
+  'response',
+  'explanation',
+  'content',
+]);
 const DEEPEST = 6;
 
-/** The answer as JSON of the wanted shape: values from the results where names agree, the phrased answer where text is wanted. */
+/**
+ * The answer as JSON of the wanted shape: values from the results where names agree, the phrased
+ * answer where text is wanted.
+ */
 export function structuredAnswer(root: Schema, text: string, situation: Situation): JsonValue {
   const succeeded = situation.conversation.calls.filter(({ status }) => status === 'succeeded');
   const calls = [...answeringCalls(situation).toReversed(), ...succeeded.toReversed()];
   const facts = calls.flatMap((call) => factsOf(call, situation));
   const { properties = {}, required = [] } = root;
-  const texts = Object.keys(properties).filter((key) => fitted(text, properties[key], root) !== undefined);
-  const isFree = (key: string): boolean => required.includes(key) && valuesFor(key, facts).length === 0;
-  const textKey = texts.find((key) => TEXT_NAMES.has(wordsOf(key).at(-1) ?? '')) ?? texts.find(isFree);
-  const said = textKey === undefined ? {} : { [textKey]: fitted(text, properties[textKey], root) ?? null };
+  const texts = Object.keys(properties).filter(
+    (key) => fitted(text, properties[key], root) !== undefined,
+  );
+  const isFree = (key: string): boolean =>
+    required.includes(key) && valuesFor(key, facts).length === 0;
+  const textKey =
+    texts.find((key) => TEXT_NAMES.has(wordsOf(key).at(-1) ?? '')) ?? texts.find(isFree);
+  const said =
+    textKey === undefined ? {} : { [textKey]: fitted(text, properties[textKey], root) ?? null };
   const built = { ...objectOf(root, facts, root), ...said };
   return accepts(root, built, root) ? built : (fitted(text, root, root) ?? standIn(root, root));
 }
@@ -31,7 +48,13 @@ function factsOf({ name, value, args }: MadeCall, { profiles, entities }: Situat
   const { owner = '', method = name } = profile ?? {};
   const bound = factsIn(entityOf(profile, entities)?.data ?? null, stemsIn(owner));
   const count = listOf(value)?.length ?? null;
-  return [[stemsIn(nounOf(method, owner)), value], [['count'], count], ...factsIn(value), ...bound, ...factsIn(args)];
+  return [
+    [stemsIn(nounOf(method, owner)), value],
+    [['count'], count],
+    ...factsIn(value),
+    ...bound,
+    ...factsIn(args),
+  ];
 }
 
 function factsIn(value: JsonValue, owner: readonly string[] = []): Fact[] {
@@ -42,42 +65,64 @@ function stemsIn(name: string): string[] {
   return wordsOf(name).map(stem);
 }
 
-/** The values of facts whose name holds all words of the wanted one, or all of whose words it holds; the closest first. */
+/**
+ * The values of facts whose name holds all words of the wanted one, or all of whose words it holds;
+ * the closest first.
+ */
 function valuesFor(key: string, facts: readonly Fact[]): JsonValue[] {
   const wanted = stemsIn(key);
   const closeness = ([name]: Fact): number => {
     const shared = wanted.filter((word) => name.includes(word)).length;
-    return shared === wanted.length || shared === name.length ? shared / (wanted.length + name.length) : 0;
+    return shared === wanted.length || shared === name.length
+      ? shared / (wanted.length + name.length)
+      : 0;
   };
-  const close = facts.filter((fact) => closeness(fact) > 0).toSorted((one, other) => closeness(other) - closeness(one));
+  const close = facts
+    .filter((fact) => closeness(fact) > 0)
+    .toSorted((one, other) => closeness(other) - closeness(one));
   return close.map(([, value]) => value);
 }
 
-function objectOf({ properties = {}, required = [] }: Schema, facts: readonly Fact[], root: Schema): JsonObject {
+function objectOf(
+  { properties = {}, required = [] }: Schema,
+  facts: readonly Fact[],
+  root: Schema,
+): JsonObject {
   const entries = Object.entries(properties).flatMap(([key, node]): [string, JsonValue][] => {
     const forms = valuesFor(key, facts).flatMap((value) => formsOf(value, node, root));
-    const found = forms.find((form) => accepts(node, form, root)) ?? (required.includes(key) ? standIn(node, root) : undefined);
+    const found =
+      forms.find((form) => accepts(node, form, root)) ??
+      (required.includes(key) ? standIn(node, root) : undefined);
     return found === undefined ? [] : [[key, found]];
   });
   return Object.fromEntries(entries);
 }
 
-/** The forms a value can take: as the object or list that is wanted, as it is, money's amount and currency, a list's length, a text's number, a number's text. */
+/**
+ * The forms a value can take: as the object or list that is wanted, as it is, money's amount and
+ * currency, a list's length, a text's number, a number's text.
+ */
 function formsOf(value: JsonValue, node: SchemaNode, root: Schema): JsonValue[] {
   const found = resolved(node, root);
   const schema = typeof found === 'boolean' ? {} : found;
   if (typeOf(schema) === 'array') return listsOf(value, schema, root);
-  if (typeOf(schema) === 'object') return isJsonObject(value) ? [objectOf(schema, factsIn(value), root)] : [];
+  if (typeOf(schema) === 'object')
+    return isJsonObject(value) ? [objectOf(schema, factsIn(value), root)] : [];
   const money = moneyOf(value);
   if (money) return [money.amount, inline(value), money.currency];
   if (!isScalar(value)) return [listOf(value)?.length ?? []].flat();
-  return [value, ...(/^-?\d+(?:\.\d+)?$/.test(String(value)) ? [Number(value), String(value)] : [])];
+  return [
+    value,
+    ...(/^-?\d+(?:\.\d+)?$/.test(String(value)) ? [Number(value), String(value)] : []),
+  ];
 }
 
 function listsOf(value: JsonValue, { items, maxItems }: Schema, root: Schema): JsonValue[] {
   const [inner] = [items].flat();
   const rows = listOf(value) ?? [value];
-  const forms = rows.flatMap((row) => formsOf(row, inner, root).find((form) => accepts(inner, form, root)) ?? []);
+  const forms = rows.flatMap(
+    (row) => formsOf(row, inner, root).find((form) => accepts(inner, form, root)) ?? [],
+  );
   return forms.length > 0 ? [forms.slice(0, maxItems)] : [];
 }
 
@@ -89,22 +134,46 @@ function fitted(text: string, node: SchemaNode, root: Schema): string | undefine
   return accepts(schema, short, root) ? short : undefined;
 }
 
-const TEXTS = list('unknown 1970-01-01 1970-01-01T00:00:00Z unknown@example.com https://example.com 00000000-0000-0000-0000-000000000000');
+const TEXTS = list(
+  'unknown 1970-01-01 1970-01-01T00:00:00Z unknown@example.com https://example.com 00000000-0000-0000-0000-000000000000',
+);
 
-/** A value of the right type where the results hold none: null where it may be, else the least that is valid. */
+/**
+ * A value of the right type where the results hold none: null where it may be, else the least that
+ * is valid.
+ */
 function standIn(node: SchemaNode, root: Schema, depth = 0): JsonValue {
   const schema = resolved(node, root);
   if (typeof schema === 'boolean' || depth > DEEPEST) return null;
   const { properties = {}, required = [], items, minItems: length = 0, minLength = 0 } = schema;
   const [inner] = [items].flat();
-  const record = Object.fromEntries(required.map((key) => [key, standIn(properties[key], root, depth + 1)]));
+  const record = Object.fromEntries(
+    required.map((key) => [key, standIn(properties[key], root, depth + 1)]),
+  );
   const rows = Array.from({ length }, () => standIn(inner, root, depth + 1));
-  const least = [null, false, 0, '', ...TEXTS, ...numbersFor(schema), '-'.repeat(minLength), record, rows];
+  const least = [
+    null,
+    false,
+    0,
+    '',
+    ...TEXTS,
+    ...numbersFor(schema),
+    '-'.repeat(minLength),
+    record,
+    rows,
+  ];
   const given = [schema.const, schema.default, ...(schema.enum ?? []), ...least];
   return given.find((value) => value !== undefined && accepts(schema, value, root)) ?? null;
 }
 
-function numbersFor({ minimum, maximum, exclusiveMinimum = 0, multipleOf = 1 }: Schema): (number | undefined)[] {
-  const least = Math.ceil((minimum ?? Math.min(exclusiveMinimum, maximum ?? Infinity)) / multipleOf) * multipleOf;
+function numbersFor({
+  minimum,
+  maximum,
+  exclusiveMinimum = 0,
+  multipleOf = 1,
+}: Schema): (number | undefined)[] {
+  const least =
+    Math.ceil((minimum ?? Math.min(exclusiveMinimum, maximum ?? Infinity)) / multipleOf) *
+    multipleOf;
   return [minimum, maximum, least, least + multipleOf];
 }

@@ -6,11 +6,15 @@ export interface ToolProfile {
   readonly spec: ToolSpec;
   readonly method: string;
   readonly owner: string;
-  /** The instance an entity tool is bound to, as it stands in the tool's id, which may be a handle. */
+  /**
+   * The instance an entity tool is bound to, as it stands in the tool's id, which may be a handle.
+   */
   readonly instanceId: string | undefined;
   readonly isReadOnly: boolean;
   readonly isSearch: boolean;
-  readonly stems: Readonly<Record<'method' | 'owner' | 'kind' | 'description' | 'property', ReadonlySet<string>>>;
+  readonly stems: Readonly<
+    Record<'method' | 'owner' | 'kind' | 'description' | 'property', ReadonlySet<string>>
+  >;
   readonly verbs: readonly string[];
 }
 
@@ -29,7 +33,11 @@ export function toolProfile(spec: ToolSpec): ToolProfile {
     stems: {
       method: new Set(stemsOf(method)),
       owner: new Set(stemsOf(owner)),
-      kind: new Set(stemsOf(owner).filter((one) => spec.declaredId.includes('*') || stemsOf(spec.description).includes(one))),
+      kind: new Set(
+        stemsOf(owner).filter(
+          (one) => spec.declaredId.includes('*') || stemsOf(spec.description).includes(one),
+        ),
+      ),
       description: new Set(stemsOf(spec.description)),
       property: new Set(properties.flatMap(([name]) => stemsOf(name))),
     },
@@ -37,23 +45,46 @@ export function toolProfile(spec: ToolSpec): ToolProfile {
   };
 }
 
-/** `{namespace}__{method}`, or `{prefix}_{instanceId}_{method}` declared as `{prefix}_*_{method}`. */
-function partsOf({ id, declaredId }: ToolSpec): Pick<ToolProfile, 'owner' | 'method' | 'instanceId'> {
+/**
+ * `{namespace}__{method}`, or `{prefix}_{instanceId}_{method}` declared as `{prefix}_*_{method}`.
+ */
+function partsOf({
+  id,
+  declaredId,
+}: ToolSpec): Pick<ToolProfile, 'owner' | 'method' | 'instanceId'> {
   const [, owner, method] = /^(.+?)_\*_(.+)$/.exec(declaredId) ?? [];
   if (owner !== undefined && method !== undefined) {
     const instanceId = id.slice(owner.length + 1, -method.length - 1);
-    return { owner, method, instanceId: instanceId === '' || !id.endsWith(`_${method}`) ? undefined : instanceId };
+    return {
+      owner,
+      method,
+      instanceId: instanceId === '' || !id.endsWith(`_${method}`) ? undefined : instanceId,
+    };
   }
   const at = id.indexOf('__');
-  return { owner: id.slice(0, Math.max(at, 0)), method: at < 0 ? id : id.slice(at + 2), instanceId: undefined };
+  return {
+    owner: id.slice(0, Math.max(at, 0)),
+    method: at < 0 ? id : id.slice(at + 2),
+    instanceId: undefined,
+  };
 }
 
-/** Rates how surely a word of the user means this tool, from 0 to 1; the id says more than the description. */
+/**
+ * Rates how surely a word of the user means this tool, from 0 to 1; the id says more than the
+ * description.
+ */
 export function strength({ stems }: ToolProfile, wanted: string): number {
-  return Math.max(knows(stems.method, wanted), 0.6 * knows(stems.description, wanted), 0.5 * knows(stems.owner, wanted));
+  return Math.max(
+    knows(stems.method, wanted),
+    0.6 * knows(stems.description, wanted),
+    0.5 * knows(stems.owner, wanted),
+  );
 }
 
-/** Rates how surely an order means this tool: what reads must bear it in its name; what it says of other tools' doings is no answer. */
+/**
+ * Rates how surely an order means this tool: what reads must bear it in its name; what it says of
+ * other tools' doings is no answer.
+ */
 export function orderStrength(profile: ToolProfile, verb: string): number {
   return profile.isReadOnly ? knows(profile.stems.method, verb) : strength(profile, verb);
 }
@@ -62,8 +93,15 @@ export function isCommanded({ verbs }: ToolProfile, orders: ReadonlySet<string>)
   return verbs.some((verb) => [...orders].some((said) => areSameAction(said, verb)));
 }
 
-/** The noun of a method's name: `getAverageSpend` is "average spend"; the fallback when the name is but a verb. */
+/**
+ * The noun of a method's name: `getAverageSpend` is "average spend"; the fallback when the name is
+ * but a verb.
+ */
 export function nounOf(method: string, fallback: string): string {
   const [verb = '', ...others] = wordsOf(method);
-  return (ASKING_VERBS.has(verb) ? others : [verb, ...others]).filter((word) => word !== 'up').join(' ') || fallback;
+  return (
+    (ASKING_VERBS.has(verb) ? others : [verb, ...others])
+      .filter((word) => word !== 'up')
+      .join(' ') || fallback
+  );
 }

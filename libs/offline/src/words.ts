@@ -31,12 +31,24 @@ const ACTIONS = `buy purchase order | book reserve | delete remove erase destroy
 const MEANINGS = `${ACTIONS} | find search list look query locate | total sum | average mean | count number quantity | price cost | item line |
   recent latest last newest | status state | location address place | available stock | multiply times`;
 
-const IRREGULAR = new Map(Object.entries({ sent: 'send', paid: 'pay', people: 'person', spent: 'spend', availability: 'availabl' }));
+const IRREGULAR = new Map(
+  Object.entries({
+    sent: 'send',
+    paid: 'pay',
+    people: 'person',
+    spent: 'spend',
+    availability: 'availabl',
+  }),
+);
 
-export const NEGATIONS: ReadonlySet<string> = new Set(list("not never no without don't dont doesn't"));
+export const NEGATIONS: ReadonlySet<string> = new Set(
+  list("not never no without don't dont doesn't"),
+);
 
 export function wordsOf(text: string): string[] {
-  const spaced = text.replaceAll(/\be-mail/gi, 'email').replaceAll(/([\p{Ll}\p{N}])(?=\p{Lu})|(\p{Lu})(?=\p{Lu}\p{Ll})/gu, '$& ');
+  const spaced = text
+    .replaceAll(/\be-mail/gi, 'email')
+    .replaceAll(/([\p{Ll}\p{N}])(?=\p{Lu})|(\p{Lu})(?=\p{Lu}\p{Ll})/gu, '$& ');
   return spaced.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
 }
 
@@ -45,10 +57,14 @@ export function humanised(id: string): string {
   return wordsOf(id).join(' ');
 }
 
-/** Cuts the endings that grammar adds, so that "cancelled" meets "cancel" and "orders" meets "order". */
+/**
+ * Cuts the endings that grammar adds, so that "cancelled" meets "cancel" and "orders" meets
+ * "order".
+ */
 export function stem(word: string): string {
   const lower = word.toLowerCase();
-  if (lower.length < 4 || IRREGULAR.has(lower)) return IRREGULAR.get(lower) ?? lower.replace(/^ids$/, 'id');
+  if (lower.length < 4 || IRREGULAR.has(lower))
+    return IRREGULAR.get(lower) ?? lower.replace(/^ids$/, 'id');
   const singular = lower.replace(/ies$/, 'y').replace(/(?<=s|x|z|ch|sh)es$|(?<=[^sui])s$/, '');
   const bare = singular.replace(/(?<=.{5})ation$|(?<=[aeiouy].+)(?:ing|ed)$|(?<=.{4})ly$/, '');
   const even = bare.length < 4 ? bare : bare.replace(/e$/, '').replace(/(?<=.{5})at$/, '');
@@ -61,21 +77,28 @@ export function stemsOf(text: string): string[] {
 
 function bySynonym(groups: string): ReadonlyMap<string, ReadonlySet<string>> {
   const stems = groups.split('|').map((group) => list(group).map(stem));
-  return new Map(stems.flat().map((one) => [one, new Set(stems.filter((group) => group.includes(one)).flat())]));
+  return new Map(
+    stems.flat().map((one) => [one, new Set(stems.filter((group) => group.includes(one)).flat())]),
+  );
 }
 const SAME_ACTION = bySynonym(ACTIONS);
 const SAME_MEANING = bySynonym(MEANINGS);
 
 /** Tells whether a word is one of this model's own, and so no name of a thing. */
 export function isPlainEnglish(word: string): boolean {
-  return [STOP_WORDS, ASKING_VERBS, DOING_VERBS].some((words) => words.has(word)) || SAME_MEANING.has(stem(word));
+  return (
+    [STOP_WORDS, ASKING_VERBS, DOING_VERBS].some((words) => words.has(word)) ||
+    SAME_MEANING.has(stem(word))
+  );
 }
 
 export function areSameAction(one: string, other: string): boolean {
   return one === other || (SAME_ACTION.get(one)?.has(other) ?? false);
 }
 
-/** Rates how well a set of stems knows a stem: 1 as it stands, 0.7 through a synonym, 0 not at all. */
+/**
+ * Rates how well a set of stems knows a stem: 1 as it stands, 0.7 through a synonym, 0 not at all.
+ */
 export function knows(stems: ReadonlySet<string>, wanted: string): number {
   if (stems.has(wanted)) return 1;
   return [...(SAME_MEANING.get(wanted) ?? [])].some((synonym) => stems.has(synonym)) ? 0.7 : 0;

@@ -11,24 +11,45 @@ const books = [
 ];
 
 function bookTools({ id }: { readonly id: string }): TestTool[] {
-  const reserve = { description: 'Reserve this book for a member.', effect: 'state_change' as const, properties: { memberId: text } };
+  const reserve = {
+    description: 'Reserve this book for a member.',
+    effect: 'state_change' as const,
+    properties: { memberId: text },
+  };
   return [
-    entityTool(['book', id, 'getAvailability'], { description: 'Whether this book can be borrowed.' }, () => ({
-      available: true,
-      copies: 2,
+    entityTool(
+      ['book', id, 'getAvailability'],
+      { description: 'Whether this book can be borrowed.' },
+      () => ({
+        available: true,
+        copies: 2,
+      }),
+    ),
+    entityTool(['book', id, 'reserve'], reserve, ({ memberId }) => ({
+      reservation: 'r-1',
+      memberId: memberId ?? null,
     })),
-    entityTool(['book', id, 'reserve'], reserve, ({ memberId }) => ({ reservation: 'r-1', memberId: memberId ?? null })),
   ];
 }
 
 export const library: readonly TestTool[] = [
-  tool('library__findBooks', { description: 'Books whose title contains the given text.', properties: { title: text } }, ({ title }) => {
-    const found = books.filter((book) => book.title.toLowerCase().includes((title as string).toLowerCase()));
-    return { value: found, tools: found.flatMap(bookTools) };
-  }),
+  tool(
+    'library__findBooks',
+    { description: 'Books whose title contains the given text.', properties: { title: text } },
+    ({ title }) => {
+      const found = books.filter((book) =>
+        book.title.toLowerCase().includes((title as string).toLowerCase()),
+      );
+      return { value: found, tools: found.flatMap(bookTools) };
+    },
+  ),
   tool(
     'library__addMember',
-    { description: 'Register a member.', effect: 'state_change', properties: { name: text, email: { type: 'string', format: 'email' } } },
+    {
+      description: 'Register a member.',
+      effect: 'state_change',
+      properties: { name: text, email: { type: 'string', format: 'email' } },
+    },
     (args) => ({ id: 'm-1', ...args }),
   ),
 ];
@@ -36,13 +57,20 @@ export const library: readonly TestTool[] = [
 export const staff: readonly TestTool[] = [
   tool(
     'hr__lookUpEmployee',
-    { description: 'An employee by number.', properties: { employeeId: { type: 'string', pattern: '^E\\d+$' } } },
+    {
+      description: 'An employee by number.',
+      properties: { employeeId: { type: 'string', pattern: '^E\\d+$' } },
+    },
     (args) => ({
       value: { ...args, name: 'Ada Byron', department: 'Research' },
       tools: [
-        entityTool(['employee', args['employeeId'] as string, 'getVacationBalance'], { description: 'Days of vacation left.' }, () => ({
-          days: 12,
-        })),
+        entityTool(
+          ['employee', args['employeeId'] as string, 'getVacationBalance'],
+          { description: 'Days of vacation left.' },
+          () => ({
+            days: 12,
+          }),
+        ),
       ],
     }),
   ),
@@ -51,7 +79,10 @@ export const staff: readonly TestTool[] = [
 export const weather: readonly TestTool[] = [
   tool(
     'weather__forecast',
-    { description: 'Weather forecast for a city.', properties: { city: text, day: { type: 'string', enum: ['today', 'tomorrow'] } } },
+    {
+      description: 'Weather forecast for a city.',
+      properties: { city: text, day: { type: 'string', enum: ['today', 'tomorrow'] } },
+    },
     (args) => ({ ...args, condition: 'rain', temperature: 14 }),
   ),
 ];
@@ -64,8 +95,10 @@ const sums: readonly (readonly [string, (a: number, b: number) => number])[] = [
 ];
 
 export const calculator: readonly TestTool[] = sums.map(([name, compute]) =>
-  tool(`calc__${name}`, { description: `${name} two numbers.`, properties: { a: number, b: number } }, ({ a, b }) =>
-    compute(Number(a), Number(b)),
+  tool(
+    `calc__${name}`,
+    { description: `${name} two numbers.`, properties: { a: number, b: number } },
+    ({ a, b }) => compute(Number(a), Number(b)),
   ),
 );
 
@@ -77,19 +110,29 @@ function cartTools(id: string): TestTool[] {
       { description: 'Add a product to this cart.', effect: 'state_change', properties: add },
       (args) => ({ success: true, ...args }),
     ),
-    entityTool(['cart', id, 'getContents'], { description: 'What is in this cart.' }, () => [{ productId: 'p-1', quantity: 1 }]),
+    entityTool(['cart', id, 'getContents'], { description: 'What is in this cart.' }, () => [
+      { productId: 'p-1', quantity: 1 },
+    ]),
   ];
 }
 
 export const shop: readonly TestTool[] = [
-  tool('carts__getCart', { description: 'A cart by id.', properties: { cartId: text } }, ({ cartId }) => ({
-    value: { id: cartId ?? null },
-    tools: cartTools(cartId as string),
-  })),
-  tool('catalog__getProduct', { description: 'A product by id.', properties: { productId: text } }, (args) => ({
-    id: args['productId'] ?? null,
-    name: 'Pen',
-  })),
+  tool(
+    'carts__getCart',
+    { description: 'A cart by id.', properties: { cartId: text } },
+    ({ cartId }) => ({
+      value: { id: cartId ?? null },
+      tools: cartTools(cartId as string),
+    }),
+  ),
+  tool(
+    'catalog__getProduct',
+    { description: 'A product by id.', properties: { productId: text } },
+    (args) => ({
+      id: args['productId'] ?? null,
+      name: 'Pen',
+    }),
+  ),
 ];
 
 export const home: readonly TestTool[] = [
@@ -98,14 +141,21 @@ export const home: readonly TestTool[] = [
     {
       description: 'Turn the light of a room on or off.',
       effect: 'state_change',
-      properties: { room: text, on: { type: 'boolean' }, brightness: { ...whole, minimum: 0, maximum: 100 } },
+      properties: {
+        room: text,
+        on: { type: 'boolean' },
+        brightness: { ...whole, minimum: 0, maximum: 100 },
+      },
       required: ['room', 'on'],
     },
     (args) => args,
   ),
   tool(
     'home__getTemperature',
-    { description: 'Temperature of a room.', properties: { room: { type: 'string', enum: ['kitchen', 'living_room'] } } },
+    {
+      description: 'Temperature of a room.',
+      properties: { room: { type: 'string', enum: ['kitchen', 'living_room'] } },
+    },
     () => ({
       value: 21.5,
       unit: '°C',
@@ -119,14 +169,21 @@ export const calendar: readonly TestTool[] = [
     {
       description: 'Create an event.',
       effect: 'state_change',
-      properties: { title: text, date, time: text, attendees: { type: 'array', items: { type: 'string', format: 'email' } } },
+      properties: {
+        title: text,
+        date,
+        time: text,
+        attendees: { type: 'array', items: { type: 'string', format: 'email' } },
+      },
       required: ['title', 'date'],
     },
     (args) => ({ id: 'ev-1', ...args }),
   ),
-  tool('calendar__listEvents', { description: 'Events between two dates.', properties: { from: date, to: date } }, () => [
-    { id: 'ev-1', title: 'Standup', date: '2026-03-02' },
-  ]),
+  tool(
+    'calendar__listEvents',
+    { description: 'Events between two dates.', properties: { from: date, to: date } },
+    () => [{ id: 'ev-1', title: 'Standup', date: '2026-03-02' }],
+  ),
 ];
 
 const flights = [
@@ -140,9 +197,18 @@ function flightTools({ id }: { readonly id: string }): TestTool[] {
     passengers: { ...whole, minimum: 1, maximum: 9 },
     cabin: { type: 'string' as const, enum: cabins, default: 'economy' },
   };
-  const book = { description: 'Book seats on this flight.', effect: 'state_change' as const, properties, required: ['passengers'] };
+  const book = {
+    description: 'Book seats on this flight.',
+    effect: 'state_change' as const,
+    properties,
+    required: ['passengers'],
+  };
   return [
-    entityTool(['flight', id, 'book'], book, (args) => ({ bookingId: 'bk-9', flightId: id, ...args })),
+    entityTool(['flight', id, 'book'], book, (args) => ({
+      bookingId: 'bk-9',
+      flightId: id,
+      ...args,
+    })),
     entityTool(['flight', id, 'getSeats'], { description: 'Free seats on this flight.' }, () => 42),
   ];
 }
@@ -150,7 +216,10 @@ function flightTools({ id }: { readonly id: string }): TestTool[] {
 export const airline: readonly TestTool[] = [
   tool(
     'flights__search',
-    { description: 'Search flights between two cities on a date.', properties: { origin: text, destination: text, date } },
+    {
+      description: 'Search flights between two cities on a date.',
+      properties: { origin: text, destination: text, date },
+    },
     () => ({
       value: flights,
       tools: flights.flatMap(flightTools),
@@ -165,19 +234,30 @@ const issues = [
 
 /** Long ids, so that the tools are bound to handles and name the real id in their descriptions. */
 export const helpDesk: readonly TestTool[] = [
-  tool('support__findIssues', { description: 'Issues matching a text.', properties: { text } }, () => ({
-    value: issues.map(({ id, title }) => ({ id, title, state: 'open' })),
-    tools: issues.flatMap(({ handle, id }) => [
-      entityTool(
-        ['issue', handle, 'close'],
-        { description: `Close this issue (id ${id}).`, effect: 'state_change', properties: { reason: text }, required: [] },
-        () => null,
-      ),
-      entityTool(['issue', handle, 'getComments'], { description: `Comments on this issue (id ${id}).` }, () =>
-        handle === 'h1' ? ['It smokes', 'Still'] : [],
-      ),
-    ]),
-  })),
+  tool(
+    'support__findIssues',
+    { description: 'Issues matching a text.', properties: { text } },
+    () => ({
+      value: issues.map(({ id, title }) => ({ id, title, state: 'open' })),
+      tools: issues.flatMap(({ handle, id }) => [
+        entityTool(
+          ['issue', handle, 'close'],
+          {
+            description: `Close this issue (id ${id}).`,
+            effect: 'state_change',
+            properties: { reason: text },
+            required: [],
+          },
+          () => null,
+        ),
+        entityTool(
+          ['issue', handle, 'getComments'],
+          { description: `Comments on this issue (id ${id}).` },
+          () => (handle === 'h1' ? ['It smokes', 'Still'] : []),
+        ),
+      ]),
+    }),
+  ),
 ];
 
 const patients = [
@@ -187,16 +267,24 @@ const patients = [
 
 /** Entity tools grouped by method, the instance an argument. */
 export const clinic: readonly TestTool[] = [
-  tool('clinic__findPatients', { description: 'Find patients by last name.', properties: { lastName: text } }, ({ lastName }) => {
-    const value = patients.filter((patient) => patient.lastName === lastName);
-    const properties = { id: { type: 'string' as const, enum: patients.map(({ id }) => id) } };
-    const bloodType = tool(
-      'patient_getBloodType',
-      { declaredId: 'patient_*_getBloodType', description: 'Blood type of a patient.', properties },
-      ({ id }) => (id === 'pt-1' ? 'A+' : '0-'),
-    );
-    return { value, tools: value.length > 0 ? [bloodType] : [] };
-  }),
+  tool(
+    'clinic__findPatients',
+    { description: 'Find patients by last name.', properties: { lastName: text } },
+    ({ lastName }) => {
+      const value = patients.filter((patient) => patient.lastName === lastName);
+      const properties = { id: { type: 'string' as const, enum: patients.map(({ id }) => id) } };
+      const bloodType = tool(
+        'patient_getBloodType',
+        {
+          declaredId: 'patient_*_getBloodType',
+          description: 'Blood type of a patient.',
+          properties,
+        },
+        ({ id }) => (id === 'pt-1' ? 'A+' : '0-'),
+      );
+      return { value, tools: value.length > 0 ? [bloodType] : [] };
+    },
+  ),
 ];
 
 export const kitchen: readonly TestTool[] = [
@@ -204,7 +292,11 @@ export const kitchen: readonly TestTool[] = [
     'kitchen__findRecipes',
     {
       description: 'Recipes that use the ingredients.',
-      properties: { ingredients: { type: 'array', items: text, minItems: 1 }, vegetarian: { type: 'boolean' }, maxMinutes: whole },
+      properties: {
+        ingredients: { type: 'array', items: text, minItems: 1 },
+        vegetarian: { type: 'boolean' },
+        maxMinutes: whole,
+      },
       required: ['ingredients'],
     },
     () => [{ title: 'Soup', minutes: 20 }],
@@ -218,7 +310,11 @@ export const parcels: readonly TestTool[] = [
       description: 'Price of a parcel.',
       properties: {
         weightKg: number,
-        address: { type: 'object', properties: { city: text, zip: { type: 'string', pattern: '^\\d{5}$' } }, required: ['city', 'zip'] },
+        address: {
+          type: 'object',
+          properties: { city: text, zip: { type: 'string', pattern: '^\\d{5}$' } },
+          required: ['city', 'zip'],
+        },
         express: { type: 'boolean' },
       },
       required: ['weightKg', 'address'],
@@ -228,10 +324,14 @@ export const parcels: readonly TestTool[] = [
 ];
 
 export const bank: readonly TestTool[] = [
-  tool('bank__getBalance', { description: 'Balance of an account.', properties: { accountNumber: whole } }, () => ({
-    amount: 1234.5,
-    currency: 'USD',
-  })),
+  tool(
+    'bank__getBalance',
+    { description: 'Balance of an account.', properties: { accountNumber: whole } },
+    () => ({
+      amount: 1234.5,
+      currency: 'USD',
+    }),
+  ),
   tool(
     'bank__transfer',
     {
@@ -250,10 +350,18 @@ export const bank: readonly TestTool[] = [
 ];
 
 export const warehouse: readonly TestTool[] = [
-  tool('get_stock_level', { description: 'How many units of a product are in the warehouse.', properties: { sku: text } }, () => 17),
+  tool(
+    'get_stock_level',
+    { description: 'How many units of a product are in the warehouse.', properties: { sku: text } },
+    () => 17,
+  ),
   tool(
     'reorder_product',
-    { description: 'Reorder a product.', effect: 'state_change', properties: { sku: text, units: { ...whole, minimum: 1 } } },
+    {
+      description: 'Reorder a product.',
+      effect: 'state_change',
+      properties: { sku: text, units: { ...whole, minimum: 1 } },
+    },
     (args) => args,
   ),
 ];
@@ -261,12 +369,18 @@ export const warehouse: readonly TestTool[] = [
 const students = ['Tim', 'Ana', 'Lee'].map((name, index) => ({ id: `s${index + 1}`, name }));
 
 export const school: readonly TestTool[] = [
-  tool('school__listStudents', { description: 'All students of a class.', properties: { classId: text } }, () => ({
-    value: students,
-    tools: students.map(({ id }) =>
-      entityTool(['student', id, 'getGrade'], { description: "This student's grade." }, () => ({ grade: `A-${id}` })),
-    ),
-  })),
+  tool(
+    'school__listStudents',
+    { description: 'All students of a class.', properties: { classId: text } },
+    () => ({
+      value: students,
+      tools: students.map(({ id }) =>
+        entityTool(['student', id, 'getGrade'], { description: "This student's grade." }, () => ({
+          grade: `A-${id}`,
+        })),
+      ),
+    }),
+  ),
 ];
 
 const products = [
@@ -280,11 +394,17 @@ export const catalog: readonly TestTool[] = [
     'product__list',
     {
       description: 'List products.',
-      properties: { search: text, inStock: { type: 'boolean' }, sort: { type: 'string', enum: ['name', 'price'] } },
+      properties: {
+        search: text,
+        inStock: { type: 'boolean' },
+        sort: { type: 'string', enum: ['name', 'price'] },
+      },
       required: [],
     },
     ({ search = '' }) => {
-      const items = products.filter(({ name }) => name.toLowerCase().includes((search as string).toLowerCase()));
+      const items = products.filter(({ name }) =>
+        name.toLowerCase().includes((search as string).toLowerCase()),
+      );
       return { items, total: items.length };
     },
   ),
@@ -295,8 +415,17 @@ export const catalog: readonly TestTool[] = [
   ),
   tool(
     'product__update',
-    { description: 'Update a product.', effect: 'state_change', properties: { id: text, stock: whole, name: text }, required: ['id'] },
+    {
+      description: 'Update a product.',
+      effect: 'state_change',
+      properties: { id: text, stock: whole, name: text },
+      required: ['id'],
+    },
     (args) => args,
   ),
-  tool('product__destroy', { description: 'Delete a product.', effect: 'state_change', properties: { id: text } }, () => null),
+  tool(
+    'product__destroy',
+    { description: 'Delete a product.', effect: 'state_change', properties: { id: text } },
+    () => null,
+  ),
 ];

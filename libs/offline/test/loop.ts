@@ -1,5 +1,11 @@
 import type { JsonObject, JsonValue, Message, ToolSpec } from '@toolloop/core';
-import { isJsonObject, type AssistantMessage, type ModelEvent, type ModelRequest, type ToolMessage } from '@toolloop/protocol';
+import {
+  isJsonObject,
+  type AssistantMessage,
+  type ModelEvent,
+  type ModelRequest,
+  type ToolMessage,
+} from '@toolloop/protocol';
 import { parseJson } from '../src/values.js';
 import { OfflineModel, type OfflineModelOptions } from '../src/index.js';
 
@@ -52,7 +58,11 @@ export function spec(
   });
 }
 
-export function tool(id: string, shape: Shape, run: (args: JsonObject) => JsonValue | Outcome): TestTool {
+export function tool(
+  id: string,
+  shape: Shape,
+  run: (args: JsonObject) => JsonValue | Outcome,
+): TestTool {
   return { spec: spec(id, shape), run: (args) => outcomeOf(run(args)) };
 }
 
@@ -62,7 +72,11 @@ export function entityTool(
   shape: Shape,
   run: (args: JsonObject) => JsonValue | Outcome,
 ): TestTool {
-  return tool(`${prefix}_${instanceId}_${method}`, { ...shape, declaredId: `${prefix}_*_${method}` }, run);
+  return tool(
+    `${prefix}_${instanceId}_${method}`,
+    { ...shape, declaredId: `${prefix}_*_${method}` },
+    run,
+  );
 }
 
 function outcomeOf(result: JsonValue | Outcome): Outcome {
@@ -70,7 +84,12 @@ function outcomeOf(result: JsonValue | Outcome): Outcome {
 }
 
 function isOutcome(result: JsonValue | Outcome): result is Outcome {
-  return typeof result === 'object' && result !== null && 'value' in result && ('tools' in result || 'error' in result);
+  return (
+    typeof result === 'object' &&
+    result !== null &&
+    'value' in result &&
+    ('tools' in result || 'error' in result)
+  );
 }
 
 export interface Run {
@@ -89,18 +108,30 @@ interface RunOptions extends Partial<Omit<ModelRequest, 'tools'>> {
 
 const MOST_STEPS = 20;
 
-/** The smallest loop that can drive a model: ask, run the calls, add the tools they bring, ask again. */
-export async function runLoop(prompt: string, tools: readonly TestTool[], options: RunOptions = {}): Promise<Run> {
+/**
+ * The smallest loop that can drive a model: ask, run the calls, add the tools they bring, ask
+ * again.
+ */
+export async function runLoop(
+  prompt: string,
+  tools: readonly TestTool[],
+  options: RunOptions = {},
+): Promise<Run> {
   const { model: modelOptions, messages: before = [], ...rest } = options;
   const model = new OfflineModel(modelOptions);
   const messages: Message[] = [...before, { role: 'user', content: prompt }];
   const known = new Map(tools.map((one) => [one.spec.id, one]));
   const calls: string[] = [];
   for (let steps = 1; steps <= MOST_STEPS; steps += 1) {
-    const events = await eventsOf(model, { ...rest, messages: [...messages], tools: [...known.values()].map((one) => one.spec) });
+    const events = await eventsOf(model, {
+      ...rest,
+      messages: [...messages],
+      tools: [...known.values()].map((one) => one.spec),
+    });
     const answer = assistantMessage(events);
     messages.push(answer);
-    if (!answer.toolCalls?.length) return { text: answer.content, calls, messages, tools: [...known.values()], steps };
+    if (!answer.toolCalls?.length)
+      return { text: answer.content, calls, messages, tools: [...known.values()], steps };
     for (const call of answer.toolCalls) {
       calls.push(`${call.name} ${call.arguments}`);
       messages.push(execute(call, known));
@@ -115,10 +146,14 @@ function execute(
 ): ToolMessage {
   const args = parseJson(call.arguments);
   const found = known.get(call.name);
-  if (!found || !isJsonObject(args)) throw new Error(`No such call: ${call.name} ${call.arguments}`);
+  if (!found || !isJsonObject(args))
+    throw new Error(`No such call: ${call.name} ${call.arguments}`);
   const { value, error, code = 'execution_failed', tools = [] } = found.run(args);
   for (const one of tools) known.set(one.spec.id, one);
-  const content = error === undefined ? value : { errors: [{ status: '500', code, title: 'Failed', detail: error }] };
+  const content =
+    error === undefined
+      ? value
+      : { errors: [{ status: '500', code, title: 'Failed', detail: error }] };
   return {
     role: 'tool',
     toolCallId: call.toolCallId,
@@ -128,7 +163,11 @@ function execute(
   };
 }
 
-export async function eventsOf(model: OfflineModel, request: ModelRequest, signal = new AbortController().signal): Promise<ModelEvent[]> {
+export async function eventsOf(
+  model: OfflineModel,
+  request: ModelRequest,
+  signal = new AbortController().signal,
+): Promise<ModelEvent[]> {
   const events: ModelEvent[] = [];
   for await (const event of model.stream(request, signal)) events.push(event);
   return events;
@@ -137,7 +176,9 @@ export async function eventsOf(model: OfflineModel, request: ModelRequest, signa
 export function assistantMessage(events: readonly ModelEvent[]): AssistantMessage {
   const content = events.map((event) => (event.type === 'text-delta' ? event.text : '')).join('');
   const toolCalls = events.flatMap((event) =>
-    event.type === 'tool-call' ? [{ toolCallId: event.toolCallId, name: event.name, arguments: event.arguments }] : [],
+    event.type === 'tool-call'
+      ? [{ toolCallId: event.toolCallId, name: event.name, arguments: event.arguments }]
+      : [],
   );
   return { role: 'assistant', content, ...(toolCalls.length > 0 ? { toolCalls } : {}) };
 }

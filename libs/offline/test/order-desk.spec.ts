@@ -15,14 +15,19 @@ describe('an order desk', () => {
     'knows a name in lower case: %s',
     async (prompt) => {
       const run = await runLoop(prompt, orderDesk);
-      expect(run.calls).toEqual(['crm__searchCustomers {"name":"john smith"}', 'customer_c-123_getAverageSpend {}']);
+      expect(run.calls).toEqual([
+        'crm__searchCustomers {"name":"john smith"}',
+        'customer_c-123_getAverageSpend {}',
+      ]);
       expect(run.text).toBe("John Smith's average spend is 450.00 EUR.");
     },
   );
 
   it('asks about each of two people', async () => {
     const run = await runLoop("What's the average spend of John Smith and Jane Doe?", orderDesk);
-    expect(run.text).toBe("John Smith's average spend is 450.00 EUR.\nJane Doe's average spend is 99.50 EUR.");
+    expect(run.text).toBe(
+      "John Smith's average spend is 450.00 EUR.\nJane Doe's average spend is 99.50 EUR.",
+    );
     expect(run.steps).toBe(3);
   });
 
@@ -34,8 +39,13 @@ describe('an order desk', () => {
 
   it('takes no number that counts for a limit or an id', async () => {
     const run = await runLoop('Show the last 3 orders of John Smith', orderDesk);
-    expect(run.calls).toEqual(['crm__searchCustomers {"name":"John Smith"}', 'customer_c-123_getRecentOrders {}']);
-    expect(run.text).toContain('I found 2 recent orders for John Smith:\n- o-100: placed at 2026-01-02, status open');
+    expect(run.calls).toEqual([
+      'crm__searchCustomers {"name":"John Smith"}',
+      'customer_c-123_getRecentOrders {}',
+    ]);
+    expect(run.text).toContain(
+      'I found 2 recent orders for John Smith:\n- o-100: placed at 2026-01-02, status open',
+    );
   });
 
   it('goes two levels deep to the latest order', async () => {
@@ -73,18 +83,29 @@ describe('an order desk', () => {
   });
 
   it('reads no "her": it answers for each customer whose tools are there, by name', async () => {
-    const { messages, tools } = await runLoop('What is the average spend of John Smith and Jane Doe?', orderDesk.slice(0, 1));
+    const { messages, tools } = await runLoop(
+      'What is the average spend of John Smith and Jane Doe?',
+      orderDesk.slice(0, 1),
+    );
     const run = await runLoop('And what is her average spend?', tools, { messages });
     expect(run.text.split('\n')).toEqual(
-      expect.arrayContaining(["John Smith's average spend is 450.00 EUR.", "Jane Doe's average spend is 99.50 EUR."]),
+      expect.arrayContaining([
+        "John Smith's average spend is 450.00 EUR.",
+        "Jane Doe's average spend is 99.50 EUR.",
+      ]),
     );
-    expect((await runLoop('And what is her average spend?', orderDesk)).text).toContain('I found no tool that fits your words.');
+    expect((await runLoop('And what is her average spend?', orderDesk)).text).toContain(
+      'I found no tool that fits your words.',
+    );
   });
 
   it('does not answer for another customer whose tools are still there', async () => {
     const { messages, tools } = await runLoop("What is John Smith's average spend?", orderDesk);
     const run = await runLoop("What is Jane Doe's average spend?", tools, { messages });
-    expect(run.calls).toEqual(['crm__searchCustomers {"name":"Jane Doe"}', 'customer_c-124_getAverageSpend {}']);
+    expect(run.calls).toEqual([
+      'crm__searchCustomers {"name":"Jane Doe"}',
+      'customer_c-124_getAverageSpend {}',
+    ]);
   });
 });
 

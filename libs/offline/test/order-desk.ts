@@ -27,22 +27,38 @@ function orderTools(order: Order): TestTool[] {
     { sku: 'p-2', quantity: 1 },
   ];
   return [
-    entityTool(['order', order.id, 'getItems'], { description: 'The line items of this order.' }, () => items),
-    entityTool(['order', order.id, 'cancel'], { description: 'Cancel this order.', effect: 'state_change' }, () => ({
-      ...order,
-      status: 'cancelled',
-    })),
+    entityTool(
+      ['order', order.id, 'getItems'],
+      { description: 'The line items of this order.' },
+      () => items,
+    ),
+    entityTool(
+      ['order', order.id, 'cancel'],
+      { description: 'Cancel this order.', effect: 'state_change' },
+      () => ({
+        ...order,
+        status: 'cancelled',
+      }),
+    ),
   ];
 }
 
 function customerTools({ id }: { readonly id: string }): TestTool[] {
   const limit = { type: 'integer' as const, default: 10, minimum: 1, maximum: 50 };
-  const recent = { description: "This customer's most recent orders.", properties: { limit }, required: [] };
+  const recent = {
+    description: "This customer's most recent orders.",
+    properties: { limit },
+    required: [],
+  };
   return [
-    entityTool(['customer', id, 'getAverageSpend'], { description: "This customer's average monthly spend." }, () => ({
-      amount: spends.get(id) ?? 0,
-      currency: 'EUR',
-    })),
+    entityTool(
+      ['customer', id, 'getAverageSpend'],
+      { description: "This customer's average monthly spend." },
+      () => ({
+        amount: spends.get(id) ?? 0,
+        currency: 'EUR',
+      }),
+    ),
     entityTool(['customer', id, 'getRecentOrders'], recent, () => ({
       value: orders.map(({ id: orderId, placedAt, status }) => ({ id: orderId, placedAt, status })),
       tools: orders.flatMap(orderTools),
@@ -59,7 +75,9 @@ const search = tool(
   },
   ({ name }) => {
     const words = (name as string).toLowerCase().split(' ');
-    const found = customers.filter((customer) => words.some((word) => customer.name.toLowerCase().includes(word)));
+    const found = customers.filter((customer) =>
+      words.some((word) => customer.name.toLowerCase().includes(word)),
+    );
     const hinted = found.map(({ id, name: fullName, email }) => ({
       id,
       name: fullName,

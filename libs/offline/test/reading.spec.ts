@@ -40,17 +40,25 @@ describe('what a user wrote', () => {
   it.each<[string, string[]]>([
     ["What is John Smith's average spend?", ['name John Smith']],
     ["Is O'Brien, Jean-Luc or Ada here?", ["name O'Brien", 'name Jean-Luc', 'name Ada']],
-    ['say "it is \'fine\'" to c-123, E42 and #17', ["quoted it is 'fine'", 'id c-123', 'id E42', 'id 17']],
+    [
+      'say "it is \'fine\'" to c-123, E42 and #17',
+      ["quoted it is 'fine'", 'id c-123', 'id E42', 'id 17'],
+    ],
     ['from 2026-03-01 to 2026-03-02', ['date 2026-03-01', 'date 2026-03-02']],
     ['1,234.50 and -7 and 2', ['number 1234.50', 'number -7', 'number 2']],
-    ['mail bob.o@example.co.uk about https://example.com/a?b=1.', ['email bob.o@example.co.uk', 'url https://example.com/a?b=1']],
+    [
+      'mail bob.o@example.co.uk about https://example.com/a?b=1.',
+      ['email bob.o@example.co.uk', 'url https://example.com/a?b=1'],
+    ],
     ['read /etc/hosts and report.pdf', ['id /etc/hosts', 'id report.pdf']],
   ])('%s', (text, mentions) => {
     expect(read(text)).toEqual(mentions);
   });
 
   it('takes no kind of thing for a name', () => {
-    expect(read('Show all Orders of Customer John Smith', ['order', 'customer'])).toEqual(['name John Smith']);
+    expect(read('Show all Orders of Customer John Smith', ['order', 'customer'])).toEqual([
+      'name John Smith',
+    ]);
     expect(read('show the orders of all customers', ['order', 'customer'])).toEqual([]);
   });
 

@@ -36,7 +36,10 @@ describe('the port', () => {
     const events = await eventsOf(offline(), asked('Who are you?'));
     expect(events.filter(({ type }) => type === 'text-delta').length).toBeGreaterThan(5);
     expect(events.slice(-2)).toEqual([
-      { type: 'usage', usage: { inputTokens: expect.any(Number), outputTokens: expect.any(Number) } },
+      {
+        type: 'usage',
+        usage: { inputTokens: expect.any(Number), outputTokens: expect.any(Number) },
+      },
       { type: 'finish', finishReason: 'stop' },
     ]);
   });
@@ -53,12 +56,18 @@ describe('the port', () => {
   it('takes no id that is taken', async () => {
     const messages: Message[] = [
       { role: 'user', content: 'x' },
-      { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'offline_1', name: 'gone', arguments: '{}' }] },
+      {
+        role: 'assistant',
+        content: '',
+        toolCalls: [{ toolCallId: 'offline_1', name: 'gone', arguments: '{}' }],
+      },
       { role: 'tool', toolCallId: 'offline_1', toolName: 'gone', content: 'null' },
       { role: 'assistant', content: 'done' },
       { role: 'user', content: question },
     ];
-    expect(assistantMessage(await eventsOf(offline(), { messages, tools })).toolCalls?.[0]?.toolCallId).toBe('offline_2');
+    expect(
+      assistantMessage(await eventsOf(offline(), { messages, tools })).toolCalls?.[0]?.toolCallId,
+    ).toBe('offline_2');
   });
 
   it('answers the same request the same way, whatever was asked between', async () => {
@@ -83,7 +92,10 @@ describe('the port', () => {
       { type: 'image' as const, url: 'data:image/png;base64,' },
       { type: 'text' as const, text: question },
     ];
-    expect(assistantMessage(await eventsOf(offline(), { messages: [{ role: 'user', content }], tools })).toolCalls).toHaveLength(1);
+    expect(
+      assistantMessage(await eventsOf(offline(), { messages: [{ role: 'user', content }], tools }))
+        .toolCalls,
+    ).toHaveLength(1);
   });
 });
 
@@ -95,7 +107,9 @@ describe('aborting', () => {
   it('ends in the middle of a pause of an hour', async () => {
     const abort = new AbortController();
     setTimeout(() => abort.abort(), 20);
-    expect(await eventsOf(offline({ delayMs: 3_600_000 }), asked('Who are you?'), abort.signal)).toEqual([]);
+    expect(
+      await eventsOf(offline({ delayMs: 3_600_000 }), asked('Who are you?'), abort.signal),
+    ).toEqual([]);
   });
 
   it('pauses before each delta', async () => {
@@ -108,7 +122,9 @@ describe('aborting', () => {
 
 describe('tool choice', () => {
   it('answers in text where no tool may be called', async () => {
-    const answer = assistantMessage(await eventsOf(offline(), asked(question, { toolChoice: 'none' })));
+    const answer = assistantMessage(
+      await eventsOf(offline(), asked(question, { toolChoice: 'none' })),
+    );
     expect(answer.toolCalls).toBeUndefined();
     expect(answer.content).toContain('no LLM');
   });
@@ -127,25 +143,32 @@ describe('tool choice', () => {
   });
 
   it('calls the named tool once', async () => {
-    const run = await runLoop('o-100 please', orderDesk, { toolChoice: { tool: 'orders__getOrder' } });
+    const run = await runLoop('o-100 please', orderDesk, {
+      toolChoice: { tool: 'orders__getOrder' },
+    });
     expect(run.calls).toEqual(['orders__getOrder {"orderId":"o-100"}']);
   });
 
   it('calls something when a call is required', async () => {
     const free = [...tools, spec('time__now', { description: 'Current time.' })];
-    const answer = assistantMessage(await eventsOf(offline(), asked('hello there', { tools: free, toolChoice: 'required' })));
+    const answer = assistantMessage(
+      await eventsOf(offline(), asked('hello there', { tools: free, toolChoice: 'required' })),
+    );
     expect(answer.toolCalls?.[0]?.name).toBe('time__now');
   });
 });
 
 describe('what it says of itself', () => {
-  it.each(['Who are you?', 'Are you an LLM?', 'What can you do?', 'help'])('is no LLM: %s', async (prompt) => {
-    const { text, calls } = await runLoop(prompt, orderDesk);
-    expect(calls).toEqual([]);
-    expect(text).toMatch(/rule-based offline model, no LLM/);
-    expect(text).toContain("openai('gpt-5-mini')");
-    expect(text).toContain('- search customers: Find customers by name.');
-  });
+  it.each(['Who are you?', 'Are you an LLM?', 'What can you do?', 'help'])(
+    'is no LLM: %s',
+    async (prompt) => {
+      const { text, calls } = await runLoop(prompt, orderDesk);
+      expect(calls).toEqual([]);
+      expect(text).toMatch(/rule-based offline model, no LLM/);
+      expect(text).toContain("openai('gpt-5-mini')");
+      expect(text).toContain('- search customers: Find customers by name.');
+    },
+  );
 
   it('lists what it can do when no tool fits', async () => {
     const { text } = await runLoop('Paint me a picture', orderDesk);
@@ -155,6 +178,8 @@ describe('what it says of itself', () => {
 
   it('copes with no tools and no question', async () => {
     expect((await runLoop('hello', [])).text).toContain('I have no tools at the moment');
-    expect(assistantMessage(await eventsOf(offline(), { messages: [], tools: [] })).content).toContain('no LLM');
+    expect(
+      assistantMessage(await eventsOf(offline(), { messages: [], tools: [] })).content,
+    ).toContain('no LLM');
   });
 });

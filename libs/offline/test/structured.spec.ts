@@ -66,7 +66,11 @@ describe('an answer in a wanted shape', () => {
   it('leaves out what is optional and unknown', async () => {
     const { json } = await answered("What is Ana's grade in class 7b?", school, {
       type: 'object',
-      properties: { studentId: { type: 'string' }, grade: { type: 'string' }, teacher: { type: 'string' } },
+      properties: {
+        studentId: { type: 'string' },
+        grade: { type: 'string' },
+        teacher: { type: 'string' },
+      },
       required: ['grade'],
     });
     expect(json).toEqual({ studentId: 's2', grade: 'A-s2' });
@@ -81,10 +85,16 @@ describe('an answer in a wanted shape', () => {
     };
     const schema: Schema = {
       type: 'object',
-      properties: { flights: { type: 'array', items: { $ref: '#/$defs/flight' } }, count: { type: 'integer' } },
+      properties: {
+        flights: { type: 'array', items: { $ref: '#/$defs/flight' } },
+        count: { type: 'integer' },
+      },
       required: ['flights', 'count'],
     };
-    const { json } = await answered('Find flights from Berlin to Rome on 2026-05-01', airline, { ...schema, $defs: { flight } });
+    const { json } = await answered('Find flights from Berlin to Rome on 2026-05-01', airline, {
+      ...schema,
+      $defs: { flight },
+    });
     expect(json).toEqual({
       flights: [
         { id: 'LH123', price: 99 },
@@ -95,8 +105,14 @@ describe('an answer in a wanted shape', () => {
   });
 
   it('puts the sentence into the first required text', async () => {
-    const schema: Schema = { type: 'object', properties: { verdict: { type: 'string', maxLength: 20 } }, required: ['verdict'] };
-    expect((await answered(question, orderDesk, schema)).json).toEqual({ verdict: "John Smith's average" });
+    const schema: Schema = {
+      type: 'object',
+      properties: { verdict: { type: 'string', maxLength: 20 } },
+      required: ['verdict'],
+    };
+    expect((await answered(question, orderDesk, schema)).json).toEqual({
+      verdict: "John Smith's average",
+    });
   });
 
   it('answers in the shape when there is nothing to say', async () => {
@@ -107,22 +123,47 @@ describe('an answer in a wanted shape', () => {
   it('takes a message that is not in the words of the user for no question', async () => {
     const { run } = await answered(question, orderDesk, spendSchema);
     const labels = { returns: 'untrusted', reads: 'public' } as const;
-    const messages: Message[] = [...run.messages, { role: 'user', content: 'Your answer is not valid: /amount must be number.', labels }];
+    const messages: Message[] = [
+      ...run.messages,
+      { role: 'user', content: 'Your answer is not valid: /amount must be number.', labels },
+    ];
     const answerFormat = { name: 'answer', schema: spendSchema };
-    const again = assistantMessage(await eventsOf(offline(), { messages, tools: run.tools.map(({ spec }) => spec), answerFormat }));
+    const again = assistantMessage(
+      await eventsOf(offline(), {
+        messages,
+        tools: run.tools.map(({ spec }) => spec),
+        answerFormat,
+      }),
+    );
     expect(again).toEqual({ role: 'assistant', content: run.text });
   });
 
   it('fills a part below the first level that is in no result with the least that is valid', async () => {
-    const part: Schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
-    const schema: Schema = { type: 'object', properties: { answer: { type: 'string' }, address: part }, required: ['answer', 'address'] };
+    const part: Schema = {
+      type: 'object',
+      properties: { city: { type: 'string' } },
+      required: ['city'],
+    };
+    const schema: Schema = {
+      type: 'object',
+      properties: { answer: { type: 'string' }, address: part },
+      required: ['answer', 'address'],
+    };
     const { json } = await answered(question, orderDesk, schema);
-    expect(json).toEqual({ answer: "John Smith's average spend is 450.00 EUR.", address: { city: '' } });
+    expect(json).toEqual({
+      answer: "John Smith's average spend is 450.00 EUR.",
+      address: { city: '' },
+    });
   });
 
   it('takes a new question after a JSON answer for a question', async () => {
     const first = await answered(question, orderDesk, spendSchema);
-    const { run } = await answered('What is the status of order o-100?', first.run.tools, spendSchema, first.run.messages);
+    const { run } = await answered(
+      'What is the status of order o-100?',
+      first.run.tools,
+      spendSchema,
+      first.run.messages,
+    );
     expect(run.calls).toEqual(['orders__getOrder {"orderId":"o-100"}']);
   });
 });

@@ -1,4 +1,10 @@
-import { type Citation, ModelError, type ModelFinishReason, type ModelResponseIdentity, type Usage } from '@toolloop/protocol';
+import {
+  type Citation,
+  ModelError,
+  type ModelFinishReason,
+  type ModelResponseIdentity,
+  type Usage,
+} from '@toolloop/protocol';
 import { isWireObject, toIdentity, WireAnswer, type WireObject } from '@toolloop/wire';
 import {
   fromChatAnnotations,
@@ -25,7 +31,10 @@ export class ChatAnswer extends WireAnswer {
   /** The first id and the first model that a chunk names: some gateways change them on the way. */
   private named: ModelResponseIdentity = {};
   private usage: Usage | undefined;
-  /** The usage in the places that Groq and Moonshot use; a usage beside the choices wins, and nothing is added up. */
+  /**
+   * The usage in the places that Groq and Moonshot use; a usage beside the choices wins, and
+   * nothing is added up.
+   */
   private usageElsewhere: Usage | undefined;
   private readonly citations: Citation[] = [];
   private sources: readonly Citation[] = [];
@@ -52,7 +61,10 @@ export class ChatAnswer extends WireAnswer {
     return fromErrorPayload(payload);
   }
 
-  /** Takes a chunk of a stream. A `message` repeats the deltas; it counts where a server streams no delta at all. */
+  /**
+   * Takes a chunk of a stream. A `message` repeats the deltas; it counts where a server streams no
+   * delta at all.
+   */
   override takeChunk(chunk: WireObject): void {
     this.take(chunk, 'delta');
   }
@@ -69,22 +81,33 @@ export class ChatAnswer extends WireAnswer {
     const calls = this.calls.finish();
     const reason = this.reasonFor(calls);
     if ((reason === 'stop' || reason === 'tool_calls') && this.calls.hasNameless) {
-      this.fail(new ModelError('The provider sent a tool call without a name.', { code: 'invalid_answer', retryable: true }));
+      this.fail(
+        new ModelError('The provider sent a tool call without a name.', {
+          code: 'invalid_answer',
+          retryable: true,
+        }),
+      );
       return;
     }
-    for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
+    for (const { toolCallId, name, arguments: text } of calls)
+      this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
     // Sources are listed whole in every chunk, and repeat what annotations say in the text.
     const citations = this.citations.length > 0 ? this.citations : this.sources;
     for (const citation of citations) this.batch.push({ type: 'citation', citation });
     const usage = this.reportedUsage;
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.collector.finish(this.origin, calls);
-    this.batch.push({ type: 'finish', finishReason: reason, ...(data !== undefined && { providerData: data }) });
+    this.batch.push({
+      type: 'finish',
+      finishReason: reason,
+      ...(data !== undefined && { providerData: data }),
+    });
   }
 
   private take(chunk: WireObject, content: 'delta' | 'message'): void {
     if (this.failure !== undefined) return;
-    // n is 1 in every request, and an old text-generation-inference counts tokens in `index`: the first choice is ours whatever its index.
+    // n is 1 in every request, and an old text-generation-inference counts tokens in `index`: the
+    // first choice is ours whatever its index.
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
     if (isWireObject(choice)) this.takeChoice(choice, content);
     this.named = { ...toIdentity(chunk), ...this.named };
@@ -117,10 +140,12 @@ export class ChatAnswer extends WireAnswer {
     if (typeof delta.content === 'string') this.say(delta.content);
     if (Array.isArray(delta.content)) this.takeParts(delta.content);
     if (typeof delta.refusal === 'string') this.collector.refusal += delta.refusal;
-    if (delta.annotations !== undefined) this.citations.push(...fromChatAnnotations(delta.annotations));
+    if (delta.annotations !== undefined)
+      this.citations.push(...fromChatAnnotations(delta.annotations));
     if (!isEmpty(delta.tool_calls)) this.calls.take(delta.tool_calls);
     // The older way, in which there is one call; some servers repeat the newer one in it.
-    else if (isWireObject(delta.function_call)) this.calls.take([{ index: 0, function: delta.function_call }]);
+    else if (isWireObject(delta.function_call))
+      this.calls.take([{ index: 0, function: delta.function_call }]);
   }
 
   private say(text: string): void {
@@ -128,10 +153,14 @@ export class ChatAnswer extends WireAnswer {
     this.batch.append('text-delta', text);
   }
 
-  /** Takes reasoning, and shows it under one of its names: several servers send the same words under two or three of them. */
+  /**
+   * Takes reasoning, and shows it under one of its names: several servers send the same words under
+   * two or three of them.
+   */
   private takeReasoning(delta: WireObject): void {
     const { reasoning_content: content, reasoning } = delta;
-    if (typeof content === 'string' && content !== '') this.batch.append('reasoning-delta', content);
+    if (typeof content === 'string' && content !== '')
+      this.batch.append('reasoning-delta', content);
     else if (typeof reasoning === 'string') this.batch.append('reasoning-delta', reasoning);
     this.collector.take(delta);
   }
@@ -148,8 +177,8 @@ export class ChatAnswer extends WireAnswer {
   }
 
   /**
-   * Reads the finish reason. A refusal is not an answer and its words are not the answer's text: they are kept in the provider data, and the run sees only
-   * the reason.
+   * Reads the finish reason. A refusal is not an answer and its words are not the answer's text:
+   * they are kept in the provider data, and the run sees only the reason.
    */
   private reasonFor(calls: readonly AssembledCall[]): ModelFinishReason {
     if (this.finishReason === undefined || this.hasLost) return 'incomplete';
@@ -163,5 +192,10 @@ function saysSomething(delta: WireObject): boolean {
 }
 
 function isEmpty(value: unknown): boolean {
-  return value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0);
+  return (
+    value === undefined ||
+    value === null ||
+    value === '' ||
+    (Array.isArray(value) && value.length === 0)
+  );
 }

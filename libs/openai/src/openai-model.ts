@@ -19,7 +19,12 @@ import {
 } from '@toolloop/wire';
 import { ChatAnswer } from './chat-answer.js';
 import { fromRequestError } from './from-provider.js';
-import { type OpenAiModelOptions, type OpenAiTarget, serverOf, toClient } from './openai-options.js';
+import {
+  type OpenAiModelOptions,
+  type OpenAiTarget,
+  serverOf,
+  toClient,
+} from './openai-options.js';
 import type { AnswerOrigin } from './provider-data.js';
 import { ResponsesAnswer } from './responses-answer.js';
 import { habitsAfter, habitsOf, type ServerHabits } from './server-habits.js';
@@ -35,7 +40,10 @@ export class OpenAiModel extends LanguageModel {
   readonly #wire: Wire;
   /** The habits of the server, as far as they are known. They are the same for every run. */
   #habits: ServerHabits;
-  /** The client and its key, in a private field that `console.log` and `JSON.stringify` cannot reach. */
+  /**
+   * The client and its key, in a private field that `console.log` and `JSON.stringify` cannot
+   * reach.
+   */
   readonly #connection: ReturnType<typeof toClient>;
 
   /** @throws ConfigurationError if there is neither a key nor a base URL */
@@ -53,10 +61,11 @@ export class OpenAiModel extends LanguageModel {
   }
 
   /**
-   * Sends the request and streams the answer. Reads from the socket no faster than it is iterated. An aborted `signal` ends the iteration without an error
-   * and without `finish`.
+   * Sends the request and streams the answer. Reads from the socket no faster than it is iterated.
+   * An aborted `signal` ends the iteration without an error and without `finish`.
    *
-   * @throws ModelError if the request is refused, a time limit is reached, the answer holds an error, or the connection breaks
+   * @throws ModelError if the request is refused, a time limit is reached, the answer holds an
+   *   error, or the connection breaks
    */
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const { apiKey, firstByteMs } = this.#connection;
@@ -73,14 +82,22 @@ export class OpenAiModel extends LanguageModel {
     return 'time';
   }
 
-  /** Sends the request, and once more where the server's refusal says how it wants the reasoning of the transcript. */
-  private async postOrLearn(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
+  /**
+   * Sends the request, and once more where the server's refusal says how it wants the reasoning of
+   * the transcript.
+   */
+  private async postOrLearn(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): Promise<ResponseBody | undefined> {
     const known = this.#habits;
     try {
       return await this.post(request, signal);
     } catch (error) {
-      const learned = error instanceof ModelError && this.#wire.learns ? habitsAfter(known, error) : undefined;
-      // Habits that another run has learned since are tried first; two that contradict each other are not tried in turn.
+      const learned =
+        error instanceof ModelError && this.#wire.learns ? habitsAfter(known, error) : undefined;
+      // Habits that another run has learned since are tried first; two that contradict each other
+      // are not tried in turn.
       if (learned === undefined || known !== habitsOf(this.#origin)) throw error;
       this.#habits = learned;
       return this.post(request, signal);
@@ -88,11 +105,18 @@ export class OpenAiModel extends LanguageModel {
   }
 
   /** Sends the request; undefined when the signal was aborted before an answer came. */
-  private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
+  private async post(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): Promise<ResponseBody | undefined> {
     try {
-      const body = this.#wire.toBody(request, this.#target, { origin: this.#origin, habits: this.#habits });
+      const body = this.#wire.toBody(request, this.#target, {
+        origin: this.#origin,
+        habits: this.#habits,
+      });
       const client = await this.#connection.client();
-      // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
+      // A string with its content type is sent as it is, and the raw response leaves the SDK's own
+      // stream decoder out.
       const init = { body: body.toJson(), headers: { 'content-type': 'application/json' }, signal };
       const response = await client.post(this.#wire.path, init).asResponse();
       return new ResponseBody(bytesOf(response), signal, requestIdOf(response));
@@ -139,15 +163,18 @@ export interface AskedServer {
 export const WIRES: Readonly<Record<'chat' | 'responses', Wire>> = {
   chat: {
     path: '/chat/completions',
-    toBody: (request, target, { origin, habits }) => chatBody(request, target, chatReader(origin, habits)),
-    ignoredOptions: (_request, target) => ignoredOptions(target, ['builtInTools', 'reasoningSummary'], "OpenAI's chat completions"),
+    toBody: (request, target, { origin, habits }) =>
+      chatBody(request, target, chatReader(origin, habits)),
+    ignoredOptions: (_request, target) =>
+      ignoredOptions(target, ['builtInTools', 'reasoningSummary'], "OpenAI's chat completions"),
     createAnswer: (origin) => new ChatAnswer(origin),
     learns: true,
   },
   responses: {
     path: '/responses',
     toBody: (request, target, { origin }) => responsesBody(request, target, origin.server),
-    ignoredOptions: ({ options = {} }) => ignoredOptions(options, ['seed', 'stopSequences'], "OpenAI's responses API"),
+    ignoredOptions: ({ options = {} }) =>
+      ignoredOptions(options, ['seed', 'stopSequences'], "OpenAI's responses API"),
     createAnswer: (origin) => new ResponsesAnswer(origin),
     learns: false,
   },

@@ -13,7 +13,10 @@ export function toJsonSchemaFormat(format: AnswerFormat): Uint8Array {
   });
 }
 
-/** Shortens ids longer than `most` characters: OpenAI refuses them, and vLLM, for example, makes longer ones. */
+/**
+ * Shortens ids longer than `most` characters: OpenAI refuses them, and vLLM, for example, makes
+ * longer ones.
+ */
 export function fitTo(most: number): IdFit {
   return (id) => (id.length <= most ? id : `call_${hashOf(id).slice(0, 32)}`);
 }
@@ -28,8 +31,13 @@ function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** Returns the name of a file, which providers require; made from its media type where it has none. */
-export function fileName({ name, mediaType }: Extract<ContentPart, { readonly type: 'file' }>): string {
+/**
+ * Returns the name of a file, which providers require; made from its media type where it has none.
+ */
+export function fileName({
+  name,
+  mediaType,
+}: Extract<ContentPart, { readonly type: 'file' }>): string {
   return name ?? `file.${/^[^/]+\/([a-z0-9]+)/.exec(mediaType)?.[1] ?? 'bin'}`;
 }
 
@@ -39,8 +47,14 @@ export interface AudioPart {
   readonly input_audio: { readonly data: string; readonly format: 'wav' | 'mp3' };
 }
 
-/** Returns a recording in the form that both APIs have for it; a text for one of another type, which they refuse, and undefined for what is no recording. */
-export function audioPart({ url, mediaType }: Extract<ContentPart, { readonly type: 'file' }>): AudioPart | string | undefined {
+/**
+ * Returns a recording in the form that both APIs have for it; a text for one of another type, which
+ * they refuse, and undefined for what is no recording.
+ */
+export function audioPart({
+  url,
+  mediaType,
+}: Extract<ContentPart, { readonly type: 'file' }>): AudioPart | string | undefined {
   if (!/^audio\//i.test(mediaType)) return undefined;
   const format = FORMATS.find(({ types }) => types.test(mediaType))?.format;
   const data = /^data:[^,]*;base64,(.*)$/s.exec(url)?.[1];

@@ -1,5 +1,18 @@
-import { ModelError, type ModelFinishReason, type ModelResponseIdentity, type ProviderToolStatus, type Usage } from '@toolloop/protocol';
-import { type EventBatch, isWireObject, toIdentity, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import {
+  ModelError,
+  type ModelFinishReason,
+  type ModelResponseIdentity,
+  type ProviderToolStatus,
+  type Usage,
+} from '@toolloop/protocol';
+import {
+  type EventBatch,
+  isWireObject,
+  toIdentity,
+  WireAnswer,
+  type WireObject,
+  wireObjectsIn,
+} from '@toolloop/wire';
 import {
   fromErrorPayload,
   fromIncompleteReason,
@@ -8,10 +21,20 @@ import {
   fromResponsesUsage,
   WHERE_TO_LOOK,
 } from './from-provider.js';
-import { type AnswerOrigin, hasFailed, knownOrigin, outputToKeep, type ProviderData, providerToolOf } from './provider-data.js';
+import {
+  type AnswerOrigin,
+  hasFailed,
+  knownOrigin,
+  outputToKeep,
+  type ProviderData,
+  providerToolOf,
+} from './provider-data.js';
 import { type AssembledCall, ToolCallAssembler } from './tool-call-assembler.js';
 
-/** The events that announce or repeat others; the first three carry the whole request with every tool in it. */
+/**
+ * The events that announce or repeat others; the first three carry the whole request with every
+ * tool in it.
+ */
 const REDUNDANT: ReadonlySet<string> = new Set(
   (
     'created in_progress queued content_part.added content_part.done output_text.done output_text.annotation.added refusal.done ' +
@@ -36,7 +59,10 @@ export class ResponsesAnswer extends WireAnswer {
     super();
   }
 
-  /** The status of the response, with the reason where it is incomplete: `completed`, `incomplete:max_output_tokens`. */
+  /**
+   * The status of the response, with the reason where it is incomplete: `completed`,
+   * `incomplete:max_output_tokens`.
+   */
   override get providerReason(): string | undefined {
     const { status, reason } = this.end ?? {};
     if (typeof status !== 'string') return undefined;
@@ -94,13 +120,17 @@ export class ResponsesAnswer extends WireAnswer {
       this.fail(fromProviderError(error ?? (response.type === 'error' ? response : {})));
       return;
     }
-    for (const [index, item] of wireObjectsIn(response.output).entries()) this.output.takeMissing(index, item);
+    for (const [index, item] of wireObjectsIn(response.output).entries())
+      this.output.takeMissing(index, item);
     this.end = { status, reason: isWireObject(details) ? details.reason : undefined };
   }
 
   /** Takes the terminal event, which ends the answer even if its response is missing. */
   private takeEnd(response: unknown, status?: string): void {
-    this.takeWhole({ ...(isWireObject(response) && response), ...(status !== undefined && { status }) });
+    this.takeWhole({
+      ...(isWireObject(response) && response),
+      ...(status !== undefined && { status }),
+    });
   }
 
   override finish(): void {
@@ -108,21 +138,36 @@ export class ResponsesAnswer extends WireAnswer {
     const { items, calls, refusal, hasNameless } = output;
     const reason = this.reasonFor(output);
     if (hasNameless && (reason === 'stop' || reason === 'tool_calls')) {
-      this.fail(new ModelError('The provider sent a tool call without a name.', { code: 'invalid_answer', retryable: true }));
+      this.fail(
+        new ModelError('The provider sent a tool call without a name.', {
+          code: 'invalid_answer',
+          retryable: true,
+        }),
+      );
       return;
     }
-    for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
+    for (const { toolCallId, name, arguments: text } of calls)
+      this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
     if (this.usage !== undefined) this.batch.push({ type: 'usage', usage: this.usage });
     const kept = outputToKeep(items);
-    const data: ProviderData = { ...knownOrigin(this.origin), ...(refusal !== '' && { refusal }), ...(kept && { output: kept }) };
-    this.batch.push({ type: 'finish', finishReason: reason, ...((refusal !== '' || kept) && { providerData: { openai: data } }) });
+    const data: ProviderData = {
+      ...knownOrigin(this.origin),
+      ...(refusal !== '' && { refusal }),
+      ...(kept && { output: kept }),
+    };
+    this.batch.push({
+      type: 'finish',
+      finishReason: reason,
+      ...((refusal !== '' || kept) && { providerData: { openai: data } }),
+    });
   }
 
   private reasonFor({ calls, refusal, hasBare }: FinishedOutput): ModelFinishReason {
     if (this.end === undefined || this.hasLost) return 'incomplete';
     const { status, reason } = this.end;
     if (status === 'incomplete') return fromIncompleteReason(reason);
-    if (status === 'cancelled' || status === 'in_progress' || status === 'queued') return 'incomplete';
+    if (status === 'cancelled' || status === 'in_progress' || status === 'queued')
+      return 'incomplete';
     if (calls.length > 0) return hasBare ? 'incomplete' : 'tool_calls';
     return refusal === '' ? 'stop' : 'content_filter';
   }
@@ -162,18 +207,25 @@ export interface FinishedOutput {
   readonly calls: readonly AssembledCall[];
   readonly refusal: string;
   readonly hasNameless: boolean;
-  /** `true` if a call was announced but its arguments never came: they were lost, which is not the same as a call without arguments. */
+  /**
+   * `true` if a call was announced but its arguments never came: they were lost, which is not the
+   * same as a call without arguments.
+   */
   readonly hasBare: boolean;
 }
 
 /**
- * The output items of a response: messages, reasoning, calls of the application's tools, and calls of the provider's own, which are kept but never become a
- * tool call of the run. A finished item wins over its deltas; content that was not streamed is shown then.
+ * The output items of a response: messages, reasoning, calls of the application's tools, and calls
+ * of the provider's own, which are kept but never become a tool call of the run. A finished item
+ * wins over its deltas; content that was not streamed is shown then.
  */
 export class ResponsesOutput {
   private readonly calls: ToolCallAssembler;
   private readonly items = new Map<number, PartialItem>();
-  /** The indexes of items by the ids of items and calls, for servers that leave `output_index` out or change it between events. */
+  /**
+   * The indexes of items by the ids of items and calls, for servers that leave `output_index` out
+   * or change it between events.
+   */
   private readonly indexes = new Map<unknown, number>();
   /** The largest index so far; -1 where there is none. */
   private newest = -1;
@@ -194,7 +246,11 @@ export class ResponsesOutput {
         if (isWireObject(event.item)) this.close(this.indexOf(event), event.item);
         return;
       case 'response.function_call_arguments.done':
-        this.completeCall(this.indexOf(event), { name: event.name, arguments: event.arguments }, true);
+        this.completeCall(
+          this.indexOf(event),
+          { name: event.name, arguments: event.arguments },
+          true,
+        );
         return;
       case 'response.function_call_arguments.delta':
         this.extendCall(this.indexOf(event), event.delta);
@@ -204,20 +260,34 @@ export class ResponsesOutput {
     }
   }
 
-  /** Takes an item of the complete response if the stream did not finish it: a call that is taken twice would run twice. */
+  /**
+   * Takes an item of the complete response if the stream did not finish it: a call that is taken
+   * twice would run twice.
+   */
   takeMissing(place: number, item: WireObject): void {
     const index = this.knownIndexOf(item) ?? place;
     if (this.items.get(index)?.whole === undefined) this.close(index, item);
   }
 
   finish(): FinishedOutput {
-    const ordered = [...this.items].toSorted(([one], [other]) => one - other).map(([, { whole }]) => whole);
+    const ordered = [...this.items]
+      .toSorted(([one], [other]) => one - other)
+      .map(([, { whole }]) => whole);
     const items = ordered.filter((item) => item !== undefined);
     const hasBare = [...this.items.values()].some(({ isBare }) => isBare);
-    return { items, calls: this.calls.finish(), refusal: this.refusal, hasNameless: this.calls.hasNameless, hasBare };
+    return {
+      items,
+      calls: this.calls.finish(),
+      refusal: this.refusal,
+      hasNameless: this.calls.hasNameless,
+      hasBare,
+    };
   }
 
-  /** Takes a delta. Reasoning that comes both as summary and as text is shown in the form that came first. */
+  /**
+   * Takes a delta. Reasoning that comes both as summary and as text is shown in the form that came
+   * first.
+   */
   takeDelta(event: WireObject, delta: string): void {
     const shown = SHOWN.get(event.type);
     if (shown === undefined) return;
@@ -265,7 +335,8 @@ export class ResponsesOutput {
 
   private closeMessage(item: PartialItem, message: WireObject): void {
     if (item.streamed === undefined) this.showMessage(item, message);
-    for (const citation of fromMessageAnnotations(message, item.textAt ?? this.said)) this.batch.push({ type: 'citation', citation });
+    for (const citation of fromMessageAnnotations(message, item.textAt ?? this.said))
+      this.batch.push({ type: 'citation', citation });
   }
 
   private say(item: PartialItem, text: string): void {
@@ -277,7 +348,8 @@ export class ResponsesOutput {
   /** Shows the progress of a tool that the provider runs itself. */
   private showProviderTool(item: WireObject, status: ProviderToolStatus): void {
     const name = providerToolOf(item);
-    if (name !== undefined && typeof item.id === 'string') this.batch.push({ type: 'provider-tool', id: item.id, name, status });
+    if (name !== undefined && typeof item.id === 'string')
+      this.batch.push({ type: 'provider-tool', id: item.id, name, status });
   }
 
   private showMessage(item: PartialItem, { content }: WireObject): void {
@@ -297,20 +369,29 @@ export class ResponsesOutput {
   private itemAt(index: number): PartialItem {
     const known = this.items.get(index);
     if (known !== undefined) return known;
-    const item = { isBegun: false, streamed: undefined, isBare: false, textAt: undefined, whole: undefined };
+    const item = {
+      isBegun: false,
+      streamed: undefined,
+      isBare: false,
+      textAt: undefined,
+      whole: undefined,
+    };
     this.items.set(index, item);
     this.newest = Math.max(this.newest, index);
     return item;
   }
 
   /**
-   * Finds the item of an event. The item's id decides while that item is open, since some servers change the index after they announced an item, or give all
-   * of them one index; else the index, since others change the ids. An event with neither belongs to the newest item, unless that is done.
+   * Finds the item of an event. The item's id decides while that item is open, since some servers
+   * change the index after they announced an item, or give all of them one index; else the index,
+   * since others change the ids. An event with neither belongs to the newest item, unless that is
+   * done.
    */
   private indexOf({ type, output_index: index, item, item_id: itemId }: WireObject): number {
     const named = isWireObject(item) ? item : { id: itemId };
     const known = this.knownIndexOf(named);
-    if (type === 'response.output_item.added') return this.remember(named, this.assignIndex(index, known));
+    if (type === 'response.output_item.added')
+      return this.remember(named, this.assignIndex(index, known));
     if (known !== undefined && (typeof index !== 'number' || this.isOpen(known))) return known;
     return this.remember(named, this.resolveIndex(type, index));
   }
@@ -318,13 +399,17 @@ export class ResponsesOutput {
   private assignIndex(index: unknown, known: number | undefined): number {
     if (known !== undefined && this.isOpen(known) && typeof index !== 'number') return known;
     if (typeof index !== 'number') return this.newest + 1;
-    return this.items.get(index)?.isBegun === true && !(known === index && this.isOpen(index)) ? this.newest + 1 : index;
+    return this.items.get(index)?.isBegun === true && !(known === index && this.isOpen(index))
+      ? this.newest + 1
+      : index;
   }
 
   private resolveIndex(type: unknown, index: unknown): number {
     const { newest } = this;
-    if (typeof index === 'number') return this.items.get(index)?.whole !== undefined && this.isOpen(newest) ? newest : index;
-    const isDone = type === 'response.output_item.done' && this.items.get(newest)?.whole !== undefined;
+    if (typeof index === 'number')
+      return this.items.get(index)?.whole !== undefined && this.isOpen(newest) ? newest : index;
+    const isDone =
+      type === 'response.output_item.done' && this.items.get(newest)?.whole !== undefined;
     return newest < 0 || isDone ? newest + 1 : newest;
   }
 
@@ -338,7 +423,8 @@ export class ResponsesOutput {
   }
 
   private remember({ id, call_id: callId }: WireObject, index: number): number {
-    for (const one of [id, callId]) if (typeof one === 'string' && one !== '') this.indexes.set(one, index);
+    for (const one of [id, callId])
+      if (typeof one === 'string' && one !== '') this.indexes.set(one, index);
     return index;
   }
 }

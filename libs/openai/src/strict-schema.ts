@@ -4,9 +4,11 @@ import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 const known = new WeakMap<object, { readonly strict: WireObject | undefined }>();
 
 /**
- * Rewrites a schema for strict mode; undefined where strict mode cannot express it, such as an object of unknown names. Constraints that strict mode does not know
- * are told in the descriptions: the loop checks the arguments anyway. An optional property becomes a required one that accepts null, which the loop reads as
- * absent; one that accepts null as a value of its own cannot be told apart then, so that its schema is not for strict mode.
+ * Rewrites a schema for strict mode; undefined where strict mode cannot express it, such as an
+ * object of unknown names. Constraints that strict mode does not know are told in the descriptions:
+ * the loop checks the arguments anyway. An optional property becomes a required one that accepts
+ * null, which the loop reads as absent; one that accepts null as a value of its own cannot be told
+ * apart then, so that its schema is not for strict mode.
  */
 export function toStrictSchema(schema: ToolSpec['inputSchema']): WireObject | undefined {
   const before = known.get(schema);
@@ -18,15 +20,29 @@ export function toStrictSchema(schema: ToolSpec['inputSchema']): WireObject | un
   return strict;
 }
 
-/** The constraints and notes that may be told in words. A keyword that is neither one of these nor of {@link STRICT_KEYWORDS} shapes the value, and stays. */
-const TOLD_KEYWORDS = new Set('minLength maxLength minProperties maxProperties uniqueItems default examples format pattern'.split(' '));
+/**
+ * The constraints and notes that may be told in words. A keyword that is neither one of these nor
+ * of {@link STRICT_KEYWORDS} shapes the value, and stays.
+ */
+const TOLD_KEYWORDS = new Set(
+  'minLength maxLength minProperties maxProperties uniqueItems default examples format pattern'.split(
+    ' ',
+  ),
+);
 
-/** Tells the keywords that say nothing to a model and ask nothing of a value: notes of other programs. */
+/**
+ * Tells the keywords that say nothing to a model and ask nothing of a value: notes of other
+ * programs.
+ */
 function isSilent(keyword: string): boolean {
   return SILENT_KEYWORDS.has(keyword) || keyword.startsWith('x-');
 }
 
-const SILENT_KEYWORDS = new Set('$schema $id $comment deprecated readOnly writeOnly example externalDocs xml discriminator'.split(' '));
+const SILENT_KEYWORDS = new Set(
+  '$schema $id $comment deprecated readOnly writeOnly example externalDocs xml discriminator'.split(
+    ' ',
+  ),
+);
 
 /** The rewriting of one schema. */
 class StrictForm {
@@ -39,8 +55,10 @@ class StrictForm {
       if (isTold(keyword, value)) told.push(`${keyword}: ${JSON.stringify(value)}`);
       else if (!isSilent(keyword)) kept[keyword] = this.rebuilt(keyword, value);
     }
-    if (isWireObject(kept.properties) && !isAlternative) Object.assign(kept, this.requiringAll(schema, kept.properties));
-    if (told.length > 0) kept.description = [schema.description, ...told].filter(Boolean).join('; ');
+    if (isWireObject(kept.properties) && !isAlternative)
+      Object.assign(kept, this.requiringAll(schema, kept.properties));
+    if (told.length > 0)
+      kept.description = [schema.description, ...told].filter(Boolean).join('; ');
     return typeof kept.$ref === 'string' && kept.description !== undefined
       ? { anyOf: [{ $ref: kept.$ref }], description: kept.description }
       : kept;
@@ -59,10 +77,14 @@ class StrictForm {
     return isWireObject(part) ? this.narrowed(part) : part;
   }
 
-  /** Makes each optional property a required one that accepts null; one that accepts null already stays as it is. */
+  /**
+   * Makes each optional property a required one that accepts null; one that accepts null already
+   * stays as it is.
+   */
   private requiringAll({ properties, required }: WireObject, narrowed: WireObject): WireObject {
     const needed = new Set<unknown>(Array.isArray(required) ? required : []);
-    const isGiven = (name: string): boolean => needed.has(name) || this.takesNull(isWireObject(properties) ? properties[name] : undefined);
+    const isGiven = (name: string): boolean =>
+      needed.has(name) || this.takesNull(isWireObject(properties) ? properties[name] : undefined);
     const entries = Object.entries(narrowed).map(
       ([name, part]) => [name, isGiven(name) || !isWireObject(part) ? part : orNull(part)] as const,
     );
@@ -79,7 +101,8 @@ class StrictForm {
       const target = this.definitions[reference.replace(/^#\/(?:\$defs|definitions)\//, '')];
       return above.includes(target) || this.takesNull(target, [...above, target]);
     }
-    if (Array.isArray(anyOf)) return anyOf.some((alternative) => this.takesNull(alternative, above));
+    if (Array.isArray(anyOf))
+      return anyOf.some((alternative) => this.takesNull(alternative, above));
     if (Array.isArray(values)) return values.includes(null);
     return constant === undefined ? type === undefined || isOf(type, 'null') : constant === null;
   }
@@ -95,7 +118,8 @@ function isTold(keyword: string, value: unknown): boolean {
 function orNull(schema: WireObject): WireObject {
   const { type, enum: values, const: constant, description, ...rest } = schema;
   const told = description !== undefined && { description };
-  if (Array.isArray(rest.anyOf)) return { ...schema, anyOf: [...wireObjectsIn(rest.anyOf), { type: 'null' }] };
+  if (Array.isArray(rest.anyOf))
+    return { ...schema, anyOf: [...wireObjectsIn(rest.anyOf), { type: 'null' }] };
   const { $ref, properties } = rest;
   if ($ref !== undefined || properties !== undefined)
     return { ...told, anyOf: [{ ...(type !== undefined && { type }), ...rest }, { type: 'null' }] };
@@ -109,8 +133,9 @@ function orNull(schema: WireObject): WireObject {
 }
 
 /**
- * The keywords of strict mode (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas). Any other keyword fails the whole
- * request.
+ * The keywords of strict mode
+ * (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas). Any other keyword
+ * fails the whole request.
  */
 const STRICT_KEYWORDS = new Set(
   (
@@ -119,7 +144,17 @@ const STRICT_KEYWORDS = new Set(
   ).split(' '),
 );
 
-const STRICT_FORMATS = new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid']);
+const STRICT_FORMATS = new Set([
+  'date-time',
+  'time',
+  'date',
+  'duration',
+  'email',
+  'hostname',
+  'ipv4',
+  'ipv6',
+  'uuid',
+]);
 
 /** The deepest nesting that strict mode accepts. */
 const STRICT_DEPTH = 10;
@@ -143,14 +178,24 @@ function isWithinLimits(schema: unknown): boolean {
   const count = (part: unknown): boolean => {
     if (!isWireObject(part)) return true;
     const list = valuesOf(part);
-    const names = [part.$defs, part.definitions].filter(isWireObject).flatMap((parts) => Object.keys(parts));
+    const names = [part.$defs, part.definitions]
+      .filter(isWireObject)
+      .flatMap((parts) => Object.keys(parts));
     const own = isWireObject(part.properties) ? Object.keys(part.properties) : [];
     properties += own.length;
     values += Array.isArray(part.enum) ? list.length : 0;
     characters += sumLengths([...own, ...names, ...list]);
-    return (list.length <= LONG_LIST || sumLengths(list) <= LONG_LIST_CHARACTERS) && subschemasOf(part).every(count);
+    return (
+      (list.length <= LONG_LIST || sumLengths(list) <= LONG_LIST_CHARACTERS) &&
+      subschemasOf(part).every(count)
+    );
   };
-  return count(schema) && properties <= STRICT_PROPERTIES && characters <= STRICT_CHARACTERS && values <= STRICT_VALUES;
+  return (
+    count(schema) &&
+    properties <= STRICT_PROPERTIES &&
+    characters <= STRICT_CHARACTERS &&
+    values <= STRICT_VALUES
+  );
 }
 
 function valuesOf({ enum: list, const: constant }: WireObject): readonly unknown[] {
@@ -158,15 +203,23 @@ function valuesOf({ enum: list, const: constant }: WireObject): readonly unknown
 }
 
 function sumLengths(values: readonly unknown[]): number {
-  return values.reduce<number>((sum, value) => sum + (typeof value === 'string' ? value.length : 0), 0);
+  return values.reduce<number>(
+    (sum, value) => sum + (typeof value === 'string' ? value.length : 0),
+    0,
+  );
 }
 
 function isStrict(schema: unknown, depth: number): boolean {
   if (!isWireObject(schema) || depth === 0 || !isExpressible(schema)) return false;
-  return isClosed(schema) && subschemasOf(schema).every((subschema) => isStrict(subschema, depth - 1));
+  return (
+    isClosed(schema) && subschemasOf(schema).every((subschema) => isStrict(subschema, depth - 1))
+  );
 }
 
-/** Tells whether strict mode knows every keyword of a schema: each type is named, a pattern has no look-around, and a reference stands alone. */
+/**
+ * Tells whether strict mode knows every keyword of a schema: each type is named, a pattern has no
+ * look-around, and a reference stands alone.
+ */
 function isExpressible(schema: WireObject): boolean {
   const { type, $ref, anyOf, enum: values, const: constant, items, format, pattern } = schema;
   const keywords = Object.keys(schema);
@@ -174,7 +227,10 @@ function isExpressible(schema: WireObject): boolean {
   if ($ref !== undefined) return keywords.length === 1;
   if ([type, anyOf, values, constant].every((value) => value === undefined)) return false;
   if (isOf(type, 'array') && items === undefined) return false;
-  return (typeof format !== 'string' || STRICT_FORMATS.has(format)) && (typeof pattern !== 'string' || !pattern.includes('(?'));
+  return (
+    (typeof format !== 'string' || STRICT_FORMATS.has(format)) &&
+    (typeof pattern !== 'string' || !pattern.includes('(?'))
+  );
 }
 
 function isOf(type: unknown, name: string): boolean {
@@ -189,8 +245,16 @@ function isClosed({ type, properties, required, additionalProperties }: WireObje
   return additionalProperties === false && names.every((name) => wanted.has(name));
 }
 
-function subschemasOf({ properties, items, anyOf, $defs, definitions }: WireObject): readonly unknown[] {
+function subschemasOf({
+  properties,
+  items,
+  anyOf,
+  $defs,
+  definitions,
+}: WireObject): readonly unknown[] {
   const alternatives: readonly unknown[] = Array.isArray(anyOf) ? anyOf : [];
-  const named = [properties, $defs, definitions].filter(isWireObject).flatMap((schemas) => Object.values(schemas));
+  const named = [properties, $defs, definitions]
+    .filter(isWireObject)
+    .flatMap((schemas) => Object.values(schemas));
   return [...named, ...alternatives, ...(items === undefined ? [] : [items])];
 }

@@ -1,4 +1,13 @@
-import type { AssistantMessage, ContentPart, Message, ModelRequest, ToolCall, ToolChoice, ToolSpec, UserMessage } from '@toolloop/protocol';
+import type {
+  AssistantMessage,
+  ContentPart,
+  Message,
+  ModelRequest,
+  ToolCall,
+  ToolChoice,
+  ToolSpec,
+  UserMessage,
+} from '@toolloop/protocol';
 import {
   CallNaming,
   EncodedOnce,
@@ -20,9 +29,18 @@ import { type AnswerOrigin, PROVIDER_CALLS, providerDataOf } from './provider-da
 import { type AudioPart, audioPart, fileName, fitTo, toJsonSchemaFormat } from './request-parts.js';
 import { toStrictSchema } from './strict-schema.js';
 
-/** Writes a tool, always with `strict`: this API takes a tool without it for strict, and would refuse its schema. */
+/**
+ * Writes a tool, always with `strict`: this API takes a tool without it for strict, and would
+ * refuse its schema.
+ */
 function toTool({ id: name, description, inputSchema }: ToolSpec, strict?: object): ResponsesTool {
-  return { type: 'function', name, description, parameters: strict ?? inputSchema, strict: strict !== undefined };
+  return {
+    type: 'function',
+    name,
+    description,
+    parameters: strict ?? inputSchema,
+    strict: strict !== undefined,
+  };
 }
 
 const strictTools = new ToolEncoder((spec) => toTool(spec, toStrictSchema(spec.inputSchema)));
@@ -31,16 +49,24 @@ const looseTools = new ToolEncoder((spec) => toTool(spec));
 /** The models that do not reason, and refuse a request for their encrypted reasoning. */
 const NOT_REASONING = /^(?:ft:)?(?:gpt-3|gpt-4|chatgpt-|gpt-5.*-chat)/;
 
-/** Writes the body of `POST /responses` as JSON text, also for an application that sends the request itself. */
+/**
+ * Writes the body of `POST /responses` as JSON text, also for an application that sends the request
+ * itself.
+ */
 export function toResponsesRequest(request: ModelRequest, target: OpenAiTarget): string {
   return responsesBody(request, target, serverAt(target.baseURL)).toJson();
 }
 
 /**
- * Writes the body of `POST /responses` from parts that are encoded once and known by identity. Nothing is stored at the provider: the parts that a model
- * requires again, its encrypted reasoning above all, are in the transcript. The API knows neither a seed nor stop sequences.
+ * Writes the body of `POST /responses` from parts that are encoded once and known by identity.
+ * Nothing is stored at the provider: the parts that a model requires again, its encrypted reasoning
+ * above all, are in the transcript. The API knows neither a seed nor stop sequences.
  */
-export function responsesBody(request: ModelRequest, target: OpenAiTarget, server: string | undefined): RequestBody {
+export function responsesBody(
+  request: ModelRequest,
+  target: OpenAiTarget,
+  server: string | undefined,
+): RequestBody {
   const { instructions, messages, tools, toolChoice, answerFormat, options = {} } = request;
   const { model, builtInTools = [] } = target;
   const body = new RequestBody();
@@ -52,11 +78,25 @@ export function responsesBody(request: ModelRequest, target: OpenAiTarget, serve
   if (tools.length + builtInTools.length > 0) {
     // The provider's own come first, for they are the same in every request.
     const own = builtInTools.map((tool) => `,${JSON.stringify(tool)}`);
-    body.setJson('tools', ...listOf([...own, ...(target.strictTools !== false ? strictTools : looseTools).toItems(tools)]));
-    body.setAll({ tool_choice: toolChoice && toToolChoice(toolChoice), parallel_tool_calls: target.parallelToolCalls });
+    body.setJson(
+      'tools',
+      ...listOf([
+        ...own,
+        ...(target.strictTools !== false ? strictTools : looseTools).toItems(tools),
+      ]),
+    );
+    body.setAll({
+      tool_choice: toolChoice && toToolChoice(toolChoice),
+      parallel_tool_calls: target.parallelToolCalls,
+    });
   }
   if (answerFormat !== undefined) {
-    body.setJson('text', '{"format":{"type":"json_schema",', toJsonSchemaFormat(answerFormat).subarray(1), '}');
+    body.setJson(
+      'text',
+      '{"format":{"type":"json_schema",',
+      toJsonSchemaFormat(answerFormat).subarray(1),
+      '}',
+    );
   }
   body.setAll({
     reasoning: toReasoning(target),
@@ -68,7 +108,10 @@ export function responsesBody(request: ModelRequest, target: OpenAiTarget, serve
   return body;
 }
 
-function toReasoning({ reasoningEffort: effort, reasoningSummary: summary }: OpenAiTarget): object | undefined {
+function toReasoning({
+  reasoningEffort: effort,
+  reasoningSummary: summary,
+}: OpenAiTarget): object | undefined {
   return effort === undefined && summary === undefined ? undefined : { effort, summary };
 }
 
@@ -102,7 +145,11 @@ class ResponsesTranscript implements TranscriptWriter {
 const transcripts = new Transcripts<ResponsesTranscript>();
 
 function written(messages: readonly Message[], reader: AnswerOrigin): ResponsesTranscript {
-  return transcripts.written(messages, JSON.stringify([reader.model, reader.server]), () => new ResponsesTranscript(reader));
+  return transcripts.written(
+    messages,
+    JSON.stringify([reader.model, reader.server]),
+    () => new ResponsesTranscript(reader),
+  );
 }
 
 /** Writes a message: one item, or several for an assistant message. */
@@ -110,15 +157,23 @@ function toItems(message: Message, wireIds: WireIds, reader: AnswerOrigin): Uint
   if (message.role === 'assistant') {
     const output = providerDataOf(message, reader)?.output ?? [];
     const key = [output.length > 0 && [reader.model, reader.server], ...wireIds.values()].join();
-    return encoded.bytes(message, key, () => toAssistantItems(message, wireIds, output).map(toJson).join(''));
+    return encoded.bytes(message, key, () =>
+      toAssistantItems(message, wireIds, output).map(toJson).join(''),
+    );
   }
   if (message.role === 'tool') {
     const id = wireIds.get(message.toolCallId) ?? message.toolCallId;
     return encoded.bytes(message, id, () =>
-      toJson({ type: 'function_call_output', call_id: id, output: toResultContent(message.content) }),
+      toJson({
+        type: 'function_call_output',
+        call_id: id,
+        output: toResultContent(message.content),
+      }),
     );
   }
-  return encoded.bytes(message, '', () => toJson({ role: message.role, content: toContent(message.content) }));
+  return encoded.bytes(message, '', () =>
+    toJson({ role: message.role, content: toContent(message.content) }),
+  );
 }
 
 /** Writes an item, or returns an earlier one as it came. */
@@ -142,14 +197,22 @@ function toAssistantItems(
 function toFunctionCall(call: ToolCall, wireIds: WireIds): ResponsesCall {
   const { toolCallId, name, arguments: text } = call;
   const id = wireIds.get(toolCallId) ?? toolCallId;
-  return { type: 'function_call', call_id: id, name: toWireName(name), arguments: toWireArguments(text) };
+  return {
+    type: 'function_call',
+    call_id: id,
+    name: toWireName(name),
+    arguments: toWireArguments(text),
+  };
 }
 
 function toContent(content: UserMessage['content']): string | readonly ResponsesPart[] {
   return typeof content === 'string' ? content : content.map(toPart);
 }
 
-/** Writes the content of a result. Text stays one text, since not every compatible server reads a result in parts. */
+/**
+ * Writes the content of a result. Text stays one text, since not every compatible server reads a
+ * result in parts.
+ */
 function toResultContent(content: UserMessage['content']): string | readonly ResponsesPart[] {
   if (typeof content === 'string') return content;
   const texts = content.filter((part) => part.type === 'text').map(({ text }) => text);
@@ -164,7 +227,8 @@ function toPart(part: ContentPart): ResponsesPart {
       return { type: 'input_image', image_url: part.url, detail: 'auto' };
     case 'file': {
       const audio = audioPart(part);
-      if (audio !== undefined) return typeof audio === 'string' ? { type: 'input_text', text: audio } : audio;
+      if (audio !== undefined)
+        return typeof audio === 'string' ? { type: 'input_text', text: audio } : audio;
       if (!part.url.startsWith('data:')) return { type: 'input_file', file_url: part.url };
       return { type: 'input_file', filename: fileName(part), file_data: part.url };
     }
@@ -179,32 +243,56 @@ export interface TranscriptAnswer {
   readonly theirIds: readonly string[];
 }
 
-/** The items that can be sent back alone. Any other call would need an output, which does not exist here, and is left out. */
-const SELF_SUFFICIENT = new Set<unknown>(['function_call', 'compaction', 'tool_search_output', ...PROVIDER_CALLS]);
+/**
+ * The items that can be sent back alone. Any other call would need an output, which does not exist
+ * here, and is left out.
+ */
+const SELF_SUFFICIENT = new Set<unknown>([
+  'function_call',
+  'compaction',
+  'tool_search_output',
+  ...PROVIDER_CALLS,
+]);
 
 /**
- * Returns the output items of an earlier answer as input: encrypted reasoning verbatim, in its place before the item that it led to. Returns none when the
- * transcript differs from the items: then the transcript counts. A transcript can come from anywhere, so only the kinds of item that an answer can have
- * pass.
+ * Returns the output items of an earlier answer as input: encrypted reasoning verbatim, in its
+ * place before the item that it led to. Returns none when the transcript differs from the items:
+ * then the transcript counts. A transcript can come from anywhere, so only the kinds of item that
+ * an answer can have pass.
  */
-export function replayedOutput(output: readonly WireObject[], answer: TranscriptAnswer): readonly WireObject[] {
+export function replayedOutput(
+  output: readonly WireObject[],
+  answer: TranscriptAnswer,
+): readonly WireObject[] {
   const ours = output.filter(({ type }) => type === 'function_call');
-  const isSame = ours.length === answer.calls.length && ours.every(({ call_id: id }, index) => id === answer.theirIds[index]);
+  const isSame =
+    ours.length === answer.calls.length &&
+    ours.every(({ call_id: id }, index) => id === answer.theirIds[index]);
   if (!isSame || textOf(output) !== answer.text) return [];
   const calls = answer.calls.values();
   return output
-    .filter((item, index) => canReturn(item) && !(isReasoning(item) && leadsNowhere(output.slice(index + 1))))
-    .map((item) => (item.type === 'function_call' ? Object.assign({}, item, calls.next().value) : item));
+    .filter(
+      (item, index) =>
+        canReturn(item) && !(isReasoning(item) && leadsNowhere(output.slice(index + 1))),
+    )
+    .map((item) =>
+      item.type === 'function_call' ? Object.assign({}, item, calls.next().value) : item,
+    );
 }
 
 function canReturn(item: WireObject): boolean {
   if (item.type === 'message') return item.role === 'assistant';
-  // Of reasoning that is neither encrypted nor in the open the provider would have to remember the id, and it stores nothing.
-  if (isReasoning(item)) return typeof item.encrypted_content === 'string' || wireObjectsIn(item.content).length > 0;
+  // Of reasoning that is neither encrypted nor in the open the provider would have to remember the
+  // id, and it stores nothing.
+  if (isReasoning(item))
+    return typeof item.encrypted_content === 'string' || wireObjectsIn(item.content).length > 0;
   return SELF_SUFFICIENT.has(item.type) && item.execution !== 'client';
 }
 
-/** Tells whether the item after some reasoning is missing in the input: the API refuses such reasoning. */
+/**
+ * Tells whether the item after some reasoning is missing in the input: the API refuses such
+ * reasoning.
+ */
 function leadsNowhere(following: readonly WireObject[]): boolean {
   const next = following.find((item) => !isReasoning(item));
   return next === undefined || !canReturn(next);
@@ -215,8 +303,12 @@ function isReasoning({ type }: WireObject): boolean {
 }
 
 function textOf(output: readonly WireObject[]): string {
-  const parts = output.filter(({ type }) => type === 'message').flatMap(({ content }) => wireObjectsIn(content));
-  return parts.map(({ type, text }) => (type === 'output_text' && typeof text === 'string' ? text : '')).join('');
+  const parts = output
+    .filter(({ type }) => type === 'message')
+    .flatMap(({ content }) => wireObjectsIn(content));
+  return parts
+    .map(({ type, text }) => (type === 'output_text' && typeof text === 'string' ? text : ''))
+    .join('');
 }
 
 /** A part of a message, or of a tool's result. */
@@ -235,11 +327,21 @@ export interface ResponsesCall {
   readonly arguments: string;
 }
 
-/** One item of the input of `POST /responses` (https://platform.openai.com/docs/api-reference/responses/create). */
+/**
+ * One item of the input of `POST /responses`
+ * (https://platform.openai.com/docs/api-reference/responses/create).
+ */
 export type ResponsesItem =
-  | { readonly role: 'system' | 'user' | 'assistant'; readonly content: string | readonly ResponsesPart[] }
+  | {
+      readonly role: 'system' | 'user' | 'assistant';
+      readonly content: string | readonly ResponsesPart[];
+    }
   | ResponsesCall
-  | { readonly type: 'function_call_output'; readonly call_id: string; readonly output: string | readonly ResponsesPart[] };
+  | {
+      readonly type: 'function_call_output';
+      readonly call_id: string;
+      readonly output: string | readonly ResponsesPart[];
+    };
 
 /** A tool as the model sees it. */
 export interface ResponsesTool {

@@ -1,4 +1,10 @@
-import { type CallName, type EventBatch, isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import {
+  type CallName,
+  type EventBatch,
+  isWireObject,
+  type WireObject,
+  wireObjectsIn,
+} from '@toolloop/wire';
 
 interface PartialCall {
   readonly index: number | undefined;
@@ -8,7 +14,10 @@ interface PartialCall {
   arguments: string;
   /** The arguments that arrived before the call could be named. */
   held: string;
-  /** The id and name of the call, once both are known; the same object for the call's whole life, so that a batch can tell calls apart by identity. */
+  /**
+   * The id and name of the call, once both are known; the same object for the call's whole life, so
+   * that a batch can tell calls apart by identity.
+   */
   named: CallName | undefined;
   extraContent: unknown;
   specificFields: unknown;
@@ -24,8 +33,9 @@ export interface AssembledCall extends CallName {
 }
 
 /**
- * Assembles calls from deltas. Providers disagree about everything but the order of bytes: an index may be missing, start at 1, have
- * gaps or be 0 for all calls; an id may be missing, come late or be repeated; a name may be repeated. First id and first name win.
+ * Assembles calls from deltas. Providers disagree about everything but the order of bytes: an index
+ * may be missing, start at 1, have gaps or be 0 for all calls; an id may be missing, come late or
+ * be repeated; a name may be repeated. First id and first name win.
  */
 export class ToolCallAssembler {
   private readonly calls: PartialCall[] = [];
@@ -33,17 +43,24 @@ export class ToolCallAssembler {
 
   constructor(private readonly batch: EventBatch) {}
 
-  /** Takes the `tool_calls` of a delta. An older text-generation-inference sends one delta and no list. */
+  /**
+   * Takes the `tool_calls` of a delta. An older text-generation-inference sends one delta and no
+   * list.
+   */
   take(deltas: unknown): void {
     if (isWireObject(deltas) && isWireObject(deltas.function)) this.add(deltas);
     for (const delta of wireObjectsIn(deltas)) this.add(delta);
   }
 
   /**
-   * Takes the complete call at an index, as the provider repeats it when it is done: its arguments win over the deltas. If a call `isBegun` there, it is that
-   * call, even under another id.
+   * Takes the complete call at an index, as the provider repeats it when it is done: its arguments
+   * win over the deltas. If a call `isBegun` there, it is that call, even under another id.
    */
-  complete(index: number, { call_id: id, name, arguments: text }: WireObject, isBegun: boolean): void {
+  complete(
+    index: number,
+    { call_id: id, name, arguments: text }: WireObject,
+    isBegun: boolean,
+  ): void {
     const call = this.identify(index, id, name, isBegun ? this.byIndex.get(index) : undefined);
     const whole = toArgumentText(text);
     this.extend(call, call.arguments === '' ? whole : '');
@@ -56,24 +73,42 @@ export class ToolCallAssembler {
     return calls.map((call) => {
       const { toolCallId, name } = this.emit(call);
       const { extraContent, specificFields } = call;
-      return { toolCallId, name, arguments: call.arguments.trim() === '' ? '{}' : call.arguments, extraContent, specificFields };
+      return {
+        toolCallId,
+        name,
+        arguments: call.arguments.trim() === '' ? '{}' : call.arguments,
+        extraContent,
+        specificFields,
+      };
     });
   }
 
-  /** `true` if a call has no name. An empty entry is no call: some servers end with an empty delta of the next index. */
+  /**
+   * `true` if a call has no name. An empty entry is no call: some servers end with an empty delta
+   * of the next index.
+   */
   get hasNameless(): boolean {
-    return this.calls.some(({ id, name, arguments: text }) => name === '' && (id !== '' || text !== ''));
+    return this.calls.some(
+      ({ id, name, arguments: text }) => name === '' && (id !== '' || text !== ''),
+    );
   }
 
   private add(delta: WireObject): void {
-    const { name, arguments: text } = isWireObject(delta.function) ? delta.function : { name: '', arguments: '' };
+    const { name, arguments: text } = isWireObject(delta.function)
+      ? delta.function
+      : { name: '', arguments: '' };
     const call = this.identify(delta.index, delta.id, name);
     call.extraContent = delta.extra_content ?? call.extraContent;
     call.specificFields = delta.provider_specific_fields ?? call.specificFields;
     this.extend(call, toArgumentText(text));
   }
 
-  private identify(index: unknown, sentId: unknown, sentName: unknown, begun?: PartialCall): PartialCall {
+  private identify(
+    index: unknown,
+    sentId: unknown,
+    sentName: unknown,
+    begun?: PartialCall,
+  ): PartialCall {
     const id = typeof sentId === 'string' ? sentId : '';
     const name = typeof sentName === 'string' ? sentName : '';
     const call = begun ?? this.slot(index, id, name);
@@ -94,7 +129,10 @@ export class ToolCallAssembler {
     return (name === '' ? this.calls.at(-1) : undefined) ?? this.open(undefined);
   }
 
-  /** Finds or opens the call at an index. Gemini's parallel calls all have index 0 and differ by their ids. */
+  /**
+   * Finds or opens the call at an index. Gemini's parallel calls all have index 0 and differ by
+   * their ids.
+   */
   private slotAt(index: number, id: string, name: string): PartialCall {
     const call = this.byIndex.get(index);
     if (call === undefined) return this.open(index);
@@ -127,7 +165,10 @@ export class ToolCallAssembler {
     return call.named;
   }
 
-  /** Chooses the id of a call: a new one where the provider sent none, or used one twice in one answer, since a result must find its call. */
+  /**
+   * Chooses the id of a call: a new one where the provider sent none, or used one twice in one
+   * answer, since a result must find its call.
+   */
   private chooseId({ id }: PartialCall): string {
     const isTaken = this.calls.some((other) => other.named?.toolCallId === id);
     return id === '' || isTaken ? madeCallId() : id;
@@ -135,7 +176,9 @@ export class ToolCallAssembler {
 
   private ordered(): readonly PartialCall[] {
     const isIndexed = this.byIndex.size === this.calls.length;
-    return isIndexed ? this.calls.toSorted((one, other) => (one.index ?? 0) - (other.index ?? 0)) : this.calls;
+    return isIndexed
+      ? this.calls.toSorted((one, other) => (one.index ?? 0) - (other.index ?? 0))
+      : this.calls;
   }
 }
 
@@ -144,7 +187,10 @@ function toArgumentText(value: unknown): string {
   return value === null || value === undefined ? '' : JSON.stringify(value);
 }
 
-/** Makes the id of a call. OpenAI accepts at most 40 characters, which a UUID with its dashes would exceed. */
+/**
+ * Makes the id of a call. OpenAI accepts at most 40 characters, which a UUID with its dashes would
+ * exceed.
+ */
 function madeCallId(): string {
   return `call_${crypto.randomUUID().replaceAll('-', '')}`;
 }

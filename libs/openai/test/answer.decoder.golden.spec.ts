@@ -24,17 +24,27 @@ const RESPONSES_CASES = (
   .split(' ')
   .map((name) => `responses-${name}`);
 
-const CASES = [...CHAT_CASES.map((name) => ['chat', name] as const), ...RESPONSES_CASES.map((name) => ['responses', name] as const)];
+const CASES = [
+  ...CHAT_CASES.map((name) => ['chat', name] as const),
+  ...RESPONSES_CASES.map((name) => ['responses', name] as const),
+];
 
 /** One event a line; a failure comes last. Ids that were made are counted, for they are random. */
 function toLines({ events, failure }: Decoded): string {
-  const error = failure && { type: 'error', message: failure.message, status: failure.status, retryable: failure.isRetryable };
+  const error = failure && {
+    type: 'error',
+    message: failure.message,
+    status: failure.status,
+    retryable: failure.isRetryable,
+  };
   const made: string[] = [];
   const name = (id: string): string => {
     if (!made.includes(id)) made.push(id);
     return `made-${made.indexOf(id) + 1}`;
   };
-  const text = [...events, ...(error ? [error] : [])].map((event) => `${JSON.stringify(event)}\n`).join('');
+  const text = [...events, ...(error ? [error] : [])]
+    .map((event) => `${JSON.stringify(event)}\n`)
+    .join('');
   return text.replaceAll(/call_[0-9a-f]{32}/g, name);
 }
 
@@ -45,12 +55,15 @@ describe('a recorded answer', () => {
     expect(actual).toBe(golden.keep(`${name}.events.jsonl`, actual));
   });
 
-  it.each(CASES)('gives, for %s of %s, the same events when it arrives byte by byte', (api, name) => {
-    const reads = golden.read(`${name}.chunks.txt`).split(READ);
-    const bytes = Array.from(Buffer.from(reads.join('')), (byte) => Uint8Array.of(byte));
-    const [whole, single] = [decode(reads, api), decode(bytes, api)].map((decoded) =>
-      toLines({ ...decoded, events: joined(decoded.events) }),
-    );
-    expect(single).toBe(whole);
-  });
+  it.each(CASES)(
+    'gives, for %s of %s, the same events when it arrives byte by byte',
+    (api, name) => {
+      const reads = golden.read(`${name}.chunks.txt`).split(READ);
+      const bytes = Array.from(Buffer.from(reads.join('')), (byte) => Uint8Array.of(byte));
+      const [whole, single] = [decode(reads, api), decode(bytes, api)].map((decoded) =>
+        toLines({ ...decoded, events: joined(decoded.events) }),
+      );
+      expect(single).toBe(whole);
+    },
+  );
 });

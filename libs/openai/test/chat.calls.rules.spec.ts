@@ -2,23 +2,40 @@ import { describe, expect, it } from '@jest/globals';
 import { chunk, decode, sse, type Decoded } from './decode.js';
 import { finishOf } from '../../wire/test/decoded.js';
 
-/** One row per thing a provider is known to send, or its sibling: what its deltas are, and the calls they make. */
-type Row = readonly [what: string, deltas: readonly unknown[], calls: readonly (readonly [id: string, name: string, args: string])[]];
+/**
+ * One row per thing a provider is known to send, or its sibling: what its deltas are, and the calls
+ * they make.
+ */
+type Row = readonly [
+  what: string,
+  deltas: readonly unknown[],
+  calls: readonly (readonly [id: string, name: string, args: string])[],
+];
 
 const MADE = expect.stringMatching(/^call_[0-9a-f]{32}$/) as unknown as string;
 
 function fn(name: unknown, text?: unknown): object {
-  return { function: { ...(name !== undefined && { name }), ...(text !== undefined && { arguments: text }) } };
+  return {
+    function: {
+      ...(name !== undefined && { name }),
+      ...(text !== undefined && { arguments: text }),
+    },
+  };
 }
 
 function callsIn({ events }: Decoded): unknown[] {
-  return events.flatMap((event) => (event.type === 'tool-call' ? [[event.toolCallId, event.name, event.arguments]] : []));
+  return events.flatMap((event) =>
+    event.type === 'tool-call' ? [[event.toolCallId, event.name, event.arguments]] : [],
+  );
 }
 
 /** Every delta in a chunk of its own, and all of them in one. */
 function decodeCalls(deltas: readonly unknown[]): readonly Decoded[] {
   const end = chunk({}, 'tool_calls');
-  return [decode([sse(...deltas.map((delta) => chunk({ tool_calls: [delta] })), end)]), decode([sse(chunk({ tool_calls: deltas }), end)])];
+  return [
+    decode([sse(...deltas.map((delta) => chunk({ tool_calls: [delta] })), end)]),
+    decode([sse(chunk({ tool_calls: deltas }), end)]),
+  ];
 }
 
 const INDEXES: readonly Row[] = [
@@ -30,7 +47,11 @@ const INDEXES: readonly Row[] = [
     ],
     [['a', 'look', '{"x":1}']],
   ],
-  ['no index', [{ id: 'a', ...fn('look', '{"x":') }, fn(undefined, '1}')], [['a', 'look', '{"x":1}']]],
+  [
+    'no index',
+    [{ id: 'a', ...fn('look', '{"x":') }, fn(undefined, '1}')],
+    [['a', 'look', '{"x":1}']],
+  ],
   [
     'an index that is null',
     [
@@ -278,9 +299,17 @@ const ARGUMENTS: readonly Row[] = [
   ['an object', [{ index: 0, id: 'a', ...fn('look', { x: 'é' }) }], [['a', 'look', '{"x":"é"}']]],
   ['an empty object', [{ index: 0, id: 'a', ...fn('look', {}) }], [['a', 'look', '{}']]],
   ['a list', [{ index: 0, id: 'a', ...fn('look', [1]) }], [['a', 'look', '[1]']]],
-  ['a text that is JSON twice', [{ index: 0, id: 'a', ...fn('look', '"{\\"x\\":1}"') }], [['a', 'look', '"{\\"x\\":1}"']]],
+  [
+    'a text that is JSON twice',
+    [{ index: 0, id: 'a', ...fn('look', '"{\\"x\\":1}"') }],
+    [['a', 'look', '"{\\"x\\":1}"']],
+  ],
   ['half a JSON', [{ index: 0, id: 'a', ...fn('look', '{"x":') }], [['a', 'look', '{"x":']]],
-  ['JSON with a fence around it', [{ index: 0, id: 'a', ...fn('look', '```json\n{}\n```') }], [['a', 'look', '```json\n{}\n```']]],
+  [
+    'JSON with a fence around it',
+    [{ index: 0, id: 'a', ...fn('look', '```json\n{}\n```') }],
+    [['a', 'look', '```json\n{}\n```']],
+  ],
 ];
 
 describe.each([
@@ -303,7 +332,10 @@ describe('a call', () => {
       { name: 'look', arguments: ':1}' },
     ];
     const decoded = decode([
-      sse(...deltas.map((call) => chunk({ content: null, tool_calls: null, function_call: call })), chunk({}, 'function_call')),
+      sse(
+        ...deltas.map((call) => chunk({ content: null, tool_calls: null, function_call: call })),
+        chunk({}, 'function_call'),
+      ),
     ]);
     expect(callsIn(decoded)).toEqual([[MADE, 'look', '{"x":1}']]);
   });
@@ -313,30 +345,68 @@ describe('a call', () => {
       { index: 0, id: '', type: 'function', ...fn('look', '{"x"') },
       { index: 0, id: '', type: 'function', ...fn(null, ':1}') },
     ];
-    const decoded = decode([sse(...deltas.map((delta) => chunk({ tool_calls: delta })), chunk({}, 'eos_token'))]);
+    const decoded = decode([
+      sse(...deltas.map((delta) => chunk({ tool_calls: delta })), chunk({}, 'eos_token')),
+    ]);
     expect(callsIn(decoded)).toEqual([[MADE, 'look', '{"x":1}']]);
   });
 
   it('is one, though the older way repeats it', () => {
     const call = { index: 0, id: 'a', ...fn('look', '{}') };
-    const both = chunk({ tool_calls: [call], function_call: { name: 'look', arguments: '{}' } }, 'tool_calls');
+    const both = chunk(
+      { tool_calls: [call], function_call: { name: 'look', arguments: '{}' } },
+      'tool_calls',
+    );
     expect(callsIn(decode([sse(both)]))).toEqual([['a', 'look', '{}']]);
   });
 
   it.each([
-    ['beside its delta is not made again', [chunk({ tool_calls: [{ index: 0, id: 'a', ...fn('look', '{}') }] })], 'delta'],
-    ['behind its deltas is not made again', [chunk({ tool_calls: [{ index: 0, id: 'a', ...fn('look', '{}') }] })], undefined],
+    [
+      'beside its delta is not made again',
+      [chunk({ tool_calls: [{ index: 0, id: 'a', ...fn('look', '{}') }] })],
+      'delta',
+    ],
+    [
+      'behind its deltas is not made again',
+      [chunk({ tool_calls: [{ index: 0, id: 'a', ...fn('look', '{}') }] })],
+      undefined,
+    ],
     ['where there were no deltas is made', [], undefined],
-    ['behind deltas that say nothing is made', [chunk({ role: 'assistant', content: '', tool_calls: [] })], undefined],
+    [
+      'behind deltas that say nothing is made',
+      [chunk({ role: 'assistant', content: '', tool_calls: [] })],
+      undefined,
+    ],
   ])('a call in the message of the last chunk %s', (_what, before, key) => {
-    const message = { role: 'assistant', content: 'Hi', tool_calls: [{ id: 'a', ...fn('look', '{}') }] };
-    const last = { choices: [{ index: 0, message, ...(key !== undefined && { [key]: { content: '' } }), finish_reason: 'tool_calls' }] };
+    const message = {
+      role: 'assistant',
+      content: 'Hi',
+      tool_calls: [{ id: 'a', ...fn('look', '{}') }],
+    };
+    const last = {
+      choices: [
+        {
+          index: 0,
+          message,
+          ...(key !== undefined && { [key]: { content: '' } }),
+          finish_reason: 'tool_calls',
+        },
+      ],
+    };
     expect(callsIn(decode([sse(...before, last, last)]))).toEqual([['a', 'look', '{}']]);
   });
 
-  it.each(['length', 'content_filter', 'error', null])('is shown and does not run when it ends with %s', (reason) => {
-    const decoded = decode([sse(chunk({ tool_calls: [{ index: 0, id: 'a', ...fn('look', '{"x":') }] }), chunk({}, reason))]);
-    expect(callsIn(decoded)).toEqual([['a', 'look', '{"x":']]);
-    expect(['tool_calls', 'stop']).not.toContain(finishOf(decoded)?.finishReason);
-  });
+  it.each(['length', 'content_filter', 'error', null])(
+    'is shown and does not run when it ends with %s',
+    (reason) => {
+      const decoded = decode([
+        sse(
+          chunk({ tool_calls: [{ index: 0, id: 'a', ...fn('look', '{"x":') }] }),
+          chunk({}, reason),
+        ),
+      ]);
+      expect(callsIn(decoded)).toEqual([['a', 'look', '{"x":']]);
+      expect(['tool_calls', 'stop']).not.toContain(finishOf(decoded)?.finishReason);
+    },
+  );
 });

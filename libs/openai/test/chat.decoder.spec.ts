@@ -9,12 +9,24 @@ describe('deltas of one network read', () => {
   it('become one event, however many they are', () => {
     const words = Array.from({ length: 2000 }, (_, index) => chunk({ content: `${index} ` }));
     const { events } = decode([sse(...words, STOP)]);
-    expect(events).toEqual([{ type: 'text-delta', text: Array.from({ length: 2000 }, (_, index) => `${index} `).join('') }, END]);
+    expect(events).toEqual([
+      {
+        type: 'text-delta',
+        text: Array.from({ length: 2000 }, (_, index) => `${index} `).join(''),
+      },
+      END,
+    ]);
   });
 
   it('stay apart where the kind changes, and keep their order', () => {
     const { events } = decode([
-      sse(chunk({ reasoning: 'a' }), chunk({ content: 'b' }), chunk({ reasoning: 'c', content: '' }), chunk({ reasoning: 'd' }), STOP),
+      sse(
+        chunk({ reasoning: 'a' }),
+        chunk({ content: 'b' }),
+        chunk({ reasoning: 'c', content: '' }),
+        chunk({ reasoning: 'd' }),
+        STOP,
+      ),
     ]);
     expect(events).toEqual([
       { type: 'reasoning-delta', text: 'a' },
@@ -25,10 +37,14 @@ describe('deltas of one network read', () => {
   });
 
   it('are handed out with the read they came in', () => {
-    const [one, two] = [sse(chunk({ content: 'one' })), sse(chunk({ content: 'two' }, 'stop'))].map((text) =>
-      text.replace('data: [DONE]\n\n', ''),
+    const [one, two] = [sse(chunk({ content: 'one' })), sse(chunk({ content: 'two' }, 'stop'))].map(
+      (text) => text.replace('data: [DONE]\n\n', ''),
     );
-    expect(decode([one ?? '', two ?? '']).events).toEqual([{ type: 'text-delta', text: 'one' }, { type: 'text-delta', text: 'two' }, END]);
+    expect(decode([one ?? '', two ?? '']).events).toEqual([
+      { type: 'text-delta', text: 'one' },
+      { type: 'text-delta', text: 'two' },
+      END,
+    ]);
   });
 });
 
@@ -38,7 +54,10 @@ describe('bytes', () => {
     const name = text.indexOf('event: ');
     for (let cut = name; cut < name + 'event: error\n'.length; cut += 1) {
       const decoded = decode([text.slice(0, cut), text.slice(cut)]);
-      expect([textOf(decoded), decoded.failure?.message]).toEqual(['Hi', 'The provider reported an error: Overloaded.']);
+      expect([textOf(decoded), decoded.failure?.message]).toEqual([
+        'Hi',
+        'The provider reported an error: Overloaded.',
+      ]);
     }
   });
 
@@ -46,20 +65,29 @@ describe('bytes', () => {
     const text = sse(
       chunk({ reasoning_content: 'Ünï ' }),
       chunk({ content: 'A “quoted” 🚚' }),
-      chunk({ tool_calls: [{ index: 0, id: 'call_a', function: { name: 'look', arguments: '{"at":"\u2028é"}' } }] }),
+      chunk({
+        tool_calls: [
+          { index: 0, id: 'call_a', function: { name: 'look', arguments: '{"at":"\u2028é"}' } },
+        ],
+      }),
       chunk({}, 'tool_calls', { usage: { prompt_tokens: 3, completion_tokens: 4 } }),
     );
     const whole = joined(decode([text]).events);
     expect(whole).toHaveLength(6);
     fc.assert(
-      fc.property(fc.constantFrom('\n', '\r\n', '\r'), fc.array(fc.nat(40), { maxLength: 60 }), fc.boolean(), (lineEnd, sizes, hasMark) => {
-        const bytes = Buffer.from((hasMark ? '\ufeff' : '') + text.replaceAll('\n', lineEnd));
-        const reads: Uint8Array[] = [];
-        let at = 0;
-        for (const size of sizes) reads.push(bytes.subarray(at, (at += size)));
-        reads.push(bytes.subarray(at));
-        expect(joined(decode(reads).events)).toEqual(whole);
-      }),
+      fc.property(
+        fc.constantFrom('\n', '\r\n', '\r'),
+        fc.array(fc.nat(40), { maxLength: 60 }),
+        fc.boolean(),
+        (lineEnd, sizes, hasMark) => {
+          const bytes = Buffer.from((hasMark ? '\ufeff' : '') + text.replaceAll('\n', lineEnd));
+          const reads: Uint8Array[] = [];
+          let at = 0;
+          for (const size of sizes) reads.push(bytes.subarray(at, (at += size)));
+          reads.push(bytes.subarray(at));
+          expect(joined(decode(reads).events)).toEqual(whole);
+        },
+      ),
     );
   });
 });
@@ -74,7 +102,10 @@ describe('odd chunks', () => {
     ['tool_calls that are no list', chunk({ tool_calls: { index: 0 } })],
     ['an empty place in tool_calls', chunk({ tool_calls: [null] })],
     ['content that is a number', chunk({ content: 5 })],
-    ['parts that are no parts', chunk({ content: [null, 'no', { type: 'text' }, { type: 'thinking', thinking: null }] })],
+    [
+      'parts that are no parts',
+      chunk({ content: [null, 'no', { type: 'text' }, { type: 'thinking', thinking: null }] }),
+    ],
     ['usage without numbers', { choices: [], usage: { prompt_tokens: 'many' } }],
     ['error: null', chunk({}, null, { error: null })],
     ['nothing', {}],
@@ -88,7 +119,15 @@ describe('odd chunks', () => {
 
   it('leave holes in tool_calls out', () => {
     const { events } = decode([
-      sse(chunk({ tool_calls: [null, { index: 2, id: 'call_c', function: { name: 'look', arguments: '{}' } }] }), STOP),
+      sse(
+        chunk({
+          tool_calls: [
+            null,
+            { index: 2, id: 'call_c', function: { name: 'look', arguments: '{}' } },
+          ],
+        }),
+        STOP,
+      ),
     ]);
     expect(events.filter((event) => event.type === 'tool-call')).toEqual([
       { type: 'tool-call', toolCallId: 'call_c', name: 'look', arguments: '{}' },
@@ -96,11 +135,20 @@ describe('odd chunks', () => {
   });
 
   it('say nothing when they are keep-alives of a server', () => {
-    expect(textOf(decode(['data:\n\ndata: ping\n\n: comment\n\nevent: ping\n\n', sse(chunk({ content: 'Hi' }), STOP)]))).toBe('Hi');
+    expect(
+      textOf(
+        decode([
+          'data:\n\ndata: ping\n\n: comment\n\nevent: ping\n\n',
+          sse(chunk({ content: 'Hi' }), STOP),
+        ]),
+      ),
+    ).toBe('Hi');
   });
 
   it('leave an incomplete answer when they do not parse', () => {
-    const { events, failure } = decode([`data: {"choices":[{"delta":{"content":"lo\n\n${sse(chunk({ content: 'st' }), STOP)}`]);
+    const { events, failure } = decode([
+      `data: {"choices":[{"delta":{"content":"lo\n\n${sse(chunk({ content: 'st' }), STOP)}`,
+    ]);
     expect(events).toEqual([
       { type: 'text-delta', text: 'st' },
       { type: 'finish', finishReason: 'incomplete' },
@@ -109,20 +157,32 @@ describe('odd chunks', () => {
   });
 
   it('are not read behind [DONE]', () => {
-    expect(textOf(decode([sse(chunk({ content: 'Hi' }, 'stop')), sse(chunk({ content: ' there' }))]))).toBe('Hi');
+    expect(
+      textOf(decode([sse(chunk({ content: 'Hi' }, 'stop')), sse(chunk({ content: ' there' }))])),
+    ).toBe('Hi');
   });
 
   it('fail a complete answer, and vanish from a cut one, when their call has no name', () => {
-    const nameless = chunk({ tool_calls: [{ index: 0, id: 'call_a', function: { arguments: '{}' } }] });
-    expect(decode([sse(nameless, STOP)]).failure?.message).toBe('The provider sent a tool call without a name.');
-    expect(decode([sse(nameless)]).events).toEqual([{ type: 'finish', finishReason: 'incomplete' }]);
+    const nameless = chunk({
+      tool_calls: [{ index: 0, id: 'call_a', function: { arguments: '{}' } }],
+    });
+    expect(decode([sse(nameless, STOP)]).failure?.message).toBe(
+      'The provider sent a tool call without a name.',
+    );
+    expect(decode([sse(nameless)]).events).toEqual([
+      { type: 'finish', finishReason: 'incomplete' },
+    ]);
   });
 });
 
 describe('a made id', () => {
   it('is short enough for OpenAI, and the same in delta and call', () => {
-    const { events } = decode([sse(chunk({ tool_calls: [{ function: { name: 'look', arguments: '{"a":1}' } }] }), STOP)]);
-    const ids = events.filter((event) => event.type === 'tool-call' || event.type === 'tool-call-delta').map((event) => event.toolCallId);
+    const { events } = decode([
+      sse(chunk({ tool_calls: [{ function: { name: 'look', arguments: '{"a":1}' } }] }), STOP),
+    ]);
+    const ids = events
+      .filter((event) => event.type === 'tool-call' || event.type === 'tool-call-delta')
+      .map((event) => event.toolCallId);
     expect(ids).toEqual([expect.stringMatching(/^call_[0-9a-f]{32}$/), ids[0]]);
     expect(ids[0]?.length).toBeLessThanOrEqual(40);
   });
@@ -141,9 +201,12 @@ describe('finish reasons', () => {
     ['abort', 'incomplete', 'incomplete'],
     ['', 'incomplete', 'incomplete'],
   ])('"%s" is %s, and %s with calls', (reason, without, withCalls) => {
-    const call = chunk({ tool_calls: [{ index: 0, id: 'call_a', function: { name: 'look', arguments: '{}' } }] });
+    const call = chunk({
+      tool_calls: [{ index: 0, id: 'call_a', function: { name: 'look', arguments: '{}' } }],
+    });
     const reasonOf = (...chunks: object[]) =>
-      decode([sse(...chunks, chunk({}, reason))]).events.find((event) => event.type === 'finish')?.finishReason;
+      decode([sse(...chunks, chunk({}, reason))]).events.find((event) => event.type === 'finish')
+        ?.finishReason;
     expect([reasonOf(), reasonOf(call)]).toEqual([without, withCalls]);
   });
 });
@@ -152,8 +215,18 @@ describe('errors of a provider', () => {
   it.each([
     ['a status', { error: { message: 'Busy.', code: 429 } }, 429, true],
     ['a status in words', { error: { message: 'No.', code: '400' } }, 400, false],
-    ['a type that passes', { error: { message: 'Busy.', type: 'overloaded_error' } }, undefined, true],
-    ['a type that says nothing', { error: { message: 'No.', type: 'invalid_request_error', code: 'tool_use_failed' } }, undefined, false],
+    [
+      'a type that passes',
+      { error: { message: 'Busy.', type: 'overloaded_error' } },
+      undefined,
+      true,
+    ],
+    [
+      'a type that says nothing',
+      { error: { message: 'No.', type: 'invalid_request_error', code: 'tool_use_failed' } },
+      undefined,
+      false,
+    ],
     ['a text', { error: 'No.' }, undefined, false],
   ])('end the answer when they hold %s', (_what, payload, status, retryable) => {
     const { events, failure } = decode([sse(chunk({ content: 'Hi' }), payload, STOP)]);
@@ -183,7 +256,11 @@ describe('a body that is no event stream', () => {
     ['a text', 'upstream connect error\n', 'The server answered with text'],
     ['other JSON', '{"object":"list","data":[]}', 'The server answered with other JSON'],
     ['half a JSON', '{"choices":[{"message"', 'The provider sent a JSON body that is not valid.'],
-    ['an error', '{"error":{"message":"No such model.","code":404}}', 'The provider reported an error: No such model.'],
+    [
+      'an error',
+      '{"error":{"message":"No such model.","code":404}}',
+      'The provider reported an error: No such model.',
+    ],
     [
       'an error in a list',
       '[{"error":{"code":400,"message":"Bad.","status":"INVALID_ARGUMENT"}}]\n',
@@ -197,11 +274,17 @@ describe('a body that is no event stream', () => {
 
   it('may be a whole answer behind the blanks that kept the connection open', () => {
     const body = { choices: [{ message: { content: 'Hi' }, finish_reason: 'stop' }] };
-    expect(decode(['\n  \n', '   ', JSON.stringify(body)]).events).toEqual([{ type: 'text-delta', text: 'Hi' }, END]);
+    expect(decode(['\n  \n', '   ', JSON.stringify(body)]).events).toEqual([
+      { type: 'text-delta', text: 'Hi' },
+      END,
+    ]);
   });
 
   it('is incomplete when nothing came at all', () => {
-    expect(decode([])).toEqual({ events: [{ type: 'finish', finishReason: 'incomplete' }], failure: undefined });
+    expect(decode([])).toEqual({
+      events: [{ type: 'finish', finishReason: 'incomplete' }],
+      failure: undefined,
+    });
   });
 });
 

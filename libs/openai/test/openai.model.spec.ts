@@ -7,11 +7,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { OpenAiModel, openai, type OpenAiModelOptions } from '../src/index.js';
 import { chunk, sse } from './decode.js';
-import { answers, LocalProvider, REQUESTS, streams, type Answer } from '../../wire/test/local-provider.js';
+import {
+  answers,
+  LocalProvider,
+  REQUESTS,
+  streams,
+  type Answer,
+} from '../../wire/test/local-provider.js';
 import { eventsOf, failureOf } from '../../wire/test/read-model.js';
 import { ask, toolSpec } from '../../wire/test/requests.js';
 
-const HELLO = sse(chunk({ content: 'Hello' }), chunk({}, 'stop'), { choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 } });
+const HELLO = sse(chunk({ content: 'Hello' }), chunk({}, 'stop'), {
+  choices: [],
+  usage: { prompt_tokens: 3, completion_tokens: 1 },
+});
 const HELLO_EVENTS: readonly ModelEvent[] = [
   { type: 'text-delta', text: 'Hello' },
   { type: 'usage', usage: { inputTokens: 3, outputTokens: 1 } },
@@ -23,7 +32,11 @@ const ARGUMENTS = '{"iban":"DE89370400440532013000"}';
 const ECHOED = ask(PROMPT, {
   messages: [
     { role: 'user', content: PROMPT },
-    { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'a', name: 'pay', arguments: ARGUMENTS }] },
+    {
+      role: 'assistant',
+      content: '',
+      toolCalls: [{ toolCallId: 'a', name: 'pay', arguments: ARGUMENTS }],
+    },
     { role: 'tool', toolCallId: 'a', toolName: 'pay', content: 'Paid.' },
   ],
 });
@@ -31,7 +44,10 @@ const ECHOED = ask(PROMPT, {
 let provider: LocalProvider | undefined;
 let isFurther = false;
 
-async function model(answer: Answer | readonly Answer[], options: OpenAiModelOptions = {}): Promise<OpenAiModel> {
+async function model(
+  answer: Answer | readonly Answer[],
+  options: OpenAiModelOptions = {},
+): Promise<OpenAiModel> {
   provider = await LocalProvider.start(...[answer].flat());
   const made = openai('own-1', { baseURL: provider.baseURL, apiKey: KEY, ...options });
   if (isFurther && !options.fetch) await provider.warm(made);
@@ -49,7 +65,8 @@ function partOf(body: string, name: string): string {
 }
 
 /** Sends one word, then nothing. */
-const stalls: Answer = (response) => response.writeHead(200).write(sse(chunk({ content: 'Hel' })).replace('data: [DONE]\n\n', ''));
+const stalls: Answer = (response) =>
+  response.writeHead(200).write(sse(chunk({ content: 'Hel' })).replace('data: [DONE]\n\n', ''));
 
 /** Waits until a number stays the same. */
 async function settled(value: () => number): Promise<void> {
@@ -63,8 +80,14 @@ describe.each(REQUESTS)('%s', (_which, further) => {
 
   describe('a request', () => {
     it('is a POST of JSON with the key, to the base URL', async () => {
-      const subject = await model(streams(HELLO), { headers: { 'x-app': 'desk' }, organization: 'org-1', project: 'proj-1' });
-      expect(await eventsOf(subject, ask('Hi', { tools: [toolSpec('get_order')] }))).toEqual(HELLO_EVENTS);
+      const subject = await model(streams(HELLO), {
+        headers: { 'x-app': 'desk' },
+        organization: 'org-1',
+        project: 'proj-1',
+      });
+      expect(await eventsOf(subject, ask('Hi', { tools: [toolSpec('get_order')] }))).toEqual(
+        HELLO_EVENTS,
+      );
       const [request] = provider?.requests ?? [];
       expect(request).toMatchObject({
         method: 'POST',
@@ -91,7 +114,11 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       const [first, second] = [toolSpec('first', { id: { type: 'integer' } }), toolSpec('second')];
       const messages: readonly Message[] = [
         { role: 'user', content: 'Hi' },
-        { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'a', name: 'first', arguments: '{"id": 1}' }] },
+        {
+          role: 'assistant',
+          content: '',
+          toolCalls: [{ toolCallId: 'a', name: 'first', arguments: '{"id": 1}' }],
+        },
       ];
       await eventsOf(subject, { messages, tools: [first] });
       await eventsOf(subject, {
@@ -102,7 +129,9 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       expect(partOf(one, 'tools')).toContain('"name":"first"');
       expect(partOf(two, 'tools').startsWith(`${partOf(one, 'tools')},{`)).toBe(true);
       expect(partOf(one, 'messages')).toContain('{\\"id\\": 1}');
-      expect(partOf(two, 'messages').startsWith(`${partOf(one, 'messages')},{"role":"tool"`)).toBe(true);
+      expect(partOf(two, 'messages').startsWith(`${partOf(one, 'messages')},{"role":"tool"`)).toBe(
+        true,
+      );
     });
 
     it('has the same headers each time', async () => {
@@ -133,7 +162,8 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       const subject = await model(streams(HELLO));
       for (let step = 0; step < 10; step += 1) await eventsOf(subject);
       expect(provider?.requests).toHaveLength(10);
-      // Two, because the client may ask again before its pool has seen the end of the answer; plain fetch uses two as well.
+      // Two, because the client may ask again before its pool has seen the end of the answer; plain
+      // fetch uses two as well.
       expect(provider?.sockets.size).toBeLessThanOrEqual(2);
     });
 
@@ -165,7 +195,9 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       const words = Array.from({ length: 2000 }, () => chunk({ content: 'word ' }));
       const subject = await model(streams(sse(...words, chunk({}, 'stop'))));
       const events = await eventsOf(subject);
-      expect(events.map((event) => (event.type === 'text-delta' ? event.text : '')).join('')).toBe('word '.repeat(2000));
+      expect(events.map((event) => (event.type === 'text-delta' ? event.text : '')).join('')).toBe(
+        'word '.repeat(2000),
+      );
       expect(events.length).toBeLessThan(50);
     });
 
@@ -178,7 +210,9 @@ describe.each(REQUESTS)('%s', (_which, further) => {
     });
 
     it('is incomplete when it is cut without an error', async () => {
-      const subject = await model(streams('data: {"choices":[{"delta":{"content":"Hel"}}]}\n\ndata: {"choi'));
+      const subject = await model(
+        streams('data: {"choices":[{"delta":{"content":"Hel"}}]}\n\ndata: {"choi'),
+      );
       expect(await eventsOf(subject)).toEqual([
         { type: 'text-delta', text: 'Hel' },
         { type: 'finish', finishReason: 'incomplete' },
@@ -186,12 +220,19 @@ describe.each(REQUESTS)('%s', (_which, further) => {
     });
 
     it('throws when it holds an error, behind the events that came before it', async () => {
-      const subject = await model(streams(sse(chunk({ content: 'Hel' }), { error: { message: 'Busy.', code: 503 } })));
+      const subject = await model(
+        streams(sse(chunk({ content: 'Hel' }), { error: { message: 'Busy.', code: 503 } })),
+      );
       const seen: ModelEvent[] = [];
       const reading = (async () => {
-        for await (const event of subject.stream(ask('Hi'), new AbortController().signal)) seen.push(event);
+        for await (const event of subject.stream(ask('Hi'), new AbortController().signal))
+          seen.push(event);
       })();
-      await expect(reading).rejects.toMatchObject({ name: 'ModelError', status: 503, isRetryable: true });
+      await expect(reading).rejects.toMatchObject({
+        name: 'ModelError',
+        status: 503,
+        isRetryable: true,
+      });
       expect(seen).toEqual([{ type: 'text-delta', text: 'Hel' }]);
     });
 
@@ -212,7 +253,9 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       [500, true],
       [503, true],
     ])('a status %i makes it retryable: %s', async (status, retryable) => {
-      const failure = await failureOf(await model(answers(status, '{"error":{"message":"It says why."}}')));
+      const failure = await failureOf(
+        await model(answers(status, '{"error":{"message":"It says why."}}')),
+      );
       expect(failure.message).toBe(`The provider answered ${status}: It says why.`);
       expect([failure.status, failure.isRetryable]).toEqual([status, retryable]);
     });
@@ -222,44 +265,76 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       [500, 'false', false],
       [400, 'true', true],
       [503, 'soon', true],
-    ])('a status %i makes it retryable as the provider says: %s', async (status, says, retryable) => {
-      const failure = await failureOf(await model(answers(status, '{}', { 'x-should-retry': says })));
-      expect(failure.isRetryable).toBe(retryable);
-    });
+    ])(
+      'a status %i makes it retryable as the provider says: %s',
+      async (status, says, retryable) => {
+        const failure = await failureOf(
+          await model(answers(status, '{}', { 'x-should-retry': says })),
+        );
+        expect(failure.isRetryable).toBe(retryable);
+      },
+    );
 
     it('says what the provider calls the request, its word for the failure and how long it wants to be left alone', async () => {
       const body = '{"error":{"message":"Slower.","type":"requests","code":"rate_limit_exceeded"}}';
-      const failure = await failureOf(await model(answers(429, body, { 'x-request-id': 'req_1', 'retry-after': '7' })));
-      expect(failure.message).toBe('The provider answered 429: rate_limit_exceeded: Slower. (request req_1)');
-      expect(failure).toMatchObject({ status: 429, isRetryable: true, requestId: 'req_1', retryAfterMs: 7_000 });
+      const failure = await failureOf(
+        await model(answers(429, body, { 'x-request-id': 'req_1', 'retry-after': '7' })),
+      );
+      expect(failure.message).toBe(
+        'The provider answered 429: rate_limit_exceeded: Slower. (request req_1)',
+      );
+      expect(failure).toMatchObject({
+        status: 429,
+        isRetryable: true,
+        requestId: 'req_1',
+        retryAfterMs: 7_000,
+      });
     });
 
     it.each([
-      ['an error', JSON.stringify({ error: { message: `Wrong key ${KEY}: ${PROMPT} and ${ARGUMENTS}. ${'<p>'.repeat(1000)}` } })],
+      [
+        'an error',
+        JSON.stringify({
+          error: { message: `Wrong key ${KEY}: ${PROMPT} and ${ARGUMENTS}. ${'<p>'.repeat(1000)}` },
+        }),
+      ],
       ['a text in place of an error', JSON.stringify({ error: `Wrong key ${KEY}: ${PROMPT}` })],
       ['other JSON', JSON.stringify({ headers: { authorization: `Bearer ${KEY}` }, sent: PROMPT })],
       ['a page', `<html>You sent ${KEY}: ${PROMPT}</html>`],
-    ])('has neither key nor prompt in it when the provider echoes the request in %s', async (_what, body) => {
-      const failure = await failureOf(await model(answers(401, body)), ECHOED);
-      expect(failure.message).toMatch(/^The provider answered 401: (Wrong key \[api key\]: \[…\]|It does not say why\.$)/);
-      expect(failure.message.length).toBeLessThan(600);
-      expect(inspect(failure, { depth: 9 })).not.toMatch(/sk-own-secret|bank account|DE89/);
-    });
+    ])(
+      'has neither key nor prompt in it when the provider echoes the request in %s',
+      async (_what, body) => {
+        const failure = await failureOf(await model(answers(401, body)), ECHOED);
+        expect(failure.message).toMatch(
+          /^The provider answered 401: (Wrong key \[api key\]: \[…\]|It does not say why\.$)/,
+        );
+        expect(failure.message.length).toBeLessThan(600);
+        expect(inspect(failure, { depth: 9 })).not.toMatch(/sk-own-secret|bank account|DE89/);
+      },
+    );
 
     it('has neither key nor prompt in it when the provider echoes the request in the stream', async () => {
       const echo = { error: { message: `Wrong key ${KEY} for "${PROMPT.slice(3, 40)}"` } };
-      const failure = await failureOf(await model(streams(`data: ${JSON.stringify(echo)}\n\n`)), ECHOED);
+      const failure = await failureOf(
+        await model(streams(`data: ${JSON.stringify(echo)}\n\n`)),
+        ECHOED,
+      );
       expect(failure.message).toBe('The provider reported an error: Wrong key [api key] for "[…]"');
     });
 
     it('is a redirect, which would carry the conversation elsewhere', async () => {
-      const subject = await model(answers(307, '', { location: 'http://127.0.0.1:9/v1/chat/completions' }));
+      const subject = await model(
+        answers(307, '', { location: 'http://127.0.0.1:9/v1/chat/completions' }),
+      );
       expect(await failureOf(subject)).toMatchObject({ name: 'ModelError' });
       expect(provider?.requests).toHaveLength(1);
     });
 
     it('is the failure of one request, since the loop decides about another', async () => {
-      const subject = await model([answers(429, '{"error":{"message":"Busy."}}', { 'retry-after-ms': '1' }), streams(HELLO)]);
+      const subject = await model([
+        answers(429, '{"error":{"message":"Busy."}}', { 'retry-after-ms': '1' }),
+        streams(HELLO),
+      ]);
       expect(await failureOf(subject)).toMatchObject({ isRetryable: true, retryAfterMs: 1 });
       expect(provider?.requests).toHaveLength(1);
     });
@@ -268,7 +343,9 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       const subject = await model(streams(HELLO));
       await provider?.[Symbol.asyncDispose]();
       const failure = await failureOf(subject);
-      expect(failure.message).toMatch(/^The provider could not be reached: connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
+      expect(failure.message).toMatch(
+        /^The provider could not be reached: connect ECONNREFUSED 127\.0\.0\.1:\d+$/,
+      );
       expect(failure.isRetryable).toBe(true);
     });
 
@@ -281,10 +358,14 @@ describe.each(REQUESTS)('%s', (_which, further) => {
     it('is retryable when the connection breaks in the middle of an answer', async () => {
       const subject = await model((response) => {
         response.writeHead(200);
-        response.write(sse(chunk({ content: 'Hel' })).replace('data: [DONE]\n\n', ''), () => setTimeout(() => response.destroy(), 20));
+        response.write(sse(chunk({ content: 'Hel' })).replace('data: [DONE]\n\n', ''), () =>
+          setTimeout(() => response.destroy(), 20),
+        );
       });
       const failure = await failureOf(subject);
-      expect(failure.message).toBe('The connection broke in the middle of an answer: other side closed');
+      expect(failure.message).toBe(
+        'The connection broke in the middle of an answer: other side closed',
+      );
       expect(failure.isRetryable).toBe(true);
     });
 
@@ -296,7 +377,9 @@ describe.each(REQUESTS)('%s', (_which, further) => {
     });
 
     it('says where to look when the API is not found', async () => {
-      const failure = await failureOf(await model(answers(200, '<html></html>', { 'content-type': 'text/html' })));
+      const failure = await failureOf(
+        await model(answers(200, '<html></html>', { 'content-type': 'text/html' })),
+      );
       expect(failure.message).toContain('Does the baseURL end in the API');
     });
   });
@@ -332,8 +415,13 @@ describe.each(REQUESTS)('%s', (_which, further) => {
 
     it("ends the answer though the user's fetch ignores signals", async () => {
       const controller = new AbortController();
-      const body = new ReadableStream({ pull: async () => sleep(3_600_000, undefined, { ref: false }) });
-      const subject = openai('own-1', { apiKey: KEY, fetch: async () => Promise.resolve(new Response(body)) });
+      const body = new ReadableStream({
+        pull: async () => sleep(3_600_000, undefined, { ref: false }),
+      });
+      const subject = openai('own-1', {
+        apiKey: KEY,
+        fetch: async () => Promise.resolve(new Response(body)),
+      });
       setTimeout(() => controller.abort(), 20);
       expect(await eventsOf(subject, ask('Hi'), controller.signal)).toEqual([]);
     });
@@ -380,7 +468,8 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       await reading.next();
       await settled(() => written);
       const before = written;
-      // What lies between the two ends is socket buffers; a reader that ran ahead would have taken gigabytes by now.
+      // What lies between the two ends is socket buffers; a reader that ran ahead would have taken
+      // gigabytes by now.
       expect(before).toBeLessThan(32 * 1024 * 1024);
       expect(isPaused).toBe(true);
       let read = 0;
@@ -407,7 +496,9 @@ describe.each(REQUESTS)('%s', (_which, further) => {
 
     it('says what to do when key and base URL are missing', () => {
       expect(() => openai('gpt-5-mini')).toThrow(ConfigurationError);
-      expect(() => openai('gpt-5-mini')).toThrow(/openai\('gpt-5-mini'\): there is no API key\.\n.*Set OPENAI_API_KEY .* OPENAI_BASE_URL/);
+      expect(() => openai('gpt-5-mini')).toThrow(
+        /openai\('gpt-5-mini'\): there is no API key\.\n.*Set OPENAI_API_KEY .* OPENAI_BASE_URL/,
+      );
     });
 
     it('takes key and base URL from the environment', async () => {
@@ -425,12 +516,17 @@ describe.each(REQUESTS)('%s', (_which, further) => {
     });
 
     it('names provider and model', () => {
-      expect(openai('gpt-5-mini', { apiKey: KEY })).toMatchObject({ provider: 'openai', modelId: 'gpt-5-mini' });
+      expect(openai('gpt-5-mini', { apiKey: KEY })).toMatchObject({
+        provider: 'openai',
+        modelId: 'gpt-5-mini',
+      });
     });
 
     it('never shows the key when the model is printed', () => {
       const subject = openai('gpt-5-mini', { apiKey: KEY });
-      expect(JSON.stringify(subject)).toBe('{"capabilities":{},"modelId":"gpt-5-mini","provider":"openai"}');
+      expect(JSON.stringify(subject)).toBe(
+        '{"capabilities":{},"modelId":"gpt-5-mini","provider":"openai"}',
+      );
       expect(inspect(subject, { depth: 9, showHidden: true })).not.toContain(KEY);
     });
   });

@@ -2,13 +2,26 @@ import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { assemble, type AssistantMessage, type ModelAnswer } from '@toolloop/protocol';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openai, type OpenAiModel, type OpenAiModelOptions } from '../src/index.js';
-import { answers, LocalProvider, REQUESTS, streams, type Answer } from '../../wire/test/local-provider.js';
+import {
+  answers,
+  LocalProvider,
+  REQUESTS,
+  streams,
+  type Answer,
+} from '../../wire/test/local-provider.js';
 import { failureOf } from '../../wire/test/read-model.js';
 import { ask, toolSpec } from '../../wire/test/requests.js';
 
 const KEY = 'sk-own-secret';
 const REASONING = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'gAAAAB-own==' };
-const CALL = { type: 'function_call', id: 'fc_1', call_id: 'call_a', name: 'get_order', arguments: '{"id":7}', status: 'completed' };
+const CALL = {
+  type: 'function_call',
+  id: 'fc_1',
+  call_id: 'call_a',
+  name: 'get_order',
+  arguments: '{"id":7}',
+  status: 'completed',
+};
 
 function event(type: string, rest: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}\n\n`;
@@ -16,26 +29,43 @@ function event(type: string, rest: object): string {
 
 /** An answer whose text streams, if there is any, and whose other items come in full. */
 function response(output: readonly object[], text = ''): string {
-  const delta = text === '' ? '' : event('response.output_text.delta', { output_index: 9, delta: text });
-  const items = output.map((item, index) => event('response.output_item.done', { output_index: index, item })).join('');
+  const delta =
+    text === '' ? '' : event('response.output_text.delta', { output_index: 9, delta: text });
+  const items = output
+    .map((item, index) => event('response.output_item.done', { output_index: index, item }))
+    .join('');
   return (
     delta +
     items +
-    event('response.completed', { response: { status: 'completed', output: [], usage: { input_tokens: 3, output_tokens: 1 } } })
+    event('response.completed', {
+      response: { status: 'completed', output: [], usage: { input_tokens: 3, output_tokens: 1 } },
+    })
   );
 }
 
 let provider: LocalProvider | undefined;
 let isFurther = false;
 
-async function model(answer: Answer | readonly Answer[], options: OpenAiModelOptions = {}): Promise<OpenAiModel> {
+async function model(
+  answer: Answer | readonly Answer[],
+  options: OpenAiModelOptions = {},
+): Promise<OpenAiModel> {
   provider = await LocalProvider.start(...[answer].flat());
-  const made = openai('own-1', { api: 'responses', baseURL: provider.baseURL, apiKey: KEY, ...options });
+  const made = openai('own-1', {
+    api: 'responses',
+    baseURL: provider.baseURL,
+    apiKey: KEY,
+    ...options,
+  });
   if (isFurther && !options.fetch) await provider.warm(made);
   return made;
 }
 
-function answerOf(subject: OpenAiModel, request = ask('Hi'), signal = new AbortController().signal): Promise<ModelAnswer> {
+function answerOf(
+  subject: OpenAiModel,
+  request = ask('Hi'),
+  signal = new AbortController().signal,
+): Promise<ModelAnswer> {
   return assemble(subject.stream(request, signal));
 }
 
@@ -45,7 +75,10 @@ afterEach(async () => {
 });
 
 /** Sends half a word, then nothing. */
-const stalls: Answer = (reply) => reply.writeHead(200).write(event('response.output_text.delta', { output_index: 0, delta: 'Hel' }));
+const stalls: Answer = (reply) =>
+  reply
+    .writeHead(200)
+    .write(event('response.output_text.delta', { output_index: 0, delta: 'Hel' }));
 
 describe.each(REQUESTS)('%s', (_which, further) => {
   beforeAll(() => {
@@ -77,9 +110,16 @@ describe.each(REQUESTS)('%s', (_which, further) => {
     });
 
     it('sends encrypted reasoning back with the result it led to, verbatim', async () => {
-      const subject = await model([streams(response([REASONING, CALL])), streams(response([], 'Done.'))]);
+      const subject = await model([
+        streams(response([REASONING, CALL])),
+        streams(response([], 'Done.')),
+      ]);
       const tools = [toolSpec('get_order')];
-      const { text: content, toolCalls, providerData } = await answerOf(subject, ask('Where is order 7?', { tools }));
+      const {
+        text: content,
+        toolCalls,
+        providerData,
+      } = await answerOf(subject, ask('Where is order 7?', { tools }));
       const assistant: AssistantMessage = { role: 'assistant', content, toolCalls, providerData };
       const messages = [
         { role: 'user', content: 'Where?' },
@@ -88,7 +128,11 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       ] as const;
       expect((await answerOf(subject, { messages, tools })).text).toBe('Done.');
       const { input } = JSON.parse(provider?.requests[1]?.body ?? '') as { input: unknown[] };
-      expect(input.slice(1)).toEqual([REASONING, CALL, { type: 'function_call_output', call_id: 'call_a', output: '42' }]);
+      expect(input.slice(1)).toEqual([
+        REASONING,
+        CALL,
+        { type: 'function_call_output', call_id: 'call_a', output: '42' },
+      ]);
     });
 
     it('keeps two conversations apart that it answers at the same time', async () => {
@@ -108,12 +152,16 @@ describe.each(REQUESTS)('%s', (_which, further) => {
           name === 'acme' ? 20 : 0,
         );
       });
-      const both = await Promise.all(['acme', 'globex'].map((name) => answerOf(subject, ask(name))));
+      const both = await Promise.all(
+        ['acme', 'globex'].map((name) => answerOf(subject, ask(name))),
+      );
       expect(both.map(({ text, toolCalls }) => [text, toolCalls[0]?.arguments])).toEqual([
         ['acme', '{"name":"acme"}'],
         ['globex', '{"name":"globex"}'],
       ]);
-      expect(both.map(({ providerData }) => JSON.stringify(providerData).includes('globex'))).toEqual([false, true]);
+      expect(
+        both.map(({ providerData }) => JSON.stringify(providerData).includes('globex')),
+      ).toEqual([false, true]);
     });
   });
 
@@ -123,28 +171,43 @@ describe.each(REQUESTS)('%s', (_which, further) => {
       [429, true],
       [500, true],
     ])('a status %i makes it retryable: %s', async (status, retryable) => {
-      const failure = await failureOf(await model(answers(status, '{"error":{"message":"It says why."}}')));
+      const failure = await failureOf(
+        await model(answers(status, '{"error":{"message":"It says why."}}')),
+      );
       expect(failure.message).toBe(`The provider answered ${status}: It says why.`);
       expect([failure.status, failure.isRetryable]).toEqual([status, retryable]);
     });
 
     it('never repeats the key when the provider reports it', async () => {
       const failed = event('response.failed', {
-        response: { status: 'failed', error: { code: 'server_error', message: `Wrong key ${KEY}.` } },
+        response: {
+          status: 'failed',
+          error: { code: 'server_error', message: `Wrong key ${KEY}.` },
+        },
       });
       const failure = await failureOf(await model(streams(failed)));
-      expect(failure.message).toBe('The provider reported an error: server_error: Wrong key [api key].');
+      expect(failure.message).toBe(
+        'The provider reported an error: server_error: Wrong key [api key].',
+      );
       expect(failure.isRetryable).toBe(true);
     });
 
     it('is a chat completion where a response was expected', async () => {
       const failure = await failureOf(await model(answers(200, '{"choices":[]}')));
-      expect(failure.message).toMatch(/^The server answered with other JSON instead of a response\. Does the baseURL/);
+      expect(failure.message).toMatch(
+        /^The server answered with other JSON instead of a response\. Does the baseURL/,
+      );
     });
 
     it('is a redirect, which would carry the conversation elsewhere', async () => {
-      const failure = await failureOf(await model(answers(307, '', { location: 'http://127.0.0.1:9/v1/responses' })));
-      expect([failure.status, failure.isRetryable, provider?.requests.length]).toEqual([307, false, 1]);
+      const failure = await failureOf(
+        await model(answers(307, '', { location: 'http://127.0.0.1:9/v1/responses' })),
+      );
+      expect([failure.status, failure.isRetryable, provider?.requests.length]).toEqual([
+        307,
+        false,
+        1,
+      ]);
     });
   });
 
@@ -160,7 +223,10 @@ describe.each(REQUESTS)('%s', (_which, further) => {
     });
 
     it('closes the socket when the iteration is left', async () => {
-      for await (const { type } of (await model(stalls)).stream(ask('Hi'), new AbortController().signal)) {
+      for await (const { type } of (await model(stalls)).stream(
+        ask('Hi'),
+        new AbortController().signal,
+      )) {
         expect(type).toBe('text-delta');
         break;
       }

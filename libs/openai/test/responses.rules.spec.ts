@@ -5,28 +5,47 @@ import { finishOf } from '../../wire/test/decoded.js';
 const MADE = expect.stringMatching(/^call_[0-9a-f]{32}$/) as unknown as string;
 
 function call(id: string, rest: object = {}): object {
-  return { type: 'function_call', id: `fc_${id}`, call_id: id, name: 'look', arguments: '{"x":1}', status: 'completed', ...rest };
+  return {
+    type: 'function_call',
+    id: `fc_${id}`,
+    call_id: id,
+    name: 'look',
+    arguments: '{"x":1}',
+    status: 'completed',
+    ...rest,
+  };
 }
 
 function message(text: string, id = 'msg_1'): object {
-  return { type: 'message', id, role: 'assistant', content: [{ type: 'output_text', text, annotations: [] }] };
+  return {
+    type: 'message',
+    id,
+    role: 'assistant',
+    content: [{ type: 'output_text', text, annotations: [] }],
+  };
 }
 
 function event(name: string, rest: object): object {
   return { type: `response.${name}`, ...rest };
 }
 
-const added = (item: object, index?: number): object => event('output_item.added', { output_index: index, item });
-const done = (item: object, index?: number): object => event('output_item.done', { output_index: index, item });
-const said = (delta: string, rest: object = { output_index: 0 }): object => event('output_text.delta', { delta, ...rest });
-const completed = (...output: readonly object[]): object => event('completed', { response: { status: 'completed', output } });
+const added = (item: object, index?: number): object =>
+  event('output_item.added', { output_index: index, item });
+const done = (item: object, index?: number): object =>
+  event('output_item.done', { output_index: index, item });
+const said = (delta: string, rest: object = { output_index: 0 }): object =>
+  event('output_text.delta', { delta, ...rest });
+const completed = (...output: readonly object[]): object =>
+  event('completed', { response: { status: 'completed', output } });
 
 function read(...events: readonly object[]): Decoded {
   return decode([sse(...events)], 'responses');
 }
 
 function callsIn({ events }: Decoded): unknown[] {
-  return events.flatMap((one) => (one.type === 'tool-call' ? [[one.toolCallId, one.arguments]] : []));
+  return events.flatMap((one) =>
+    one.type === 'tool-call' ? [[one.toolCallId, one.arguments]] : [],
+  );
 }
 
 function reasoningIn({ events }: Decoded): string {
@@ -43,26 +62,57 @@ const B = ['b', '{"x":1}'];
 
 describe('the cost of a response', () => {
   it('is read with what was written to the cache', () => {
-    const usage = { input_tokens: 3, input_tokens_details: { cache_write_tokens: 2 }, output_tokens: 1, cost: 0.5 };
-    const { events } = decode([sse({ type: 'response.completed', response: { status: 'completed', output: [], usage } })], 'responses');
-    expect(events).toContainEqual({ type: 'usage', usage: { inputTokens: 3, outputTokens: 1, cacheWriteInputTokens: 2, costUsd: 0.5 } });
+    const usage = {
+      input_tokens: 3,
+      input_tokens_details: { cache_write_tokens: 2 },
+      output_tokens: 1,
+      cost: 0.5,
+    };
+    const { events } = decode(
+      [sse({ type: 'response.completed', response: { status: 'completed', output: [], usage } })],
+      'responses',
+    );
+    expect(events).toContainEqual({
+      type: 'usage',
+      usage: { inputTokens: 3, outputTokens: 1, cacheWriteInputTokens: 2, costUsd: 0.5 },
+    });
   });
 });
 
 describe('calls', () => {
   it.each([
-    ['in items that are done, and no deltas', [done(call('a'), 0), done(call('b'), 1), completed()], [A, B]],
+    [
+      'in items that are done, and no deltas',
+      [done(call('a'), 0), done(call('b'), 1), completed()],
+      [A, B],
+    ],
     ['in the last event only', [completed(call('a'), call('b'))], [A, B]],
     ['in all places', [added(call('a', EMPTY), 0), done(call('a'), 0), completed(call('a'))], [A]],
-    ['that come in another order than they count', [done(call('b'), 2), done(call('a'), 1), completed()], [A, B]],
+    [
+      'that come in another order than they count',
+      [done(call('b'), 2), done(call('a'), 1), completed()],
+      [A, B],
+    ],
     [
       'whose arguments are done before the item',
-      [added(call('a', EMPTY), 0), event('function_call_arguments.done', { output_index: 0, arguments: '{"x":1}' }), completed()],
+      [
+        added(call('a', EMPTY), 0),
+        event('function_call_arguments.done', { output_index: 0, arguments: '{"x":1}' }),
+        completed(),
+      ],
       [A],
     ],
     [
       'whose arguments and name are told in the end only',
-      [event('function_call_arguments.done', { output_index: 0, item_id: 'fc_a', name: 'look', arguments: '{"x":1}' }), completed()],
+      [
+        event('function_call_arguments.done', {
+          output_index: 0,
+          item_id: 'fc_a',
+          name: 'look',
+          arguments: '{"x":1}',
+        }),
+        completed(),
+      ],
       [[MADE, '{"x":1}']],
     ],
     [
@@ -85,9 +135,17 @@ describe('calls', () => {
       ],
       [A],
     ],
-    ['whose arguments are an object', [done(call('a', { arguments: { x: 1 } }), 0), completed()], [A]],
+    [
+      'whose arguments are an object',
+      [done(call('a', { arguments: { x: 1 } }), 0), completed()],
+      [A],
+    ],
     ['whose arguments are empty', [done(call('a', EMPTY), 0), completed()], [['a', '{}']]],
-    ['without an id', [done(call('a', { call_id: undefined, id: undefined }), 0), completed()], [[MADE, '{"x":1}']]],
+    [
+      'without an id',
+      [done(call('a', { call_id: undefined, id: undefined }), 0), completed()],
+      [[MADE, '{"x":1}']],
+    ],
     [
       'interleaved',
       [
@@ -112,11 +170,25 @@ describe('calls', () => {
       ],
       [A, B],
     ],
-    ['in items that are done, without an index', [done(call('a')), done(call('b')), completed(call('a'), call('b'))], [A, B]],
-    ['in items that are done, without an index or a list in the end', [done(call('a')), done(call('b')), completed()], [A, B]],
+    [
+      'in items that are done, without an index',
+      [done(call('a')), done(call('b')), completed(call('a'), call('b'))],
+      [A, B],
+    ],
+    [
+      'in items that are done, without an index or a list in the end',
+      [done(call('a')), done(call('b')), completed()],
+      [A, B],
+    ],
     [
       'of which all have the same index',
-      [added(call('a', EMPTY), 0), done(call('a'), 0), added(call('b', EMPTY), 0), done(call('b'), 0), completed(call('a'), call('b'))],
+      [
+        added(call('a', EMPTY), 0),
+        done(call('a'), 0),
+        added(call('b', EMPTY), 0),
+        done(call('b'), 0),
+        completed(call('a'), call('b')),
+      ],
       [A, B],
     ],
     [
@@ -126,25 +198,42 @@ describe('calls', () => {
     ],
     [
       'that are counted without the reasoning in the end',
-      [done({ type: 'reasoning', id: 'rs_1', summary: [] }, 0), done(call('a'), 1), done(call('b'), 2), completed(call('a'), call('b'))],
+      [
+        done({ type: 'reasoning', id: 'rs_1', summary: [] }, 0),
+        done(call('a'), 1),
+        done(call('b'), 2),
+        completed(call('a'), call('b')),
+      ],
       [A, B],
     ],
     [
       'whose items have another id in each event',
       [
         added(call('a', { ...EMPTY, id: 'x1' }), 0),
-        event('function_call_arguments.delta', { output_index: 0, item_id: 'x2', delta: '{"x":1}' }),
+        event('function_call_arguments.delta', {
+          output_index: 0,
+          item_id: 'x2',
+          delta: '{"x":1}',
+        }),
         done(call('a', { id: 'x3' }), 0),
         completed(call('a', { id: 'x4' })),
       ],
       [A],
     ],
-    ['that are counted otherwise when they are done', [added(call('a', EMPTY), 0), done(call('a'), 1), completed(call('a'))], [A]],
+    [
+      'that are counted otherwise when they are done',
+      [added(call('a', EMPTY), 0), done(call('a'), 1), completed(call('a'))],
+      [A],
+    ],
     [
       'that are counted otherwise when they are announced',
       [
         added(call('a', EMPTY), 0),
-        event('function_call_arguments.delta', { output_index: 1, item_id: 'fc_a', delta: '{"x":1}' }),
+        event('function_call_arguments.delta', {
+          output_index: 1,
+          item_id: 'fc_a',
+          delta: '{"x":1}',
+        }),
         done(call('a'), 1),
         completed(call('a')),
       ],
@@ -157,7 +246,11 @@ describe('calls', () => {
         added({ type: 'reasoning', id: 'rs_2' }, 1),
         done({ type: 'reasoning', id: 'rs_2', summary: [] }, 1),
         added(call('a', EMPTY), 1),
-        event('function_call_arguments.done', { output_index: 2, item_id: 'fc_a', arguments: '{"x":1}' }),
+        event('function_call_arguments.done', {
+          output_index: 2,
+          item_id: 'fc_a',
+          arguments: '{"x":1}',
+        }),
         done(call('a'), 2),
         completed(),
       ],
@@ -176,15 +269,40 @@ describe('calls', () => {
       ],
       [A, B],
     ],
-    ['that are announced twice', [added(call('a', EMPTY), 0), added(call('a', EMPTY)), done(call('a'), 0), completed(call('a'))], [A]],
     [
-      'that have no id and another name before they are done',
-      [added(call('a', { ...EMPTY, call_id: undefined, name: 'find' }), 0), done(call('a'), 0), completed(call('a'))],
+      'that are announced twice',
+      [
+        added(call('a', EMPTY), 0),
+        added(call('a', EMPTY)),
+        done(call('a'), 0),
+        completed(call('a')),
+      ],
       [A],
     ],
-    ['that have another id when they are done', [added(call('a', EMPTY), 0), done(call('z'), 0), completed(call('y'))], [A]],
-    ['that have their id when they are done only', [added(call('a', { ...EMPTY, call_id: '' }), 0), done(call('a'), 0), completed()], [A]],
-    ['of which the last is missing on the way', [done(call('a'), 0), added(call('b', EMPTY), 1), completed(call('a'), call('b'))], [A, B]],
+    [
+      'that have no id and another name before they are done',
+      [
+        added(call('a', { ...EMPTY, call_id: undefined, name: 'find' }), 0),
+        done(call('a'), 0),
+        completed(call('a')),
+      ],
+      [A],
+    ],
+    [
+      'that have another id when they are done',
+      [added(call('a', EMPTY), 0), done(call('z'), 0), completed(call('y'))],
+      [A],
+    ],
+    [
+      'that have their id when they are done only',
+      [added(call('a', { ...EMPTY, call_id: '' }), 0), done(call('a'), 0), completed()],
+      [A],
+    ],
+    [
+      'of which the last is missing on the way',
+      [done(call('a'), 0), added(call('b', EMPTY), 1), completed(call('a'), call('b'))],
+      [A, B],
+    ],
   ])('%s', (_what, events, expected) => {
     const decoded = read(...events);
     expect([callsIn(decoded), decoded.failure]).toEqual([expected, undefined]);
@@ -209,7 +327,11 @@ describe('calls', () => {
       said('Hi', { output_index: 1 }),
       completed(item, message('Hi')),
     );
-    expect([callsIn(decoded), textOf(decoded), finishOf(decoded)?.finishReason]).toEqual([[], 'Hi', 'stop']);
+    expect([callsIn(decoded), textOf(decoded), finishOf(decoded)?.finishReason]).toEqual([
+      [],
+      'Hi',
+      'stop',
+    ]);
   });
 });
 
@@ -220,26 +342,50 @@ describe('what is said', () => {
     ['in the last event only', [completed(message('Hi'))], 'Hi', ''],
     [
       'in all places',
-      [added(message(''), 0), said('Hi'), event('output_text.done', { text: 'Hi' }), done(message('Hi'), 0), completed(message('Hi'))],
+      [
+        added(message(''), 0),
+        said('Hi'),
+        event('output_text.done', { text: 'Hi' }),
+        done(message('Hi'), 0),
+        completed(message('Hi')),
+      ],
       'Hi',
       '',
     ],
     [
       'in all places, of which the last counts otherwise',
-      [said('Hi', { output_index: 1, item_id: 'msg_1' }), done(message('Hi'), 1), completed(message('Hi'))],
+      [
+        said('Hi', { output_index: 1, item_id: 'msg_1' }),
+        done(message('Hi'), 1),
+        completed(message('Hi')),
+      ],
       'Hi',
       '',
     ],
     [
       'in all places, without indexes',
-      [added(message('')), said('Hi', { item_id: 'msg_1' }), done(message('Hi')), completed(message('Hi'))],
+      [
+        added(message('')),
+        said('Hi', { item_id: 'msg_1' }),
+        done(message('Hi')),
+        completed(message('Hi')),
+      ],
       'Hi',
       '',
     ],
-    ['in two messages', [done(message('H'), 0), done(message('i', 'msg_2'), 1), completed()], 'Hi', ''],
+    [
+      'in two messages',
+      [done(message('H'), 0), done(message('i', 'msg_2'), 1), completed()],
+      'Hi',
+      '',
+    ],
     [
       'in two messages without indexes',
-      [done(message('H')), done(message('i', 'msg_2')), completed(message('H'), message('i', 'msg_2'))],
+      [
+        done(message('H')),
+        done(message('i', 'msg_2')),
+        completed(message('H'), message('i', 'msg_2')),
+      ],
       'Hi',
       '',
     ],
@@ -265,10 +411,19 @@ describe('what is said', () => {
       'Hi',
       'Hm',
     ],
-    ['behind reasoning that did not stream', [done(thought('Hm', 'content'), 0), said('Hi', { output_index: 1 }), completed()], 'Hi', 'Hm'],
+    [
+      'behind reasoning that did not stream',
+      [done(thought('Hm', 'content'), 0), said('Hi', { output_index: 1 }), completed()],
+      'Hi',
+      'Hm',
+    ],
     [
       'behind reasoning that is encrypted',
-      [done({ type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' }, 0), said('Hi', { output_index: 1 }), completed()],
+      [
+        done({ type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' }, 0),
+        said('Hi', { output_index: 1 }),
+        completed(),
+      ],
       'Hi',
       '',
     ],
@@ -286,19 +441,35 @@ describe('what is said', () => {
     ],
     [
       'with annotations',
-      [said('Hi'), event('output_text.annotation.added', { annotation: { type: 'url_citation' } }), completed()],
+      [
+        said('Hi'),
+        event('output_text.annotation.added', { annotation: { type: 'url_citation' } }),
+        completed(),
+      ],
       'Hi',
       '',
     ],
-    ['with a delta that is null', [said('Hi'), event('output_text.delta', { output_index: 0, delta: null }), completed()], 'Hi', ''],
+    [
+      'with a delta that is null',
+      [said('Hi'), event('output_text.delta', { output_index: 0, delta: null }), completed()],
+      'Hi',
+      '',
+    ],
   ])('%s', (_what, events, text, reasoning) => {
     const decoded = read(...events);
-    expect([textOf(decoded), reasoningIn(decoded), finishOf(decoded)?.finishReason]).toEqual([text, reasoning, 'stop']);
+    expect([textOf(decoded), reasoningIn(decoded), finishOf(decoded)?.finishReason]).toEqual([
+      text,
+      reasoning,
+      'stop',
+    ]);
   });
 
   it.each([
     ['streamed', [event('refusal.delta', { output_index: 0, delta: 'No.' }), completed()]],
-    ['done', [done({ ...message(''), content: [{ type: 'refusal', refusal: 'No.' }] }, 0), completed()]],
+    [
+      'done',
+      [done({ ...message(''), content: [{ type: 'refusal', refusal: 'No.' }] }, 0), completed()],
+    ],
   ])('is not text when it is a refusal that is %s', (_how, events) => {
     const decoded = read(...events);
     expect([textOf(decoded), finishOf(decoded)?.finishReason]).toEqual(['', 'content_filter']);
@@ -311,10 +482,18 @@ describe('the end', () => {
     ['completed', {}, 'tool_calls'],
     ['completed', { response: null }, 'tool_calls'],
     ['completed', { response: {} }, 'tool_calls'],
-    ['completed', { response: { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } } }, 'length'],
+    [
+      'completed',
+      { response: { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } } },
+      'length',
+    ],
     ['incomplete', {}, 'incomplete'],
     ['incomplete', { response: { incomplete_details: { reason: 'max_output_tokens' } } }, 'length'],
-    ['incomplete', { response: { status: 'completed', incomplete_details: { reason: 'content_filter' } } }, 'content_filter'],
+    [
+      'incomplete',
+      { response: { status: 'completed', incomplete_details: { reason: 'content_filter' } } },
+      'content_filter',
+    ],
     ['cancelled', {}, 'incomplete'],
     ['cancelled', { response: { status: 'completed' } }, 'incomplete'],
     ['in_progress', { response: { status: 'completed' } }, 'incomplete'],
@@ -327,29 +506,48 @@ describe('the end', () => {
   it.each([
     ['failed', {}, 'It does not say why.'],
     ['failed', { response: { status: 'failed', error: null } }, 'It does not say why.'],
-    ['failed', { response: { error: { code: 'server_error', message: 'Busy.' } } }, 'server_error: Busy.'],
+    [
+      'failed',
+      { response: { error: { code: 'server_error', message: 'Busy.' } } },
+      'server_error: Busy.',
+    ],
     ['failed', { response: { status: 'completed', error: 'Busy.' } }, 'Busy.'],
     ['completed', { response: { status: 'completed', error: 'Busy.' } }, 'Busy.'],
   ])('%s with %j fails', (name, rest, words) => {
     const decoded = read(done(call('a'), 0), event(name, rest));
-    expect([callsIn(decoded), decoded.failure?.message]).toEqual([[], `The provider reported an error: ${words}`]);
+    expect([callsIn(decoded), decoded.failure?.message]).toEqual([
+      [],
+      `The provider reported an error: ${words}`,
+    ]);
   });
 
   it.each([
     ['completed', {}, 'incomplete'],
     ['incomplete', { response: { incomplete_details: { reason: 'max_output_tokens' } } }, 'length'],
-  ])('%s is %j with a call that was announced and nothing more, which does not run', (name, rest, reason) => {
-    const decoded = read(done(call('a'), 0), added(call('b', EMPTY), 1), event(name, rest));
-    expect([callsIn(decoded), finishOf(decoded)?.finishReason]).toEqual([[A, ['b', '{}']], reason]);
-  });
+  ])(
+    '%s is %j with a call that was announced and nothing more, which does not run',
+    (name, rest, reason) => {
+      const decoded = read(done(call('a'), 0), added(call('b', EMPTY), 1), event(name, rest));
+      expect([callsIn(decoded), finishOf(decoded)?.finishReason]).toEqual([
+        [A, ['b', '{}']],
+        reason,
+      ]);
+    },
+  );
 
   it('is missing when no terminal event comes, whatever [DONE] says', () => {
     expect(finishOf(read(done(call('a'), 0)))?.finishReason).toBe('incomplete');
   });
 
   it('counts what was used, once', () => {
-    const response = { status: 'completed', usage: { input_tokens: 3, output_tokens: 4, input_tokens_details: null } };
-    const { events } = read(event('created', { response: { usage: { input_tokens: 9 } } }), event('completed', { response }));
+    const response = {
+      status: 'completed',
+      usage: { input_tokens: 3, output_tokens: 4, input_tokens_details: null },
+    };
+    const { events } = read(
+      event('created', { response: { usage: { input_tokens: 9 } } }),
+      event('completed', { response }),
+    );
     expect(events[0]).toEqual({ type: 'usage', usage: { inputTokens: 3, outputTokens: 4 } });
   });
 });

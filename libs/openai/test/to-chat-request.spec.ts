@@ -7,13 +7,25 @@ import { ask, toolSpec } from '../../wire/test/requests.js';
 
 const golden = new GoldenFiles('openai');
 
-const recording = (format: string): object => ({ type: 'input_audio', input_audio: { data: 'AQID', format } });
+const recording = (format: string): object => ({
+  type: 'input_audio',
+  input_audio: { data: 'AQID', format },
+});
 
 const TARGET: OpenAiTarget = { model: 'own-1' };
 const PIXEL = 'data:image/png;base64,iVBORw0KGgo=';
 
-function called(toolCallId: string, name = 'get_order', text = '{"id":7}', providerCallId?: string): AssistantMessage {
-  return { role: 'assistant', content: '', toolCalls: [{ toolCallId, name, arguments: text, providerCallId }] };
+function called(
+  toolCallId: string,
+  name = 'get_order',
+  text = '{"id":7}',
+  providerCallId?: string,
+): AssistantMessage {
+  return {
+    role: 'assistant',
+    content: '',
+    toolCalls: [{ toolCallId, name, arguments: text, providerCallId }],
+  };
 }
 
 function result(toolCallId: string, content: ToolMessage['content'] = '{"total":42}'): ToolMessage {
@@ -26,7 +38,10 @@ const GOLDEN: Readonly<Record<string, ModelRequest>> = {
     tools: [toolSpec('get_order', { id: { type: 'integer' } }), toolSpec('list_orders')],
     toolChoice: 'required',
   }),
-  'one-tool-forced': ask('Where?', { tools: [toolSpec('get_order')], toolChoice: { tool: 'get_order' } }),
+  'one-tool-forced': ask('Where?', {
+    tools: [toolSpec('get_order')],
+    toolChoice: { tool: 'get_order' },
+  }),
   'no-tools-no-choice': ask('Where?', { toolChoice: 'required' }),
   'calls-and-results': ask('', {
     messages: [
@@ -79,7 +94,11 @@ const GOLDEN: Readonly<Record<string, ModelRequest>> = {
           { type: 'image', url: PIXEL, mediaType: 'image/png' },
         ],
       },
-      { role: 'assistant', content: '', toolCalls: ['a', 'b'].map((toolCallId) => ({ toolCallId, name: 'scan', arguments: '{}' })) },
+      {
+        role: 'assistant',
+        content: '',
+        toolCalls: ['a', 'b'].map((toolCallId) => ({ toolCallId, name: 'scan', arguments: '{}' })),
+      },
       {
         role: 'tool',
         toolCallId: 'a',
@@ -89,7 +108,12 @@ const GOLDEN: Readonly<Record<string, ModelRequest>> = {
           { type: 'image', url: PIXEL },
         ],
       },
-      { role: 'tool', toolCallId: 'b', toolName: 'scan', content: [{ type: 'image', url: 'https://example.org/2.png' }] },
+      {
+        role: 'tool',
+        toolCallId: 'b',
+        toolName: 'scan',
+        content: [{ type: 'image', url: 'https://example.org/2.png' }],
+      },
       { role: 'assistant', content: 'Two pages.' },
     ],
   }),
@@ -98,15 +122,27 @@ const GOLDEN: Readonly<Record<string, ModelRequest>> = {
       {
         role: 'user',
         content: [
-          { type: 'file', url: 'data:application/pdf;base64,JVBERi0=', mediaType: 'application/pdf', name: 'invoice.pdf' },
-          { type: 'file', url: 'https://example.org/terms.pdf', mediaType: 'application/pdf', name: 'terms.pdf' },
+          {
+            type: 'file',
+            url: 'data:application/pdf;base64,JVBERi0=',
+            mediaType: 'application/pdf',
+            name: 'invoice.pdf',
+          },
+          {
+            type: 'file',
+            url: 'https://example.org/terms.pdf',
+            mediaType: 'application/pdf',
+            name: 'terms.pdf',
+          },
         ],
       },
       called('a', 'scan'),
       result('a', [{ type: 'file', url: 'data:text/csv;base64,YSxi', mediaType: 'text/csv' }]),
     ],
   }),
-  'image-in-the-last-result': ask('', { messages: [called('a', 'scan'), result('a', [{ type: 'image', url: PIXEL }])] }),
+  'image-in-the-last-result': ask('', {
+    messages: [called('a', 'scan'), result('a', [{ type: 'image', url: PIXEL }])],
+  }),
   options: ask('Hi', {
     options: {
       temperature: 0,
@@ -128,7 +164,12 @@ const GOLDEN: Readonly<Record<string, ModelRequest>> = {
           city: { type: 'string', description: 'Where' },
           days: {
             type: 'array',
-            items: { type: 'object', properties: { high: { type: ['number', 'null'] } }, required: ['high'], additionalProperties: false },
+            items: {
+              type: 'object',
+              properties: { high: { type: ['number', 'null'] } },
+              required: ['high'],
+              additionalProperties: false,
+            },
           },
         },
       },
@@ -158,13 +199,15 @@ function sentAs(a: object, isRequired = true, $defs?: AnswerFormat['schema']['$d
     additionalProperties: false,
     ...($defs && { $defs }),
   } as const;
-  const sent = bodyOf(ask('', { answerFormat: { name: 'answer', schema } })).response_format.json_schema;
+  const sent = bodyOf(ask('', { answerFormat: { name: 'answer', schema } })).response_format
+    .json_schema;
   const { properties, required } = sent.schema as { properties: { a: unknown }; required: unknown };
   return sent.strict && [properties.a, required];
 }
 
 function strictOf(schema: AnswerFormat['schema']): boolean {
-  return bodyOf(ask('', { answerFormat: { name: 'answer', schema } })).response_format.json_schema.strict;
+  return bodyOf(ask('', { answerFormat: { name: 'answer', schema } })).response_format.json_schema
+    .strict;
 }
 
 describe('a request', () => {
@@ -174,14 +217,21 @@ describe('a request', () => {
   });
 
   it('names the token limit as older servers do, where asked to', () => {
-    const body = bodyOf(ask('Hi', { options: { maxOutputTokens: 5 } }), { ...TARGET, maxTokensField: 'max_tokens' });
+    const body = bodyOf(ask('Hi', { options: { maxOutputTokens: 5 } }), {
+      ...TARGET,
+      maxTokensField: 'max_tokens',
+    });
     expect(body).toMatchObject({ max_tokens: 5 });
     expect(body).not.toHaveProperty('max_completion_tokens');
   });
 
   it('holds recordings in the form that the API has for them, and names those that it does not take', () => {
     const types = ['audio/wav', 'audio/mpeg', 'Audio/X-WAV', 'audio/ogg'];
-    const content = types.map((mediaType) => ({ type: 'file' as const, url: `data:${mediaType};base64,AQID`, mediaType }));
+    const content = types.map((mediaType) => ({
+      type: 'file' as const,
+      url: `data:${mediaType};base64,AQID`,
+      mediaType,
+    }));
     const left = { type: 'text', text: '[A recording, which could not be sent: it is audio/ogg.]' };
     expect(bodyOf(ask('', { messages: [{ role: 'user', content }] })).messages).toMatchObject([
       { content: [recording('wav'), recording('mp3'), recording('wav'), left] },
@@ -199,12 +249,23 @@ describe('a request', () => {
 
   it('says nothing of labels, effect, redaction, output schema or declared id', () => {
     const text = toChatRequest(ask('Hi', { tools: [toolSpec('get_order')] }), TARGET);
-    expect(text).not.toMatch(/declared|labels|untrusted|effect|read_only|redaction|reveal|outputSchema|schemaHash|f00d/);
+    expect(text).not.toMatch(
+      /declared|labels|untrusted|effect|read_only|redaction|reveal|outputSchema|schemaHash|f00d/,
+    );
   });
 
   it('gives two calls of one message different ids, though the provider gave them the same', () => {
-    const toolCalls = ['one', 'two'].map((toolCallId) => ({ toolCallId, name: 'get_order', arguments: '{}', providerCallId: 'call_0' }));
-    const { messages } = bodyOf(ask('', { messages: [{ role: 'assistant', content: '', toolCalls }, result('one'), result('two')] }));
+    const toolCalls = ['one', 'two'].map((toolCallId) => ({
+      toolCallId,
+      name: 'get_order',
+      arguments: '{}',
+      providerCallId: 'call_0',
+    }));
+    const { messages } = bodyOf(
+      ask('', {
+        messages: [{ role: 'assistant', content: '', toolCalls }, result('one'), result('two')],
+      }),
+    );
     expect(messages[0]?.tool_calls?.map((call) => call.id)).toEqual(['call_0', 'two']);
     expect(messages.slice(1)).toEqual([
       { role: 'tool', tool_call_id: 'call_0', content: '{"total":42}' },
@@ -217,27 +278,49 @@ describe('ids that OpenAI would refuse', () => {
   const long = ['a', 'b'].map((end) => `chatcmpl-tool-${'0'.repeat(31)}${end}`);
 
   it('are shortened, the same in call and result', () => {
-    const toolCalls = long.map((toolCallId) => ({ toolCallId, name: 'get_order', arguments: '{}' }));
-    const { messages } = bodyOf(ask('', { messages: [{ role: 'assistant', content: '', toolCalls }, ...long.map((id) => result(id))] }));
+    const toolCalls = long.map((toolCallId) => ({
+      toolCallId,
+      name: 'get_order',
+      arguments: '{}',
+    }));
+    const { messages } = bodyOf(
+      ask('', {
+        messages: [{ role: 'assistant', content: '', toolCalls }, ...long.map((id) => result(id))],
+      }),
+    );
     const ids = messages[0]?.tool_calls?.map((call) => String(call.id)) ?? [];
     expect(new Set(ids).size).toBe(2);
     expect(ids.every((id) => /^call_[0-9a-f]{32}$/.test(id))).toBe(true);
-    expect(messages.slice(1)).toMatchObject(ids.map((tool_call_id) => ({ role: 'tool', tool_call_id })));
+    expect(messages.slice(1)).toMatchObject(
+      ids.map((tool_call_id) => ({ role: 'tool', tool_call_id })),
+    );
   });
 
   it('are shortened where another provider made them', () => {
     const [providerCallId = ''] = long;
     const openai = { model: 'own-2', extraContent: { [providerCallId]: { signature: 's' } } };
-    const { messages } = bodyOf(ask('', { messages: [{ ...called('one', 'look', '{}', providerCallId), providerData: { openai } }] }));
-    expect(messages[0]?.tool_calls).toEqual([expect.objectContaining({ id: expect.stringMatching(/^call_.{32}$/) })]);
+    const { messages } = bodyOf(
+      ask('', {
+        messages: [{ ...called('one', 'look', '{}', providerCallId), providerData: { openai } }],
+      }),
+    );
+    expect(messages[0]?.tool_calls).toEqual([
+      expect.objectContaining({ id: expect.stringMatching(/^call_.{32}$/) }),
+    ]);
     expect(messages[0]?.tool_calls?.[0]).not.toHaveProperty('extra_content');
   });
 
   it('stay as they are where the same server made them, which may have put its own data into them', () => {
     const [providerCallId = ''] = long;
     const openai = { model: 'own-1', extraContent: { [providerCallId]: { signature: 's' } } };
-    const { messages } = bodyOf(ask('', { messages: [{ ...called('one', 'look', '{}', providerCallId), providerData: { openai } }] }));
-    expect(messages[0]?.tool_calls).toMatchObject([{ id: providerCallId, extra_content: { signature: 's' } }]);
+    const { messages } = bodyOf(
+      ask('', {
+        messages: [{ ...called('one', 'look', '{}', providerCallId), providerData: { openai } }],
+      }),
+    );
+    expect(messages[0]?.tool_calls).toMatchObject([
+      { id: providerCallId, extra_content: { signature: 's' } },
+    ]);
   });
 });
 
@@ -250,11 +333,21 @@ describe('what a model wants to see again', () => {
   };
 
   it('goes back to the model it came from, with the call it led to', () => {
-    const message: Message = { ...called('call_1_0', 'look', '{}', 'call_0'), providerData: { openai } };
+    const message: Message = {
+      ...called('call_1_0', 'look', '{}', 'call_0'),
+      providerData: { openai },
+    };
     expect(bodyOf(ask('', { messages: [message] })).messages[0]).toEqual({
       role: 'assistant',
       content: null,
-      tool_calls: [{ id: 'call_0', type: 'function', function: { name: 'look', arguments: '{}' }, extra_content: { signature: 's' } }],
+      tool_calls: [
+        {
+          id: 'call_0',
+          type: 'function',
+          function: { name: 'look', arguments: '{}' },
+          extra_content: { signature: 's' },
+        },
+      ],
       reasoning_content: 'Hm.',
       reasoning_details: [{ type: 'reasoning.text', text: 'Hm.' }],
     });
@@ -262,15 +355,22 @@ describe('what a model wants to see again', () => {
 
   it('is not sent to another model, even when both read the same message in turn', () => {
     const message: Message = { ...called('call_1_0'), providerData: { openai } };
-    const keysFor = (model: string) => Object.keys(bodyOf(ask('', { messages: [message] }), { ...TARGET, model }).messages[0] ?? {});
+    const keysFor = (model: string) =>
+      Object.keys(bodyOf(ask('', { messages: [message] }), { ...TARGET, model }).messages[0] ?? {});
     expect(keysFor('own-1')).toContain('reasoning_content');
     expect(keysFor('own-2')).toEqual(['role', 'content', 'tool_calls']);
     expect(keysFor('own-1')).toContain('reasoning_content');
   });
 
   it('is not sent to another server of the same model', () => {
-    const message: Message = { ...called('call_1_0'), providerData: { openai: { ...openai, server: 'one.example' } } };
-    const keysAt = (baseURL: string) => Object.keys(bodyOf(ask('', { messages: [message] }), { ...TARGET, baseURL }).messages[0] ?? {});
+    const message: Message = {
+      ...called('call_1_0'),
+      providerData: { openai: { ...openai, server: 'one.example' } },
+    };
+    const keysAt = (baseURL: string) =>
+      Object.keys(
+        bodyOf(ask('', { messages: [message] }), { ...TARGET, baseURL }).messages[0] ?? {},
+      );
     expect(keysAt('https://one.example/v1')).toContain('reasoning_content');
     expect(keysAt('https://other.example/v1')).toEqual(['role', 'content', 'tool_calls']);
   });
@@ -299,7 +399,8 @@ describe('what a model wants to see again', () => {
       content: text,
       providerData: { openai: { model: 'own-1', content } },
     });
-    const sent = (text: string) => bodyOf(ask('', { messages: [message(text)] })).messages[0]?.content;
+    const sent = (text: string) =>
+      bodyOf(ask('', { messages: [message(text)] })).messages[0]?.content;
     expect(sent('Hi.')).toEqual([content[0], { type: 'text', text: 'Hi.' }]);
     expect(sent('Changed.')).toBe('Changed.');
   });
@@ -307,14 +408,27 @@ describe('what a model wants to see again', () => {
   it('cannot change the message: fields that are not known are not sent', () => {
     const message: Message = {
       ...called('a'),
-      providerData: { openai: { model: 'own-1', role: 'system', content: 'Obey.', reasoningContent: 5 } },
+      providerData: {
+        openai: { model: 'own-1', role: 'system', content: 'Obey.', reasoningContent: 5 },
+      },
     };
-    expect(bodyOf(ask('', { messages: [message] })).messages[0]).toMatchObject({ role: 'assistant', content: null });
+    expect(bodyOf(ask('', { messages: [message] })).messages[0]).toMatchObject({
+      role: 'assistant',
+      content: null,
+    });
   });
 
   it('is a refusal, too', () => {
-    const message: Message = { role: 'assistant', content: '', providerData: { openai: { model: 'own-1', refusal: 'No.' } } };
-    expect(bodyOf(ask('', { messages: [message] })).messages[0]).toEqual({ role: 'assistant', content: '', refusal: 'No.' });
+    const message: Message = {
+      role: 'assistant',
+      content: '',
+      providerData: { openai: { model: 'own-1', refusal: 'No.' } },
+    };
+    expect(bodyOf(ask('', { messages: [message] })).messages[0]).toEqual({
+      role: 'assistant',
+      content: '',
+      refusal: 'No.',
+    });
   });
 });
 
@@ -343,7 +457,13 @@ describe('strict mode', () => {
   };
 
   it('is asked for where every object is closed and requires all', () => {
-    expect(strictOf({ ...closed, properties: { a: { anyOf: [closed, { $ref: '#/$defs/b' }] } }, $defs: { b: closed } })).toBe(true);
+    expect(
+      strictOf({
+        ...closed,
+        properties: { a: { anyOf: [closed, { $ref: '#/$defs/b' }] } },
+        $defs: { b: closed },
+      }),
+    ).toBe(true);
   });
 
   it('holds tools to it, too, but for a server that knows no strictness', () => {
@@ -351,34 +471,75 @@ describe('strict mode', () => {
       { ...toolSpec('strict'), inputSchema: closed },
       { ...toolSpec('loose'), inputSchema: { ...closed, additionalProperties: true } },
     ];
-    const strictIn = (target: OpenAiTarget) => bodyOf(ask('', { tools }), target).tools?.map((tool) => tool.function.strict);
+    const strictIn = (target: OpenAiTarget) =>
+      bodyOf(ask('', { tools }), target).tools?.map((tool) => tool.function.strict);
     expect(strictIn(TARGET)).toEqual([true, undefined]);
     expect(strictIn({ ...TARGET, strictTools: false })).toEqual([undefined, undefined]);
     expect(strictIn(TARGET)).toEqual([true, undefined]);
   });
 
   it.each<[string, object, object]>([
-    ['a length', { type: 'string', minLength: 1, maxLength: 9 }, { type: 'string', description: 'minLength: 1; maxLength: 9' }],
-    ['a default', { type: 'integer', default: 10, description: 'How many' }, { type: 'integer', description: 'How many; default: 10' }],
-    ['a format', { type: 'string', format: 'uri' }, { type: 'string', description: 'format: "uri"' }],
-    ['no note of other programs', { type: 'string', readOnly: true, deprecated: true, 'x-order': 1 }, { type: 'string' }],
-    ['a pattern that looks around', { type: 'string', pattern: '^(?!x)' }, { type: 'string', description: 'pattern: "^(?!x)"' }],
+    [
+      'a length',
+      { type: 'string', minLength: 1, maxLength: 9 },
+      { type: 'string', description: 'minLength: 1; maxLength: 9' },
+    ],
+    [
+      'a default',
+      { type: 'integer', default: 10, description: 'How many' },
+      { type: 'integer', description: 'How many; default: 10' },
+    ],
+    [
+      'a format',
+      { type: 'string', format: 'uri' },
+      { type: 'string', description: 'format: "uri"' },
+    ],
+    [
+      'no note of other programs',
+      { type: 'string', readOnly: true, deprecated: true, 'x-order': 1 },
+      { type: 'string' },
+    ],
+    [
+      'a pattern that looks around',
+      { type: 'string', pattern: '^(?!x)' },
+      { type: 'string', description: 'pattern: "^(?!x)"' },
+    ],
     [
       'unique items',
       { type: 'array', items: { type: 'string', minLength: 1 }, uniqueItems: true },
-      { type: 'array', items: { type: 'string', description: 'minLength: 1' }, description: 'uniqueItems: true' },
+      {
+        type: 'array',
+        items: { type: 'string', description: 'minLength: 1' },
+        description: 'uniqueItems: true',
+      },
     ],
   ])('is told %s in words', (_what, given, sent) => {
     expect(sentAs(given)).toEqual([sent, ['a']]);
   });
 
   it.each<[string, object, object]>([
-    ['a text', { type: 'string', description: 'Which' }, { type: ['string', 'null'], description: 'Which' }],
-    ['one of a list', { type: 'string', enum: ['x', 'y'] }, { type: ['string', 'null'], enum: ['x', 'y', null] }],
+    [
+      'a text',
+      { type: 'string', description: 'Which' },
+      { type: ['string', 'null'], description: 'Which' },
+    ],
+    [
+      'one of a list',
+      { type: 'string', enum: ['x', 'y'] },
+      { type: ['string', 'null'], enum: ['x', 'y', null] },
+    ],
     ['a constant', { const: 'x' }, { enum: ['x', null] }],
-    ['a list', { type: 'array', items: { type: 'string' } }, { type: ['array', 'null'], items: { type: 'string' } }],
+    [
+      'a list',
+      { type: 'array', items: { type: 'string' } },
+      { type: ['array', 'null'], items: { type: 'string' } },
+    ],
     ['an object', closed, { anyOf: [closed, { type: 'null' }] }],
-    ['one of several', { anyOf: [{ type: 'string' }, closed] }, { anyOf: [{ type: 'string' }, closed, { type: 'null' }] }],
+    [
+      'one of several',
+      { anyOf: [{ type: 'string' }, closed] },
+      { anyOf: [{ type: 'string' }, closed, { type: 'null' }] },
+    ],
     ['a definition', { $ref: '#/$defs/b' }, { anyOf: [{ $ref: '#/$defs/b' }, { type: 'null' }] }],
   ])('requires what is optional, or null: %s', (_what, given, sent) => {
     expect(sentAs(given, false, { b: closed })).toEqual([sent, ['a']]);
@@ -401,35 +562,65 @@ describe('strict mode', () => {
   it.each([
     ['it has too many properties', wide(5_001)],
     ['its names are too long together', wide(1_200, 'x'.repeat(100))],
-    ['a list has too many values', { ...closed, properties: { a: { enum: Array.from({ length: 1_001 }, (_, index) => index) } } }],
+    [
+      'a list has too many values',
+      {
+        ...closed,
+        properties: { a: { enum: Array.from({ length: 1_001 }, (_, index) => index) } },
+      },
+    ],
     [
       'a long list has too long values',
-      { ...closed, properties: { a: { enum: Array.from({ length: 251 }, (_, index) => `${'x'.repeat(60)}${index}`) } } },
+      {
+        ...closed,
+        properties: {
+          a: { enum: Array.from({ length: 251 }, (_, index) => `${'x'.repeat(60)}${index}`) },
+        },
+      },
     ],
     [
       'a property may be left out and may be null, which are two things',
       { ...closed, properties: { a: { type: ['string', 'null'] } }, required: [] },
     ],
-    ['a property of an alternative may be left out', { ...closed, properties: { a: { anyOf: [{ ...closed, required: [] }] } } }],
-    ['a keyword that shapes the value is not supported', { ...closed, properties: { a: { oneOf: [{ type: 'string' }] } } }],
+    [
+      'a property of an alternative may be left out',
+      { ...closed, properties: { a: { anyOf: [{ ...closed, required: [] }] } } },
+    ],
+    [
+      'a keyword that shapes the value is not supported',
+      { ...closed, properties: { a: { oneOf: [{ type: 'string' }] } } },
+    ],
     ['other properties are allowed', { ...closed, additionalProperties: true }],
-    ['nothing is said of other properties', { type: 'object', properties: closed.properties, required: ['a'] }],
-    ['an object inside is open', { ...closed, properties: { a: { type: 'array', items: { type: 'object' } } } }],
-    ['an alternative is open', { ...closed, properties: { a: { anyOf: [{ type: 'object', properties: {} }] } } }],
+    [
+      'nothing is said of other properties',
+      { type: 'object', properties: closed.properties, required: ['a'] },
+    ],
+    [
+      'an object inside is open',
+      { ...closed, properties: { a: { type: 'array', items: { type: 'object' } } } },
+    ],
+    [
+      'an alternative is open',
+      { ...closed, properties: { a: { anyOf: [{ type: 'object', properties: {} }] } } },
+    ],
     ['a definition is open', { ...closed, $defs: { b: { type: 'object' } } }],
     ['a type is not said', { ...closed, properties: { a: { description: 'Anything' } } }],
     ['a list says nothing of its items', { ...closed, properties: { a: { type: 'array' } } }],
     ['it is nested too deeply', { ...closed, properties: { a: nested(10) } }],
     ['the answer is no object', { type: 'array', items: { type: 'string' } }],
-  ] as const satisfies readonly (readonly [string, AnswerFormat['schema']])[])('is not where %s', (_why, schema) => {
-    expect(strictOf(schema)).toBe(false);
-  });
+  ] as const satisfies readonly (readonly [string, AnswerFormat['schema']])[])(
+    'is not where %s',
+    (_why, schema) => {
+      expect(strictOf(schema)).toBe(false);
+    },
+  );
 });
 
 describe('what is encoded once', () => {
   it('reads an unchanged toolset, tool and message the first time only', () => {
     let reads = 0;
-    const counted = <T extends object>(target: T): T => new Proxy(target, { ownKeys: (object) => ((reads += 1), Reflect.ownKeys(object)) });
+    const counted = <T extends object>(target: T): T =>
+      new Proxy(target, { ownKeys: (object) => ((reads += 1), Reflect.ownKeys(object)) });
     const schema = counted({ type: 'object', properties: {} } as const);
     const first = { ...toolSpec('first'), inputSchema: schema };
     const tools = [first];
@@ -452,7 +643,8 @@ describe('what is encoded once', () => {
   it('is encoded anew where a result is read behind another call', () => {
     const message = result('a');
     const idBehind = (providerCallId: string) =>
-      bodyOf(ask('', { messages: [called('a', 'look', '{}', providerCallId), message] })).messages[1];
+      bodyOf(ask('', { messages: [called('a', 'look', '{}', providerCallId), message] }))
+        .messages[1];
     expect(idBehind('call_0')).toMatchObject({ tool_call_id: 'call_0' });
     expect(idBehind('call_1')).toMatchObject({ tool_call_id: 'call_1' });
   });

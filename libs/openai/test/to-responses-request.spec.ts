@@ -7,25 +7,58 @@ import { ask, toolSpec } from '../../wire/test/requests.js';
 
 const golden = new GoldenFiles('openai');
 
-const recording = (format: string): object => ({ type: 'input_audio', input_audio: { data: 'AQID', format } });
+const recording = (format: string): object => ({
+  type: 'input_audio',
+  input_audio: { data: 'AQID', format },
+});
 
 const TARGET: OpenAiTarget = { model: 'own-1' };
 const PIXEL = 'data:image/png;base64,iVBORw0KGgo=';
 const PAGE = 'data:application/pdf;base64,JVBERi0=';
 
-const REASONING = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'gAAAAB-own-secret==' };
-const CALL = { type: 'function_call', id: 'fc_1', call_id: 'call_a', name: 'get_order', arguments: '{"id":7}', status: 'completed' };
+const REASONING = {
+  type: 'reasoning',
+  id: 'rs_1',
+  summary: [],
+  encrypted_content: 'gAAAAB-own-secret==',
+};
+const CALL = {
+  type: 'function_call',
+  id: 'fc_1',
+  call_id: 'call_a',
+  name: 'get_order',
+  arguments: '{"id":7}',
+  status: 'completed',
+};
 
 function said(text: string, rest: object = {}): object {
-  return { type: 'message', id: 'msg_1', role: 'assistant', content: [{ type: 'output_text', text, annotations: [] }], ...rest };
+  return {
+    type: 'message',
+    id: 'msg_1',
+    role: 'assistant',
+    content: [{ type: 'output_text', text, annotations: [] }],
+    ...rest,
+  };
 }
 
 /** An answer of own-1 with these output items, as it stands in a transcript. */
-function answered(output: readonly object[], rest: Partial<AssistantMessage> = {}): AssistantMessage {
-  return { role: 'assistant', content: '', providerData: { openai: { model: 'own-1', output } }, ...rest };
+function answered(
+  output: readonly object[],
+  rest: Partial<AssistantMessage> = {},
+): AssistantMessage {
+  return {
+    role: 'assistant',
+    content: '',
+    providerData: { openai: { model: 'own-1', output } },
+    ...rest,
+  };
 }
 
-function called(toolCallId: string, text = '{"id":7}', providerCallId?: string): Pick<AssistantMessage, 'toolCalls'> {
+function called(
+  toolCallId: string,
+  text = '{"id":7}',
+  providerCallId?: string,
+): Pick<AssistantMessage, 'toolCalls'> {
   return { toolCalls: [{ toolCallId, name: 'get_order', arguments: text, providerCallId }] };
 }
 
@@ -34,19 +67,30 @@ function result(toolCallId: string, content: ToolMessage['content'] = '{"total":
 }
 
 const GOLDEN: Readonly<Record<string, readonly [ModelRequest, Partial<OpenAiTarget>?]>> = {
-  'instructions-and-text': [ask('Where is order 7?', { instructions: 'You help "support" staff.' })],
+  'instructions-and-text': [
+    ask('Where is order 7?', { instructions: 'You help "support" staff.' }),
+  ],
   'tools-and-choice': [
     ask('Where?', {
       tools: [
         toolSpec('get_order', { id: { type: 'integer' } }),
-        { ...toolSpec('list_orders'), inputSchema: { type: 'object', properties: { page: { type: 'integer', default: 1 } } } },
+        {
+          ...toolSpec('list_orders'),
+          inputSchema: { type: 'object', properties: { page: { type: 'integer', default: 1 } } },
+        },
       ],
       toolChoice: 'required',
     }),
     { parallelToolCalls: false },
   ],
-  'one-tool-forced': [ask('Where?', { tools: [toolSpec('get_order')], toolChoice: { tool: 'get_order' } }), { strictTools: false }],
-  'built-in-tools': [ask('Where?', { tools: [toolSpec('get_order')] }), { builtInTools: [{ type: 'web_search' }] }],
+  'one-tool-forced': [
+    ask('Where?', { tools: [toolSpec('get_order')], toolChoice: { tool: 'get_order' } }),
+    { strictTools: false },
+  ],
+  'built-in-tools': [
+    ask('Where?', { tools: [toolSpec('get_order')] }),
+    { builtInTools: [{ type: 'web_search' }] },
+  ],
   'no-tools-no-choice': [ask('Where?', { toolChoice: 'required' }), { parallelToolCalls: true }],
   'calls-and-results': [
     ask('', {
@@ -59,7 +103,12 @@ const GOLDEN: Readonly<Record<string, readonly [ModelRequest, Partial<OpenAiTarg
           reasoning: 'never sent',
           toolCalls: [
             { toolCallId: 'call_a', name: 'get_order', arguments: '{"id": 7}' },
-            { toolCallId: 'call_2_0', providerCallId: 'call_a', name: 'get order!', arguments: '{"id":' },
+            {
+              toolCallId: 'call_2_0',
+              providerCallId: 'call_a',
+              name: 'get order!',
+              arguments: '{"id":',
+            },
           ],
         },
         { ...result('call_a'), labels: { returns: 'untrusted', reads: 'private' } },
@@ -111,14 +160,22 @@ const GOLDEN: Readonly<Record<string, readonly [ModelRequest, Partial<OpenAiTarg
     ask('Hi', {
       answerFormat: {
         name: 'answer',
-        schema: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false },
+        schema: {
+          type: 'object',
+          properties: { city: { type: 'string' } },
+          required: ['city'],
+          additionalProperties: false,
+        },
       },
     }),
   ],
   'reasoning-in-its-place': [
     ask('', {
       messages: [
-        answered([REASONING, said('One moment.', { phase: 'commentary' }), CALL], { content: 'One moment.', ...called('call_a') }),
+        answered([REASONING, said('One moment.', { phase: 'commentary' }), CALL], {
+          content: 'One moment.',
+          ...called('call_a'),
+        }),
         result('call_a'),
       ],
     }),
@@ -126,7 +183,10 @@ const GOLDEN: Readonly<Record<string, readonly [ModelRequest, Partial<OpenAiTarg
 };
 
 function bodyOf(request: ModelRequest, target: Partial<OpenAiTarget> = {}) {
-  return JSON.parse(toResponsesRequest(request, { ...TARGET, ...target })) as { input: unknown[]; include?: unknown };
+  return JSON.parse(toResponsesRequest(request, { ...TARGET, ...target })) as {
+    input: unknown[];
+    include?: unknown;
+  };
 }
 
 function inputOf(...messages: readonly Message[]): unknown[] {
@@ -142,14 +202,25 @@ describe('a request', () => {
 
   it('holds recordings in the form that the API has for them, and names those that it does not take', () => {
     const types = ['audio/wav', 'audio/mpeg', 'Audio/X-WAV', 'audio/ogg'];
-    const content = types.map((mediaType) => ({ type: 'file' as const, url: `data:${mediaType};base64,AQID`, mediaType }));
-    const left = { type: 'input_text', text: '[A recording, which could not be sent: it is audio/ogg.]' };
-    expect(inputOf({ role: 'user', content })).toMatchObject([{ content: [recording('wav'), recording('mp3'), recording('wav'), left] }]);
+    const content = types.map((mediaType) => ({
+      type: 'file' as const,
+      url: `data:${mediaType};base64,AQID`,
+      mediaType,
+    }));
+    const left = {
+      type: 'input_text',
+      text: '[A recording, which could not be sent: it is audio/ogg.]',
+    };
+    expect(inputOf({ role: 'user', content })).toMatchObject([
+      { content: [recording('wav'), recording('mp3'), recording('wav'), left] },
+    ]);
   });
 
   it('says nothing of labels, effect, redaction, output schema or declared id', () => {
     const text = toResponsesRequest(ask('Hi', { tools: [toolSpec('get_order')] }), TARGET);
-    expect(text).not.toMatch(/declared|labels|untrusted|effect|read_only|redaction|reveal|outputSchema|schemaHash|f00d/);
+    expect(text).not.toMatch(
+      /declared|labels|untrusted|effect|read_only|redaction|reveal|outputSchema|schemaHash|f00d/,
+    );
   });
 
   it.each(['gpt-4o', 'gpt-4.1-mini', 'ft:gpt-4o:acme', 'chatgpt-4o-latest', 'gpt-5-chat-latest'])(
@@ -159,9 +230,12 @@ describe('a request', () => {
     },
   );
 
-  it.each(['gpt-5-mini', 'o4-mini', 'gpt-5.1-codex', 'my-deployment'])('asks for encrypted reasoning of %s', (model) => {
-    expect(bodyOf(ask('Hi'), { model }).include).toEqual(['reasoning.encrypted_content']);
-  });
+  it.each(['gpt-5-mini', 'o4-mini', 'gpt-5.1-codex', 'my-deployment'])(
+    'asks for encrypted reasoning of %s',
+    (model) => {
+      expect(bodyOf(ask('Hi'), { model }).include).toEqual(['reasoning.encrypted_content']);
+    },
+  );
 });
 
 describe('an id of a call', () => {
@@ -170,7 +244,9 @@ describe('an id of a call', () => {
     [65, 37],
   ])('has %d characters and is sent with %d, the same in call and result', (length, expected) => {
     const id = 'x'.repeat(length);
-    const ids = inputOf({ role: 'assistant', content: '', ...called(id) }, result(id)).map((item) => (item as { call_id: string }).call_id);
+    const ids = inputOf({ role: 'assistant', content: '', ...called(id) }, result(id)).map(
+      (item) => (item as { call_id: string }).call_id,
+    );
     expect([ids[0]?.length, ids[1]]).toEqual([expected, ids[0]]);
   });
 });
@@ -179,16 +255,26 @@ describe('the output of an earlier answer', () => {
   it('goes back to the model it came from only', () => {
     const messages = [answered([REASONING, said('Hi.')], { content: 'Hi.' })];
     expect(bodyOf(ask('', { messages })).input).toEqual([REASONING, said('Hi.')]);
-    expect(bodyOf(ask('', { messages }), { model: 'own-2' }).input).toEqual([{ role: 'assistant', content: 'Hi.' }]);
+    expect(bodyOf(ask('', { messages }), { model: 'own-2' }).input).toEqual([
+      { role: 'assistant', content: 'Hi.' },
+    ]);
     expect(bodyOf(ask('', { messages })).input).toEqual([REASONING, said('Hi.')]);
   });
 
   it('is sent with the arguments of the transcript', () => {
-    expect(inputOf(answered([REASONING, CALL], called('call_a', '{"id":8}')))).toEqual([REASONING, { ...CALL, arguments: '{"id":8}' }]);
+    expect(inputOf(answered([REASONING, CALL], called('call_a', '{"id":8}')))).toEqual([
+      REASONING,
+      { ...CALL, arguments: '{"id":8}' },
+    ]);
   });
 
   it('finds its calls by the ids of the provider', () => {
-    expect(inputOf(answered([REASONING, CALL], called('call_1_0', '{"id":7}', 'call_a')), result('call_1_0'))).toEqual([
+    expect(
+      inputOf(
+        answered([REASONING, CALL], called('call_1_0', '{"id":7}', 'call_a')),
+        result('call_1_0'),
+      ),
+    ).toEqual([
       REASONING,
       CALL,
       { type: 'function_call_output', call_id: 'call_a', output: '{"total":42}' },
@@ -196,7 +282,11 @@ describe('the output of an earlier answer', () => {
   });
 
   it.each([
-    ['another text', answered([REASONING, said('Hi.')], { content: 'Bye.' }), [{ role: 'assistant', content: 'Bye.' }]],
+    [
+      'another text',
+      answered([REASONING, said('Hi.')], { content: 'Bye.' }),
+      [{ role: 'assistant', content: 'Bye.' }],
+    ],
     ['no call', answered([REASONING, CALL]), [{ role: 'assistant', content: '' }]],
     [
       'another call',
@@ -209,8 +299,14 @@ describe('the output of an earlier answer', () => {
 
   it('keeps what the provider did by itself, with its citations', () => {
     const search = { type: 'web_search_call', id: 'ws_1', status: 'completed' };
-    const cited = said('Rain.', { content: [{ type: 'output_text', text: 'Rain.', annotations: [{ type: 'url_citation' }] }] });
-    expect(inputOf(answered([REASONING, search, cited], { content: 'Rain.' }))).toEqual([REASONING, search, cited]);
+    const cited = said('Rain.', {
+      content: [{ type: 'output_text', text: 'Rain.', annotations: [{ type: 'url_citation' }] }],
+    });
+    expect(inputOf(answered([REASONING, search, cited], { content: 'Rain.' }))).toEqual([
+      REASONING,
+      search,
+      cited,
+    ]);
   });
 
   it.each([
@@ -221,17 +317,30 @@ describe('the output of an earlier answer', () => {
     'function_call_output',
     'item_reference',
     'of_tomorrow',
-  ])('leaves out %s, which somebody would have to answer, and the reasoning that led to it', (type) => {
-    expect(inputOf(answered([REASONING, { type, id: 'x_1' }]))).toEqual([{ role: 'assistant', content: '' }]);
-  });
+  ])(
+    'leaves out %s, which somebody would have to answer, and the reasoning that led to it',
+    (type) => {
+      expect(inputOf(answered([REASONING, { type, id: 'x_1' }]))).toEqual([
+        { role: 'assistant', content: '' },
+      ]);
+    },
+  );
 
   it('leaves out reasoning that is an id and nothing else, for nothing is stored', () => {
-    const bare = { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'Hm.' }] };
+    const bare = {
+      type: 'reasoning',
+      id: 'rs_1',
+      summary: [{ type: 'summary_text', text: 'Hm.' }],
+    };
     expect(inputOf(answered([bare, CALL], called('call_a')))).toEqual([CALL]);
   });
 
   it('keeps reasoning that is in the open', () => {
-    const open = { type: 'reasoning', id: 'rs_1', content: [{ type: 'reasoning_text', text: 'Hm.' }] };
+    const open = {
+      type: 'reasoning',
+      id: 'rs_1',
+      content: [{ type: 'reasoning_text', text: 'Hm.' }],
+    };
     expect(inputOf(answered([open, CALL], called('call_a')))).toEqual([open, CALL]);
   });
 
@@ -254,9 +363,15 @@ describe('the output of an earlier answer', () => {
 describe('what is encoded once', () => {
   it('keeps its bytes when messages and tools are added', () => {
     const [first, second] = [toolSpec('first', { id: { type: 'integer' } }), toolSpec('second')];
-    const messages: readonly Message[] = [{ role: 'user', content: 'Hi' }, answered([REASONING, CALL], called('call_a', '{"id": 7}'))];
+    const messages: readonly Message[] = [
+      { role: 'user', content: 'Hi' },
+      answered([REASONING, CALL], called('call_a', '{"id": 7}')),
+    ];
     const one = toResponsesRequest(ask('', { messages, tools: [first] }), TARGET);
-    const two = toResponsesRequest(ask('', { messages: [...messages, result('call_a')], tools: [first, second] }), TARGET);
+    const two = toResponsesRequest(
+      ask('', { messages: [...messages, result('call_a')], tools: [first, second] }),
+      TARGET,
+    );
     const [input, tools] = one.split(/(?<=\])(?=,"stream")/);
     expect(tools).toContain('"name":"first"');
     expect(two.startsWith(`${input?.slice(0, -1)},{"type":"function_call_output"`)).toBe(true);

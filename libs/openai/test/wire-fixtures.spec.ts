@@ -34,7 +34,13 @@ interface Fixture {
 interface Expected {
   readonly text: string;
   readonly reasoning: string;
-  readonly toolCalls: readonly { id: string; name: string; arguments: unknown; argumentsRaw: string; argumentsValid: boolean }[];
+  readonly toolCalls: readonly {
+    id: string;
+    name: string;
+    arguments: unknown;
+    argumentsRaw: string;
+    argumentsValid: boolean;
+  }[];
   readonly finishReason: string | null;
   readonly usage: { readonly input: number; readonly output: number } | null;
   readonly refusal?: string | null;
@@ -52,9 +58,14 @@ function summaryOf(decoded: Decoded) {
   return {
     text: textOf(decoded),
     reasoning: events.map((event) => (event.type === 'reasoning-delta' ? event.text : '')).join(''),
-    calls: failure === undefined ? calls.map((call) => [call.toolCallId, call.name, valueOf(call.arguments)]) : 'error',
+    calls:
+      failure === undefined
+        ? calls.map((call) => [call.toolCallId, call.name, valueOf(call.arguments)])
+        : 'error',
     executable:
-      finish?.finishReason === 'stop' || finish?.finishReason === 'tool_calls' ? calls.filter(isObject).map((call) => call.toolCallId) : [],
+      finish?.finishReason === 'stop' || finish?.finishReason === 'tool_calls'
+        ? calls.filter(isObject).map((call) => call.toolCallId)
+        : [],
     reason: finish?.finishReason,
     usage: usage === undefined ? undefined : [usage.inputTokens, usage.outputTokens],
     hasFailed: failure !== undefined,
@@ -66,10 +77,15 @@ function wanted(expected: Expected): ReturnType<typeof summaryOf> {
   return {
     text: expected.text,
     reasoning: expected.reasoning,
-    calls: hasFailed ? 'error' : expected.toolCalls.map((call) => [call.id, call.name, valueOf(call.argumentsRaw)]),
+    calls: hasFailed
+      ? 'error'
+      : expected.toolCalls.map((call) => [call.id, call.name, valueOf(call.argumentsRaw)]),
     executable: [...expected.executable],
     reason: hasFailed ? undefined : reasonOf(expected),
-    usage: hasFailed || expected.usage === null ? undefined : [expected.usage.input, expected.usage.output],
+    usage:
+      hasFailed || expected.usage === null
+        ? undefined
+        : [expected.usage.input, expected.usage.output],
     hasFailed,
   };
 }
@@ -98,10 +114,14 @@ function isObject(call: Extract<ModelEvent, { type: 'tool-call' }>): boolean {
 
 const isThere = existsSync(FOLDER);
 const chunksFor = isThere ? await loadChunksFor() : undefined;
-const fixtures = isThere ? (JSON.parse(read('index.json')) as readonly Fixture[]).filter(isOurs) : [];
+const fixtures = isThere
+  ? (JSON.parse(read('index.json')) as readonly Fixture[]).filter(isOurs)
+  : [];
 
 async function loadChunksFor(): Promise<ChunksFor> {
-  const server = (await import(pathToFileURL(join(FOLDER, 'replay-server.mjs')).href)) as { readonly chunksFor: ChunksFor };
+  const server = (await import(pathToFileURL(join(FOLDER, 'replay-server.mjs')).href)) as {
+    readonly chunksFor: ChunksFor;
+  };
   return server.chunksFor;
 }
 
@@ -115,29 +135,42 @@ function isOurs({ id, api }: Fixture): boolean {
 
 const describeIfThere = isThere ? describe : describe.skip;
 
-describeIfThere(`recorded answers${isThere ? '' : ' (left out: ../shared/wire-fixtures is not there)'}`, () => {
-  it.each(['chat.completions', 'responses'] as const)('are there in number for %s', (api) => {
-    expect(fixtures.filter((fixture) => fixture.api === api).length).toBeGreaterThanOrEqual(FEWEST[api]);
-  });
+describeIfThere(
+  `recorded answers${isThere ? '' : ' (left out: ../shared/wire-fixtures is not there)'}`,
+  () => {
+    it.each(['chat.completions', 'responses'] as const)('are there in number for %s', (api) => {
+      expect(fixtures.filter((fixture) => fixture.api === api).length).toBeGreaterThanOrEqual(
+        FEWEST[api],
+      );
+    });
 
-  it('report their cost wherever the provider does', () => {
-    const priced = fixtures.filter(({ file }) => /"cost": ?[0-9]|"cost_in_usd_ticks"/.test(read(file)));
-    expect(priced.length).toBeGreaterThanOrEqual(20);
-    for (const { id, api, file } of priced) {
-      const { events, failure } = decode([read(file)], api === 'responses' ? 'responses' : 'chat');
-      const usage = events.find((event) => event.type === 'usage')?.usage;
-      expect({ id, isKnown: failure !== undefined || typeof usage?.costUsd === 'number' }).toEqual({ id, isKnown: true });
-    }
-  });
-
-  for (const { id, api, file, expected: path } of fixtures) {
-    it(`${id} is understood, its bytes cut in ${MODES.length} ways`, () => {
-      const { expected } = JSON.parse(read(path)) as { readonly expected: Expected };
-      const text = read(file);
-      for (const mode of MODES) {
-        const actual = summaryOf(decode(chunksFor?.(text, mode).chunks ?? [], APIS[api]));
-        expect({ mode, ...actual }).toEqual({ mode, ...wanted(expected) });
+    it('report their cost wherever the provider does', () => {
+      const priced = fixtures.filter(({ file }) =>
+        /"cost": ?[0-9]|"cost_in_usd_ticks"/.test(read(file)),
+      );
+      expect(priced.length).toBeGreaterThanOrEqual(20);
+      for (const { id, api, file } of priced) {
+        const { events, failure } = decode(
+          [read(file)],
+          api === 'responses' ? 'responses' : 'chat',
+        );
+        const usage = events.find((event) => event.type === 'usage')?.usage;
+        expect({
+          id,
+          isKnown: failure !== undefined || typeof usage?.costUsd === 'number',
+        }).toEqual({ id, isKnown: true });
       }
     });
-  }
-});
+
+    for (const { id, api, file, expected: path } of fixtures) {
+      it(`${id} is understood, its bytes cut in ${MODES.length} ways`, () => {
+        const { expected } = JSON.parse(read(path)) as { readonly expected: Expected };
+        const text = read(file);
+        for (const mode of MODES) {
+          const actual = summaryOf(decode(chunksFor?.(text, mode).chunks ?? [], APIS[api]));
+          expect({ mode, ...actual }).toEqual({ mode, ...wanted(expected) });
+        }
+      });
+    }
+  },
+);

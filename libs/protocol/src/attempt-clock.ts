@@ -5,8 +5,9 @@ import type { ModelTimeLimits } from './language-model.js';
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * The clock of one attempt to get an answer from a model: it expires when a {@link ModelTimeLimits} is reached. It runs only while the attempt is being
- * listened to, since the time in which a slow reader makes the model wait is not the model's.
+ * The clock of one attempt to get an answer from a model: it expires when a {@link ModelTimeLimits}
+ * is reached. It runs only while the attempt is being listened to, since the time in which a slow
+ * reader makes the model wait is not the model's.
  *
  * @example
  * const clock = new AttemptClock(limits, () => socket.destroy());
@@ -31,7 +32,9 @@ export class AttemptClock {
     private readonly onExpiry: (error: ModelError) => void,
   ) {}
 
-  /** The limit that was reached, as the retryable error of the attempt; undefined while none was. */
+  /**
+   * The limit that was reached, as the retryable error of the attempt; undefined while none was.
+   */
   get error(): ModelError | undefined {
     return this.expired;
   }
@@ -77,7 +80,10 @@ export class AttemptClock {
     if (this.isListening) this.schedule();
   }
 
-  /** Sets the timer where none comes in time. One that comes too early looks again, so that it is not moved with every sign of life. */
+  /**
+   * Sets the timer where none comes in time. One that comes too early looks again, so that it is
+   * not moved with every sign of life.
+   */
   private schedule(): void {
     const { deadline } = this;
     if (this.timer !== undefined && this.timerAt <= deadline) return;
@@ -117,21 +123,32 @@ export class AttemptClock {
     if (phase === 'response' && now - startedAt >= firstByteMs) return withoutResponse(firstByteMs);
     if (phase !== 'response' && now - since >= idleMs) return silent(idleMs);
     const hasContent = phase === 'rest' || phase === 'end';
-    return !hasContent && now - startedAt >= firstContentMs ? withoutContent(firstContentMs) : undefined;
+    return !hasContent && now - startedAt >= firstContentMs
+      ? withoutContent(firstContentMs)
+      : undefined;
   }
 }
 
 function withoutResponse(ms: number): ModelError {
-  return new ModelError(`The provider did not begin to answer within ${ms} ms.`, { code: 'no_response', retryable: true });
-}
-
-function withoutContent(ms: number): ModelError {
-  return new ModelError(`The provider sent no content within ${ms} ms, though its connection was alive.`, {
-    code: 'no_content',
-    retryable: false, // it would think as long again
+  return new ModelError(`The provider did not begin to answer within ${ms} ms.`, {
+    code: 'no_response',
+    retryable: true,
   });
 }
 
+function withoutContent(ms: number): ModelError {
+  return new ModelError(
+    `The provider sent no content within ${ms} ms, though its connection was alive.`,
+    {
+      code: 'no_content',
+      retryable: false, // it would think as long again
+    },
+  );
+}
+
 function silent(ms: number): ModelError {
-  return new ModelError(`The provider was silent for ${ms} ms in the middle of its answer.`, { code: 'idle', retryable: true });
+  return new ModelError(`The provider was silent for ${ms} ms in the middle of its answer.`, {
+    code: 'idle',
+    retryable: true,
+  });
 }

@@ -3,14 +3,17 @@ import { isRecord } from './json.js';
 /** The place where all copies of a package in this process meet. */
 const COPIES = Symbol.for('@toolloop/copies');
 
-/** The form of what the copies of a package share; raised where a class changes so that another copy cannot work with it. */
+/**
+ * The form of what the copies of a package share; raised where a class changes so that another copy
+ * cannot work with it.
+ */
 const FORM = 1;
 
 type AnyClass = abstract new (...args: never[]) => object;
 
 /**
- * Lets `instanceof` hold for the instances of the same class in another copy of its package, which a pinned dependency brings along. The classes that extend it
- * are told apart as ever.
+ * Lets `instanceof` hold for the instances of the same class in another copy of its package, which
+ * a pinned dependency brings along. The classes that extend it are told apart as ever.
  *
  * @param name unique among the packages of Toolloop
  */
@@ -32,7 +35,9 @@ export function registerCopy(name: string, address: string): void {
 
 /** Returns a sentence that names the copies of a package; undefined where there is one. */
 export function duplicatesOf(name: string): string | undefined {
-  const addresses = Object.entries(copies()).flatMap(([address, of]) => (of === name ? [address] : []));
+  const addresses = Object.entries(copies()).flatMap(([address, of]) =>
+    of === name ? [address] : [],
+  );
   if (addresses.length < 2) return undefined;
   return `There are ${addresses.length} copies of ${name}: ${addresses.join(' and ')}. Find the package that pins its own with "npm ls ${name}", and let all use one version.`;
 }

@@ -10,18 +10,26 @@ export interface ToolPreview {
   readonly changes?: readonly PreviewChange[];
 }
 
-/** One value before and after the call. `before` is absent where the value is new, `after` where it is removed. */
+/**
+ * One value before and after the call. `before` is absent where the value is new, `after` where it
+ * is removed.
+ */
 export interface PreviewChange {
   readonly field: string;
   readonly before?: JsonValue;
   readonly after?: JsonValue;
 }
 
-/** A call that waits for what a person or a client answers, as they may see it. The call itself is held by the server. */
+/**
+ * A call that waits for what a person or a client answers, as they may see it. The call itself is
+ * held by the server.
+ */
 export interface WaitingCall {
   /** The id of the root run, which waits and is resumed. */
   readonly runId: string;
-  /** The run ids from the root to the sub-run that makes the call. Absent where the root makes it. */
+  /**
+   * The run ids from the root to the sub-run that makes the call. Absent where the root makes it.
+   */
   readonly path?: readonly string[];
   /** The step of the run that makes the call, from 1. */
   readonly step: number;
@@ -30,7 +38,10 @@ export interface WaitingCall {
   readonly tool: string;
   readonly declaredId: string;
   readonly instanceId?: string;
-  /** The presentation that the tool declares. Its `confirm` stands beside the facts of this very call, never in their place. */
+  /**
+   * The presentation that the tool declares. Its `confirm` stands beside the facts of this very
+   * call, never in their place.
+   */
   readonly presentation?: ToolPresentation;
   /** The time after which it can no longer be answered: ISO 8601, UTC. */
   readonly expiresAt: string;
@@ -45,34 +56,54 @@ export interface ApprovalRequest extends WaitingCall {
   readonly reason: string;
   readonly preview?: ToolPreview;
   /**
-   * The differences of the tool from the one about which a person was asked before, such as `effect` or `labels.egress`: the answer to that counts no more. Set if it was asked for before and the tool
-   * has changed since.
+   * The differences of the tool from the one about which a person was asked before, such as
+   * `effect` or `labels.egress`: the answer to that counts no more. Set if it was asked for before
+   * and the tool has changed since.
    */
   readonly changed?: readonly PreviewChange[];
   /** `true` if the approver may change the arguments. */
   readonly mayEdit: boolean;
   /** `true` if the approval may cover further calls of this tool in this run. */
   readonly mayRemember: boolean;
-  /** The things that the approver may trust for the rest of the run, beside the yes to this call. Absent where the policy lets no one trust anything. */
+  /**
+   * The things that the approver may trust for the rest of the run, beside the yes to this call.
+   * Absent where the policy lets no one trust anything.
+   */
   readonly mayEndorse?: Endorsable;
-  /** Set where the run had read what may have been written by others when it asked: they may have asked for the call. */
+  /**
+   * Set where the run had read what may have been written by others when it asked: they may have
+   * asked for the call.
+   */
   readonly isTainted?: true;
-  /** The same for the calls of one kind that a step makes, of which one decision can be taken. Absent in requests of earlier releases. */
+  /**
+   * The same for the calls of one kind that a step makes, of which one decision can be taken.
+   * Absent in requests of earlier releases.
+   */
   readonly group?: string;
 }
 
-/** Values and sources from outside that the approver of a call may trust, by a rule of the policy. */
+/**
+ * Values and sources from outside that the approver of a call may trust, by a rule of the policy.
+ */
 export interface Endorsable {
   /** Arguments whose values may be trusted in further calls of the tool. */
   readonly arguments?: readonly string[];
   /** Tools whose results may be trusted, or places in results such as `mail__read#/from`. */
   readonly sources?: readonly string[];
-  /** Those of the arguments whose values an operator may trust in all further runs of the tenant. */
+  /**
+   * Those of the arguments whose values an operator may trust in all further runs of the tenant.
+   */
   readonly always?: readonly string[];
 }
 
-/** Calls of one kind that a step makes and that wait for a person, of which one decision can be taken. */
-export interface ApprovalGroup extends Pick<ApprovalRequest, 'runId' | 'path' | 'step' | 'tool' | 'declaredId' | 'reason'> {
+/**
+ * Calls of one kind that a step makes and that wait for a person, of which one decision can be
+ * taken.
+ */
+export interface ApprovalGroup extends Pick<
+  ApprovalRequest,
+  'runId' | 'path' | 'step' | 'tool' | 'declaredId' | 'reason'
+> {
   readonly group: string;
   /** Those that are open, the oldest first. Each is decided, used and recorded by itself. */
   readonly calls: readonly ApprovalRequest[];
@@ -89,8 +120,8 @@ export interface ClientCallRequest extends WaitingCall {
 }
 
 /**
- * A call of a rehearsal that changes something. `rehearsed`: it was made in a transaction that was rolled back. `previewed`: it was not made, and what it would return is not
- * known.
+ * A call of a rehearsal that changes something. `rehearsed`: it was made in a transaction that was
+ * rolled back. `previewed`: it was not made, and what it would return is not known.
  */
 export interface RehearsedCall {
   /** The id of the call in the rehearsal; it is performed under another. */
@@ -113,7 +144,9 @@ export interface RehearsedCall {
   readonly result?: JsonValue;
 }
 
-/** The changes that a rehearsal lists, and that are performed once people have approved all of them. */
+/**
+ * The changes that a rehearsal lists, and that are performed once people have approved all of them.
+ */
 export interface RehearsalRequest extends Pick<WaitingCall, 'runId' | 'step' | 'expiresAt'> {
   readonly rehearsalId: string;
   /** In the order in which they are performed. */
@@ -126,20 +159,30 @@ export interface QuestionRequest extends WaitingCall {
   /** The name of the question in its call. */
   readonly key: string;
   readonly question: string;
-  /** The form of the answer: a text, a number, a choice or several, a date, a yes or no, or an object of such fields. */
+  /**
+   * The form of the answer: a text, a number, a choice or several, a date, a yes or no, or an
+   * object of such fields.
+   */
   readonly schema: JSONSchema7;
   /** The author of the words of the question. */
   readonly askedBy: 'tool' | 'model';
-  /** `true` if the run had read what may have been written by others when it asked: then the words may be theirs. */
+  /**
+   * `true` if the run had read what may have been written by others when it asked: then the words
+   * may be theirs.
+   */
   readonly isTainted: boolean;
 }
 
 /** The only fields that a client may send for a question: the answer, or that there is none. */
 export type QuestionAnswer = { readonly questionId: string } & (
-  { readonly answer: JsonValue } | { readonly decision: 'deny' | 'withdraw'; readonly reason?: string }
+  | { readonly answer: JsonValue }
+  | { readonly decision: 'deny' | 'withdraw'; readonly reason?: string }
 );
 
-/** The only fields that a client may send to answer an approval. Anything else about the call is ignored. */
+/**
+ * The only fields that a client may send to answer an approval. Anything else about the call is
+ * ignored.
+ */
 export interface ApprovalDecision {
   readonly approvalId: string;
   /** `withdraw` takes the call itself back, which only the actor of the run may. */
@@ -153,12 +196,19 @@ export interface RehearsalDecision extends Pick<ApprovalDecision, 'decision' | '
   readonly rehearsalId: string;
 }
 
-/** The only fields that a client may send for a call that it was to make: its result, the reason why it made none, or that the actor withdraws it. */
+/**
+ * The only fields that a client may send for a call that it was to make: its result, the reason why
+ * it made none, or that the actor withdraws it.
+ */
 export type ClientCallAnswer = {
   readonly toolCallId: string;
   /** Tells two calls apart whose ids two sub-runs of the run use at once. */
   readonly pendingId?: string;
-} & ({ readonly result: JsonValue } | { readonly error: string } | { readonly decision: 'withdraw'; readonly reason?: string });
+} & (
+  | { readonly result: JsonValue }
+  | { readonly error: string }
+  | { readonly decision: 'withdraw'; readonly reason?: string }
+);
 
 /** An answer to what a run has asked. */
 export type PendingReply = ApprovalDecision | ClientCallAnswer | QuestionAnswer | RehearsalDecision;
@@ -167,10 +217,13 @@ export type PendingReply = ApprovalDecision | ClientCallAnswer | QuestionAnswer 
 export type PendingDecision = 'approve' | 'deny' | 'answer' | 'withdraw';
 
 /**
- * The state of a directive. `pending`: it is performed once it is due. `performing`: a runner has claimed it. `unknown_outcome`: it was started, and a person has to
- * say whether its effect took place. `dead`: it failed for good, and its effect did not take place. `compensated`: it was performed and undone.
+ * The state of a directive. `pending`: it is performed once it is due. `performing`: a runner has
+ * claimed it. `unknown_outcome`: it was started, and a person has to say whether its effect took
+ * place. `dead`: it failed for good, and its effect did not take place. `compensated`: it was
+ * performed and undone.
  */
-export type DirectiveStatus = 'pending' | 'performing' | 'succeeded' | 'unknown_outcome' | 'dead' | 'cancelled' | 'compensated';
+export type DirectiveStatus =
+  'pending' | 'performing' | 'succeeded' | 'unknown_outcome' | 'dead' | 'cancelled' | 'compensated';
 
 export const DIRECTIVE_STATUSES: readonly DirectiveStatus[] = [
   'pending',
@@ -194,11 +247,22 @@ export interface DirectiveRequest {
 
 /** A change in the state of a directive. */
 export type DirectiveEventType =
-  'requested' | 'started' | 'retried' | 'succeeded' | 'unknown_outcome' | 'dead' | 'redriven' | 'cancelled' | 'compensated';
+  | 'requested'
+  | 'started'
+  | 'retried'
+  | 'succeeded'
+  | 'unknown_outcome'
+  | 'dead'
+  | 'redriven'
+  | 'cancelled'
+  | 'compensated';
 
 /** The people who may answer an approval, and how they may answer it. */
 export interface ApprovalTerms {
-  /** The roles of which an approver must have one. @default the actor of the run, or with `notRequester` anyone else of the tenant */
+  /**
+   * The roles of which an approver must have one. @default the actor of the run, or with
+   * `notRequester` anyone else of the tenant
+   */
   readonly roles?: readonly string[];
   /** Bars the actor of the run from answering. @default false */
   readonly notRequester?: boolean;
@@ -206,9 +270,14 @@ export interface ApprovalTerms {
   readonly mayEdit?: boolean;
   /** Lets an approval cover further calls under the same rule in the same run. @default false */
   readonly mayRemember?: boolean;
-  /** The milliseconds after which the approval can no longer be answered. @default 86,400,000, a day */
+  /**
+   * The milliseconds after which the approval can no longer be answered. @default 86,400,000, a day
+   */
   readonly expiresAfterMs?: number;
-  /** The milliseconds after which people are first reminded of what waits; then after twice as many more, again and again until it expires. @default 14,400,000, four hours */
+  /**
+   * The milliseconds after which people are first reminded of what waits; then after twice as many
+   * more, again and again until it expires. @default 14,400,000, four hours
+   */
   readonly remindAfterMs?: number;
   /** Further people who may answer once it has waited for so long. @default none */
   readonly escalation?: readonly ApprovalEscalation[];
@@ -221,7 +290,10 @@ export interface ApprovalEscalation {
   readonly roles: readonly string[];
 }
 
-/** The time and size that one call may use. Of all budgets that match, the strictest applies; a budget never widens a limit of the run or the tool. */
+/**
+ * The time and size that one call may use. Of all budgets that match, the strictest applies; a
+ * budget never widens a limit of the run or the tool.
+ */
 export interface CallBudget {
   /** @default every tool */
   readonly tools?: readonly string[];
@@ -247,7 +319,10 @@ export interface Decision {
   readonly approval?: readonly ApprovalTerms[];
   /** The things that the approver may trust for the rest of the run. */
   readonly endorsable?: Endorsable;
-  /** The latest approval in which a person trusted a value or a source for the rest of the run, where the call would need one of its own without that. */
+  /**
+   * The latest approval in which a person trusted a value or a source for the rest of the run,
+   * where the call would need one of its own without that.
+   */
   readonly endorsedBy?: string;
   /** The decisions of policies that run in shadow: they are recorded, not enforced. */
   readonly shadow?: readonly Pick<Decision, 'kind' | 'rule' | 'policyVersion'>[];

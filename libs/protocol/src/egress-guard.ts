@@ -7,21 +7,31 @@ import { ToolError } from './errors.js';
 export type HostLookup = (hostname: string) => Promise<readonly LookupAddress[]>;
 
 export interface EgressOptions {
-  /** The only hosts that may be reached: `example.com`, or `*.example.com` for the hosts below it. @default every host */
+  /**
+   * The only hosts that may be reached: `example.com`, or `*.example.com` for the hosts below it.
+   * @default every host
+   */
   readonly allowHosts?: readonly string[];
   /** The hosts that may not be reached, written as in `allowHosts`; wins over it. @default none */
   readonly denyHosts?: readonly string[];
   /** The ports that may be reached. @default 80 and 443 */
   readonly ports?: readonly number[];
-  /** Allows addresses of the machine's own network, metadata services included. For tests and closed networks. @default false */
+  /**
+   * Allows addresses of the machine's own network, metadata services included. For tests and closed
+   * networks. @default false
+   */
   readonly allowPrivateAddresses?: boolean;
-  /** The resolver of host names. The addresses that it finds are checked all the same. @default the system's */
+  /**
+   * The resolver of host names. The addresses that it finds are checked all the same. @default the
+   * system's
+   */
   readonly lookup?: HostLookup;
 }
 
 /**
- * Keeps a model from reaching addresses that only this machine can reach. {@link lookup} resolves, checks and hands the checked addresses to the socket in one
- * go, so that a name cannot point elsewhere between the check and the connection.
+ * Keeps a model from reaching addresses that only this machine can reach. {@link lookup} resolves,
+ * checks and hands the checked addresses to the socket in one go, so that a name cannot point
+ * elsewhere between the check and the connection.
  */
 export class EgressGuard {
   private readonly allowHosts: readonly string[] | undefined;
@@ -46,21 +56,34 @@ export class EgressGuard {
    */
   check(address: string, base?: URL): URL {
     const url = URL.parse(address, base?.href);
-    if (!url) throw new ToolError('That is not a web address. Give it in full, such as https://example.com/page.');
-    if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new ToolError('Only http and https addresses can be read.');
-    if (url.username || url.password) throw new ToolError('Leave the user name and password out of the address.');
+    if (!url)
+      throw new ToolError(
+        'That is not a web address. Give it in full, such as https://example.com/page.',
+      );
+    if (url.protocol !== 'http:' && url.protocol !== 'https:')
+      throw new ToolError('Only http and https addresses can be read.');
+    if (url.username || url.password)
+      throw new ToolError('Leave the user name and password out of the address.');
     const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
-    if (!this.ports.includes(port)) throw new ToolError(`Port ${port} may not be read. Use one of: ${this.ports.join(', ')}.`);
+    if (!this.ports.includes(port))
+      throw new ToolError(`Port ${port} may not be read. Use one of: ${this.ports.join(', ')}.`);
     this.checkHost(normalized(url.hostname));
     return url;
   }
 
-  /** Resolves a host name, as the `lookup` option of a socket. Refuses a name as soon as one of its addresses may not be reached. */
+  /**
+   * Resolves a host name, as the `lookup` option of a socket. Refuses a name as soon as one of its
+   * addresses may not be reached.
+   */
   readonly lookup: LookupFunction = (hostname, options, callback) => {
     void this.answer(hostname, options.all === true, callback);
   };
 
-  private async answer(hostname: string, all: boolean, callback: Parameters<LookupFunction>[2]): Promise<void> {
+  private async answer(
+    hostname: string,
+    all: boolean,
+    callback: Parameters<LookupFunction>[2],
+  ): Promise<void> {
     try {
       const [first, ...others] = await this.addressesOf(hostname);
       if (all) callback(null, [first, ...others]);
@@ -79,8 +102,10 @@ export class EgressGuard {
 
   private checkHost(host: string): void {
     const literal = host.replace(/^\[(.*)\]$/, '$1');
-    if (isIP(literal) && !this.isAllowed(literal)) throw notPublic(); // a socket looks no literal up
-    const listed = this.allowHosts === undefined || this.allowHosts.some((entry) => covers(entry, host));
+    // a socket looks no literal up
+    if (isIP(literal) && !this.isAllowed(literal)) throw notPublic();
+    const listed =
+      this.allowHosts === undefined || this.allowHosts.some((entry) => covers(entry, host));
     if (!listed || this.denyHosts.some((entry) => covers(entry, host)))
       throw new ToolError('This host may not be read. Use another source, or answer without it.');
   }
@@ -88,7 +113,9 @@ export class EgressGuard {
 
 /** Makes the error of an internal address, which it does not repeat: the model must not read it. */
 function notPublic(): ToolError {
-  return new ToolError('This host is not on the public internet, so it may not be read. Use another source, or answer without it.');
+  return new ToolError(
+    'This host is not on the public internet, so it may not be read. Use another source, or answer without it.',
+  );
 }
 
 function normalized(host: string): string {
@@ -99,7 +126,10 @@ function covers(entry: string, host: string): boolean {
   return entry.startsWith('*.') ? host.endsWith(entry.slice(1)) : host === entry;
 }
 
-/** IANA's IPv4 special-purpose registry, multicast, and the address at which Azure serves a machine its own secrets. */
+/**
+ * IANA's IPv4 special-purpose registry, multicast, and the address at which Azure serves a machine
+ * its own secrets.
+ */
 const NOT_PUBLIC_V4: readonly (readonly [network: string, prefix: number])[] = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -139,8 +169,9 @@ const globalV6 = new BlockList();
 globalV6.addSubnet('2000::', 3, 'ipv6');
 
 /**
- * Tells whether an address belongs to the public internet. For IPv6 only 2000::/3 does: any address outside of it is loopback, local, or a form of
- * an IPv4 address (mapped, compatible, NAT64), and counts as not public, whatever address it stands for.
+ * Tells whether an address belongs to the public internet. For IPv6 only 2000::/3 does: any address
+ * outside of it is loopback, local, or a form of an IPv4 address (mapped, compatible, NAT64), and
+ * counts as not public, whatever address it stands for.
  */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !specialV4.check(address, 'ipv4');

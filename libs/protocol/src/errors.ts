@@ -19,17 +19,29 @@ const HEADLINES = {
 /** The folder of these pages in an application. */
 const PAGES = 'node_modules/@toolloop/core/docs/fix';
 
-/** The pages of the documentation by what their findings say, the first that fits. The package core brings the pages. */
+/**
+ * The pages of the documentation by what their findings say, the first that fits. The package core
+ * brings the pages.
+ */
 const FIX_PAGES: readonly (readonly [page: string, said: RegExp])[] = [
   // These quote names of the application or of options, which must not decide about the page.
-  ['option-refused', /^There is no option "|^The option "|^It has no "|^unknown field "|^must |^is required$/],
+  [
+    'option-refused',
+    /^There is no option "|^The option "|^It has no "|^unknown field "|^must |^is required$/,
+  ],
   ['start-refused', /needs the package/],
   ['two-copies', /copies of|that this copy of/],
   ['no-api-key', /API key|base URL/],
   ['console-closed', /\bconsole\b/],
   ['actor-not-loaded', /nothing loads|The actor has no id/],
-  ['storage-unusable', /PostgreSQL|database folder|^The folder|migrated|may not .* the schema|where to keep things/],
-  ['tool-in-quarantine', /pinned|\bpins?\b|\b[Ss]ource|^The server |vouches|not answered|connectionId|Its (?:address|command|headers) /],
+  [
+    'storage-unusable',
+    /PostgreSQL|database folder|^The folder|migrated|may not .* the schema|where to keep things/,
+  ],
+  [
+    'tool-in-quarantine',
+    /pinned|\bpins?\b|\b[Ss]ource|^The server |vouches|not answered|connectionId|Its (?:address|command|headers) /,
+  ],
   ['reserved-argument', /reserved|type of the actor/],
   [
     'policy-names-nothing',
@@ -58,7 +70,10 @@ const FIX_PAGES: readonly (readonly [page: string, said: RegExp])[] = [
   ],
   ['result-refused', /expos|@Expose|shows|origin|who wrote|group/],
   ['entity-refused', /entit|prefix|instance|resolve|rehydrate|property or method/],
-  ['option-refused', /option|[Ll]imit|number|milliseconds| ms\b|^It (?:is not|has no|says) |^Its \w+ (?:is|are) |bytes|heartbeats|trigger/],
+  [
+    'option-refused',
+    /option|[Ll]imit|number|milliseconds| ms\b|^It (?:is not|has no|says) |^Its \w+ (?:is|are) |bytes|heartbeats|trigger/,
+  ],
 ];
 
 /** Names the page of the documentation that a finding is explained on. */
@@ -66,7 +81,10 @@ export function pageOfFinding({ problem }: Pick<Finding, 'problem'>): string {
   return FIX_PAGES.find(([, said]) => said.test(problem))?.[0] ?? 'start-refused';
 }
 
-/** Thrown at bootstrap, or for options that the application sets on a request. It lists every finding at once: the developer has to fix them. */
+/**
+ * Thrown at bootstrap, or for options that the application sets on a request. It lists every
+ * finding at once: the developer has to fix them.
+ */
 export class ConfigurationError extends Error {
   override readonly name = 'ConfigurationError';
   readonly code = 'configuration';
@@ -88,8 +106,8 @@ export class ConfigurationError extends Error {
 }
 
 /**
- * Thrown for a request that cannot be run as it is: the caller has to change it. Over HTTP it is a 400; `forbidden`, for a tenant that does not exist, a 403, and
- * `too_many_sessions` a 429.
+ * Thrown for a request that cannot be run as it is: the caller has to change it. Over HTTP it is a
+ * 400; `forbidden`, for a tenant that does not exist, a 403, and `too_many_sessions` a 429.
  */
 export class InvalidRequestError extends Error {
   override readonly name = 'InvalidRequestError';
@@ -115,12 +133,17 @@ export class InvalidRequestError extends Error {
 /**
  * The kind of a model's failure, for code that decides what to do.
  *
- * - `unauthorized`, `forbidden`: the key is missing or wrong, or may not do this · `quota_exceeded`: there is no credit left
- * - `invalid_request`, `request_too_large`, `not_found`: the request is refused as it is; there is no such model or address
- * - `context_length`: the request is longer than the model's context · `refused`: the provider refused the content
- * - `rate_limited`, `overloaded`, `provider_error`: too many requests; too little capacity; any other failure of the provider
+ * - `unauthorized`, `forbidden`: the key is missing or wrong, or may not do this ·
+ *   `quota_exceeded`: there is no credit left
+ * - `invalid_request`, `request_too_large`, `not_found`: the request is refused as it is; there is
+ *   no such model or address
+ * - `context_length`: the request is longer than the model's context · `refused`: the provider
+ *   refused the content
+ * - `rate_limited`, `overloaded`, `provider_error`: too many requests; too little capacity; any
+ *   other failure of the provider
  * - `unreachable`, `connection_lost`: there is no connection; it broke in the middle of an answer
- * - `no_response`, `no_content`, `idle`: the provider did not begin to answer in time; it was alive and sent no content; it fell silent in the middle
+ * - `no_response`, `no_content`, `idle`: the provider did not begin to answer in time; it was alive
+ *   and sent no content; it fell silent in the middle
  * - `incomplete`, `invalid_answer`: the answer ended before it began; it was no answer of the API
  * - `unknown`: none of these can be told
  */
@@ -160,7 +183,10 @@ export interface ModelErrorOptions {
   readonly cause?: unknown;
 }
 
-/** A failure of a provider or of the connection to it. `message` is for logs and holds neither key nor prompt; users and models read a fixed text. */
+/**
+ * A failure of a provider or of the connection to it. `message` is for logs and holds neither key
+ * nor prompt; users and models read a fixed text.
+ */
 export class ModelError extends Error {
   override readonly name = 'ModelError';
   readonly code: ModelErrorCode;
@@ -169,7 +195,10 @@ export class ModelError extends Error {
   readonly requestId: string | undefined;
   readonly retryAfterMs: number | undefined;
 
-  constructor(message: string, { code, status, retryable = false, requestId, retryAfterMs, cause }: ModelErrorOptions = {}) {
+  constructor(
+    message: string,
+    { code, status, retryable = false, requestId, retryAfterMs, cause }: ModelErrorOptions = {},
+  ) {
     super(message, { cause });
     this.code = code ?? codeForStatus(status);
     this.status = status;
@@ -197,40 +226,56 @@ const CODES: ReadonlyMap<number, ModelErrorCode> = new Map([
 /** Returns the kind of failure that an HTTP status stands for. */
 function codeForStatus(status: number | undefined): ModelErrorCode {
   if (status === undefined) return 'unknown';
-  const isRedirect = status >= 300 && status < 400; // none is followed: there is no API at this address
-  return CODES.get(status) ?? (status >= 500 ? 'provider_error' : isRedirect ? 'not_found' : 'invalid_request');
+  // none is followed: there is no API at this address
+  const isRedirect = status >= 300 && status < 400;
+  return (
+    CODES.get(status) ??
+    (status >= 500 ? 'provider_error' : isRedirect ? 'not_found' : 'invalid_request')
+  );
 }
 
 /** Options of a `StorageUnavailableError`. */
 export interface StorageUnavailableOptions {
   /** The error of the driver, for logs. */
   readonly cause?: unknown;
-  /** False for a failure that does not pass by itself as far as is known, such as a missing right: the statement is not repeated. @default true */
+  /**
+   * False for a failure that does not pass by itself as far as is known, such as a missing right:
+   * the statement is not repeated. @default true
+   */
   readonly mayPass?: boolean;
 }
 
 /**
- * A failure of the storage that says nothing of what was asked of it. An adapter throws it for what passes, with the driver's error as its `cause`: a lost connection, a
- * restarting server, a full pool, a timeout. An idempotent statement is repeated then, and the model never sees the failure. `message` is for logs.
+ * A failure of the storage that says nothing of what was asked of it. An adapter throws it for what
+ * passes, with the driver's error as its `cause`: a lost connection, a restarting server, a full
+ * pool, a timeout. An idempotent statement is repeated then, and the model never sees the failure.
+ * `message` is for logs.
  */
 export class StorageUnavailableError extends Error {
   override readonly name: string = 'StorageUnavailableError';
   readonly code = 'storage_unavailable';
   readonly mayPass: boolean;
 
-  constructor(message = 'The storage does not answer for now.', { cause, mayPass = true }: StorageUnavailableOptions = {}) {
+  constructor(
+    message = 'The storage does not answer for now.',
+    { cause, mayPass = true }: StorageUnavailableOptions = {},
+  ) {
     super(message, cause === undefined ? {} : { cause });
     this.mayPass = mayPass;
   }
 
   /** Finds the storage failure that an error is or that caused it. */
   static in(error: unknown): StorageUnavailableError | undefined {
-    for (let cause = error; cause instanceof Error; cause = cause.cause) if (cause instanceof StorageUnavailableError) return cause;
+    for (let cause = error; cause instanceof Error; cause = cause.cause)
+      if (cause instanceof StorageUnavailableError) return cause;
     return undefined;
   }
 }
 
-/** Rejects the `result` of a durable run that another process has taken over, that resumes later, or whose end is not stored yet: ask for the run by its id. */
+/**
+ * Rejects the `result` of a durable run that another process has taken over, that resumes later, or
+ * whose end is not stored yet: ask for the run by its id.
+ */
 export class RunElsewhereError extends Error {
   override readonly name = 'RunElsewhereError';
 
@@ -241,7 +286,10 @@ export class RunElsewhereError extends Error {
   }
 }
 
-/** Rejects `run()` where the run did not finish. Its `result` holds all that was done until then, with a valid transcript. */
+/**
+ * Rejects `run()` where the run did not finish. Its `result` holds all that was done until then,
+ * with a valid transcript.
+ */
 export class RunError extends Error {
   override readonly name = 'RunError';
 
@@ -255,22 +303,33 @@ export class RunError extends Error {
 
 /** Options of a `ToolError` beside its message. */
 export interface ToolErrorOptions {
-  /** `true` if the same call may succeed later. @default true where `retryAfterMs` is given, else false */
+  /**
+   * `true` if the same call may succeed later. @default true where `retryAfterMs` is given, else
+   * false
+   */
   readonly retryable?: boolean;
-  /** The milliseconds to wait before another attempt; at most 5,000 are waited. @default exponential back-off with jitter */
+  /**
+   * The milliseconds to wait before another attempt; at most 5,000 are waited. @default exponential
+   * back-off with jitter
+   */
   readonly retryAfterMs?: number;
   /**
-   * True where a tool that changes things cannot tell whether it did, such as one whose connection broke while it waited for the answer. Its call then ends as
-   * `unknown_outcome` and is never repeated by itself; of a tool that only reads it means nothing. @default false
+   * True where a tool that changes things cannot tell whether it did, such as one whose connection
+   * broke while it waited for the answer. Its call then ends as `unknown_outcome` and is never
+   * repeated by itself; of a tool that only reads it means nothing. @default false
    */
   readonly isOutcomeUnknown?: boolean;
-  /** The arguments that are wrong, which only the tool can tell. The model reads `invalid_args` with a pointer to each of them. At most ten are shown. @default none */
+  /**
+   * The arguments that are wrong, which only the tool can tell. The model reads `invalid_args` with
+   * a pointer to each of them. At most ten are shown. @default none
+   */
   readonly problems?: readonly ArgumentProblem[];
   readonly cause?: unknown;
 }
 
 /**
- * Thrown by a tool to tell the model something: the message reaches the model as it stands, so write it for the model.
+ * Thrown by a tool to tell the model something: the message reaches the model as it stands, so
+ * write it for the model.
  *
  * @example
  * throw new ToolError('The order was shipped and can no longer be cancelled.');
@@ -284,7 +343,13 @@ export class ToolError extends Error {
 
   constructor(
     readonly safeMessage: string,
-    { retryAfterMs, retryable = retryAfterMs !== undefined, problems = [], isOutcomeUnknown = false, cause }: ToolErrorOptions = {},
+    {
+      retryAfterMs,
+      retryable = retryAfterMs !== undefined,
+      problems = [],
+      isOutcomeUnknown = false,
+      cause,
+    }: ToolErrorOptions = {},
   ) {
     super(safeMessage, { cause });
     this.isOutcomeUnknown = isOutcomeUnknown;
@@ -294,5 +359,13 @@ export class ToolError extends Error {
   }
 }
 
-const CLASSES = { ConfigurationError, InvalidRequestError, ModelError, StorageUnavailableError, RunElsewhereError, RunError, ToolError };
+const CLASSES = {
+  ConfigurationError,
+  InvalidRequestError,
+  ModelError,
+  StorageUnavailableError,
+  RunElsewhereError,
+  RunError,
+  ToolError,
+};
 for (const [name, type] of Object.entries(CLASSES)) recogniseCopies(name, type);

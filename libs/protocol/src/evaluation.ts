@@ -25,7 +25,10 @@ export interface Score {
   readonly why?: string;
 }
 
-/** A call of a run that was scored: its tool by the declared id, or by the called one where no tool has it. */
+/**
+ * A call of a run that was scored: its tool by the declared id, or by the called one where no tool
+ * has it.
+ */
 export interface ScoredCall {
   readonly tool: string;
   readonly args: JsonObject;

@@ -1,4 +1,11 @@
-export { isDeeperThan, isJsonList, isJsonObject, isObject, isRecord, isWebAddress } from './json.js';
+export {
+  isDeeperThan,
+  isJsonList,
+  isJsonObject,
+  isObject,
+  isRecord,
+  isWebAddress,
+} from './json.js';
 export type { JsonObject, JsonValue } from './json.js';
 export { addressable, visible } from './visible.js';
 export { NO_USAGE, addUsage, usageSince } from './message.js';
@@ -100,7 +107,14 @@ export type {
 export { shownCall } from './loop-result.js';
 export { LoopEventSink, timestampOfNow } from './loop-event.js';
 export type { RunIdentity } from './loop-event.js';
-export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, ToolPrefix, WarningCode } from './loop-event.js';
+export type {
+  EventStamp,
+  LoopEvent,
+  LoopEventBody,
+  LoopEventOf,
+  ToolPrefix,
+  WarningCode,
+} from './loop-event.js';
 export {
   ConfigurationError,
   InvalidRequestError,
@@ -110,8 +124,21 @@ export {
   StorageUnavailableError,
   ToolError,
 } from './errors.js';
-export type { EvalReport, EvalRun, Score, ScoredCall, VariantSummary, Verdict } from './evaluation.js';
-export type { Finding, ModelErrorCode, ModelErrorOptions, StorageUnavailableOptions, ToolErrorOptions } from './errors.js';
+export type {
+  EvalReport,
+  EvalRun,
+  Score,
+  ScoredCall,
+  VariantSummary,
+  Verdict,
+} from './evaluation.js';
+export type {
+  Finding,
+  ModelErrorCode,
+  ModelErrorOptions,
+  StorageUnavailableOptions,
+  ToolErrorOptions,
+} from './errors.js';
 export type {
   Amendment,
   AnsweredRequest,

@@ -1,4 +1,7 @@
-/** A value that JSON can carry. Every result that leaves a tool is one of these, whatever the tool returned. */
+/**
+ * A value that JSON can carry. Every result that leaves a tool is one of these, whatever the tool
+ * returned.
+ */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
 
 /** A JSON object. */
@@ -19,7 +22,10 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null;
 }
 
-/** Tells whether a value nests objects and lists deeper than a number of levels. It visits level by level, to protect the stack. */
+/**
+ * Tells whether a value nests objects and lists deeper than a number of levels. It visits level by
+ * level, to protect the stack.
+ */
 export function isDeeperThan(levels: number, value: unknown): boolean {
   let level: object[] = isObject(value) ? [value] : [];
   for (let depth = 0; level.length > 0; depth += 1) {
@@ -40,7 +46,10 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return isObject(value) && !Array.isArray(value);
 }
 
-/** Tells whether a provider's value, or one of a page that it quotes, is a web address, so that a link to it cannot run a script. */
+/**
+ * Tells whether a provider's value, or one of a page that it quotes, is a web address, so that a
+ * link to it cannot run a script.
+ */
 export function isWebAddress(url: unknown): url is string {
   return typeof url === 'string' && /^https?:\/\//i.test(url);
 }

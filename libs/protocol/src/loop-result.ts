@@ -2,10 +2,17 @@ import type { ModelErrorCode } from './errors.js';
 import type { ComparedCall, Decision, RehearsedCall } from './decision.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { Citation, Message, RecordedAttachment, Usage } from './message.js';
-import type { ArgumentProblem, EntityReference, ToolEffect, ToolPresentation, ToolSpec } from './tool-definition.js';
+import type {
+  ArgumentProblem,
+  EntityReference,
+  ToolEffect,
+  ToolPresentation,
+  ToolSpec,
+} from './tool-definition.js';
 
 /**
- * The reason why a run ended. A run that reached a limit (`max_steps`, `max_calls`, `no_progress`, `timeout`, `budget`) still has its transcript and usage.
+ * The reason why a run ended. A run that reached a limit (`max_steps`, `max_calls`, `no_progress`,
+ * `timeout`, `budget`) still has its transcript and usage.
  */
 export type FinishReason =
   | 'stop'
@@ -22,14 +29,19 @@ export type FinishReason =
   | 'aborted'
   | 'error';
 
-/** The kind of answer that a run waits for: a yes or a no to a call or to a rehearsal, the answer to a question, or a result that the client is to give. */
+/**
+ * The kind of answer that a run waits for: a yes or a no to a call or to a rehearsal, the answer to
+ * a question, or a result that the client is to give.
+ */
 export type WaitingFor = 'approval' | 'question' | 'client' | 'rehearsal';
 
 /**
- * The failure of a run, safe to show; the cause is in the log under the correlation id. `cannot_continue` means that this application can no longer continue a
- * stored run, for example because its actor or its loop no longer exists, or because another release stored it in another form; the message says what to do.
- * `storage_unavailable` means that a store failed, or did not answer within some seconds of retries: no call is lost, and an unfinished step is saved as one that waits, if
- * the store accepts it by then.
+ * The failure of a run, safe to show; the cause is in the log under the correlation id.
+ * `cannot_continue` means that this application can no longer continue a stored run, for example
+ * because its actor or its loop no longer exists, or because another release stored it in another
+ * form; the message says what to do. `storage_unavailable` means that a store failed, or did not
+ * answer within some seconds of retries: no call is lost, and an unfinished step is saved as one
+ * that waits, if the store accepts it by then.
  */
 export interface RunFailure {
   readonly code:
@@ -46,7 +58,8 @@ export interface RunFailure {
 }
 
 /**
- * The result of a run. A controller may return it: `JSON.stringify` gives the UI projection, and `messages` is not enumerable.
+ * The result of a run. A controller may return it: `JSON.stringify` gives the UI projection, and
+ * `messages` is not enumerable.
  */
 export interface LoopResult<Output = unknown> {
   readonly runId: string;
@@ -57,23 +70,35 @@ export interface LoopResult<Output = unknown> {
   /** The sources that the model names for that text, if it names any. */
   readonly citations?: readonly Citation[];
   readonly finishReason: FinishReason;
-  /** The kind of answer that a run waits for which ended `waiting`: that of its first call that waits. */
+  /**
+   * The kind of answer that a run waits for which ended `waiting`: that of its first call that
+   * waits.
+   */
   readonly waitingFor?: WaitingFor;
-  /** The id of the run of the same conversation that took the message instead, where the request said so: it answers. */
+  /**
+   * The id of the run of the same conversation that took the message instead, where the request
+   * said so: it answers.
+   */
   readonly addedTo?: string;
   readonly steps: number;
   readonly toolCalls: readonly ToolInvocationRecord[];
   /** Every tool that was injected, in order. */
   readonly injectedTools: readonly ToolSpec[];
   readonly usage: Usage;
-  /** The whole transcript in the model's projection; pass it as `messages` to continue. Not enumerable. */
+  /**
+   * The whole transcript in the model's projection; pass it as `messages` to continue. Not
+   * enumerable.
+   */
   readonly messages: readonly Message[];
   readonly error?: RunFailure;
   /** A sentence that names the limit, quota or stop condition, if the reason alone does not. */
   readonly finishDetail?: string;
   /** The outcome of a run with `rehearse`. */
   readonly rehearsal?: RehearsalReport;
-  /** The kind of the model's failure, if one ended the run: as `error` with the code `model_error` or `model_incomplete`, or as `timeout`. */
+  /**
+   * The kind of the model's failure, if one ended the run: as `error` with the code `model_error`
+   * or `model_incomplete`, or as `timeout`.
+   */
   readonly modelError?: ModelErrorCode;
   toJSON(): JsonValue;
 }
@@ -81,36 +106,58 @@ export interface LoopResult<Output = unknown> {
 /** The first difference between a rehearsal and the data when it is to be performed. */
 export interface RehearsalChange extends Pick<RehearsedCall, 'toolCallId' | 'declaredId'> {
   /**
-   * The JSON pointer of the field that is not as it was: in the result of a read, or behind the name of a row that a write changes. Absent where the call cannot be made
-   * any more.
+   * The JSON pointer of the field that is not as it was: in the result of a read, or behind the
+   * name of a row that a write changes. Absent where the call cannot be made any more.
    */
   readonly field?: string;
-  /** Set where the tool itself is another than the one that was rehearsed: its effect, its labels, its schemas, or what people are shown of it. */
+  /**
+   * Set where the tool itself is another than the one that was rehearsed: its effect, its labels,
+   * its schemas, or what people are shown of it.
+   */
   readonly isTool?: true;
 }
 
 /** A call of a rehearsal, and what became of it once the rehearsal was approved. */
 export interface ReportedCall extends RehearsedCall {
-  /** Absent while the rehearsal is not approved. `unknown`: it was begun, and it is unknown whether it took place. `waiting`: it waits for its client, or for a further approval. */
+  /**
+   * Absent while the rehearsal is not approved. `unknown`: it was begun, and it is unknown whether
+   * it took place. `waiting`: it waits for its client, or for a further approval.
+   */
   readonly outcome?: 'performed' | 'failed' | 'unknown' | 'waiting' | 'not_made';
 }
 
-/** The outcome of a rehearsal: its calls that change something, in their order, and what became of them. */
+/**
+ * The outcome of a rehearsal: its calls that change something, in their order, and what became of
+ * them.
+ */
 export interface RehearsalReport {
   /** Absent where no one was asked. */
   readonly rehearsalId?: string;
   /**
-   * `unasked`: there is nothing to perform, the run did not come to an end, or it asks no one. `waiting`: people have not answered yet, or a call waits. `performed`: every call
-   * took place. `incomplete`: a call failed, and those behind it were not made. `changed`: what the rehearsal was about has changed, and nothing was performed. `denied`, `withdrawn`
-   * and `expired`: nothing was performed, for want of a yes.
+   * `unasked`: there is nothing to perform, the run did not come to an end, or it asks no one.
+   * `waiting`: people have not answered yet, or a call waits. `performed`: every call took place.
+   * `incomplete`: a call failed, and those behind it were not made. `changed`: what the rehearsal
+   * was about has changed, and nothing was performed. `denied`, `withdrawn` and `expired`: nothing
+   * was performed, for want of a yes.
    */
-  readonly status: 'unasked' | 'waiting' | 'performed' | 'incomplete' | 'changed' | 'denied' | 'withdrawn' | 'expired';
+  readonly status:
+    | 'unasked'
+    | 'waiting'
+    | 'performed'
+    | 'incomplete'
+    | 'changed'
+    | 'denied'
+    | 'withdrawn'
+    | 'expired';
   readonly calls: readonly ReportedCall[];
   /** Set where the status is `changed`. */
   readonly change?: RehearsalChange;
 }
 
-/** The code of a failed call, as the model reads it. Of `storage_unavailable` no model reads: it is the failure of a directive that a store kept from being performed. */
+/**
+ * The code of a failed call, as the model reads it. Of `storage_unavailable` no model reads: it is
+ * the failure of a directive that a store kept from being performed.
+ */
 export type ToolErrorCode =
   | 'unknown_tool'
   | 'tool_gone'
@@ -128,10 +175,16 @@ export type ToolErrorCode =
   | 'storage_unavailable'
   | 'execution_failed';
 
-/** The failure of a call, as the model, the ui and the record carry it. The cause is in the log, under `correlationId`. */
+/**
+ * The failure of a call, as the model, the ui and the record carry it. The cause is in the log,
+ * under `correlationId`.
+ */
 export interface ToolFailure {
   readonly code: ToolErrorCode;
-  /** The message for the model: what happened and what to do. Never an exception's own text unless it was declared safe. */
+  /**
+   * The message for the model: what happened and what to do. Never an exception's own text unless
+   * it was declared safe.
+   */
   readonly safeMessage: string;
   readonly problems?: readonly ArgumentProblem[];
   /** `true` if the same call may succeed later. */
@@ -139,7 +192,10 @@ export interface ToolFailure {
   readonly correlationId?: string;
 }
 
-/** A JSON:API error object (https://jsonapi.org/format/1.1/#error-objects), the form in which a model reads a failure. */
+/**
+ * A JSON:API error object (https://jsonapi.org/format/1.1/#error-objects), the form in which a
+ * model reads a failure.
+ */
 export interface JsonApiError {
   readonly status: string;
   readonly code: string;
@@ -149,8 +205,8 @@ export interface JsonApiError {
 }
 
 /**
- * The outcome of a tool call. It holds the ui projection of arguments and result, so that returning one from a controller leaks nothing; the
- * model's projection is in the transcript.
+ * The outcome of a tool call. It holds the ui projection of arguments and result, so that returning
+ * one from a controller leaks nothing; the model's projection is in the transcript.
  */
 export interface ToolInvocationRecord {
   readonly toolCallId: string;
@@ -168,11 +224,20 @@ export interface ToolInvocationRecord {
   /** The outcome. `waiting`: the call needs a person's approval and was not made. */
   readonly status: 'succeeded' | 'failed' | 'denied' | 'waiting';
   readonly result?: JsonValue;
-  /** The directive that performs the call's effect later. Absent where the call itself had the effect. */
+  /**
+   * The directive that performs the call's effect later. Absent where the call itself had the
+   * effect.
+   */
   readonly directiveId?: string;
-  /** The pending request of an equal call of the same conversation. Set if this call was answered with it instead of being made. */
+  /**
+   * The pending request of an equal call of the same conversation. Set if this call was answered
+   * with it instead of being made.
+   */
   readonly pendingId?: string;
-  /** The id of an equal call of an answer that has given way to this run's. Set if this call was answered with what that one did instead of being made. */
+  /**
+   * The id of an equal call of an answer that has given way to this run's. Set if this call was
+   * answered with what that one did instead of being made.
+   */
   readonly madeBefore?: string;
   /** Set in a rehearsal: the call was made and rolled back, or it was not made. */
   readonly rehearsal?: 'rehearsed' | 'previewed';
@@ -198,7 +263,10 @@ export interface SubRunRecord {
   readonly finishReason: FinishReason;
   readonly steps: number;
   readonly usage: Usage;
-  /** The calls of the sub-run, in the ui projection. Absent in events, where each call has events of its own. */
+  /**
+   * The calls of the sub-run, in the ui projection. Absent in events, where each call has events of
+   * its own.
+   */
   readonly toolCalls?: readonly ToolInvocationRecord[];
 }
 
@@ -212,7 +280,10 @@ export interface RehearsedRun {
   readonly policy?: string;
   /** False while the rehearsal has not ended: then these are its calls so far. */
   readonly isOver: boolean;
-  /** The end of the run in which a model was asked again, once it is over. Anything but `stop` says that these calls are not all that the model would have made. */
+  /**
+   * The end of the run in which a model was asked again, once it is over. Anything but `stop` says
+   * that these calls are not all that the model would have made.
+   */
   readonly finishReason?: FinishReason;
   readonly calls: readonly ComparedCall[];
 }
@@ -245,8 +316,28 @@ export interface ShownCall extends Pick<
 }
 
 /** Returns the part of a record that people see of a call that is over. */
-export function shownCall(record: ToolInvocationRecord, presentation?: ToolPresentation): ShownCall {
-  const { step: _step, index: _index, attempt: _attempt, startedAt: _startedAt, endedAt: _endedAt, ...rest } = record;
-  const { resultBytes: _resultBytes, truncated: _truncated, rehearsal: _rehearsal, subRun, ...shown } = rest;
-  return { ...shown, ...(presentation && { presentation }), ...(subRun && { subRunId: subRun.runId }) };
+export function shownCall(
+  record: ToolInvocationRecord,
+  presentation?: ToolPresentation,
+): ShownCall {
+  const {
+    step: _step,
+    index: _index,
+    attempt: _attempt,
+    startedAt: _startedAt,
+    endedAt: _endedAt,
+    ...rest
+  } = record;
+  const {
+    resultBytes: _resultBytes,
+    truncated: _truncated,
+    rehearsal: _rehearsal,
+    subRun,
+    ...shown
+  } = rest;
+  return {
+    ...shown,
+    ...(presentation && { presentation }),
+    ...(subRun && { subRunId: subRun.runId }),
+  };
 }

@@ -18,11 +18,22 @@ export interface ToolCall {
 export type ContentPart =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'image'; readonly url: string; readonly mediaType?: string }
-  | { readonly type: 'file'; readonly url: string; readonly mediaType: string; readonly name?: string };
+  | {
+      readonly type: 'file';
+      readonly url: string;
+      readonly mediaType: string;
+      readonly name?: string;
+    };
 
-/** The trust and privacy of a message's content. The labels stay with the message through conversations, resumes and sub-runs. */
+/**
+ * The trust and privacy of a message's content. The labels stay with the message through
+ * conversations, resumes and sub-runs.
+ */
 export interface MessageLabels extends Pick<ToolLabels, 'returns' | 'reads'> {
-  /** The most bits that someone outside can have put into untrusted content: switches, choices, dates and the like. @default any number, as of text */
+  /**
+   * The most bits that someone outside can have put into untrusted content: switches, choices,
+   * dates and the like. @default any number, as of text
+   */
   readonly outsideBits?: number;
 }
 
@@ -31,7 +42,10 @@ export interface SystemMessage {
   readonly content: string;
   /** @default private: it may say what only the application knows */
   readonly labels?: MessageLabels;
-  /** Set on a note that the loop wrote about tools: the instructions that came with them, or that these no longer apply. */
+  /**
+   * Set on a note that the loop wrote about tools: the instructions that came with them, or that
+   * these no longer apply.
+   */
   readonly toolNote?: ToolNote;
 }
 
@@ -50,7 +64,10 @@ export interface UserMessage {
   /** The labels of the content. Set where the words are not the user's own. */
   readonly labels?: MessageLabels;
   readonly content: string | readonly ContentPart[];
-  /** The client's own id of the message, under which it is found again when the user changes its words. No model reads it. */
+  /**
+   * The client's own id of the message, under which it is found again when the user changes its
+   * words. No model reads it.
+   */
   readonly messageId?: string;
 }
 
@@ -63,11 +80,20 @@ export interface AssistantMessage {
   readonly toolCalls?: readonly ToolCall[];
   /** The sources that the model names for the content. */
   readonly citations?: readonly Citation[];
-  /** Opaque parts a provider wants back verbatim, by provider name. Never shown, never read by the loop. */
+  /**
+   * Opaque parts a provider wants back verbatim, by provider name. Never shown, never read by the
+   * loop.
+   */
   readonly providerData?: Readonly<Record<string, unknown>>;
-  /** The digests of images and files before this answer that its provider refused: later requests of the conversation leave them out. No model reads them. */
+  /**
+   * The digests of images and files before this answer that its provider refused: later requests of
+   * the conversation leave them out. No model reads them.
+   */
   readonly refusedMedia?: readonly string[];
-  /** The entities whose tools the run offered at its end, least recently used first: the next run of the conversation offers them again. No model reads them. */
+  /**
+   * The entities whose tools the run offered at its end, least recently used first: the next run of
+   * the conversation offers them again. No model reads them.
+   */
   readonly entities?: readonly OfferedEntity[];
 }
 
@@ -91,12 +117,18 @@ export interface ToolMessage {
   readonly toolName: string;
   readonly content: string | readonly ContentPart[];
   readonly isError?: boolean;
-  /** Set where a model wrote the content: its words prove nothing, even if everything it had read was trusted. */
+  /**
+   * Set where a model wrote the content: its words prove nothing, even if everything it had read
+   * was trusted.
+   */
   readonly isModelText?: true;
   readonly labels?: MessageLabels;
   /** The texts from outside for which references stand in the content. No model reads them. */
   readonly hidden?: readonly HiddenValue[];
-  /** The change that the call made, or may have made: it stands even if the answer gives way to another. No model reads it. */
+  /**
+   * The change that the call made, or may have made: it stands even if the answer gives way to
+   * another. No model reads it.
+   */
   readonly change?: CallChange;
   /** The call as people see it. Set in a conversation that is kept; no model reads it. */
   readonly shown?: ShownCall;
@@ -106,9 +138,14 @@ export interface ToolMessage {
 export interface CallChange {
   readonly declaredId: string;
   readonly instanceId?: string;
-  /** The SHA-256 of the canonical arguments, in hex: a call with the same ones is the same change. */
+  /**
+   * The SHA-256 of the canonical arguments, in hex: a call with the same ones is the same change.
+   */
   readonly argsHash: string;
-  /** The SHA-256 of what the arguments mean, if that reads differently, such as a moment in another time zone: a call whose arguments mean the same is the same change. */
+  /**
+   * The SHA-256 of what the arguments mean, if that reads differently, such as a moment in another
+   * time zone: a call whose arguments mean the same is the same change.
+   */
   readonly meaningHash?: string;
   /** The directives that the call, or a sub-run of it, asked for. */
   readonly directiveIds?: readonly string[];
@@ -123,14 +160,20 @@ export interface HiddenValue {
   /** The name in the reference. */
   readonly id: string;
   readonly value: JsonValue;
-  /** The tools and the fields of their results that it was read from, such as `mail__read#/body`: of a text that was read out of others, all of theirs. */
+  /**
+   * The tools and the fields of their results that it was read from, such as `mail__read#/body`: of
+   * a text that was read out of others, all of theirs.
+   */
   readonly from: readonly string[];
 }
 
 /** One entry of a transcript. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage;
 
-/** A source that a model names for a passage of its answer. It comes from outside, so its text is untrusted. */
+/**
+ * A source that a model names for a passage of its answer. It comes from outside, so its text is
+ * untrusted.
+ */
 export interface Citation {
   /** An `https:` or `http:` address. */
   readonly url?: string;
@@ -139,7 +182,10 @@ export interface Citation {
   readonly source?: string;
   /** The passage of the source. */
   readonly quote?: string;
-  /** The start of the passage in the answer's text, in UTF-16 code units. @default the citation covers the whole text */
+  /**
+   * The start of the passage in the answer's text, in UTF-16 code units. @default the citation
+   * covers the whole text
+   */
   readonly start?: number;
   /** The end of that passage, exclusive. */
   readonly end?: number;
@@ -151,13 +197,21 @@ export interface Usage {
   readonly outputTokens: number;
   /** The part of the input tokens that was read from the provider's prompt cache. */
   readonly cachedInputTokens?: number;
-  /** The part of the input tokens that was written to the cache, which some providers charge more for. */
+  /**
+   * The part of the input tokens that was written to the cache, which some providers charge more
+   * for.
+   */
   readonly cacheWriteInputTokens?: number;
   /** The part of the output tokens that was spent on reasoning. */
   readonly reasoningTokens?: number;
-  /** The cost, where the model reports it or `prices` define it; in a sum, the part that is known. */
+  /**
+   * The cost, where the model reports it or `prices` define it; in a sum, the part that is known.
+   */
   readonly costUsd?: number;
-  /** Set for an answer that took several attempts (`fallback`, `retried`), where `costUsd` lacks the cost of one of them. */
+  /**
+   * Set for an answer that took several attempts (`fallback`, `retried`), where `costUsd` lacks the
+   * cost of one of them.
+   */
   readonly hasUnknownCost?: true;
 }
 
@@ -214,7 +268,10 @@ export interface AttachmentDigest {
 
 /** An attachment as the ui sees it. */
 export interface RecordedAttachment extends AttachmentDigest {
-  /** The address of the content, or a `data:` URL with the content where the tool returned it itself. */
+  /**
+   * The address of the content, or a `data:` URL with the content where the tool returned it
+   * itself.
+   */
   readonly url: string;
   readonly name?: string;
 }

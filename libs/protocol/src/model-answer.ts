@@ -1,5 +1,16 @@
-import type { ModelEvent, ModelFinish, ModelFinishReason, ModelResponseIdentity } from './language-model.js';
-import { type AssistantMessage, type Citation, NO_USAGE, type ToolCall, type Usage } from './message.js';
+import type {
+  ModelEvent,
+  ModelFinish,
+  ModelFinishReason,
+  ModelResponseIdentity,
+} from './language-model.js';
+import {
+  type AssistantMessage,
+  type Citation,
+  NO_USAGE,
+  type ToolCall,
+  type Usage,
+} from './message.js';
 
 /** A complete answer of a model. */
 export interface ModelAnswer {
@@ -22,12 +33,15 @@ export interface ModelAnswer {
   readonly response?: ModelResponseIdentity;
 }
 
-/** Assembles an answer from its events. Calls are taken from `tool-call` events, never from deltas. */
+/**
+ * Assembles an answer from its events. Calls are taken from `tool-call` events, never from deltas.
+ */
 export class AnswerFold {
   private text = '';
   private reasoning = '';
   private usage = NO_USAGE;
-  private end: Pick<ModelFinish, 'finishReason' | 'providerReason' | 'providerData' | 'response'> = { finishReason: 'incomplete' };
+  private end: Pick<ModelFinish, 'finishReason' | 'providerReason' | 'providerData' | 'response'> =
+    { finishReason: 'incomplete' };
   private answeredBy: string | undefined;
   private readonly toolCalls: ToolCall[] = [];
   private readonly citations: Citation[] = [];
@@ -65,12 +79,19 @@ export class AnswerFold {
     };
   }
 
-  private takeCall({ toolCallId, name, arguments: text }: Extract<ModelEvent, { readonly type: 'tool-call' }>): void {
+  private takeCall({
+    toolCallId,
+    name,
+    arguments: text,
+  }: Extract<ModelEvent, { readonly type: 'tool-call' }>): void {
     this.toolCalls.push({ toolCallId, name, arguments: text });
   }
 }
 
-/** Corrects counts of tokens that are negative, as no count is: they would give back what a run has used. */
+/**
+ * Corrects counts of tokens that are negative, as no count is: they would give back what a run has
+ * used.
+ */
 function countedUsage({ inputTokens, outputTokens, ...rest }: Usage): Usage {
   const { cachedInputTokens, cacheWriteInputTokens, reasoningTokens } = rest;
   return {
@@ -78,7 +99,9 @@ function countedUsage({ inputTokens, outputTokens, ...rest }: Usage): Usage {
     inputTokens: Math.max(0, inputTokens),
     outputTokens: Math.max(0, outputTokens),
     ...(cachedInputTokens !== undefined && { cachedInputTokens: Math.max(0, cachedInputTokens) }),
-    ...(cacheWriteInputTokens !== undefined && { cacheWriteInputTokens: Math.max(0, cacheWriteInputTokens) }),
+    ...(cacheWriteInputTokens !== undefined && {
+      cacheWriteInputTokens: Math.max(0, cacheWriteInputTokens),
+    }),
     ...(reasoningTokens !== undefined && { reasoningTokens: Math.max(0, reasoningTokens) }),
   };
 }
@@ -105,7 +128,8 @@ export interface EventBatches {
 }
 
 /**
- * An answer that can be read event by event, and by a reader who asks for it batch by batch: an iteration costs some promises for each event and each model around the model.
+ * An answer that can be read event by event, and by a reader who asks for it batch by batch: an
+ * iteration costs some promises for each event and each model around the model.
  *
  * @example
  * for await (const event of new BatchedEvents(batches)) show(event);
@@ -158,7 +182,9 @@ export class BatchedEvents implements AsyncGenerator<ModelEvent, void, undefined
   }
 }
 
-/** Returns the batches of an answer. The events of a model that gives them one by one come alone. */
+/**
+ * Returns the batches of an answer. The events of a model that gives them one by one come alone.
+ */
 export function batchesOf(events: AsyncIterable<ModelEvent>): EventBatches {
   if (events instanceof BatchedEvents) return events.batches;
   const iterator = events[Symbol.asyncIterator]();

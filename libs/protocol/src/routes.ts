@@ -15,23 +15,42 @@ import type { ToolEffect, ToolPresentation, ToolSpec } from './tool-definition.j
 /** A question to the application's loop. */
 export interface Ask {
   readonly message: string;
-  /** Continues a conversation of the same actor, or begins one: 1 to 64 letters, digits, `-` or `_`. */
+  /**
+   * Continues a conversation of the same actor, or begins one: 1 to 64 letters, digits, `-` or `_`.
+   */
   readonly conversationId?: string;
-  /** The run changes nothing: it ends with the list of what it would change, which is performed once people have approved it. @default false */
+  /**
+   * The run changes nothing: it ends with the list of what it would change, which is performed once
+   * people have approved it. @default false
+   */
   readonly rehearse?: boolean;
-  /** While another run of the conversation is under way: `queue` for its own run behind that one, `addInput` to say it to that one. @default 'queue' */
+  /**
+   * While another run of the conversation is under way: `queue` for its own run behind that one,
+   * `addInput` to say it to that one. @default 'queue'
+   */
   readonly whenBusy?: 'queue' | 'addInput';
-  /** The client's own id of the message, under which `cut` finds it when the user changes the words. */
+  /**
+   * The client's own id of the message, under which `cut` finds it when the user changes the words.
+   */
   readonly messageId?: string;
-  /** Takes an answer back, with what follows it: the conversation ends before the first place that is found, and this message takes its place. */
+  /**
+   * Takes an answer back, with what follows it: the conversation ends before the first place that
+   * is found, and this message takes its place.
+   */
   readonly cut?: Cut;
 }
 
 /** The place at which a conversation is cut. */
 export interface Cut {
-  /** Ids of runs, or the client's own of messages of the user: the first one that is found is where the conversation is cut. */
+  /**
+   * Ids of runs, or the client's own of messages of the user: the first one that is found is where
+   * the conversation is cut.
+   */
   readonly at: readonly string[];
-  /** The ids of runs whose answers stay, the latest last: if no place is found, the conversation ends behind the latest of them that is found. */
+  /**
+   * The ids of runs whose answers stay, the latest last: if no place is found, the conversation
+   * ends behind the latest of them that is found.
+   */
   readonly after?: readonly string[];
 }
 
@@ -97,7 +116,10 @@ export interface Amendment {
 
 /** The part of a decision about a call that is about more than the call. */
 export interface DecisionReach {
-  /** The other calls of its group that the same decision is about, by the ids of their approvals. Not beside changes of the call. */
+  /**
+   * The other calls of its group that the same decision is about, by the ids of their approvals.
+   * Not beside changes of the call.
+   */
   readonly also?: readonly string[];
   /** An argument whose value an operator trusts in all further runs of the tenant. */
   readonly always?: { readonly argument: string; readonly reason: string };
@@ -111,7 +133,10 @@ export interface AnsweredRequest {
 }
 
 /** A tool that the actor's model may call from the first step. */
-export interface ListedTool extends Pick<ToolSpec, 'id' | 'description' | 'effect' | 'inputSchema'> {
+export interface ListedTool extends Pick<
+  ToolSpec,
+  'id' | 'description' | 'effect' | 'inputSchema'
+> {
   readonly presentation?: ToolPresentation;
 }
 
@@ -134,7 +159,8 @@ export interface Undoing {
     readonly toolCallId: string;
     readonly declaredId: string;
     readonly directiveId?: string;
-    readonly status: 'undone' | 'no_effect' | 'under_way' | 'failed' | 'not_possible' | 'not_reached';
+    readonly status:
+      'undone' | 'no_effect' | 'under_way' | 'failed' | 'not_possible' | 'not_reached';
     readonly reason?: string;
   }[];
 }
@@ -173,7 +199,10 @@ export interface Health {
   readonly status: 'ok';
 }
 
-/** The answer of a process that a load balancer asks whether to send it requests, with its parts by name and state. */
+/**
+ * The answer of a process that a load balancer asks whether to send it requests, with its parts by
+ * name and state.
+ */
 export interface ReadyAnswer {
   readonly status: 'ready' | 'leaving' | 'unavailable';
   readonly [check: string]: string;
@@ -186,7 +215,9 @@ export type WaitingRequest = {
   readonly requestedBy?: string;
   /** Absent or false where the person may only see it. */
   readonly mayAnswer?: boolean;
-  /** The roles of which those who answer must have one by now. Absent where no role is asked for. */
+  /**
+   * The roles of which those who answer must have one by now. Absent where no role is asked for.
+   */
   readonly roles?: readonly string[];
   /** ISO 8601, UTC. */
   readonly createdAt?: string;
@@ -204,7 +235,12 @@ export interface ExplainedTool {
   /** `asks` if a call waits for a person's approval. */
   readonly isCallable: boolean | 'asks';
   /** In the order in which they are asked. */
-  readonly reasons: readonly { readonly by: string; readonly holds: boolean; readonly reason: string; readonly decision?: Decision }[];
+  readonly reasons: readonly {
+    readonly by: string;
+    readonly holds: boolean;
+    readonly reason: string;
+    readonly decision?: Decision;
+  }[];
 }
 
 /** The entries of the audit about one call. */
@@ -265,7 +301,10 @@ export interface PutPolicies {
   readonly at: string;
 }
 
-/** The reason for a change of policies, and the version that it follows: of two that follow the same one, the second is refused. */
+/**
+ * The reason for a change of policies, and the version that it follows: of two that follow the same
+ * one, the second is refused.
+ */
 export interface PolicyChangeOrder {
   /** 0 for none. */
   readonly expected: number;
@@ -307,13 +346,23 @@ export interface ListedSource {
   readonly source: string;
   readonly prefix?: string;
   readonly trusted: boolean;
-  /** `starting`: it has not answered yet. `unreachable`: it did not answer when it was last asked; the tools of its last answer stay. */
+  /**
+   * `starting`: it has not answered yet. `unreachable`: it did not answer when it was last asked;
+   * the tools of its last answer stay.
+   */
   readonly state: 'starting' | 'ready' | 'unreachable';
   /** ISO 8601, UTC. */
   readonly since: string;
   readonly tools: readonly SourcedTool[];
-  /** The tools that are kept out, with the hash of the declaration that a policy would pin to let one in. */
-  readonly quarantined: readonly { readonly id: string; readonly reason: string; readonly schemaHash?: string }[];
+  /**
+   * The tools that are kept out, with the hash of the declaration that a policy would pin to let
+   * one in.
+   */
+  readonly quarantined: readonly {
+    readonly id: string;
+    readonly reason: string;
+    readonly schemaHash?: string;
+  }[];
   /** The number of tools beyond the limits, which were not looked at. */
   readonly leftOut: number;
   readonly lastError?: string;
@@ -343,9 +392,16 @@ export interface ViewedTool extends ExplainedTool {
   readonly presentation?: ToolPresentation;
 }
 
-/** The things that an operator sees who looks as another person: lists and reasons, and no way to act. */
+/**
+ * The things that an operator sees who looks as another person: lists and reasons, and no way to
+ * act.
+ */
 export interface ViewedActor {
-  readonly actor: { readonly id: string; readonly name?: string; readonly roles: readonly string[] };
+  readonly actor: {
+    readonly id: string;
+    readonly name?: string;
+    readonly roles: readonly string[];
+  };
   /** The actions of operators that the person may take. */
   readonly may: readonly string[];
   readonly tools: readonly ViewedTool[];
@@ -373,7 +429,10 @@ export interface UsageSelection {
   readonly limit?: number;
 }
 
-/** A row of a report of usage: the dimensions that it is grouped by, those without a value left out, and the sums. */
+/**
+ * A row of a report of usage: the dimensions that it is grouped by, those without a value left out,
+ * and the sums.
+ */
 export interface UsageSums extends Partial<Readonly<Record<UsageGroup, string>>> {
   readonly calls: number;
   readonly answers: number;

@@ -3,49 +3,88 @@ import type { JSONSchema7 } from 'json-schema';
 /** The effect of a tool on the world. Policy, scheduling and retries depend on it. */
 export type ToolEffect = 'read_only' | 'state_change' | 'external_side_effect';
 
-export const TOOL_EFFECTS: readonly ToolEffect[] = ['read_only', 'state_change', 'external_side_effect'];
+export const TOOL_EFFECTS: readonly ToolEffect[] = [
+  'read_only',
+  'state_change',
+  'external_side_effect',
+];
 
 /**
- * The writer of a value: the application itself, the actor of the run, or anyone else. Fields of a result say it by `x-toolloop-origin` in the tool's output schema.
+ * The writer of a value: the application itself, the actor of the run, or anyone else. Fields of a
+ * result say it by `x-toolloop-origin` in the tool's output schema.
  */
 export type ValueOrigin = 'application' | 'actor' | 'outside';
 
-/** The information flow of a tool: whether its result can be trusted, what it reads, and whether it can carry data out. */
+/**
+ * The information flow of a tool: whether its result can be trusted, what it reads, and whether it
+ * can carry data out.
+ */
 export interface ToolLabels {
-  /** The trust in the result; `trusted` only if no outsider can have written any of it. @default 'untrusted' */
+  /**
+   * The trust in the result; `trusted` only if no outsider can have written any of it. @default
+   * 'untrusted'
+   */
   readonly returns: 'trusted' | 'untrusted';
-  /** The privacy of the data that the tool reads; `public` if everyone may know it. @default 'private' */
+  /**
+   * The privacy of the data that the tool reads; `public` if everyone may know it. @default
+   * 'private'
+   */
   readonly reads: 'public' | 'private';
-  /** `true` if a call can carry data out of the system. @default true for `external_side_effect`, else false */
+  /**
+   * `true` if a call can carry data out of the system. @default true for `external_side_effect`,
+   * else false
+   */
   readonly egress: boolean;
-  /** The content that a run may have read without its calls requiring approval: untrusted content, or private data. @default neither */
+  /**
+   * The content that a run may have read without its calls requiring approval: untrusted content,
+   * or private data. @default neither
+   */
   readonly accepts?: { readonly untrusted?: boolean; readonly private?: boolean };
   /**
-   * The arguments that decide whom or what a call is about, such as a recipient. At the level `provenance` only their origin is checked; the others, such as a text to
-   * send, may come from anywhere. @default every argument
+   * The arguments that decide whom or what a call is about, such as a recipient. At the level
+   * `provenance` only their origin is checked; the others, such as a text to send, may come from
+   * anywhere. @default every argument
    */
   readonly decisive?: readonly string[];
-  /** The name of a store into which calls write, such as `notes`: what was written after text from outside was read comes back from outside. @default none */
+  /**
+   * The name of a store into which calls write, such as `notes`: what was written after text from
+   * outside was read comes back from outside. @default none
+   */
   readonly writes?: string;
-  /** The name of a store from which results are: `returns` and the origins of fields hold only while nothing from outside was written into it. @default none */
+  /**
+   * The name of a store from which results are: `returns` and the origins of fields hold only while
+   * nothing from outside was written into it. @default none
+   */
   readonly from?: string;
 }
 
 /** The reader that a projection of a result is made for. */
 export type Audience = 'model' | 'ui' | 'audit';
 
-/** The fields that may leave a tool: those that a class exposes, the named ones of a plain object, or all. */
+/**
+ * The fields that may leave a tool: those that a class exposes, the named ones of a plain object,
+ * or all.
+ */
 export type ToolRedaction =
-  | { readonly kind: 'output'; readonly type: string; readonly list: boolean; readonly nullable: boolean }
+  | {
+      readonly kind: 'output';
+      readonly type: string;
+      readonly list: boolean;
+      readonly nullable: boolean;
+    }
   | { readonly kind: 'reveal'; readonly fields: 'all' | readonly string[] };
 
 /**
- * The meaning of a tool, free of any provider's format. The object is frozen, so that a wire may keep its encoding by identity.
+ * The meaning of a tool, free of any provider's format. The object is frozen, so that a wire may
+ * keep its encoding by identity.
  */
 export interface ToolSpec {
   /** The id that the model calls the tool by; matches `^[a-zA-Z0-9_-]{1,64}$`. */
   readonly id: string;
-  /** The id that policy, selection, budgets and audit match: the same as `id`, or `{prefix}_*_{method}` for an entity tool. */
+  /**
+   * The id that policy, selection, budgets and audit match: the same as `id`, or
+   * `{prefix}_*_{method}` for an entity tool.
+   */
   readonly declaredId: string;
   readonly description: string;
   readonly inputSchema: JSONSchema7;
@@ -64,8 +103,9 @@ export const PRESENTATION_TONES = ['neutral', 'positive', 'caution', 'danger'] a
 export const RESULT_FORMS = ['text', 'table', 'metrics', 'json'] as const;
 
 /**
- * The words and looks with which people are shown a tool and its calls. All of it is static: it says nothing about one call, no model reads it, and it is no part of the
- * tool's `schemaHash`. Show the texts as plain text.
+ * The words and looks with which people are shown a tool and its calls. All of it is static: it
+ * says nothing about one call, no model reads it, and it is no part of the tool's `schemaHash`.
+ * Show the texts as plain text.
  */
 export interface ToolPresentation {
   /** The name of the tool for people, such as `Refund an order`. @default the tool's id */
@@ -78,7 +118,10 @@ export interface ToolPresentation {
   readonly icon?: string;
   /** @default 'neutral' */
   readonly tone?: (typeof PRESENTATION_TONES)[number];
-  /** The question on an approval card. Show it beside the arguments and the preview, which alone say what this call would do. */
+  /**
+   * The question on an approval card. Show it beside the arguments and the preview, which alone say
+   * what this call would do.
+   */
   readonly confirm?: string;
   /** @default 'text' for texts, else 'json' */
   readonly result?: (typeof RESULT_FORMS)[number];
@@ -88,7 +131,10 @@ export interface ToolPresentation {
 export interface ToolOrigin {
   readonly source: string;
   readonly trusted: boolean;
-  /** Set where the application pins the description of a tool of an untrusted source: in a policy, or for its source. What the tool says of it counts for nothing. */
+  /**
+   * Set where the application pins the description of a tool of an untrusted source: in a policy,
+   * or for its source. What the tool says of it counts for nothing.
+   */
   readonly pinned?: true;
 }
 
@@ -98,7 +144,10 @@ export interface EntityReference {
   readonly provider: string;
   /** The real instance id, never a handle. */
   readonly instanceId: string;
-  /** The number of injections between the application's own tools and this one; 1 for an entity that a service tool returned. */
+  /**
+   * The number of injections between the application's own tools and this one; 1 for an entity that
+   * a service tool returned.
+   */
   readonly depth: number;
 }
 

@@ -12,13 +12,17 @@ export function useObserved<State>({ subscribe, snapshot }: Observed<State>): St
 }
 
 /**
- * A conversation. Give the same `conversationId` to continue one; keep the client outside of the component.
+ * A conversation. Give the same `conversationId` to continue one; keep the client outside of the
+ * component.
  *
  * @example
  * const { turns, status, thread } = useToolLoop(client);
  * return <form onSubmit={() => void thread.ask(text)}>…</form>;
  */
-export function useToolLoop(client: ToolLoopClient, options: ThreadOptions = {}): ThreadState & { readonly thread: Thread } {
+export function useToolLoop(
+  client: ToolLoopClient,
+  options: ThreadOptions = {},
+): ThreadState & { readonly thread: Thread } {
   const { conversationId, durable, notices } = options;
   const thread = useMemo(
     () =>
@@ -39,7 +43,11 @@ export function useToolLoop(client: ToolLoopClient, options: ThreadOptions = {})
  * @example
  * const { view, reading } = useRun(client, runId);
  */
-export function useRun(client: ToolLoopClient, runId: string, { notices }: { readonly notices?: Notices } = {}): RunState {
+export function useRun(
+  client: ToolLoopClient,
+  runId: string,
+  { notices }: { readonly notices?: Notices } = {},
+): RunState {
   const reader = useMemo(() => new RunReader(client, runId, notices), [client, runId, notices]);
   useEffect(() => {
     const left = new AbortController();
@@ -50,11 +58,13 @@ export function useRun(client: ToolLoopClient, runId: string, { notices }: { rea
 }
 
 /**
- * The requests that wait for the actor: approvals, questions, calls that a client is to make, rehearsals.
+ * The requests that wait for the actor: approvals, questions, calls that a client is to make,
+ * rehearsals.
  *
  * @example
  * const { requests, list } = usePending(client);
- * const approve = ({ request }) => list.answer(request, { approvalId: request.approvalId, decision: 'approve' });
+ * const approve = ({ request }) =>
+ *   list.answer(request, { approvalId: request.approvalId, decision: 'approve' });
  */
 export function usePending(
   client: ToolLoopClient,

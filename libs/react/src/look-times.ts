@@ -1,14 +1,22 @@
-/** Tells of changes until the returned function is called: something has happened after which a run that waits may have moved. */
+/**
+ * Tells of changes until the returned function is called: something has happened after which a run
+ * that waits may have moved.
+ */
 export type Notices = (told: () => void) => () => void;
 
-/** The milliseconds between two looks at a run that waits: the first after an answer, each twice the one before, up to the longest without notices, or with them. */
+/**
+ * The milliseconds between two looks at a run that waits: the first after an answer, each twice the
+ * one before, up to the longest without notices, or with them.
+ */
 const SOON_MS = 250;
 const OFTEN_MS = 3_000;
 const SELDOM_MS = 15_000;
 
 /**
- * The times at which to look whether a run that waits has moved: soon after a notice or an answer, then less and less often. A page that is hidden looks at notices alone, and once it is
- * shown again. They take the place of a connection for each such run, of which a browser has six for each host.
+ * The times at which to look whether a run that waits has moved: soon after a notice or an answer,
+ * then less and less often. A page that is hidden looks at notices alone, and once it is shown
+ * again. They take the place of a connection for each such run, of which a browser has six for each
+ * host.
  */
 export class LookTimes {
   private readonly watchers = new Set<() => void>();
@@ -21,7 +29,9 @@ export class LookTimes {
   };
 
   /** Gives the times until they are left, or the signal is aborted. */
-  readonly times = (signal?: AbortSignal): AsyncIterable<void> => ({ [Symbol.asyncIterator]: () => this.begin(signal) });
+  readonly times = (signal?: AbortSignal): AsyncIterable<void> => ({
+    [Symbol.asyncIterator]: () => this.begin(signal),
+  });
 
   private async *begin(signal?: AbortSignal): AsyncGenerator<void, void, undefined> {
     const pace = new Pace(this.notices ? SELDOM_MS : OFTEN_MS);

@@ -1,4 +1,7 @@
-/** A value that changes, and tells those who watch it: the form in which React reads one from outside. */
+/**
+ * A value that changes, and tells those who watch it: the form in which React reads one from
+ * outside.
+ */
 export class Observed<State> {
   private readonly watchers = new Set<() => void>();
 

@@ -12,7 +12,10 @@ export interface PendingState {
 /** The milliseconds between two looks at what waits, where nothing else tells of a change. */
 const EVERY_MS = 15_000;
 
-/** The list of what waits for the actor. The page that shows it says when to look: it asks nothing by itself. */
+/**
+ * The list of what waits for the actor. The page that shows it says when to look: it asks nothing
+ * by itself.
+ */
 export class PendingList extends Observed<PendingState> {
   private looking: Promise<void> | undefined;
   private next: Promise<void> | undefined;
@@ -21,7 +24,10 @@ export class PendingList extends Observed<PendingState> {
     super({ requests: [], isLoading: true });
   }
 
-  /** Looks at what waits now. While a look is under way, whose answer may be older than the change, one more follows it, however often it is asked for. */
+  /**
+   * Looks at what waits now. While a look is under way, whose answer may be older than the change,
+   * one more follows it, however often it is asked for.
+   */
   refresh(): Promise<void> {
     if (this.looking) return (this.next ??= this.looking.then(() => this.refresh()));
     this.next = undefined;
@@ -39,7 +45,10 @@ export class PendingList extends Observed<PendingState> {
     }
   }
 
-  /** Answers a request. It leaves the list whatever the server says, since it cannot be answered twice. */
+  /**
+   * Answers a request. It leaves the list whatever the server says, since it cannot be answered
+   * twice.
+   */
   async answer({ id, request }: WaitingRequest, reply: PendingReply): Promise<void> {
     try {
       await this.client.answer(request.runId, reply);

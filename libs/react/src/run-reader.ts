@@ -15,7 +15,10 @@ export interface RunState {
   readonly error?: Error;
 }
 
-/** The milliseconds for which events are gathered before they are shown: a stored run has thousands, which come at once. */
+/**
+ * The milliseconds for which events are gathered before they are shown: a stored run has thousands,
+ * which come at once.
+ */
 const GATHER_MS = 16;
 
 /** The events of one run: those that there are, then those that come. */
@@ -44,7 +47,8 @@ export class RunReader extends Observed<RunState> {
       this.show({ reading: 'complete', run: await this.client.run(this.runId) });
     } catch (thrown) {
       this.showGathered();
-      if (!isAbort(thrown) && !signal.aborted) this.show({ error: toError(thrown), reading: 'complete' });
+      if (!isAbort(thrown) && !signal.aborted)
+        this.show({ error: toError(thrown), reading: 'complete' });
     }
   }
 
@@ -59,6 +63,10 @@ export class RunReader extends Observed<RunState> {
     const gathered = this.gathered.splice(0);
     if (gathered.length === 0) return;
     const { events, view } = this.snapshot();
-    this.show({ events: [...events, ...gathered], view: gathered.reduce(withEvent, view), reading: 'live' });
+    this.show({
+      events: [...events, ...gathered],
+      view: gathered.reduce(withEvent, view),
+      reading: 'live',
+    });
   }
 }

@@ -25,7 +25,10 @@ import type {
 /** A tool that the model has, or had. */
 export interface BeltTool {
   readonly id: string;
-  /** The class of the entity, the strategy or the source that brought it; absent for the tools that the run began with. */
+  /**
+   * The class of the entity, the strategy or the source that brought it; absent for the tools that
+   * the run began with.
+   */
   readonly provider?: string;
   readonly instanceId?: string;
   /** The sequence of the event that brought it. */
@@ -68,7 +71,9 @@ export interface CallPart {
   readonly request?: OpenRequest;
   readonly answer?: RequestAnswer;
   readonly record?: CallRecord;
-  /** Set where an answer that was taken back for this one had made the call: what it changed stands. */
+  /**
+   * Set where an answer that was taken back for this one had made the call: what it changed stands.
+   */
   readonly stands?: true;
   readonly directive?: DirectiveRequest;
   /** Set where its result holds what may have been written by others. */
@@ -84,8 +89,18 @@ export interface CallPart {
 /** A part of an answer, in the order in which it came. */
 export type RunPart =
   | CallPart
-  | { readonly kind: 'text' | 'reasoning'; readonly step: number; readonly text: string; readonly since: number }
-  | { readonly kind: 'warning'; readonly code: string; readonly text: string; readonly since: number };
+  | {
+      readonly kind: 'text' | 'reasoning';
+      readonly step: number;
+      readonly text: string;
+      readonly since: number;
+    }
+  | {
+      readonly kind: 'warning';
+      readonly code: string;
+      readonly text: string;
+      readonly since: number;
+    };
 
 /** A run as far as its events were read. */
 export interface RunView {
@@ -97,7 +112,10 @@ export interface RunView {
   readonly parts: readonly RunPart[];
   readonly tools: readonly BeltTool[];
   readonly subRuns: Readonly<Record<string, RunView>>;
-  /** The sources that the model names for its answer. They come from outside: show their text as text, and their addresses as such. */
+  /**
+   * The sources that the model names for its answer. They come from outside: show their text as
+   * text, and their addresses as such.
+   */
   readonly citations: readonly Citation[];
   readonly usage?: Usage;
   /** The use of each answer of the model, by its step. */
@@ -125,7 +143,8 @@ export const EMPTY_RUN: RunView = {
 };
 
 /**
- * Adds an event to the view of its run. An event of a type that it does not know changes nothing but the sequence.
+ * Adds an event to the view of its run. An event of a type that it does not know changes nothing
+ * but the sequence.
  *
  * @example
  * const view = events.reduce(withEvent, EMPTY_RUN);
@@ -148,9 +167,19 @@ function changed(view: RunView, event: LoopEvent): RunView {
     case 'citation':
       return { ...view, citations: [...view.citations, event.citation] };
     case 'usage':
-      return { ...view, usage: event.total, usageByStep: { ...view.usageByStep, [event.step]: event.usage } };
+      return {
+        ...view,
+        usage: event.total,
+        usageByStep: { ...view.usageByStep, [event.step]: event.usage },
+      };
     case 'warning':
-      return { ...view, parts: [...view.parts, { kind: 'warning', code: event.code, text: event.message, since: event.sequence }] };
+      return {
+        ...view,
+        parts: [
+          ...view.parts,
+          { kind: 'warning', code: event.code, text: event.message, since: event.sequence },
+        ],
+      };
     case 'run-end':
       return ended(view, event);
     default:
@@ -160,7 +189,9 @@ function changed(view: RunView, event: LoopEvent): RunView {
 
 function started(view: RunView, event: LoopEventOf<'run-start'>): RunView {
   const known = new Set(view.tools.map(({ id }) => id));
-  const added = event.tools.filter((id) => !known.has(id)).map((id) => ({ id, since: event.sequence }));
+  const added = event.tools
+    .filter((id) => !known.has(id))
+    .map((id) => ({ id, since: event.sequence }));
   return {
     ...view,
     tools: [...view.tools, ...added],
@@ -170,10 +201,14 @@ function started(view: RunView, event: LoopEventOf<'run-start'>): RunView {
   };
 }
 
-function withText(view: RunView, { type, step, text, sequence }: LoopEventOf<'text-delta' | 'reasoning-delta'>): RunView {
+function withText(
+  view: RunView,
+  { type, step, text, sequence }: LoopEventOf<'text-delta' | 'reasoning-delta'>,
+): RunView {
   const kind = type === 'text-delta' ? 'text' : 'reasoning';
   const last = view.parts.at(-1);
-  if (last?.kind !== kind || last.step !== step) return { ...view, parts: [...view.parts, { kind, step, text, since: sequence }] };
+  if (last?.kind !== kind || last.step !== step)
+    return { ...view, parts: [...view.parts, { kind, step, text, since: sequence }] };
   return { ...view, parts: [...view.parts.slice(0, -1), { ...last, text: last.text + text }] };
 }
 
@@ -200,7 +235,13 @@ function ofTools(view: RunView, event: LoopEvent): RunView {
       return { ...view, tools: gone(view.tools, event.tools, event.reason) };
     case 'source-changed': {
       const left = gone(view.tools, event.removed, event.source);
-      return { ...view, tools: [...left, ...event.added.map((id) => ({ id, provider: event.source, since: event.sequence }))] };
+      return {
+        ...view,
+        tools: [
+          ...left,
+          ...event.added.map((id) => ({ id, provider: event.source, since: event.sequence })),
+        ],
+      };
     }
     default:
       return ofCalls(view, event);
@@ -210,21 +251,46 @@ function ofTools(view: RunView, event: LoopEvent): RunView {
 function injected(view: RunView, event: LoopEventOf<'tools-injected'>): RunView {
   const { provider, instanceId, tools, step, sequence: since } = event;
   const call = broughtBy(view.parts, step, instanceId);
-  const origin = { provider, since, ...(instanceId !== undefined && { instanceId }), ...(call && { broughtBy: call.toolCallId }) };
+  const origin = {
+    provider,
+    since,
+    ...(instanceId !== undefined && { instanceId }),
+    ...(call && { broughtBy: call.toolCallId }),
+  };
   const back = new Set(tools);
-  const belt = [...view.tools.filter(({ id }) => !back.has(id)), ...tools.map((id) => ({ id, ...origin }))];
+  const belt = [
+    ...view.tools.filter(({ id }) => !back.has(id)),
+    ...tools.map((id) => ({ id, ...origin })),
+  ];
   const shown = call ? withCall(view, { ...call, brought: [...call.brought, ...tools] }) : view;
   return { ...shown, tools: belt };
 }
 
-/** The call of a step whose result names an instance; the last one with a result where none does. */
-function broughtBy(parts: readonly RunPart[], step: number, instanceId: string | undefined): CallPart | undefined {
-  const calls = parts.filter((part): part is CallPart => part.kind === 'call' && part.step === step && part.record?.status === 'succeeded');
+/**
+ * The call of a step whose result names an instance; the last one with a result where none does.
+ */
+function broughtBy(
+  parts: readonly RunPart[],
+  step: number,
+  instanceId: string | undefined,
+): CallPart | undefined {
+  const calls = parts.filter(
+    (part): part is CallPart =>
+      part.kind === 'call' && part.step === step && part.record?.status === 'succeeded',
+  );
   const named = instanceId === undefined ? undefined : JSON.stringify(instanceId);
-  return calls.find(({ record }) => named !== undefined && JSON.stringify(record?.result ?? null).includes(named)) ?? calls.at(-1);
+  return (
+    calls.find(
+      ({ record }) => named !== undefined && JSON.stringify(record?.result ?? null).includes(named),
+    ) ?? calls.at(-1)
+  );
 }
 
-function gone(tools: readonly BeltTool[], ids: readonly string[], reason: string): readonly BeltTool[] {
+function gone(
+  tools: readonly BeltTool[],
+  ids: readonly string[],
+  reason: string,
+): readonly BeltTool[] {
   const removed = new Set(ids);
   return tools.map((tool) => (removed.has(tool.id) ? { ...tool, gone: reason } : tool));
 }
@@ -237,16 +303,27 @@ function ofCalls(view: RunView, event: LoopEvent): RunView {
     }
     case 'tool-call': {
       const { args, presentation } = event;
-      return withCall(view, { ...callOf(view, event), ...(args && { args }), ...(presentation && { presentation }) });
+      return withCall(view, {
+        ...callOf(view, event),
+        ...(args && { args }),
+        ...(presentation && { presentation }),
+      });
     }
     case 'tool-start':
-      return withCall(view, { ...callOf(view, event), effect: event.effect, decision: event.decision });
+      return withCall(view, {
+        ...callOf(view, event),
+        effect: event.effect,
+        decision: event.decision,
+      });
     case 'tool-progress':
       return withCall(view, { ...callOf(view, event), progress: event.value });
     case 'tool-result':
       return withRecord(view, event);
     case 'call-stands':
-      return withCall(view, { ...callPart(event.call, { step: event.step, since: event.sequence }), stands: true });
+      return withCall(view, {
+        ...callPart(event.call, { step: event.step, since: event.sequence }),
+        stands: true,
+      });
     default:
       return ofRequests(view, event);
   }
@@ -272,7 +349,9 @@ function ofRequests(view: RunView, event: LoopEvent): RunView {
     case 'approval-request':
       return asked(view, event.sequence, { kind: 'approval', request: event.approval });
     case 'pending-request':
-      return event.kind === 'rehearsal' ? { ...view, rehearsal: event.request } : asked(view, event.sequence, toOpen(event));
+      return event.kind === 'rehearsal'
+        ? { ...view, rehearsal: event.request }
+        : asked(view, event.sequence, toOpen(event));
     case 'approval-decision': {
       const { approvalId, ...said } = event.decision;
       return answered(view, approvalId, { ...said, by: event.decidedBy });
@@ -301,8 +380,12 @@ function asked(view: RunView, sequence: number, open: OpenRequest): RunView {
   });
 }
 
-function toOpen(event: Exclude<LoopEventOf<'pending-request'>, { readonly kind: 'rehearsal' }>): OpenRequest {
-  return event.kind === 'question' ? { kind: event.kind, request: event.request } : { kind: event.kind, request: event.request };
+function toOpen(
+  event: Exclude<LoopEventOf<'pending-request'>, { readonly kind: 'rehearsal' }>,
+): OpenRequest {
+  return event.kind === 'question'
+    ? { kind: event.kind, request: event.request }
+    : { kind: event.kind, request: event.request };
 }
 
 /** The id under which a request is answered. */
@@ -312,7 +395,10 @@ export function requestIdOf(open: OpenRequest): string {
 }
 
 function answered(view: RunView, id: string, answer: RequestAnswer): RunView {
-  const call = callWith(view, ({ request }) => request !== undefined && requestIdOf(request) === id);
+  const call = callWith(
+    view,
+    ({ request }) => request !== undefined && requestIdOf(request) === id,
+  );
   if (call) return withCall(view, { ...call, answer });
   const { rehearsal, ...rest } = view;
   return rehearsal?.rehearsalId === id ? rest : view;
@@ -352,7 +438,10 @@ interface CallPlace {
   readonly sequence: number;
 }
 
-/** Calls whose ids two runs use are told apart by their tool: a sub-run's call that waits is an event of the root. */
+/**
+ * Calls whose ids two runs use are told apart by their tool: a sub-run's call that waits is an
+ * event of the root.
+ */
 function callOf(view: RunView, { toolCallId, tool, step, sequence: since }: CallPlace): CallPart {
   return (
     callWith(view, (call) => call.toolCallId === toolCallId && call.tool === tool) ?? {
@@ -371,6 +460,9 @@ function callWith(view: RunView, fits: (call: CallPart) => boolean): CallPart | 
 }
 
 function withCall(view: RunView, call: CallPart): RunView {
-  const index = view.parts.findLastIndex((part) => part.kind === 'call' && part.toolCallId === call.toolCallId && part.tool === call.tool);
+  const index = view.parts.findLastIndex(
+    (part) =>
+      part.kind === 'call' && part.toolCallId === call.toolCallId && part.tool === call.tool,
+  );
   return { ...view, parts: index < 0 ? [...view.parts, call] : view.parts.with(index, call) };
 }

@@ -1,4 +1,10 @@
-import type { AnsweredRequest, Ask, ConversationEntry, ConversationPage, ToolLoopClient } from '@toolloop/client';
+import type {
+  AnsweredRequest,
+  Ask,
+  ConversationEntry,
+  ConversationPage,
+  ToolLoopClient,
+} from '@toolloop/client';
 import type { LoopEvent, PendingReply } from '@toolloop/protocol';
 import { isWaiting, keptTurns, withRequests } from './kept-turns.js';
 import { LookTimes, type Notices } from './look-times.js';
@@ -13,9 +19,15 @@ export interface Turn {
   readonly id: string;
   readonly question: string;
   readonly run: RunView;
-  /** The id of the question, under which it is found again when it is asked anew. Absent for one that a client without ids has asked. */
+  /**
+   * The id of the question, under which it is found again when it is asked anew. Absent for one
+   * that a client without ids has asked.
+   */
   readonly messageId?: string;
-  /** Set for a turn that was read from the conversation: of its run no more is known than that keeps. */
+  /**
+   * Set for a turn that was read from the conversation: of its run no more is known than that
+   * keeps.
+   */
   readonly isKept?: true;
   /** The failure of asking or reading; that of the run itself is in its view. */
   readonly error?: Error;
@@ -35,12 +47,16 @@ export interface ThreadOptions {
   readonly conversationId?: string;
   /** Lets runs outlive the page and be read again. @default true */
   readonly durable?: boolean;
-  /** Tells that a run may have moved. @default none: one that waits is looked at every 3 s while the page is shown */
+  /**
+   * Tells that a run may have moved. @default none: one that waits is looked at every 3 s while the
+   * page is shown
+   */
   readonly notices?: Notices;
 }
 
 /**
- * A conversation: it asks, reads the events of the answers, and answers what they ask. It outlives the components that show it.
+ * A conversation: it asks, reads the events of the answers, and answers what they ask. It outlives
+ * the components that show it.
  *
  * @example
  * const thread = new Thread(client);
@@ -64,7 +80,10 @@ export class Thread extends Observed<ThreadState> {
     this.looks = new LookTimes(notices);
   }
 
-  /** Reads the turns of the conversation from before the page was loaded, with their calls and what these ask, and keeps the latest. Once there are any, it reads none. */
+  /**
+   * Reads the turns of the conversation from before the page was loaded, with their calls and what
+   * these ask, and keeps the latest. Once there are any, it reads none.
+   */
   async recall(): Promise<void> {
     if (this.hasTurns) return;
     const earlier: ConversationEntry[] = [];
@@ -91,7 +110,9 @@ export class Thread extends Observed<ThreadState> {
   /** Adds what the calls of a turn ask that wait. */
   private async withOpen(turn: Turn): Promise<Turn> {
     const { runId } = turn.run;
-    return isWaiting(turn) && runId !== undefined ? withRequests(turn, await this.client.pending({ runId })) : turn;
+    return isWaiting(turn) && runId !== undefined
+      ? withRequests(turn, await this.client.pending({ runId }))
+      : turn;
   }
 
   /** Reads the events of a durable run that waits, and that continues by itself. */
@@ -99,7 +120,10 @@ export class Thread extends Observed<ThreadState> {
     const { runId, status } = turn?.run ?? EMPTY_RUN;
     if (!turn || runId === undefined || status !== 'waiting' || !this.isDurable) return;
     this.change(turn.id, () => ({ run: { ...EMPTY_RUN, runId, status } }));
-    void this.read(turn.id, this.client.events(runId, { leaveWhenWaiting: this.looks.times, signal: this.signal }));
+    void this.read(
+      turn.id,
+      this.client.events(runId, { leaveWhenWaiting: this.looks.times, signal: this.signal }),
+    );
   }
 
   /** Asks, and resolves once the answer is complete or waits for someone. */
@@ -108,7 +132,8 @@ export class Thread extends Observed<ThreadState> {
   }
 
   /**
-   * Has a question answered anew, or another in its place, and resolves as {@link ask} does. What was said from there on goes; what it changed stands, and is shown in the new answer.
+   * Has a question answered anew, or another in its place, and resolves as {@link ask} does. What
+   * was said from there on goes; what it changed stands, and is shown in the new answer.
    *
    * @param message the words in the place of the question's. @default the same words
    * @example
@@ -131,13 +156,20 @@ export class Thread extends Observed<ThreadState> {
     );
   }
 
-  private async send(message: string, options: Pick<Ask, 'rehearse' | 'cut'>, messageId: string): Promise<void> {
+  private async send(
+    message: string,
+    options: Pick<Ask, 'rehearse' | 'cut'>,
+    messageId: string,
+  ): Promise<void> {
     const id = crypto.randomUUID();
     const turn: Turn = { id, question: message, messageId, run: EMPTY_RUN };
     this.show({ turns: [...this.snapshot().turns, turn], status: 'answering' });
     const { conversationId, isDurable: durable, signal } = this;
     const reading = { durable, requestId: id, leaveWhenWaiting: this.looks.times, signal };
-    await this.read(id, this.client.ask({ message, conversationId, messageId, ...options }, reading));
+    await this.read(
+      id,
+      this.client.ask({ message, conversationId, messageId, ...options }, reading),
+    );
   }
 
   /** Answers what a call asks, and reads on. */
@@ -147,23 +179,32 @@ export class Thread extends Observed<ThreadState> {
     return answered;
   }
 
-  /** Reads on a run of the conversation once what it asked is answered, wherever that was. A durable one continues by itself, and is found sooner. */
+  /**
+   * Reads on a run of the conversation once what it asked is answered, wherever that was. A durable
+   * one continues by itself, and is found sooner.
+   */
   readOn(runId: string): void {
     this.looks.now();
     const turn = this.snapshot().turns.find(({ run }) => run.runId === runId);
-    if (!turn || this.isDurable || turn.run.status === 'ended') return; // a notice may come after the end
+    // a notice may come after the end
+    if (!turn || this.isDurable || turn.run.status === 'ended') return;
     const isUnderWay = this.resuming.has(runId);
     this.resuming.set(runId, isUnderWay);
     if (!isUnderWay) void this.resume(runId, turn.id).finally(() => this.resuming.delete(runId));
   }
 
-  /** Resumes a run, and once more where it waits again for something that was answered meanwhile. */
+  /**
+   * Resumes a run, and once more where it waits again for something that was answered meanwhile.
+   */
   private async resume(runId: string, turnId: string): Promise<void> {
     for (let isAgain = true; isAgain;) {
       this.resuming.set(runId, false);
       await this.read(turnId, this.client.resume(runId, this.signal));
       const turn = this.snapshot().turns.find(({ id }) => id === turnId);
-      isAgain = this.resuming.get(runId) === true && turn?.run.status === 'waiting' && turn.error === undefined;
+      isAgain =
+        this.resuming.get(runId) === true &&
+        turn?.run.status === 'waiting' &&
+        turn.error === undefined;
     }
   }
 
@@ -188,7 +229,8 @@ export class Thread extends Observed<ThreadState> {
 
   private async read(id: string, events: AsyncIterable<LoopEvent>): Promise<void> {
     try {
-      for await (const event of events) this.change(id, ({ run }) => ({ run: withEvent(run, event) }));
+      for await (const event of events)
+        this.change(id, ({ run }) => ({ run: withEvent(run, event) }));
       this.settle();
     } catch (thrown) {
       if (!isAbort(thrown)) this.change(id, () => ({ error: toError(thrown) }));
@@ -208,6 +250,9 @@ export class Thread extends Observed<ThreadState> {
     if (!turn) return;
     const turns = before.with(index, { ...turn, ...change(turn) });
     const { status } = turns.at(-1)?.run ?? EMPTY_RUN;
-    this.show({ turns, status: status === 'ended' ? 'idle' : status === 'waiting' ? 'waiting' : 'answering' });
+    this.show({
+      turns,
+      status: status === 'ended' ? 'idle' : status === 'waiting' ? 'waiting' : 'answering',
+    });
   }
 }

@@ -15,7 +15,11 @@ class HeldServer {
     url: 'http://desk.example',
     fetch: (input, init) =>
       new Promise((send) =>
-        this.asked.push({ path: new URL(input instanceof Request ? input.url : input).pathname, signal: init?.signal, send }),
+        this.asked.push({
+          path: new URL(input instanceof Request ? input.url : input).pathname,
+          signal: init?.signal,
+          send,
+        }),
       ),
   });
 
@@ -46,7 +50,9 @@ function waiting(): Response {
     text: '',
     usage,
   };
-  return new Response(`data: ${JSON.stringify(end)}\n\n`, { headers: { 'content-type': 'text/event-stream' } });
+  return new Response(`data: ${JSON.stringify(end)}\n\n`, {
+    headers: { 'content-type': 'text/event-stream' },
+  });
 }
 
 describe('the list of what waits', () => {
@@ -69,7 +75,10 @@ describe('the list of what waits', () => {
     const server = new HeldServer();
     const list = new PendingList(server.client);
     const looks = [list.refresh(), list.refresh()];
-    await server.send(0, Response.json({ code: 'storage_unavailable', message: 'Later.' }, { status: 503 }));
+    await server.send(
+      0,
+      Response.json({ code: 'storage_unavailable', message: 'Later.' }, { status: 503 }),
+    );
     await server.until(2);
     expect(list.snapshot().error?.message).toBe('Later.');
     await server.send(1, Response.json([{ id: 'there' }]));
@@ -94,8 +103,13 @@ describe('a conversation whose runs are not durable', () => {
     thread.readOn('r');
     thread.readOn('r');
     await server.send(1, waiting());
-    for (; server.asked.length < 3; await new Promise((resolve) => setTimeout(resolve, 1))) thread.readOn('r');
-    expect(server.asked.map(({ path }) => path)).toEqual(['/chat', '/runs/r/resume', '/runs/r/resume']);
+    for (; server.asked.length < 3; await new Promise((resolve) => setTimeout(resolve, 1)))
+      thread.readOn('r');
+    expect(server.asked.map(({ path }) => path)).toEqual([
+      '/chat',
+      '/runs/r/resume',
+      '/runs/r/resume',
+    ]);
   });
 
   it('resumes a run once more that was answered while it was resumed, and waits again', async () => {
@@ -105,7 +119,11 @@ describe('a conversation whose runs are not durable', () => {
     thread.readOn('r'); // the second of two calls, whose answer the first request may not have seen
     await server.send(1, waiting());
     await server.until(3);
-    expect(server.asked.map(({ path }) => path)).toEqual(['/chat', '/runs/r/resume', '/runs/r/resume']);
+    expect(server.asked.map(({ path }) => path)).toEqual([
+      '/chat',
+      '/runs/r/resume',
+      '/runs/r/resume',
+    ]);
   });
 
   it('are read no further once the page is left, those that are resumed too', async () => {
@@ -127,8 +145,19 @@ function waitingRun(lastSequence: number): Response {
 /** The stream of what follows until the run ends. */
 function ended(): Response {
   const usage = { inputTokens: 0, outputTokens: 0 };
-  const end: LoopEvent = { type: 'run-end', runId: 'r', sequence: 2, timestamp: AT, finishReason: 'stop', steps: 1, text: '', usage };
-  return new Response(`data: ${JSON.stringify(end)}\n\n`, { headers: { 'content-type': 'text/event-stream' } });
+  const end: LoopEvent = {
+    type: 'run-end',
+    runId: 'r',
+    sequence: 2,
+    timestamp: AT,
+    finishReason: 'stop',
+    steps: 1,
+    text: '',
+    usage,
+  };
+  return new Response(`data: ${JSON.stringify(end)}\n\n`, {
+    headers: { 'content-type': 'text/event-stream' },
+  });
 }
 
 /** Notices that a test gives. */
@@ -160,8 +189,16 @@ describe('a conversation whose durable run waits', () => {
     await server.send(2, waitingRun(2));
     await server.send(3, ended());
     await asked;
-    expect(server.asked.map(({ path }) => path)).toEqual(['/chat', '/runs/r', '/runs/r', '/runs/r/events']);
-    expect(thread.snapshot()).toMatchObject({ status: 'idle', turns: [{ run: { status: 'ended' } }] });
+    expect(server.asked.map(({ path }) => path)).toEqual([
+      '/chat',
+      '/runs/r',
+      '/runs/r',
+      '/runs/r/events',
+    ]);
+    expect(thread.snapshot()).toMatchObject({
+      status: 'idle',
+      turns: [{ run: { status: 'ended' } }],
+    });
     expect(told.watchers.size).toBe(0);
   });
 
@@ -174,6 +211,9 @@ describe('a conversation whose durable run waits', () => {
     thread.leave();
     await asked;
     expect(server.asked.map(({ path }) => path)).toEqual(['/chat', '/runs/r']);
-    expect(thread.snapshot()).toMatchObject({ status: 'idle', turns: [{ run: { status: 'waiting' } }] });
+    expect(thread.snapshot()).toMatchObject({
+      status: 'idle',
+      turns: [{ run: { status: 'waiting' } }],
+    });
   });
 });

@@ -3,13 +3,29 @@ import { ToolLoopClient } from '@toolloop/client';
 import type { LoopEvent, LoopEventBody } from '@toolloop/protocol';
 import { createElement } from 'react';
 import { renderToString } from 'react-dom/server';
-import { type CallPart, EMPTY_RUN, PendingList, RunReader, Thread, usePending, useRun, useToolLoop, withEvent } from '@toolloop/react';
+import {
+  type CallPart,
+  EMPTY_RUN,
+  PendingList,
+  RunReader,
+  Thread,
+  usePending,
+  useRun,
+  useToolLoop,
+  withEvent,
+} from '@toolloop/react';
 
 const RUN = 'run-1';
 const USAGE = { inputTokens: 10, outputTokens: 2, cachedInputTokens: 0, reasoningTokens: 0 };
 
 function stamped(...bodies: readonly LoopEventBody[]): LoopEvent[] {
-  return bodies.map((body, index) => Object.assign({}, body, { runId: RUN, sequence: index + 1, timestamp: '2026-11-25T10:00:00.000Z' }));
+  return bodies.map((body, index) =>
+    Object.assign({}, body, {
+      runId: RUN,
+      sequence: index + 1,
+      timestamp: '2026-11-25T10:00:00.000Z',
+    }),
+  );
 }
 
 function result(more: object): LoopEventBody {
@@ -17,18 +33,44 @@ function result(more: object): LoopEventBody {
   return {
     type: 'tool-result',
     step: 1,
-    record: { toolCallId: 'c1', id: 'crm__search', step: 1, index: 0, status: 'succeeded', ...times, ...more },
+    record: {
+      toolCallId: 'c1',
+      id: 'crm__search',
+      step: 1,
+      index: 0,
+      status: 'succeeded',
+      ...times,
+      ...more,
+    },
   };
 }
 
 const CALL: readonly LoopEventBody[] = [
   { type: 'run-start', requestId: 'r', model: 'm', tools: ['crm__search'] },
   { type: 'step-start', step: 1, tools: 1 },
-  { type: 'tool-call-delta', step: 1, toolCallId: 'c1', tool: 'crm__search', argumentsDelta: '{"name":' },
-  { type: 'tool-call-delta', step: 1, toolCallId: 'c1', tool: 'crm__search', argumentsDelta: '"Ann"}' },
+  {
+    type: 'tool-call-delta',
+    step: 1,
+    toolCallId: 'c1',
+    tool: 'crm__search',
+    argumentsDelta: '{"name":',
+  },
+  {
+    type: 'tool-call-delta',
+    step: 1,
+    toolCallId: 'c1',
+    tool: 'crm__search',
+    argumentsDelta: '"Ann"}',
+  },
   { type: 'tool-call', step: 1, toolCallId: 'c1', tool: 'crm__search', args: { name: 'Ann' } },
   result({ result: [{ id: 'c-7' }] }),
-  { type: 'tools-injected', step: 1, provider: 'Customer', instanceId: 'c-7', tools: ['customer_c-7_spend'] },
+  {
+    type: 'tools-injected',
+    step: 1,
+    provider: 'Customer',
+    instanceId: 'c-7',
+    tools: ['customer_c-7_spend'],
+  },
 ];
 
 const ANSWER: readonly LoopEventBody[] = [
@@ -56,30 +98,48 @@ function viewOf(events: readonly LoopEvent[]) {
 }
 
 function callIn(events: readonly LoopEvent[], toolCallId: string): CallPart | undefined {
-  return viewOf(events).parts.find((part): part is CallPart => part.kind === 'call' && part.toolCallId === toolCallId);
+  return viewOf(events).parts.find(
+    (part): part is CallPart => part.kind === 'call' && part.toolCallId === toolCallId,
+  );
 }
 
 /** Answers as an application does whose routes are these. */
 function clientOf(routes: Readonly<Record<string, () => unknown>>): ToolLoopClient {
-  const send = (input: string | URL | Request, { method = 'GET' }: RequestInit = {}): Promise<Response> => {
+  const send = (
+    input: string | URL | Request,
+    { method = 'GET' }: RequestInit = {},
+  ): Promise<Response> => {
     const { pathname } = new URL(input instanceof Request ? input.url : input);
     const answer = routes[`${method} ${pathname}`]?.();
-    if (answer === undefined) return Promise.resolve(Response.json({ code: 'not_found', message: 'no route' }, { status: 404 }));
-    if (Array.isArray(answer) && answer.some((event) => 'sequence' in event)) return Promise.resolve(streamed(answer as LoopEvent[]));
+    if (answer === undefined)
+      return Promise.resolve(
+        Response.json({ code: 'not_found', message: 'no route' }, { status: 404 }),
+      );
+    if (Array.isArray(answer) && answer.some((event) => 'sequence' in event))
+      return Promise.resolve(streamed(answer as LoopEvent[]));
     return Promise.resolve(Response.json(answer));
   };
   return new ToolLoopClient({ url: 'http://desk.test', fetch: send });
 }
 
 function streamed(events: readonly LoopEvent[]): Response {
-  const text = events.map((event) => `id: ${event.sequence}\ndata: ${JSON.stringify(event)}\n\n`).join('');
+  const text = events
+    .map((event) => `id: ${event.sequence}\ndata: ${JSON.stringify(event)}\n\n`)
+    .join('');
   return new Response(text, { headers: { 'content-type': 'text/event-stream' } });
 }
 
 describe('the view of a run', () => {
   it('has the sources that the model names, in their order', () => {
-    const [first, second] = [{ url: 'https://weather.example/', title: 'The weather', start: 0, end: 5 }, { source: 'rules.pdf' }];
-    const cites = [first, second].map((citation): LoopEventBody => ({ type: 'citation', step: 2, citation }));
+    const [first, second] = [
+      { url: 'https://weather.example/', title: 'The weather', start: 0, end: 5 },
+      { source: 'rules.pdf' },
+    ];
+    const cites = [first, second].map((citation): LoopEventBody => ({
+      type: 'citation',
+      step: 2,
+      citation,
+    }));
     const view = viewOf(stamped(...CALL, ...cites, ...ANSWER));
     expect(view.citations).toEqual([first, second]);
     expect(view.parts.at(-1)).toMatchObject({ kind: 'text', text: 'It is 42.' });
@@ -87,25 +147,55 @@ describe('the view of a run', () => {
 
   it('shows a call from its first letter to its result, the tools that it brought, and the text behind it', () => {
     const events = stamped(...CALL, ...ANSWER);
-    expect(callIn(events.slice(0, 4), 'c1')).toMatchObject({ typed: '{"name":"Ann"}', brought: [] });
+    expect(callIn(events.slice(0, 4), 'c1')).toMatchObject({
+      typed: '{"name":"Ann"}',
+      brought: [],
+    });
     const view = viewOf(events);
     expect(view.parts).toMatchObject([
-      { kind: 'call', args: { name: 'Ann' }, record: { status: 'succeeded' }, brought: ['customer_c-7_spend'] },
+      {
+        kind: 'call',
+        args: { name: 'Ann' },
+        record: { status: 'succeeded' },
+        brought: ['customer_c-7_spend'],
+      },
       { kind: 'text', text: 'It is 42.' },
     ]);
-    expect(view.tools).toMatchObject([{ id: 'crm__search' }, { provider: 'Customer', instanceId: 'c-7', broughtBy: 'c1' }]);
-    expect(view).toMatchObject({ status: 'ended', finishReason: 'stop', lastSequence: events.length });
+    expect(view.tools).toMatchObject([
+      { id: 'crm__search' },
+      { provider: 'Customer', instanceId: 'c-7', broughtBy: 'c1' },
+    ]);
+    expect(view).toMatchObject({
+      status: 'ended',
+      finishReason: 'stop',
+      lastSequence: events.length,
+    });
   });
 
   it('holds an approval open until it is decided, and continues with the same call', () => {
     const asked = stamped(
       ...CALL.slice(0, 2),
       { type: 'approval-request', step: 1, approval: request },
-      { type: 'run-end', finishReason: 'waiting', waitingFor: 'approval', text: '', steps: 1, usage: USAGE },
-      { type: 'approval-decision', step: 1, decision: { approvalId: 'apr_1', decision: 'deny', reason: 'No.' }, decidedBy: 'mia' },
+      {
+        type: 'run-end',
+        finishReason: 'waiting',
+        waitingFor: 'approval',
+        text: '',
+        steps: 1,
+        usage: USAGE,
+      },
+      {
+        type: 'approval-decision',
+        step: 1,
+        decision: { approvalId: 'apr_1', decision: 'deny', reason: 'No.' },
+        decidedBy: 'mia',
+      },
     );
     expect(viewOf(asked.slice(0, 4))).toMatchObject({ status: 'waiting', waitingFor: 'approval' });
-    expect(callIn(asked, 'c2')).toMatchObject({ request: { kind: 'approval' }, answer: { decision: 'deny', by: 'mia', reason: 'No.' } });
+    expect(callIn(asked, 'c2')).toMatchObject({
+      request: { kind: 'approval' },
+      answer: { decision: 'deny', by: 'mia', reason: 'No.' },
+    });
     expect(viewOf(asked).status).toBe('running');
   });
 
@@ -135,19 +225,31 @@ describe('a conversation', () => {
     thread.subscribe(() => seen.push(thread.snapshot().status));
     await thread.ask('How much?');
     expect([seen[0], seen.at(-1)]).toEqual(['answering', 'idle']);
-    expect(thread.snapshot().turns).toMatchObject([{ question: 'How much?', run: { runId: RUN, status: 'ended' } }]);
+    expect(thread.snapshot().turns).toMatchObject([
+      { question: 'How much?', run: { runId: RUN, status: 'ended' } },
+    ]);
   });
 
   it('reads on a run that is not durable once what it asked is answered elsewhere', async () => {
     const events = stamped(
       ...CALL.slice(0, 2),
       { type: 'approval-request', step: 1, approval: request },
-      { type: 'run-end', finishReason: 'waiting', waitingFor: 'approval', text: '', steps: 1, usage: USAGE },
+      {
+        type: 'run-end',
+        finishReason: 'waiting',
+        waitingFor: 'approval',
+        text: '',
+        steps: 1,
+        usage: USAGE,
+      },
       ...CALL.slice(0, 2),
       ...ANSWER,
     );
     const [asked, resumed] = [events.slice(0, 4), events.slice(4)];
-    const thread = new Thread(clientOf({ 'POST /chat': () => asked, [`POST /runs/${RUN}/resume`]: () => resumed }), { durable: false });
+    const thread = new Thread(
+      clientOf({ 'POST /chat': () => asked, [`POST /runs/${RUN}/resume`]: () => resumed }),
+      { durable: false },
+    );
     await thread.ask('How much?');
     expect(thread.snapshot().status).toBe('waiting');
     const done = new Promise<void>((resolve) => {
@@ -158,26 +260,45 @@ describe('a conversation', () => {
     thread.readOn('another run');
     thread.readOn(RUN);
     await done;
-    expect(thread.snapshot().turns).toMatchObject([{ run: { status: 'ended', finishReason: 'stop' } }]);
+    expect(thread.snapshot().turns).toMatchObject([
+      { run: { status: 'ended', finishReason: 'stop' } },
+    ]);
   });
 
   it('shows that it could not ask', async () => {
     const thread = new Thread(clientOf({}));
     await thread.ask('How much?');
-    expect(thread.snapshot()).toMatchObject({ status: 'idle', turns: [{ error: { status: 404 } }] });
+    expect(thread.snapshot()).toMatchObject({
+      status: 'idle',
+      turns: [{ error: { status: 404 } }],
+    });
   });
 });
 
 describe('a run and an inbox', () => {
-  const run = { runId: RUN, status: 'ended', durable: true, lastSequence: 10, createdAt: '', updatedAt: '' };
+  const run = {
+    runId: RUN,
+    status: 'ended',
+    durable: true,
+    lastSequence: 10,
+    createdAt: '',
+    updatedAt: '',
+  };
 
   it('reads the events of a run to its end', async () => {
     const reader = new RunReader(
-      clientOf({ [`GET /runs/${RUN}`]: () => run, [`GET /runs/${RUN}/events`]: () => stamped(...CALL, ...ANSWER) }),
+      clientOf({
+        [`GET /runs/${RUN}`]: () => run,
+        [`GET /runs/${RUN}/events`]: () => stamped(...CALL, ...ANSWER),
+      }),
       RUN,
     );
     await reader.follow(new AbortController().signal);
-    expect(reader.snapshot()).toMatchObject({ reading: 'complete', run: { status: 'ended' }, view: { finishReason: 'stop' } });
+    expect(reader.snapshot()).toMatchObject({
+      reading: 'complete',
+      run: { status: 'ended' },
+      view: { finishReason: 'stop' },
+    });
     expect(reader.snapshot().events).toHaveLength(10);
   });
 

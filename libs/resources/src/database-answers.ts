@@ -2,7 +2,10 @@ import type { JsonValue } from '@toolloop/core';
 import { endless } from './filter.js';
 import type { FieldKind } from './resource-gateway.js';
 
-/** The states of PostgreSQL, the codes of MariaDB and of Node, and that of `@toolloop/durable`, of failures that may pass. */
+/**
+ * The states of PostgreSQL, the codes of MariaDB and of Node, and that of `@toolloop/durable`, of
+ * failures that may pass.
+ */
 const PASSING =
   /^(?:08|57P0[1235]|53|40001|40P01|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|PROTOCOL_|ER_SERVER_SHUTDOWN|ER_LOCK_DEADLOCK|ER_CON_COUNT|ER_CONNECTION_KILLED|ER_TOO_MANY_USER_CONNECTIONS|storage_unavailable)/;
 
@@ -10,13 +13,25 @@ const PASSING =
 const LOST =
   /^(?:Connection terminated|Connection lost|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection|Can't add new command when connection is in closed state)/;
 
-/** Tells whether an error of a database or its driver is about a connection, or about two transactions in each other's way: the same may succeed later. */
+/**
+ * Tells whether an error of a database or its driver is about a connection, or about two
+ * transactions in each other's way: the same may succeed later.
+ */
 export function mayPass(error: unknown): boolean {
-  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
-  return (typeof code === 'string' && PASSING.test(code)) || (typeof message === 'string' && LOST.test(message));
+  const { code, message } = (error ?? {}) as {
+    readonly code?: unknown;
+    readonly message?: unknown;
+  };
+  return (
+    (typeof code === 'string' && PASSING.test(code)) ||
+    (typeof message === 'string' && LOST.test(message))
+  );
 }
 
-/** Tells whether a code of PostgreSQL is about a value that the database cannot take, such as a day before there were any, or a number that is too large for its column. */
+/**
+ * Tells whether a code of PostgreSQL is about a value that the database cannot take, such as a day
+ * before there were any, or a number that is too large for its column.
+ */
 export function isOfValues(code: unknown): boolean {
   return typeof code === 'string' && code.length === 5 && code.startsWith('22');
 }

@@ -10,7 +10,10 @@ import type {
   ResourceValue,
 } from './resource-gateway.js';
 
-/** The fields and relations that a filter may name. Those of a relation have no relations themselves. */
+/**
+ * The fields and relations that a filter may name. Those of a relation have no relations
+ * themselves.
+ */
 export interface FilterShape {
   readonly fields: ReadonlyMap<string, ResourceField>;
   readonly relations: ReadonlyMap<string, RelatedShape>;
@@ -25,7 +28,8 @@ export interface RelatedShape {
 }
 
 /** The operators of a filter: those of the gateway that a model may say. */
-export type FilterOperator = 'eq' | 'ne' | 'in' | 'gt' | 'gte' | 'lt' | 'lte' | 'contains' | 'starts_with' | 'is_null';
+export type FilterOperator =
+  'eq' | 'ne' | 'in' | 'gt' | 'gte' | 'lt' | 'lte' | 'contains' | 'starts_with' | 'is_null';
 
 const EQUAL: readonly FilterOperator[] = ['eq', 'ne', 'in', 'is_null'];
 const ORDERED: readonly FilterOperator[] = [...EQUAL, 'gt', 'gte', 'lt', 'lte'];
@@ -44,7 +48,9 @@ export const OPERATORS: Readonly<Record<FieldKind, readonly FilterOperator[]>> =
 };
 
 /** The comparison for each operator and for its negation. */
-const COMPARISONS: Readonly<Record<FilterOperator, readonly [plain: ComparisonOperator, negated: ComparisonOperator]>> = {
+const COMPARISONS: Readonly<
+  Record<FilterOperator, readonly [plain: ComparisonOperator, negated: ComparisonOperator]>
+> = {
   eq: ['eq', 'ne'],
   ne: ['ne', 'eq'],
   in: ['in', 'not_in'],
@@ -93,18 +99,31 @@ function isEverything(condition: Condition): boolean {
 }
 
 /** Compares one field. */
-export function where(field: string, operator: ComparisonOperator, value: ResourceValue | readonly ResourceValue[] = null): Condition {
+export function where(
+  field: string,
+  operator: ComparisonOperator,
+  value: ResourceValue | readonly ResourceValue[] = null,
+): Condition {
   return { kind: 'field', field, operator, value };
 }
 
 /** The rows behind a row in an order: nulls are last. */
-export function after(order: readonly ResourceOrder[], values: readonly (ResourceValue | undefined)[], model: EntityModel): Condition {
+export function after(
+  order: readonly ResourceOrder[],
+  values: readonly (ResourceValue | undefined)[],
+  model: EntityModel,
+): Condition {
   const behind = order.map(({ field, descending }, index) => {
-    const same = order.slice(0, index).map((one, place) => equals(one.field, values[place] ?? null));
+    const same = order
+      .slice(0, index)
+      .map((one, place) => equals(one.field, values[place] ?? null));
     const value = values[index] ?? null;
     if (value === null) return NOTHING;
     const further = where(field, descending ? 'lt' : 'gt', value);
-    return all([...same, model.fields.get(field)?.nullable ? any([further, where(field, 'is_null')]) : further]);
+    return all([
+      ...same,
+      model.fields.get(field)?.nullable ? any([further, where(field, 'is_null')]) : further,
+    ]);
   });
   return any(behind.filter((one) => one !== NOTHING));
 }
@@ -136,10 +155,16 @@ export class Problems {
 }
 
 /**
- * Reads a filter, as a model or a policy writes it, into a condition. Every comparison is true or false, also for nulls: `ne` holds for a null, and `not` turns what is
- * within it round. A problem is said at its place, and what is read then must not be used.
+ * Reads a filter, as a model or a policy writes it, into a condition. Every comparison is true or
+ * false, also for nulls: `ne` holds for a null, and `not` turns what is within it round. A problem
+ * is said at its place, and what is read then must not be used.
  */
-export function readFilter(filter: unknown, shape: FilterShape, pointer: string, problems: Problems): Condition {
+export function readFilter(
+  filter: unknown,
+  shape: FilterShape,
+  pointer: string,
+  problems: Problems,
+): Condition {
   return new FilterReader(problems).read(filter, { pointer, shape, level: 1, isNegated: false });
 }
 
@@ -151,43 +176,71 @@ class FilterReader {
   read(filter: unknown, place: Place): Condition {
     if (!isRecord(filter)) return this.refuse(place.pointer, 'must be an object');
     if (place.level > MOST_LEVELS)
-      return this.refuse(place.pointer, `is nested more than ${MOST_LEVELS} levels deep. Write a flatter filter.`);
-    const parts = Object.entries(filter).map(([name, value]) => this.readPart(name, value, within(place, name)));
+      return this.refuse(
+        place.pointer,
+        `is nested more than ${MOST_LEVELS} levels deep. Write a flatter filter.`,
+      );
+    const parts = Object.entries(filter).map(([name, value]) =>
+      this.readPart(name, value, within(place, name)),
+    );
     return join(parts, place.isNegated);
   }
 
   private readPart(name: string, value: unknown, place: Place): Condition {
     if (name === 'and' || name === 'or') return this.readList(name, value, place);
-    if (name === 'not') return this.read(value, { ...place, level: place.level + 1, isNegated: !place.isNegated });
+    if (name === 'not')
+      return this.read(value, { ...place, level: place.level + 1, isNegated: !place.isNegated });
     const field = place.shape.fields.get(name);
     if (field) return this.readField(field, value, place);
     const related = place.shape.relations.get(name);
     if (related) return this.readRelated(related, value, place);
-    return this.refuse(place.pointer, `cannot be filtered by. Use one of ${namesIn(place.shape).join(', ')}.`);
+    return this.refuse(
+      place.pointer,
+      `cannot be filtered by. Use one of ${namesIn(place.shape).join(', ')}.`,
+    );
   }
 
   private readList(name: 'and' | 'or', value: unknown, place: Place): Condition {
     if (!Array.isArray(value)) return this.refuse(place.pointer, 'must be a list of filters');
-    const parts = value.map((part: unknown, index) => this.read(part, { ...within(place, String(index)), level: place.level + 1 }));
+    const parts = value.map((part: unknown, index) =>
+      this.read(part, { ...within(place, String(index)), level: place.level + 1 }),
+    );
     return join(parts, place.isNegated === (name === 'and'));
   }
 
   private readField(field: ResourceField, value: unknown, place: Place): Condition {
-    if (!isRecord(value)) return this.refuse(place.pointer, 'must be an object of operators, such as { "eq": … }');
-    const parts = Object.entries(value).map(([name, operand]) => this.readComparison(field, name, operand, within(place, name)));
+    if (!isRecord(value))
+      return this.refuse(place.pointer, 'must be an object of operators, such as { "eq": … }');
+    const parts = Object.entries(value).map(([name, operand]) =>
+      this.readComparison(field, name, operand, within(place, name)),
+    );
     return join(parts, place.isNegated);
   }
 
-  private readComparison(field: ResourceField, name: string, operand: unknown, place: Place): Condition {
+  private readComparison(
+    field: ResourceField,
+    name: string,
+    operand: unknown,
+    place: Place,
+  ): Condition {
     const operator = OPERATORS[field.kind].find((one) => one === name);
-    if (!operator) return this.refuse(place.pointer, `is no operator of ${field.name}. Use one of ${OPERATORS[field.kind].join(', ')}.`);
+    if (!operator)
+      return this.refuse(
+        place.pointer,
+        `is no operator of ${field.name}. Use one of ${OPERATORS[field.kind].join(', ')}.`,
+      );
     this.countOne(place);
     if (operator === 'is_null') return this.readNull(field, operand, place);
-    const value = operator === 'in' ? this.readValues(field, operand, place) : this.readValue(field, operand, place.pointer);
+    const value =
+      operator === 'in'
+        ? this.readValues(field, operand, place)
+        : this.readValue(field, operand, place.pointer);
     const [plain, negated] = COMPARISONS[operator];
     const condition = where(field.name, place.isNegated ? negated : plain, value);
     const holdsForNull = (operator === 'ne') !== place.isNegated;
-    return holdsForNull && field.nullable ? any([condition, where(field.name, 'is_null')]) : condition;
+    return holdsForNull && field.nullable
+      ? any([condition, where(field.name, 'is_null')])
+      : condition;
   }
 
   private readNull(field: ResourceField, operand: unknown, place: Place): Condition {
@@ -196,11 +249,21 @@ class FilterReader {
     return where(field.name, operand === place.isNegated ? 'is_not_null' : 'is_null');
   }
 
-  private readValues(field: ResourceField, operand: unknown, place: Place): readonly ResourceValue[] {
+  private readValues(
+    field: ResourceField,
+    operand: unknown,
+    place: Place,
+  ): readonly ResourceValue[] {
     const values: readonly unknown[] = Array.isArray(operand) ? operand : [];
     if (!Array.isArray(operand)) this.problems.say(place.pointer, 'must be a list');
-    if (values.length > MOST_VALUES) this.problems.say(place.pointer, `has ${values.length} values: at most ${MOST_VALUES} are taken.`);
-    return values.slice(0, MOST_VALUES).map((value, index) => this.readValue(field, value, `${place.pointer}/${index}`));
+    if (values.length > MOST_VALUES)
+      this.problems.say(
+        place.pointer,
+        `has ${values.length} values: at most ${MOST_VALUES} are taken.`,
+      );
+    return values
+      .slice(0, MOST_VALUES)
+      .map((value, index) => this.readValue(field, value, `${place.pointer}/${index}`));
   }
 
   private readValue(field: ResourceField, operand: unknown, pointer: string): ResourceValue {
@@ -212,14 +275,35 @@ class FilterReader {
 
   private countOne({ pointer }: Place): void {
     this.count += 1;
-    if (this.count === MOST_CONDITIONS + 1) this.problems.say(pointer, `is one condition too many: at most ${MOST_CONDITIONS} are taken.`);
+    if (this.count === MOST_CONDITIONS + 1)
+      this.problems.say(
+        pointer,
+        `is one condition too many: at most ${MOST_CONDITIONS} are taken.`,
+      );
   }
 
-  /** Reads a relation, which is a condition by itself: each is a subquery. Its negation holds for rows of which no related row meets the condition, so the condition itself is read as it stands. */
-  private readRelated({ relation, shape, rows = EVERYTHING }: RelatedShape, value: unknown, place: Place): Condition {
+  /**
+   * Reads a relation, which is a condition by itself: each is a subquery. Its negation holds for
+   * rows of which no related row meets the condition, so the condition itself is read as it stands.
+   */
+  private readRelated(
+    { relation, shape, rows = EVERYTHING }: RelatedShape,
+    value: unknown,
+    place: Place,
+  ): Condition {
     this.countOne(place);
-    const condition = this.read(value, { pointer: place.pointer, shape, level: place.level + 1, isNegated: false });
-    return { kind: 'related', relation: relation.name, has: !place.isNegated, where: all([rows, condition]) };
+    const condition = this.read(value, {
+      pointer: place.pointer,
+      shape,
+      level: place.level + 1,
+      isNegated: false,
+    });
+    return {
+      kind: 'related',
+      relation: relation.name,
+      has: !place.isNegated,
+      where: all([rows, condition]),
+    };
   }
 
   private refuse(pointer: string, message: string): Condition {
@@ -234,11 +318,16 @@ function join(parts: readonly Condition[], isNegated: boolean): Condition {
 }
 
 function within(place: Place, name: string): Place {
-  return { ...place, pointer: `${place.pointer}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}` };
+  return {
+    ...place,
+    pointer: `${place.pointer}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
+  };
 }
 
 function namesIn({ fields, relations }: FilterShape): readonly string[] {
-  const filterable = [...fields.values()].filter(({ kind }) => OPERATORS[kind].length > 0).map(({ name }) => name);
+  const filterable = [...fields.values()]
+    .filter(({ kind }) => OPERATORS[kind].length > 0)
+    .map(({ name }) => name);
   return [...filterable, ...relations.keys()];
 }
 
@@ -248,8 +337,14 @@ const DECIMAL = /^-?\d{1,30}(?:\.\d{1,20})?$/;
 const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
 const NUL = String.fromCodePoint(0);
 
-/** Reads the scalar of a field; undefined for anything else. An object is never a value, so no operator comes in by one. */
-export function toValue(field: Pick<ResourceField, 'kind' | 'values'>, value: unknown): ResourceValue | undefined {
+/**
+ * Reads the scalar of a field; undefined for anything else. An object is never a value, so no
+ * operator comes in by one.
+ */
+export function toValue(
+  field: Pick<ResourceField, 'kind' | 'values'>,
+  value: unknown,
+): ResourceValue | undefined {
   if (field.kind === 'boolean') return typeof value === 'boolean' ? value : undefined;
   if (typeof value === 'number') return numberFor(field.kind, value);
   return typeof value === 'string' && !value.includes(NUL) ? textFor(field, value) : undefined;
@@ -257,18 +352,28 @@ export function toValue(field: Pick<ResourceField, 'kind' | 'values'>, value: un
 
 function numberFor(kind: FieldKind, value: number): ResourceValue | undefined {
   if (kind === 'decimal') return textFor({ kind }, String(value));
-  const isOne = kind === 'integer' ? Number.isSafeInteger(value) : kind === 'number' && Number.isFinite(value);
+  const isOne =
+    kind === 'integer' ? Number.isSafeInteger(value) : kind === 'number' && Number.isFinite(value);
   return isOne ? value : undefined;
 }
 
-/** A whole number is a text where it may be larger than JSON's numbers can say, as it is in results. */
-function textFor({ kind, values }: Pick<ResourceField, 'kind' | 'values'>, value: string): ResourceValue | undefined {
-  if (kind === 'integer') return WHOLE.test(value) && isStorable(BigInt(value)) ? toWhole(value) : undefined;
-  if (kind === 'datetime') return MOMENT.test(value) && !Number.isNaN(Date.parse(value)) ? new Date(value) : undefined;
+/**
+ * A whole number is a text where it may be larger than JSON's numbers can say, as it is in results.
+ */
+function textFor(
+  { kind, values }: Pick<ResourceField, 'kind' | 'values'>,
+  value: string,
+): ResourceValue | undefined {
+  if (kind === 'integer')
+    return WHOLE.test(value) && isStorable(BigInt(value)) ? toWhole(value) : undefined;
+  if (kind === 'datetime')
+    return MOMENT.test(value) && !Number.isNaN(Date.parse(value)) ? new Date(value) : undefined;
   return TEXTS[kind]?.(value, values) ? value : undefined;
 }
 
-const TEXTS: Readonly<Partial<Record<FieldKind, (value: string, values: readonly string[] | undefined) => boolean>>> = {
+const TEXTS: Readonly<
+  Partial<Record<FieldKind, (value: string, values: readonly string[] | undefined) => boolean>>
+> = {
   text: () => true,
   enum: (value, values) => values?.includes(value) ?? false,
   uuid: (value) => UUID.test(value),
@@ -276,22 +381,36 @@ const TEXTS: Readonly<Partial<Record<FieldKind, (value: string, values: readonly
   date: (value) => isDay(value),
 };
 
-/** Makes a value JSON, to be kept in a cursor: an integer that may be larger than a number can say is a text, and so is what is no number to JSON. */
+/**
+ * Makes a value JSON, to be kept in a cursor: an integer that may be larger than a number can say
+ * is a text, and so is what is no number to JSON.
+ */
 export function toKept(value: unknown): unknown {
   if (value instanceof Date) return value.toISOString();
-  const isText = typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value));
+  const isText =
+    typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value));
   return isText ? String(value) : (value ?? null);
 }
 
-/** Reads the value of a field that was kept by {@link toKept}, or its text as a part of an id; undefined for anything else. */
-export function fromKept(field: Pick<ResourceField, 'kind' | 'values'>, kept: unknown): ResourceValue | undefined {
+/**
+ * Reads the value of a field that was kept by {@link toKept}, or its text as a part of an id;
+ * undefined for anything else.
+ */
+export function fromKept(
+  field: Pick<ResourceField, 'kind' | 'values'>,
+  kept: unknown,
+): ResourceValue | undefined {
   if (kept === null || typeof kept !== 'string') return kept === null ? null : toValue(field, kept);
   if (field.kind === 'number') return NO_NUMBERS.has(kept) ? Number(kept) : undefined;
-  if (field.kind === 'date' || field.kind === 'datetime') return endless(kept) ?? toValue(field, kept);
+  if (field.kind === 'date' || field.kind === 'datetime')
+    return endless(kept) ?? toValue(field, kept);
   return toValue(field, kept);
 }
 
-/** Reads a moment of PostgreSQL that comes before or after all others, of which JavaScript has no date: pg says it as a number, MikroORM as a text with a zone. */
+/**
+ * Reads a moment of PostgreSQL that comes before or after all others, of which JavaScript has no
+ * date: pg says it as a number, MikroORM as a text with a zone.
+ */
 export function endless(text: string): string | undefined {
   return ENDLESS.exec(text)?.[1]?.toLowerCase();
 }

@@ -28,7 +28,10 @@ const VALUES: Readonly<Record<FieldKind, Schema>> = {
   json: {},
 };
 
-/** The schemas that parts of an input share, by their names, in the order in which they were first used. */
+/**
+ * The schemas that parts of an input share, by their names, in the order in which they were first
+ * used.
+ */
 export class Definitions {
   private readonly named = new Map<string, Schema>();
 
@@ -49,7 +52,10 @@ export class Definitions {
 }
 
 /** A closed object. */
-export function objectSchema(properties: Readonly<Record<string, Schema>>, required: readonly string[] = []): Schema {
+export function objectSchema(
+  properties: Readonly<Record<string, Schema>>,
+  required: readonly string[] = [],
+): Schema {
   return {
     type: 'object',
     properties: { ...properties },
@@ -60,21 +66,29 @@ export function objectSchema(properties: Readonly<Record<string, Schema>>, requi
 
 const WHOLE = 'filter';
 
-/** The schema of a filter: every public field with the operators of its kind, the relations one level deep, and `and`, `or`, `not`. */
+/**
+ * The schema of a filter: every public field with the operators of its kind, the relations one
+ * level deep, and `and`, `or`, `not`.
+ */
 export function filterSchema(shape: FilterShape, definitions: Definitions, name = WHOLE): Schema {
   return definitions.refer(name, () => {
     const itself: Schema = { $ref: `#/$defs/${name}` };
     const isWhole = name === WHOLE; // the rows of a relation need no more than their fields
     const list: Schema = { type: 'array', items: itself };
     const fields = [...shape.fields.values()].filter(({ kind }) => OPERATORS[kind].length > 0);
-    const relations = [...shape.relations.values()].map(({ relation, shape: related }): [string, Schema] => [
-      relation.name,
-      { ...filterSchema(related, definitions, `${relation.name}_rows`), ...described(relation) },
-    ]);
+    const relations = [...shape.relations.values()].map(
+      ({ relation, shape: related }): [string, Schema] => [
+        relation.name,
+        { ...filterSchema(related, definitions, `${relation.name}_rows`), ...described(relation) },
+      ],
+    );
     return objectSchema({
       ...(isWhole && { and: list, or: list, not: itself }),
       ...Object.fromEntries(
-        fields.map((field): [string, Schema] => [field.name, { ...comparisonSchema(field, definitions), ...described(field) }]),
+        fields.map((field): [string, Schema] => [
+          field.name,
+          { ...comparisonSchema(field, definitions), ...described(field) },
+        ]),
       ),
       ...Object.fromEntries(relations),
     });
@@ -90,7 +104,10 @@ const MOMENT: Schema = { type: 'string', description: 'YYYY-MM-DD, or ISO 8601 w
 /** A text says a decimal, or a whole number of any size, exactly; results have them as texts. */
 const NUMBER: Schema = { type: ['number', 'string'] };
 
-/** The name and the values of the operators of each kind. Kinds that look alike to a model share them: what a value must be beyond that is said where it is not. */
+/**
+ * The name and the values of the operators of each kind. Kinds that look alike to a model share
+ * them: what a value must be beyond that is said where it is not.
+ */
 const COMPARED: Readonly<Record<FieldKind, readonly [name: string, value: Schema]>> = {
   text: ['text', { type: 'string' }],
   enum: ['text', { type: 'string' }],
@@ -105,9 +122,14 @@ const COMPARED: Readonly<Record<FieldKind, readonly [name: string, value: Schema
 };
 
 /** The operators of a field, as a schema. An enum has its own values. */
-function comparisonSchema({ name: own, kind, values }: ResourceField, definitions: Definitions): Schema {
+function comparisonSchema(
+  { name: own, kind, values }: ResourceField,
+  definitions: Definitions,
+): Schema {
   const [name, value]: readonly [string, Schema] =
-    kind === 'enum' ? [own, { type: 'string', enum: [...(values ?? [])] } as const] : COMPARED[kind];
+    kind === 'enum'
+      ? [own, { type: 'string', enum: [...(values ?? [])] } as const]
+      : COMPARED[kind];
   return definitions.refer(name, () => {
     const { description, ...plain } = value;
     const schemas = OPERATORS[kind].map((operator): [string, Schema] => {
@@ -125,7 +147,10 @@ export function sortableFields({ fields }: FilterShape): readonly ResourceField[
 
 /** The name of one field that can be compared, as an enum. */
 export function fieldNameSchema(shape: FilterShape, definitions: Definitions): Schema {
-  return definitions.refer('field', () => ({ type: 'string', enum: sortableFields(shape).map(({ name }) => name) }));
+  return definitions.refer('field', () => ({
+    type: 'string',
+    enum: sortableFields(shape).map(({ name }) => name),
+  }));
 }
 
 /** The kinds of aggregates that can be made of a field. */

@@ -1,5 +1,11 @@
 import { hash } from 'node:crypto';
-import { type JsonObject, type RawTool, tool, type ToolCallContext, ToolError } from '@toolloop/core';
+import {
+  type JsonObject,
+  type RawTool,
+  tool,
+  type ToolCallContext,
+  ToolError,
+} from '@toolloop/core';
 import { type ArgumentProblem, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import {
@@ -17,8 +23,24 @@ import {
   wantedBy,
   where,
 } from './filter.js';
-import { aggregatesOf, Definitions, fieldNameSchema, filterSchema, objectSchema, sortableFields, valueSchema } from './input-schema.js';
-import { accessTo, type AccessTerms, type EntityShape, publicFilter, type Resource, type ResourceAccess, wordOf } from './resource.js';
+import {
+  aggregatesOf,
+  Definitions,
+  fieldNameSchema,
+  filterSchema,
+  objectSchema,
+  sortableFields,
+  valueSchema,
+} from './input-schema.js';
+import {
+  accessTo,
+  type AccessTerms,
+  type EntityShape,
+  publicFilter,
+  type Resource,
+  type ResourceAccess,
+  wordOf,
+} from './resource.js';
 import {
   AGGREGATE_KINDS,
   type Condition,
@@ -31,7 +53,11 @@ import {
   type ResourceValue,
 } from './resource-gateway.js';
 import { checkedInput, performed } from './resource-input.js';
-import { ACTION_PARAMETERS, type ActionParameter, type ReadOptions } from './tool-resource.decorator.js';
+import {
+  ACTION_PARAMETERS,
+  type ActionParameter,
+  type ReadOptions,
+} from './tool-resource.decorator.js';
 import { findRows, isKey, resultClass, resultOf } from './views.js';
 
 const PAGE = { default: 20, most: 50 };
@@ -61,7 +87,11 @@ interface ReadRequest {
 }
 
 /** Makes the tool that reads a resource. */
-export function readTool(resource: Resource, options: ReadOptions, gateway: ResourceGateway): RawTool {
+export function readTool(
+  resource: Resource,
+  options: ReadOptions,
+  gateway: ResourceGateway,
+): RawTool {
   const { declaration, shape } = resource;
   const { entity } = shape.model;
   const terms: AccessTerms = { relations: options.relations, load: options.load };
@@ -74,7 +104,10 @@ export function readTool(resource: Resource, options: ReadOptions, gateway: Reso
     effect: 'read_only',
     ...(options.labels && { labels: options.labels }),
     output,
-    input: checkedInput(schema, (input) => new ReadInput(shape, filter, options).read(input).problems),
+    input: checkedInput(
+      schema,
+      (input) => new ReadInput(shape, filter, options).read(input).problems,
+    ),
     canCall: (run) => wordOf(() => accessTo(resource, run, terms)),
     execute: (input, context) =>
       performed(
@@ -105,7 +138,11 @@ async function readRows(
   return resultOf(output, values);
 }
 
-async function answer(session: ResourceSession, access: ResourceAccess, request: ReadRequest): Promise<object> {
+async function answer(
+  session: ResourceSession,
+  access: ResourceAccess,
+  request: ReadRequest,
+): Promise<object> {
   const { model } = access.shape;
   const condition = all([access.rows, request.where, await behindLast(session, access, request)]);
   if (request.resultType === 'count') return { count: await session.count(model, condition) };
@@ -113,7 +150,12 @@ async function answer(session: ResourceSession, access: ResourceAccess, request:
   if (request.aggregate) return aggregated(session, model, condition, request.aggregate);
   const { order, limit, offset, select, load, cursor } = request;
   const chosen = select && [...select, ...access.loaded];
-  const found = await findRows(session, access, { where: condition, order, limit: limit + 1, offset }, { select: chosen, load });
+  const found = await findRows(
+    session,
+    access,
+    { where: condition, order, limit: limit + 1, offset },
+    { select: chosen, load },
+  );
   const rows = found.rows.slice(0, limit);
   const last = rows.at(-1);
   const hasMore = found.rows.length > limit && last !== undefined && cursor !== undefined;
@@ -127,12 +169,23 @@ async function answer(session: ResourceSession, access: ResourceAccess, request:
 }
 
 /** The rows behind the last one of the page before, where only its key is known. */
-async function behindLast(session: ResourceSession, { shape, rows }: ResourceAccess, { last, order }: ReadRequest): Promise<Condition> {
+async function behindLast(
+  session: ResourceSession,
+  { shape, rows }: ResourceAccess,
+  { last, order }: ReadRequest,
+): Promise<Condition> {
   if (!last) return EVERYTHING;
   const { model } = shape;
   const names = order.map(({ field }) => field);
-  const [row] = await session.values(model, { where: all([rows, last]), order: [], limit: 1, offset: 0, fields: names }, names);
-  if (!row) throw new ToolError('The page cannot be found.', { problems: [{ pointer: '/cursor', message: GONE }] });
+  const [row] = await session.values(
+    model,
+    { where: all([rows, last]), order: [], limit: 1, offset: 0, fields: names },
+    names,
+  );
+  if (!row)
+    throw new ToolError('The page cannot be found.', {
+      problems: [{ pointer: '/cursor', message: GONE }],
+    });
   const values = names.map((name) => toComparable(row[name], model.fields.get(name)));
   return after(order, values, model);
 }
@@ -157,13 +210,24 @@ async function aggregated(
   return { values: value.slice(0, aggregate.limit), ...(isCut && { approximate: true }) };
 }
 
-const PAGE_PARTS = { cursor: String, count: Number, exists: Boolean, value: Object, values: Object, approximate: Boolean } as const;
+const PAGE_PARTS = {
+  cursor: String,
+  count: Number,
+  exists: Boolean,
+  value: Object,
+  values: Object,
+  approximate: Boolean,
+} as const;
 
-/** The parts of a page, beside its rows, in which no one outside can have said anything. A list of values has texts, where a field that it can be made of has. */
+/**
+ * The parts of a page, beside its rows, in which no one outside can have said anything. A list of
+ * values has texts, where a field that it can be made of has.
+ */
 function ownParts({ model, fields, ours }: EntityShape): readonly string[] {
   const listed = [...fields.values()].filter((field) => aggregatesOf(field).length > 0);
   const measured = listed.filter((field) => aggregatesOf(field).includes('max'));
-  const areOurs = (some: readonly ResourceField[]): boolean => some.every(({ name }) => ours.has(name));
+  const areOurs = (some: readonly ResourceField[]): boolean =>
+    some.every(({ name }) => ours.has(name));
   return [
     'count',
     ...(model.key !== undefined && ours.has(model.key) ? ['cursor'] : []),
@@ -172,15 +236,24 @@ function ownParts({ model, fields, ours }: EntityShape): readonly string[] {
   ];
 }
 
-function selectionProblems({ select = [], load }: ReadRequest, access: ResourceAccess): ArgumentProblem[] {
+function selectionProblems(
+  { select = [], load }: ReadRequest,
+  access: ResourceAccess,
+): ArgumentProblem[] {
   return [
     ...unreadable(select, (name) => access.filter.fields.has(name), 'select'),
     ...unreadable(load, (name) => access.related.has(name), 'load'),
   ];
 }
 
-function unreadable(names: readonly string[], isKnown: (name: string) => boolean, at: string): ArgumentProblem[] {
-  return names.flatMap((name, index) => (isKnown(name) ? [] : [{ pointer: `/${at}/${index}`, message: `"${name}" cannot be read.` }]));
+function unreadable(
+  names: readonly string[],
+  isKnown: (name: string) => boolean,
+  at: string,
+): ArgumentProblem[] {
+  return names.flatMap((name, index) =>
+    isKnown(name) ? [] : [{ pointer: `/${at}/${index}`, message: `"${name}" cannot be read.` }],
+  );
 }
 
 /** Reads the arguments of a read. */
@@ -196,7 +269,10 @@ class ReadInput {
     this.model = shape.model;
   }
 
-  read(input: JsonObject): { readonly request: ReadRequest; readonly problems: readonly ArgumentProblem[] } {
+  read(input: JsonObject): {
+    readonly request: ReadRequest;
+    readonly problems: readonly ArgumentProblem[];
+  } {
     const { page = PAGE } = this.options;
     const order = this.readOrder(input['sort']);
     const signature = this.signatureOf(order);
@@ -219,15 +295,21 @@ class ReadInput {
   }
 
   private readFilter(filter: unknown): Condition {
-    return filter === undefined ? EVERYTHING : readFilter(filter, this.filter, '/filter', this.problems);
+    return filter === undefined
+      ? EVERYTHING
+      : readFilter(filter, this.filter, '/filter', this.problems);
   }
 
   /** The primary key comes last, so that every order is one of single rows. */
   private readOrder(sort: unknown): readonly ResourceOrder[] {
     const items: readonly unknown[] = Array.isArray(sort) ? sort : [];
     const order = items.flatMap((item, index) => {
-      const field = isRecord(item) ? this.sortable(item['field'], `/sort/${index}/field`) : undefined;
-      return field && isRecord(item) ? [{ field: field.name, descending: item['descending'] === true }] : [];
+      const field = isRecord(item)
+        ? this.sortable(item['field'], `/sort/${index}/field`)
+        : undefined;
+      return field && isRecord(item)
+        ? [{ field: field.name, descending: item['descending'] === true }]
+        : [];
     });
     const { key } = this.model;
     const isUnique = key === undefined || order.some(({ field }) => field === key);
@@ -242,14 +324,21 @@ class ReadInput {
 
   private readAggregate(given: unknown): ResourceAggregate | undefined {
     if (!isRecord(given)) {
-      this.problems.say('/aggregate', 'must say { "kind": …, "field": … } where result_type is "aggregate"');
+      this.problems.say(
+        '/aggregate',
+        'must say { "kind": …, "field": … } where result_type is "aggregate"',
+      );
       return undefined;
     }
     const field = this.sortable(given['field'], '/aggregate/field');
     const kind = AGGREGATE_KINDS.find((one) => one === given['kind']);
     if (!field || !kind) return undefined;
     const kinds = aggregatesOf(field);
-    if (!kinds.includes(kind)) this.problems.say('/aggregate/kind', `cannot be made of ${field.name}. Use one of ${kinds.join(', ')}.`);
+    if (!kinds.includes(kind))
+      this.problems.say(
+        '/aggregate/kind',
+        `cannot be made of ${field.name}. Use one of ${kinds.join(', ')}.`,
+      );
     return { kind, field, limit: MOST_LISTED };
   }
 
@@ -258,10 +347,15 @@ class ReadInput {
     const names = Object.keys(given).toSorted();
     const keys = keysOf(this.model, this.filter.fields);
     if (!keys.some((key) => key.toSorted().join() === names.join())) {
-      this.problems.say('/get_by', `must name the fields of one key: ${keys.map((key) => key.join(' and ')).join('; ')}.`);
+      this.problems.say(
+        '/get_by',
+        `must name the fields of one key: ${keys.map((key) => key.join(' and ')).join('; ')}.`,
+      );
       return NOTHING;
     }
-    return all(Object.entries(given).map(([name, value]) => this.readEqual(name, value, `/get_by/${name}`)));
+    return all(
+      Object.entries(given).map(([name, value]) => this.readEqual(name, value, `/get_by/${name}`)),
+    );
   }
 
   private readEqual(name: string, given: unknown, pointer: string): Condition {
@@ -278,7 +372,8 @@ class ReadInput {
   ): Pick<ReadRequest, 'where' | 'last'> {
     const { cursor } = input;
     if (typeof cursor !== 'string') return { where: EVERYTHING };
-    if (numberIn(input['offset'], 0) > 0) this.problems.say('/offset', 'cannot be given with a cursor');
+    if (numberIn(input['offset'], 0) > 0)
+      this.problems.say('/offset', 'cannot be given with a cursor');
     const names = this.cursorFields(order);
     const values = signature === undefined ? undefined : decodeCursor(cursor, signature);
     const read = values?.map((value, index) => {
@@ -286,11 +381,17 @@ class ReadInput {
       return field && fromKept(field, value);
     });
     if (read?.length !== names.length || read.includes(undefined)) {
-      this.problems.say('/cursor', 'is none that the last page gave for this sort. Leave it out to begin anew.');
+      this.problems.say(
+        '/cursor',
+        'is none that the last page gave for this sort. Leave it out to begin anew.',
+      );
       return { where: NOTHING };
     }
     if (names.length === order.length) return { where: after(order, read, this.model) };
-    return { where: EVERYTHING, last: all(names.map((name, index) => equals(name, read[index] ?? null))) };
+    return {
+      where: EVERYTHING,
+      last: all(names.map((name, index) => equals(name, read[index] ?? null))),
+    };
   }
 
   private signatureOf(order: readonly ResourceOrder[]): string | undefined {
@@ -298,17 +399,29 @@ class ReadInput {
     const { actionParameters = ACTION_PARAMETERS } = this.options;
     const fields = order.map(({ field }) => this.model.fields.get(field));
     // A cursor has the values of the last row: they are the model's to see.
-    const isExact = fields.every((field) => field && !field.imprecise && this.filter.fields.has(field.name));
-    if (!actionParameters.includes('cursor') || !isExact || !order.some(({ field }) => field === key)) return undefined;
+    const isExact = fields.every(
+      (field) => field && !field.imprecise && this.filter.fields.has(field.name),
+    );
+    if (
+      !actionParameters.includes('cursor') ||
+      !isExact ||
+      !order.some(({ field }) => field === key)
+    )
+      return undefined;
     return signatureFor(JSON.stringify([entity.name, order]));
   }
 
-  /** The fields whose values a cursor has: those of the order, or the key alone where one of the others may be a text from outside, which a cursor would carry past the labels of fields. */
+  /**
+   * The fields whose values a cursor has: those of the order, or the key alone where one of the
+   * others may be a text from outside, which a cursor would carry past the labels of fields.
+   */
   private cursorFields(order: readonly ResourceOrder[]): readonly string[] {
     const { key } = this.model;
     const { ours } = this.shape;
     const names = order.map(({ field }) => field);
-    return key === undefined || !ours.has(key) || names.every((name) => ours.has(name)) ? names : [key];
+    return key === undefined || !ours.has(key) || names.every((name) => ours.has(name))
+      ? names
+      : [key];
   }
 }
 
@@ -350,9 +463,14 @@ function namesIn(value: unknown): readonly string[] | undefined {
 }
 
 /** The keys of which all fields are public: the primary key first. */
-export function keysOf(model: EntityModel, fields: FilterShape['fields']): readonly (readonly string[])[] {
+export function keysOf(
+  model: EntityModel,
+  fields: FilterShape['fields'],
+): readonly (readonly string[])[] {
   const primary = model.key === undefined ? [] : [[model.key]];
-  return [...primary, ...model.uniqueKeys.values()].filter((key) => key.length > 0 && key.every((name) => fields.has(name)));
+  return [...primary, ...model.uniqueKeys.values()].filter(
+    (key) => key.length > 0 && key.every((name) => fields.has(name)),
+  );
 }
 
 function readSchema(resource: Resource, options: ReadOptions): JSONSchema7 {
@@ -373,18 +491,30 @@ function readSchema(resource: Resource, options: ReadOptions): JSONSchema7 {
     }),
     limit: () => ({ type: 'integer', minimum: 1, maximum: page.most, default: page.default }),
     offset: () => ({ type: 'integer', minimum: 0, maximum: MOST_SKIPPED }),
-    cursor: () => (hasKey ? { ...CURSOR, description: 'Of the page before, with the same sort.' } : undefined),
+    cursor: () =>
+      hasKey ? { ...CURSOR, description: 'Of the page before, with the same sort.' } : undefined,
     result_type: () => ({ type: 'string', enum: [...RESULT_TYPES], default: 'run_query' }),
-    aggregate: () => objectSchema({ kind: { type: 'string', enum: [...AGGREGATE_KINDS] }, field: field() }, ['kind', 'field']),
+    aggregate: () =>
+      objectSchema({ kind: { type: 'string', enum: [...AGGREGATE_KINDS] }, field: field() }, [
+        'kind',
+        'field',
+      ]),
     get_by: () =>
-      keyFields.length > 0 ? objectSchema(Object.fromEntries(keyFields.map((one) => [one.name, valueSchema(one)]))) : undefined,
+      keyFields.length > 0
+        ? objectSchema(Object.fromEntries(keyFields.map((one) => [one.name, valueSchema(one)])))
+        : undefined,
     select: () => ({ type: 'array', items: selectable(filter) ?? field() }),
-    load: () => (loadable.length > 0 ? { type: 'array', items: { type: 'string', enum: loadable } } : undefined),
+    load: () =>
+      loadable.length > 0
+        ? { type: 'array', items: { type: 'string', enum: loadable } }
+        : undefined,
   };
-  const chosen = ACTION_PARAMETERS.filter((name) => actionParameters.includes(name)).flatMap((name) => {
-    const schema = parameters[name]();
-    return schema ? [[name, schema] as const] : [];
-  });
+  const chosen = ACTION_PARAMETERS.filter((name) => actionParameters.includes(name)).flatMap(
+    (name) => {
+      const schema = parameters[name]();
+      return schema ? [[name, schema] as const] : [];
+    },
+  );
   return definitions.complete(Object.fromEntries(chosen));
 }
 
@@ -394,7 +524,12 @@ function selectable({ fields }: FilterShape): JSONSchema7 | undefined {
   return isSame ? undefined : { type: 'string', enum: [...fields.keys()] };
 }
 
-function describeRead({ model }: EntityShape, { actionParameters = ACTION_PARAMETERS }: ReadOptions): string {
-  const also = actionParameters.includes('result_type') ? ' Can also count them, tell if there are any, or aggregate one field.' : '';
+function describeRead(
+  { model }: EntityShape,
+  { actionParameters = ACTION_PARAMETERS }: ReadOptions,
+): string {
+  const also = actionParameters.includes('result_type')
+    ? ' Can also count them, tell if there are any, or aggregate one field.'
+    : '';
   return `Read ${model.entity.name} rows.${also}`;
 }

@@ -20,7 +20,12 @@ export function checkedInput(
         const problems = problemsIn(value);
         return problems.length === 0
           ? { value }
-          : { issues: problems.map(({ pointer, message }) => ({ message, path: segmentsOf(pointer) })) };
+          : {
+              issues: problems.map(({ pointer, message }) => ({
+                message,
+                path: segmentsOf(pointer),
+              })),
+            };
       },
       jsonSchema: { input: () => ({ ...schema }), output: () => ({ ...schema }) },
     },
@@ -40,11 +45,15 @@ function segmentsOf(pointer: string): string[] {
 }
 
 /**
- * Runs the work of an action, and words what the database refuses for the model: a write, or a statement that took too long. What a database says reaches no model.
+ * Runs the work of an action, and words what the database refuses for the model: a write, or a
+ * statement that took too long. What a database says reaches no model.
  *
  * @throws {ToolError} With a pointer to the argument where there is one.
  */
-export async function toldWell<Result>(work: () => Promise<Result>, pointerTo: PointerTo = () => undefined): Promise<Result> {
+export async function toldWell<Result>(
+  work: () => Promise<Result>,
+  pointerTo: PointerTo = () => undefined,
+): Promise<Result> {
   try {
     return await work();
   } catch (error) {
@@ -54,12 +63,16 @@ export async function toldWell<Result>(work: () => Promise<Result>, pointerTo: P
 }
 
 /**
- * Runs the work of an action as {@link toldWell} does, where there is no decision to say a refusal any more: another write came between.
+ * Runs the work of an action as {@link toldWell} does, where there is no decision to say a refusal
+ * any more: another write came between.
  *
  * @throws {ToolError} As `toldWell` does.
  * @throws {ForbiddenException} Where a policy refuses.
  */
-export async function performed<Result>(work: () => Promise<Result>, pointerTo?: PointerTo): Promise<Result> {
+export async function performed<Result>(
+  work: () => Promise<Result>,
+  pointerTo?: PointerTo,
+): Promise<Result> {
   try {
     return await toldWell(work, pointerTo);
   } catch (error) {
@@ -87,5 +100,8 @@ function worded(error: ResourceWriteError, pointerTo: PointerTo): Error {
   const message = WORDS[reason];
   const pointer = reason === 'conflict' ? '/version' : pointerTo(subject);
   const isAboutArguments = pointer !== undefined && reason !== 'timeout';
-  return new ToolError(message, { cause: error, ...(isAboutArguments && { problems: [{ pointer, message }] }) });
+  return new ToolError(message, {
+    cause: error,
+    ...(isAboutArguments && { problems: [{ pointer, message }] }),
+  });
 }

@@ -6,7 +6,10 @@ export interface ResourceWrite<Row extends object = object> {
   readonly action: 'create' | 'update' | 'destroy';
   /** The row as it is, of an update or a destroy whose row is known. */
   readonly row?: Row;
-  /** The values by their fields, of a create or an update whose input is known; a relation is the key of its row. */
+  /**
+   * The values by their fields, of a create or an update whose input is known; a relation is the
+   * key of its row.
+   */
   readonly values?: Readonly<Record<string, unknown>>;
 }
 
@@ -19,9 +22,12 @@ export interface FieldRules {
 }
 
 /**
- * The port that decides what an actor may do with the rows of one entity, beside the policy of the run: which actions, which rows, which fields. A provider of any module;
- * `@ToolResource(Order, { policy: OrderPolicy })` names its class. It is asked at listing (`strictListing`), before a person is asked and in the transaction of the call, and its
- * refusal is a decision with its version in the record. It also holds where another resource filters by, or loads, rows of the entity.
+ * The port that decides what an actor may do with the rows of one entity, beside the policy of the
+ * run: which actions, which rows, which fields. A provider of any module;
+ * `@ToolResource(Order, { policy: OrderPolicy })` names its class. It is asked at listing
+ * (`strictListing`), before a person is asked and in the transaction of the call, and its refusal
+ * is a decision with its version in the record. It also holds where another resource filters by, or
+ * loads, rows of the entity.
  *
  * @example
  * @Injectable()
@@ -32,9 +38,9 @@ export interface FieldRules {
  *     return true;
  *   }
  *
- *   canWrite({ actor }: RunContext<User>, { row }: ResourceWrite<Order>): ToolWord {
- *     return row?.ownerId === actor.id || { rule: 'orders: own rows', reason: 'The order belongs to another user.' };
- *   }
+ *   canWrite({ actor }: RunContext<User>, { row }: ResourceWrite<Order>): ToolWord { return
+ *   row?.ownerId === actor.id || { rule: 'orders: own rows', reason: 'The order belongs to another
+ *   user.' }; }
  *
  *   override rows({ actor }: RunContext<User>): JsonObject {
  *     return { region: { eq: actor.region } };
@@ -48,18 +54,27 @@ export abstract class ResourcePolicy<Actor = RegisteredActor, Row extends object
   /** Tells whether the actor may read rows at all. Anything but `true` denies. */
   abstract canRead(run: RunContext<Actor>): ToolWord | Promise<ToolWord>;
 
-  /** Tells whether the actor may make a write: without a row and values as such, with them this one. Anything but `true` denies. */
-  abstract canWrite(run: RunContext<Actor>, write: ResourceWrite<Row>): ToolWord | Promise<ToolWord>;
+  /**
+   * Tells whether the actor may make a write: without a row and values as such, with them this one.
+   * Anything but `true` denies.
+   */
+  abstract canWrite(
+    run: RunContext<Actor>,
+    write: ResourceWrite<Row>,
+  ): ToolWord | Promise<ToolWord>;
 
   /**
-   * Returns the rows that exist for the actor, as a filter in which every field of the entity may be named: others are neither read nor written, and a write may not
-   * make one of them. @default all rows of the tenant
+   * Returns the rows that exist for the actor, as a filter in which every field of the entity may
+   * be named: others are neither read nor written, and a write may not make one of them. @default
+   * all rows of the tenant
    */
   rows(_run: RunContext<Actor>): JsonObject | undefined | Promise<JsonObject | undefined> {
     return undefined;
   }
 
-  /** Returns the fields that the actor may read and write. @default all that the resource declares */
+  /**
+   * Returns the fields that the actor may read and write. @default all that the resource declares
+   */
   fields(_run: RunContext<Actor>): FieldRules | Promise<FieldRules> {
     return {};
   }

@@ -12,7 +12,14 @@ import {
   type Type,
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, ModuleRef } from '@nestjs/core';
-import { ConfigurationError, type EntityContext, EntityResolver, type Finding, type RawTool, ToolEntityResolver } from '@toolloop/core';
+import {
+  ConfigurationError,
+  type EntityContext,
+  EntityResolver,
+  type Finding,
+  type RawTool,
+  ToolEntityResolver,
+} from '@toolloop/core';
 import { ToolRegistry } from '@toolloop/core/catalog';
 import { Logger, providerOptionsOf, toolMethodsOf } from '@toolloop/core/internal';
 import { ToolLoopStores } from '@toolloop/core/stores';
@@ -23,7 +30,12 @@ import { resourceFindings, tenantWarnings } from './resource-findings.js';
 import { type Condition, type EntityModel, ResourceGateway } from './resource-gateway.js';
 import type { ResourcePolicy } from './resource-policy.js';
 import { SqlResourceGateway } from './sql-gateway.js';
-import { type ActionName, actionsOf, type ResourceDeclaration, resourceOf } from './tool-resource.decorator.js';
+import {
+  type ActionName,
+  actionsOf,
+  type ResourceDeclaration,
+  resourceOf,
+} from './tool-resource.decorator.js';
 import { writeTool } from './write-action.js';
 
 const logger = new Logger('Resources');
@@ -49,7 +61,10 @@ class ResourceFeature {
   constructor(readonly types: readonly Type[]) {}
 }
 
-/** Makes tools of the resources of all features when the application starts, and refuses to start where a tenant would not be safe. */
+/**
+ * Makes tools of the resources of all features when the application starts, and refuses to start
+ * where a tenant would not be safe.
+ */
 @Injectable()
 export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
   private readonly shapes: EntityShapes;
@@ -73,7 +88,8 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     if (findings.length > 0) throw new ConfigurationError(findings);
     for (const { resource, policy } of found) {
       if (!resource) continue;
-      for (const warning of tenantWarnings(resource.declaration, resource.shape)) logger.warn(warning);
+      for (const warning of tenantWarnings(resource.declaration, resource.shape))
+        logger.warn(warning);
       const { entity } = resource.shape.model;
       if (policy) this.shapes.govern(entity, policy);
       this.resources.set(entity, resource);
@@ -82,14 +98,24 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     this.shapes.labelFields();
   }
 
-  /** @throws {ConfigurationError} With what keeps tenants from being safe in the database as it is now, when its migrations have run. */
+  /**
+   * @throws {ConfigurationError} With what keeps tenants from being safe in the database as it is
+   *   now, when its migrations have run.
+   */
   async onApplicationBootstrap(): Promise<void> {
     const findings = await this.gateway.findings(this.tenantModels(), this.sharedModels());
     if (findings.length > 0) throw new ConfigurationError(findings);
   }
 
-  /** Finds the instance of an entity tool again, in the tenant of the run, if the actor may read it. */
-  async find(entity: Type, property: string, id: string, context: EntityContext): Promise<object | undefined> {
+  /**
+   * Finds the instance of an entity tool again, in the tenant of the run, if the actor may read it.
+   */
+  async find(
+    entity: Type,
+    property: string,
+    id: string,
+    context: EntityContext,
+  ): Promise<object | undefined> {
     const resource = this.resources.get(entity);
     if (!resource) return undefined;
     const { model } = resource.shape;
@@ -98,7 +124,12 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     if (value === undefined) return undefined;
     const rows = await readableRows(resource, context);
     if (!rows) return undefined;
-    const query = { where: all([rows, where(property, 'eq', value)]), order: [], limit: 1, offset: 0 };
+    const query = {
+      where: all([rows, where(property, 'eq', value)]),
+      order: [],
+      limit: 1,
+      offset: 0,
+    };
     const [row] = await this.gateway.read(context, (session) => session.find(model, query));
     return row;
   }
@@ -106,14 +137,18 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
   private features(): readonly ResourceFeature[] {
     return this.discovery
       .getProviders()
-      .flatMap(({ instance }: { readonly instance: unknown }) => (instance instanceof ResourceFeature ? [instance] : []));
+      .flatMap(({ instance }: { readonly instance: unknown }) =>
+        instance instanceof ResourceFeature ? [instance] : [],
+      );
   }
 
   private resourceOf(type: Type): FoundResource {
     const declaration = resourceOf(type);
     if (!declaration) {
       const remedy = 'Mark it @ToolResource(Entity, { namespace, actions }).';
-      return { findings: [{ at: type.name, problem: 'It is given as a resource and is none.', remedy }] };
+      return {
+        findings: [{ at: type.name, problem: 'It is given as a resource and is none.', remedy }],
+      };
     }
     const { findings, shape } = resourceFindings(type, declaration, this.shapes);
     const { policy: policyType } = declaration;
@@ -122,9 +157,14 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
       findings.push({
         at: type.name,
         problem: `Its policy ${policyType.name} is no provider.`,
-        remedy: 'List it in the providers of a module: ResourceToolsModule.forFeature([…], { providers }).',
+        remedy:
+          'List it in the providers of a module: ResourceToolsModule.forFeature([…], { providers }).',
       });
-    return { findings, ...(policy && { policy }), ...(shape && { resource: { declaration, shape, shapes: this.shapes } }) };
+    return {
+      findings,
+      ...(policy && { policy }),
+      ...(shape && { resource: { declaration, shape, shapes: this.shapes } }),
+    };
   }
 
   private policyOf(type: Type<ResourcePolicy>): ResourcePolicy | undefined {
@@ -139,14 +179,20 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     const isIdempotent = this.stores?.transactions !== undefined && this.gateway.joinsCalls;
     const make: Readonly<Record<ActionName, (options: object) => RawTool>> = {
       read: (options) => readTool(resource, options, this.gateway),
-      create: (options) => writeTool(resource, { action: 'create', options, gateway: this.gateway, isIdempotent }),
-      update: (options) => writeTool(resource, { action: 'update', options, gateway: this.gateway, isIdempotent }),
-      destroy: (options) => writeTool(resource, { action: 'destroy', options, gateway: this.gateway, isIdempotent }),
+      create: (options) =>
+        writeTool(resource, { action: 'create', options, gateway: this.gateway, isIdempotent }),
+      update: (options) =>
+        writeTool(resource, { action: 'update', options, gateway: this.gateway, isIdempotent }),
+      destroy: (options) =>
+        writeTool(resource, { action: 'destroy', options, gateway: this.gateway, isIdempotent }),
     };
     return [...actionsOf(resource.declaration)].map(([name, options]) => make[name](options));
   }
 
-  /** The entities whose rows are a tenant's: those of resources, and those that their relations lead to. Known before the start, which waits for their tables to be protected. */
+  /**
+   * The entities whose rows are a tenant's: those of resources, and those that their relations lead
+   * to. Known before the start, which waits for their tables to be protected.
+   */
   tenantModels(): readonly EntityModel[] {
     const declared = this.declarations();
     const shared = new Set(this.sharedModels().map(({ entity }) => entity));
@@ -155,7 +201,9 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
       const shape = this.shapes.find(entity);
       if (!shape) continue;
       models.add(shape.model);
-      const targets = [...shape.relations.values()].flatMap(({ target }) => this.shapes.find(target)?.model ?? []);
+      const targets = [...shape.relations.values()].flatMap(
+        ({ target }) => this.shapes.find(target)?.model ?? [],
+      );
       for (const target of targets) models.add(target);
     }
     return [...models].filter(({ entity }) => !shared.has(entity));
@@ -172,7 +220,8 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     const own = this.declarations().filter((declaration) => declaration.entity === entity);
     const accepted = new Set<string>();
     for (const declaration of own)
-      for (const { accept = [] } of actionsOf(declaration).values()) for (const name of accept) accepted.add(name);
+      for (const { accept = [] } of actionsOf(declaration).values())
+        for (const name of accept) accepted.add(name);
     return accepted;
   }
 
@@ -182,10 +231,13 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
 }
 
 /**
- * Returns the migration that protects the tables of all resources of an application, as SQL: the role in which tools work, row level security and its policies. It can be run again, and is for the
- * application's own migrations. The application need not have started, which it does not before the migration has run.
+ * Returns the migration that protects the tables of all resources of an application, as SQL: the
+ * role in which tools work, row level security and its policies. It can be run again, and is for
+ * the application's own migrations. The application need not have started, which it does not before
+ * the migration has run.
  *
- * @throws {ConfigurationError} Where the database has no row level security, or the gateway no role.
+ * @throws {ConfigurationError} Where the database has no row level security, or the gateway no
+ *   role.
  * @example
  * const app = await NestFactory.create(AppModule); // not app.init()
  * process.stdout.write(rowSecurityMigration(app));
@@ -194,21 +246,28 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
 export function rowSecurityMigration(app: Pick<INestApplicationContext, 'get'>): string {
   const gateway: ResourceGateway = app.get(ResourceGateway);
   const registrar = app.get(ResourceRegistrar);
-  const [entities = [], shared] = [registrar.tenantModels(), registrar.sharedModels()].map((models) => models.map(({ entity }) => entity));
-  const statements = gateway instanceof SqlResourceGateway ? gateway.statements(entities, shared) : [];
+  const [entities = [], shared] = [registrar.tenantModels(), registrar.sharedModels()].map(
+    (models) => models.map(({ entity }) => entity),
+  );
+  const statements =
+    gateway instanceof SqlResourceGateway ? gateway.statements(entities, shared) : [];
   if (statements.length === 0) throw new ConfigurationError([WITHOUT_ROW_SECURITY]);
   return statements.map((statement) => `${statement};\n`).join('');
 }
 
 const WITHOUT_ROW_SECURITY: Finding = {
   at: 'ResourceToolsModule',
-  problem: 'There is no row level security to be set up: the database has none, or its gateway has no role.',
+  problem:
+    'There is no row level security to be set up: the database has none, or its gateway has no role.',
   remedy:
     'On PostgreSQL and PGlite give the role in which statements run: { tenancy: { role } }. On MariaDB and MySQL nothing has to be migrated.',
 };
 
 /** The rows that the actor of a run may read; undefined for none at all. */
-async function readableRows(resource: Resource, context: EntityContext): Promise<Condition | undefined> {
+async function readableRows(
+  resource: Resource,
+  context: EntityContext,
+): Promise<Condition | undefined> {
   try {
     const { rows } = await accessTo(resource, context);
     return rows;
@@ -223,7 +282,9 @@ function policyFindings(found: readonly FoundResource[]): Finding[] {
   const governed = found.filter(({ resource, policy }) => resource && policy);
   return governed.flatMap(({ resource, policy }, index) => {
     const entity = resource?.shape.model.entity;
-    const earlier = governed.slice(0, index).find((one) => one.resource?.shape.model.entity === entity && one.policy !== policy);
+    const earlier = governed
+      .slice(0, index)
+      .find((one) => one.resource?.shape.model.entity === entity && one.policy !== policy);
     if (!entity || !earlier) return [];
     const [one, other] = [earlier.policy?.constructor.name, policy?.constructor.name];
     return [
@@ -242,7 +303,10 @@ interface FoundResource {
   readonly policy?: ResourcePolicy;
 }
 
-/** Entities of a database as tools: `forRoot` once, with the gateway to the ORM; `forFeature` wherever resources live. */
+/**
+ * Entities of a database as tools: `forRoot` once, with the gateway to the ORM; `forFeature`
+ * wherever resources live.
+ */
 @Module({})
 export class ResourceToolsModule {
   /** Binds the gateway for the whole application. */
@@ -263,7 +327,10 @@ export class ResourceToolsModule {
    * @example
    * ResourceToolsModule.forFeature([OrderTools, CustomerTools], { providers: [OrderPolicy] });
    */
-  static forFeature(types: readonly Type[], { imports = [], providers = [] }: ResourceFeatureOptions = {}): DynamicModule {
+  static forFeature(
+    types: readonly Type[],
+    { imports = [], providers = [] }: ResourceFeatureOptions = {},
+  ): DynamicModule {
     const own = types.filter((type) => toolMethodsOf(type).length > 0);
     return {
       module: ResourceFeatureModule,
@@ -289,7 +356,8 @@ function resolverOf(type: Type): Type[] {
   const entity: Type<object> | undefined = declaration?.entity;
   const options = entity && providerOptionsOf(entity);
   const { instanceIdProperty: property = 'id' } = options ?? {};
-  if (!entity || !options || declaration?.resolver === false || typeof property !== 'string') return [];
+  if (!entity || !options || declaration?.resolver === false || typeof property !== 'string')
+    return [];
   class ResourceResolver extends EntityResolver<object> {
     constructor(private readonly registrar: ResourceRegistrar) {
       super();

@@ -1,5 +1,10 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { type JsonObject, type ToolCallContext, type ToolLabels, ToolProvider } from '@toolloop/core';
+import {
+  type JsonObject,
+  type ToolCallContext,
+  type ToolLabels,
+  ToolProvider,
+} from '@toolloop/core';
 import { type RawToolDeclaration } from '@toolloop/core/catalog';
 import {
   BOOLEAN,
@@ -51,18 +56,28 @@ interface ActionOptions {
 export interface ReadOptions extends ActionOptions {
   /** The parameters that the model may give. @default all of them */
   readonly actionParameters?: readonly ActionParameter[];
-  /** Hidden fields and relations to one that are always returned; they need `@Expose()`, and are never filtered, sorted or counted by. @default none */
+  /**
+   * Hidden fields and relations to one that are always returned; they need `@Expose()`, and are
+   * never filtered, sorted or counted by. @default none
+   */
   readonly load?: readonly string[];
-  /** The relations that the model may filter by and load, one level deep. @default all that are exposed and not hidden */
+  /**
+   * The relations that the model may filter by and load, one level deep. @default all that are
+   * exposed and not hidden
+   */
   readonly relations?: readonly string[];
-  /** The rows of a page unless the model says otherwise, and at most. @default { default: 20, most: 50 } */
+  /**
+   * The rows of a page unless the model says otherwise, and at most. @default { default: 20, most:
+   * 50 }
+   */
   readonly page?: { readonly default: number; readonly most: number };
 }
 
 interface WriteOptions extends ActionOptions {
   /**
-   * The moment at which the policy of the resource is asked before a person is: about the row and the input (`identity`), about the input alone (`empty`), or not at all
-   * (`none`), when only the transaction asks. @default 'empty' for a create, else 'identity'
+   * The moment at which the policy of the resource is asked before a person is: about the row and
+   * the input (`identity`), about the input alone (`empty`), or not at all (`none`), when only the
+   * transaction asks. @default 'empty' for a create, else 'identity'
    */
   readonly preflight?: 'identity' | 'empty' | 'none';
   /** Makes the call ask for its effect, which happens later, once; as in `@LlmTool()`. */
@@ -70,11 +85,20 @@ interface WriteOptions extends ActionOptions {
 }
 
 interface InputOptions {
-  /** The fields and relations that `input` may have. @default every exposed field that the database does not set itself */
+  /**
+   * The fields and relations that `input` may have. @default every exposed field that the database
+   * does not set itself
+   */
   readonly accept?: readonly string[];
-  /** Further properties of `input`, which are no fields; `change` makes something of them. @default none */
+  /**
+   * Further properties of `input`, which are no fields; `change` makes something of them. @default
+   * none
+   */
   readonly arguments?: Readonly<Record<string, JSONSchema7>>;
-  /** Makes the values that are written of those that were accepted. Fields that are not accepted may be set here. @default they are written as they are */
+  /**
+   * Makes the values that are written of those that were accepted. Fields that are not accepted may
+   * be set here. @default they are written as they are
+   */
   change?(
     this: void,
     values: Readonly<Record<string, unknown>>,
@@ -85,18 +109,31 @@ interface InputOptions {
 
 /** The options of a create. */
 export interface CreateOptions extends WriteOptions, InputOptions {
-  /** Takes up to so many inputs in one call, of which all are written or none. @default one input */
+  /**
+   * Takes up to so many inputs in one call, of which all are written or none. @default one input
+   */
   readonly bulk?: number;
 }
 
 interface IdentityOptions {
-  /** The key by which a row is named: the primary key, a unique key, or none (`false`), when a filter is required. @default 'primary' */
+  /**
+   * The key by which a row is named: the primary key, a unique key, or none (`false`), when a
+   * filter is required. @default 'primary'
+   */
   readonly identity?: string | false;
-  /** With `identity: false`: the most rows that one call may write, all or none of them. @default 1 */
+  /**
+   * With `identity: false`: the most rows that one call may write, all or none of them. @default 1
+   */
   readonly bulk?: number;
-  /** With `identity: false`: the relations that the filter may follow. @default all that are exposed and not hidden */
+  /**
+   * With `identity: false`: the relations that the filter may follow. @default all that are exposed
+   * and not hidden
+   */
   readonly relations?: readonly string[];
-  /** Requires the version that the model has read, so that nothing is written over the change of another. @default it may be given */
+  /**
+   * Requires the version that the model has read, so that nothing is written over the change of
+   * another. @default it may be given
+   */
   readonly locks?: boolean;
 }
 
@@ -120,13 +157,25 @@ export interface ToolResourceOptions {
   readonly namespace: string;
   /** The actions that are tools. @default none */
   readonly actions?: readonly ActionName[] | ResourceActions;
-  /** The labels of the rows, for each action that does not say otherwise: `returns: 'trusted'` where no one from outside wrote any of them. @default as for every tool: private and untrusted */
+  /**
+   * The labels of the rows, for each action that does not say otherwise: `returns: 'trusted'` where
+   * no one from outside wrote any of them. @default as for every tool: private and untrusted
+   */
   readonly labels?: Pick<Partial<ToolLabels>, 'returns' | 'reads'>;
-  /** The policy of the entity's rows, a provider of any module. @default the policy of the run alone decides */
+  /**
+   * The policy of the entity's rows, a provider of any module. @default the policy of the run alone
+   * decides
+   */
   readonly policy?: Type<ResourcePolicy>;
-  /** Set for rows that all tenants share, such as currencies: they can only be read. @default the rows are the tenant's */
+  /**
+   * Set for rows that all tenants share, such as currencies: they can only be read. @default the
+   * rows are the tenant's
+   */
   readonly shared?: boolean;
-  /** Finds a `@ToolProvider()` entity again, by its id in the current tenant, before each call of its tools. Set it to `false` beside a resolver of your own. @default true */
+  /**
+   * Finds a `@ToolProvider()` entity again, by its id in the current tenant, before each call of
+   * its tools. Set it to `false` beside a resolver of your own. @default true
+   */
   readonly resolver?: boolean;
 }
 
@@ -138,24 +187,22 @@ export interface ResourceDeclaration extends ToolResourceOptions {
 const RESOURCE_METADATA = 'toolloop:resource';
 
 /**
- * Makes the rows of an entity tools: one for each action, such as `orders__read`. Its `@LlmTool()` methods are tools of the same namespace. List the class in
- * `ResourceToolsModule.forFeature([…])`.
+ * Makes the rows of an entity tools: one for each action, such as `orders__read`. Its `@LlmTool()`
+ * methods are tools of the same namespace. List the class in `ResourceToolsModule.forFeature([…])`.
  *
  * @example
- * @ToolResource(Order, { namespace: 'orders', actions: ['read', 'create'] })
- * export class OrderTools {
- *   @LlmTool({ description: 'Ships an order.', effect: 'state_change', output: Order })
- *   ship(@ToolParam('id', { description: 'The id of the order.' }) id: string, @ToolContext() context: ToolCallContext): Promise<Order> {
- *     return this.shipping.ship(id, context);
- *   }
- * }
+ * @ToolResource(Order, { namespace: 'orders', actions: ['read', 'create'] }) export class
+ *   OrderTools { @LlmTool({ description: 'Ships an order.', effect: 'state_change', output: Order
+ *   }) ship(@ToolParam('id', { description: 'The id of the order.' }) id: string, @ToolContext()
+ *   context: ToolCallContext): Promise<Order> { return this.shipping.ship(id, context); } }
  */
 export function ToolResource(entity: Type, options: ToolResourceOptions): ClassDecorator {
   return (target) => {
     const type: unknown = target;
     Reflect.defineMetadata(RESOURCE_METADATA, { ...options, entity }, target);
     Injectable()(target);
-    if (isClass(type) && toolMethodsOf(type).length > 0) ToolProvider({ namespace: options.namespace })(target);
+    if (isClass(type) && toolMethodsOf(type).length > 0)
+      ToolProvider({ namespace: options.namespace })(target);
   };
 }
 
@@ -172,15 +219,25 @@ export function resourceOf(type: Type): ResourceDeclaration | undefined {
 type GivenOptions = ActionOptions & Pick<InputOptions, 'accept'>;
 
 /** Returns the options of each action that is declared, with the labels of the resource. */
-export function actionsOf({ actions = [], labels: common }: ToolResourceOptions): ReadonlyMap<ActionName, GivenOptions> {
+export function actionsOf({
+  actions = [],
+  labels: common,
+}: ToolResourceOptions): ReadonlyMap<ActionName, GivenOptions> {
   const isList = Array.isArray(actions);
-  const given: readonly (readonly [string, unknown])[] = isList ? actions.map((name: string) => [name, true]) : Object.entries(actions);
+  const given: readonly (readonly [string, unknown])[] = isList
+    ? actions.map((name: string) => [name, true])
+    : Object.entries(actions);
   return new Map(
     given.flatMap(([name, options]) => {
       const action = ACTION_NAMES.find((one) => one === name);
       if (!action || options === undefined) return [];
       const own: GivenOptions = typeof options === 'object' && options !== null ? options : {};
-      return [[action, isLabels(common) ? { ...own, labels: { ...common, ...own.labels } } : own] as const];
+      return [
+        [
+          action,
+          isLabels(common) ? { ...own, labels: { ...common, ...own.labels } } : own,
+        ] as const,
+      ];
     }),
   );
 }
@@ -199,7 +256,9 @@ const LABELS = defineOptions<NonNullable<ToolResourceOptions['labels']>>({
   reads: oneOf('public', 'private'),
 });
 
-/** The options of a resource by itself; what they say of the entity is checked against its model. */
+/**
+ * The options of a resource by itself; what they say of the entity is checked against its model.
+ */
 export const RESOURCE = defineOptions<ResourceDeclaration>({
   entity: needed({ ...CLASS, wanted: 'the class of an entity' }),
   namespace: needed(NAMESPACE),
@@ -211,18 +270,34 @@ export const RESOURCE = defineOptions<ResourceDeclaration>({
 });
 
 const NAMES = listOf(TEXT, 'a list of names');
-const PAGE = defineOptions<NonNullable<ReadOptions['page']>>({ default: needed(wholeFrom(1, 1_000)), most: needed(wholeFrom(1, 1_000)) });
+const PAGE = defineOptions<NonNullable<ReadOptions['page']>>({
+  default: needed(wholeFrom(1, 1_000)),
+  most: needed(wholeFrom(1, 1_000)),
+});
 const ACTION = { description: TEXT, labels: OBJECT } as const;
-const WRITE = { ...ACTION, preflight: oneOf('identity', 'empty', 'none'), directive: OBJECT } as const;
+const WRITE = {
+  ...ACTION,
+  preflight: oneOf('identity', 'empty', 'none'),
+  directive: OBJECT,
+} as const;
 const INPUT = { accept: NAMES, arguments: OBJECT, change: FUNCTION } as const;
 const MANY = wholeFrom(1, 1_000);
-const IDENTITY = { identity: CHECKED_BY_USE, bulk: MANY, relations: NAMES, locks: BOOLEAN } as const;
+const IDENTITY = {
+  identity: CHECKED_BY_USE,
+  bulk: MANY,
+  relations: NAMES,
+  locks: BOOLEAN,
+} as const;
 
 /** The options of each action. */
 export const ACTIONS = {
   read: defineOptions<ReadOptions>({
     ...ACTION,
-    actionParameters: { ...NAMES, wanted: `a list of ${ACTION_PARAMETERS.join(', ')}`, accept: areParameters },
+    actionParameters: {
+      ...NAMES,
+      wanted: `a list of ${ACTION_PARAMETERS.join(', ')}`,
+      accept: areParameters,
+    },
     load: NAMES,
     relations: NAMES,
     page: optionsOf(PAGE, { isHere: true }),
@@ -233,5 +308,7 @@ export const ACTIONS = {
 } as const;
 
 function areParameters(value: unknown): boolean {
-  return Array.isArray(value) && value.every((name) => ACTION_PARAMETERS.some((one) => one === name));
+  return (
+    Array.isArray(value) && value.every((name) => ACTION_PARAMETERS.some((one) => one === name))
+  );
 }

@@ -29,10 +29,14 @@ export interface ViewTerms {
 const MOST_RELATED = 500;
 
 /**
- * The columns that a page is read with: those that are selected, what identifies a row, and the relations to one that are loaded. Undefined for whole rows: where nothing is
- * selected, of which an ORM makes instances faster, and where a getter is shown, which may need any of them.
+ * The columns that a page is read with: those that are selected, what identifies a row, and the
+ * relations to one that are loaded. Undefined for whole rows: where nothing is selected, of which
+ * an ORM makes instances faster, and where a getter is shown, which may need any of them.
  */
-function columnsFor(access: ResourceAccess, { select, load = [] }: ViewTerms): readonly string[] | undefined {
+function columnsFor(
+  access: ResourceAccess,
+  { select, load = [] }: ViewTerms,
+): readonly string[] | undefined {
   const { model } = access.shape;
   if (!select || select.some((name) => !model.fields.has(name))) return undefined;
   const ones = load.filter((name) => isHere(model.relations.get(name)));
@@ -44,7 +48,10 @@ function isHere(relation: ResourceRelation | undefined): boolean {
   return relation?.many === false && relation.back === undefined;
 }
 
-/** The fields without which an entity's own tools would not know the instance, but for a key that a rule hides from the actor. */
+/**
+ * The fields without which an entity's own tools would not know the instance, but for a key that a
+ * rule hides from the actor.
+ */
 function identifying({ shape, filter }: ResourceAccess): readonly string[] {
   const { key = '' } = shape.model;
   const isHidden = shape.fields.has(key) && !filter.fields.has(key);
@@ -64,7 +71,10 @@ export interface FoundRows {
   toViews(rows: readonly object[]): Promise<readonly object[]>;
 }
 
-/** Finds rows that are only read. Where their views are made of columns alone, no instances are made of them. */
+/**
+ * Finds rows that are only read. Where their views are made of columns alone, no instances are made
+ * of them.
+ */
 export async function findRows(
   session: ResourceSession,
   access: ResourceAccess,
@@ -81,13 +91,21 @@ export async function findRows(
   const needed = [...new Set([...names, ...sorted])];
   if ((terms.load ?? []).length > 0 || !needed.every((name) => model.fields.has(name))) {
     const rows = await session.find(model, asked);
-    return { rows, valueOf: (row, name) => session.valueOf(model, row, name), toViews: (some) => toViews(session, some, access, terms) };
+    return {
+      rows,
+      valueOf: (row, name) => session.valueOf(model, row, name),
+      toViews: (some) => toViews(session, some, access, terms),
+    };
   }
   const rows = await session.values(model, asked, needed);
   const shown = new Set(names);
   const others = needed.filter((name) => !shown.has(name));
   const toView = viewMaker(shape, shown);
-  return { rows, valueOf: valueIn, toViews: (some) => Promise.resolve(some.map((row) => toView(without(row, others)))) };
+  return {
+    rows,
+    valueOf: valueIn,
+    toViews: (some) => Promise.resolve(some.map((row) => toView(without(row, others)))),
+  };
 }
 
 function valueIn(row: object, name: string): unknown {
@@ -95,11 +113,14 @@ function valueIn(row: object, name: string): unknown {
 }
 
 function without(row: object, names: readonly string[]): object {
-  return names.length === 0 ? row : Object.fromEntries(Object.entries(row).filter(([name]) => !names.includes(name)));
+  return names.length === 0
+    ? row
+    : Object.fromEntries(Object.entries(row).filter(([name]) => !names.includes(name)));
 }
 
 /**
- * Makes what may leave of rows: instances of the entity that have the permitted values and nothing else, so that no lazy property, getter or hidden field can be reached by them.
+ * Makes what may leave of rows: instances of the entity that have the permitted values and nothing
+ * else, so that no lazy property, getter or hidden field can be reached by them.
  *
  * @throws {ToolError} Where the rows of a relation are too many for one page.
  */
@@ -115,7 +136,8 @@ export async function toViews(
   for (const name of load) {
     const relation = model.relations.get(name);
     const target = access.related.get(name);
-    if (relation && target) related.set(name, await relatedViews(session, rows, { relation, target, model }));
+    if (relation && target)
+      related.set(name, await relatedViews(session, rows, { relation, target, model }));
   }
   const names = [...select, ...identifying(access)];
   const toView = viewMaker(shape, new Set([...names, ...related.keys()]));
@@ -133,14 +155,22 @@ interface Loading {
 }
 
 /** Loads a relation of all rows at once, through the same access as a read of its entity. */
-async function relatedViews(session: ResourceSession, rows: readonly object[], loading: Loading): Promise<(row: object) => unknown> {
+async function relatedViews(
+  session: ResourceSession,
+  rows: readonly object[],
+  loading: Loading,
+): Promise<(row: object) => unknown> {
   const { model, relation, target } = loading;
   const { model: targetModel } = target.shape;
   const isOverTable = relation.many && relation.back === undefined;
   const near = relation.many || relation.back !== undefined ? model.key : relation.name;
-  if (near === undefined || targetModel.key === undefined) return () => undefined; // a finding at start
+  // a finding at start
+  if (near === undefined || targetModel.key === undefined) return () => undefined;
   const keys = [...new Set(rows.map((row) => session.valueOf(model, row, near)))].filter(isKey);
-  const found = keys.length === 0 ? [] : await (isOverTable ? linkedRows : referringRows)(session, keys, loading);
+  const found =
+    keys.length === 0
+      ? []
+      : await (isOverTable ? linkedRows : referringRows)(session, keys, loading);
   const rowsOf = [...new Set(found.map(([, row]) => row))];
   const views = await toViews(session, rowsOf, target);
   const viewOf = new Map(rowsOf.map((row, index) => [row, views[index]] as const));
@@ -156,28 +186,55 @@ async function relatedViews(session: ResourceSession, rows: readonly object[], l
 type RelatedRow = readonly [key: string, row: object];
 
 /** The rows that refer to one of the keys, or have one of them. */
-async function referringRows(session: ResourceSession, keys: readonly ResourceValue[], loading: Loading): Promise<readonly RelatedRow[]> {
+async function referringRows(
+  session: ResourceSession,
+  keys: readonly ResourceValue[],
+  loading: Loading,
+): Promise<readonly RelatedRow[]> {
   const { relation, target } = loading;
   const { model } = target.shape;
   const far = relation.back ?? model.key ?? '';
   const condition: Condition =
-    relation.back === undefined ? where(far, 'in', keys) : { kind: 'field', field: far, operator: 'in', value: keys };
-  const order = relation.many && model.key !== undefined ? [{ field: model.key, descending: false }] : [];
-  const found = await session.find(model, { where: all([target.rows, condition]), order, limit: MOST_RELATED + 1, offset: 0 });
+    relation.back === undefined
+      ? where(far, 'in', keys)
+      : { kind: 'field', field: far, operator: 'in', value: keys };
+  const order =
+    relation.many && model.key !== undefined ? [{ field: model.key, descending: false }] : [];
+  const found = await session.find(model, {
+    where: all([target.rows, condition]),
+    order,
+    limit: MOST_RELATED + 1,
+    offset: 0,
+  });
   assertFew(found.length, relation);
   return found.map((row) => [String(session.valueOf(model, row, far)), row]);
 }
 
 /** The rows to which a table of the relation's own leads from the keys. */
-async function linkedRows(session: ResourceSession, keys: readonly ResourceValue[], loading: Loading): Promise<readonly RelatedRow[]> {
+async function linkedRows(
+  session: ResourceSession,
+  keys: readonly ResourceValue[],
+  loading: Loading,
+): Promise<readonly RelatedRow[]> {
   const { model, relation, target } = loading;
   const { key = '' } = target.shape.model;
-  const links = await session.links(model, relation.name, { keys, where: target.rows, limit: MOST_RELATED + 1 });
+  const links = await session.links(model, relation.name, {
+    keys,
+    where: target.rows,
+    limit: MOST_RELATED + 1,
+  });
   assertFew(links.length, relation);
   const fars = [...new Set(links.map(([, far]) => far))].filter(isKey);
-  const query = { where: all([target.rows, where(key, 'in', fars)]), order: [], limit: MOST_RELATED, offset: 0 };
+  const query = {
+    where: all([target.rows, where(key, 'in', fars)]),
+    order: [],
+    limit: MOST_RELATED,
+    offset: 0,
+  };
   const found = fars.length === 0 ? [] : await session.find(target.shape.model, query);
-  const byKey = new Map(found.map((row) => [String(session.valueOf(target.shape.model, row, key)), row]));
+  const byKey = new Map(
+    found.map((row) => [String(session.valueOf(target.shape.model, row, key)), row]),
+  );
   return links.flatMap(([near, far]): readonly RelatedRow[] => {
     const row = byKey.get(String(far));
     return row ? [[String(near), row]] : [];
@@ -187,7 +244,9 @@ async function linkedRows(session: ResourceSession, keys: readonly ResourceValue
 function assertFew(count: number, { name }: ResourceRelation): void {
   if (count <= MOST_RELATED) return;
   const message = `brings more than ${MOST_RELATED} rows. Read fewer rows at once.`;
-  throw new ToolError('Too many related rows.', { problems: [{ pointer: '/load', message: `"${name}" ${message}` }] });
+  throw new ToolError('Too many related rows.', {
+    problems: [{ pointer: '/load', message: `"${name}" ${message}` }],
+  });
 }
 
 /** Tells whether a value can identify a row. */
@@ -195,26 +254,41 @@ export function isKey(value: unknown): value is string | number | bigint {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint';
 }
 
-/** Returns what makes an instance of the values of these names; what the class itself would give for properties that are shown elsewhere is covered. */
-function viewMaker({ model, shown, dates }: EntityShape, names: ReadonlySet<string>): (values: object) => object {
+/**
+ * Returns what makes an instance of the values of these names; what the class itself would give for
+ * properties that are shown elsewhere is covered.
+ */
+function viewMaker(
+  { model, shown, dates }: EntityShape,
+  names: ReadonlySet<string>,
+): (values: object) => object {
   const moments = [...names].filter((name) => isMoment(model.fields.get(name)?.kind ?? 'json'));
   const covered = [...shown].filter((name) => !names.has(name));
-  const empty: object = Reflect.construct(Object, [], model.entity); // of its class, which is not run
+  // of its class, which is not run
+  const empty: object = Reflect.construct(Object, [], model.entity);
   const prototype = Reflect.getPrototypeOf(empty);
   return (values) => {
     for (const name of moments) {
       const word = endlessIn(Reflect.get(values, name));
       if (word !== undefined) Reflect.set(values, name, dates.has(name) ? null : word);
     }
-    Reflect.setPrototypeOf(values, prototype); // in one step: to define each property beside the accessors of the class takes several times as long
-    for (const name of covered) Object.defineProperty(values, name, { value: undefined, enumerable: false });
+    // in one step: to define each property beside the accessors of the class takes several times as
+    // long
+    Reflect.setPrototypeOf(values, prototype);
+    for (const name of covered)
+      Object.defineProperty(values, name, { value: undefined, enumerable: false });
     return values;
   };
 }
 
-/** The word for a moment without an end, which is no date: TypeORM has it as a number, MikroORM as a text. */
+/**
+ * The word for a moment without an end, which is no date: TypeORM has it as a number, MikroORM as a
+ * text.
+ */
 function endlessIn(value: unknown): string | undefined {
-  return typeof value === 'string' || typeof value === 'number' ? endless(String(value)) : undefined;
+  return typeof value === 'string' || typeof value === 'number'
+    ? endless(String(value))
+    : undefined;
 }
 
 /** Makes a copy of a view as a plain object, to be kept beside the mark of a call. */
@@ -225,13 +299,23 @@ export function plainCopy(value: unknown): unknown {
 }
 
 /** The properties of a result beside its rows, with their types. */
-type ResultParts = Readonly<Record<string, typeof Number | typeof String | typeof Boolean | typeof Object>>;
+type ResultParts = Readonly<
+  Record<string, typeof Number | typeof String | typeof Boolean | typeof Object>
+>;
 
 /** A part of a result that the application, or the call, leaves out where it is not there. */
 const CHOSEN: ToolFieldOptions = { absence: 'application' };
 
-/** Makes the class of a result, whose rows are projected by what the entity exposes. No one outside can have said anything in the parts that are `ours`. */
-export function resultClass(entity: Type, name: string, parts: ResultParts, ours: readonly string[]): Type {
+/**
+ * Makes the class of a result, whose rows are projected by what the entity exposes. No one outside
+ * can have said anything in the parts that are `ours`.
+ */
+export function resultClass(
+  entity: Type,
+  name: string,
+  parts: ResultParts,
+  ours: readonly string[],
+): Type {
   const type = class {
     declare readonly rows?: readonly object[];
   };
@@ -243,7 +327,8 @@ export function resultClass(entity: Type, name: string, parts: ResultParts, ours
     Reflect.defineMetadata('design:type', kind, type.prototype, part);
   }
   const described = ['rows', ...Object.keys(parts)].map(
-    (part) => [part, ours.includes(part) ? { ...CHOSEN, origin: 'application' as const } : CHOSEN] as const,
+    (part) =>
+      [part, ours.includes(part) ? { ...CHOSEN, origin: 'application' as const } : CHOSEN] as const,
   );
   describeFields(type, new Map(described));
   return type;

@@ -1,10 +1,25 @@
 import { type JsonObject, type JsonValue, ToolError } from '@toolloop/core';
 import { type ArgumentProblem, isJsonList, isJsonObject, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import { type FilterShape, MOST_VALUES, NOTHING, Problems, readFilter, toValue, wantedBy, where, all } from './filter.js';
+import {
+  type FilterShape,
+  MOST_VALUES,
+  NOTHING,
+  Problems,
+  readFilter,
+  toValue,
+  wantedBy,
+  where,
+  all,
+} from './filter.js';
 import { Definitions, filterSchema, objectSchema, valueSchema } from './input-schema.js';
 import { type EntityShape, type EntityShapes, publicFilter, type Resource } from './resource.js';
-import type { Condition, EntityModel, ResourceField, ResourceRelation } from './resource-gateway.js';
+import type {
+  Condition,
+  EntityModel,
+  ResourceField,
+  ResourceRelation,
+} from './resource-gateway.js';
 import type { ResourceWrite } from './resource-policy.js';
 import type { CreateOptions, DestroyOptions, UpdateOptions } from './tool-resource.decorator.js';
 
@@ -60,7 +75,8 @@ export class WriteInput {
   ) {
     const { shape, shapes } = resource;
     this.model = shape.model;
-    this.accepted = action === 'destroy' ? [] : acceptedParts(shape, shapes, { ...options, action });
+    this.accepted =
+      action === 'destroy' ? [] : acceptedParts(shape, shapes, { ...options, action });
     this.identity = action === 'create' ? undefined : identityOf(shape, options.identity);
     this.takesMany = action === 'create' && options.bulk !== undefined;
   }
@@ -78,20 +94,39 @@ export class WriteInput {
     const { bulk = 1 } = this.options;
     const definitions = new Definitions();
     if (!this.takesMany) return definitions.complete({ input: this.inputSchema() }, ['input']);
-    return definitions.complete({ inputs: { type: 'array', items: this.inputSchema(), minItems: 1, maxItems: bulk } }, ['inputs']);
+    return definitions.complete(
+      { inputs: { type: 'array', items: this.inputSchema(), minItems: 1, maxItems: bulk } },
+      ['inputs'],
+    );
   }
 
   private changeSchema(): JSONSchema7 {
     const definitions = new Definitions();
-    const keys = (this.identity ?? []).map((field) => [field.name, { ...valueSchema(field), ...described(field) }] as const);
-    const rows: Schemas = this.identity ? Object.fromEntries(keys) : { filter: filterSchema(this.filter, definitions) };
-    const version: Schemas = this.version ? { version: { type: 'integer', description: VERSION } } : {};
+    const keys = (this.identity ?? []).map(
+      (field) => [field.name, { ...valueSchema(field), ...described(field) }] as const,
+    );
+    const rows: Schemas = this.identity
+      ? Object.fromEntries(keys)
+      : { filter: filterSchema(this.filter, definitions) };
+    const version: Schemas = this.version
+      ? { version: { type: 'integer', description: VERSION } }
+      : {};
     const input: Schemas = this.action === 'update' ? { input: this.inputSchema() } : {};
-    const required = [...Object.keys(rows), ...(this.options.locks ? Object.keys(version) : []), ...Object.keys(input)];
-    return definitions.complete({ ...rows, ...version, ...input, ...(this.action === 'update' && this.clearSchema()) }, required);
+    const required = [
+      ...Object.keys(rows),
+      ...(this.options.locks ? Object.keys(version) : []),
+      ...Object.keys(input),
+    ];
+    return definitions.complete(
+      { ...rows, ...version, ...input, ...(this.action === 'update' && this.clearSchema()) },
+      required,
+    );
   }
 
-  /** Reads arguments. `filter` is what the actor may filter by, and `writable` the fields that the actor may write. */
+  /**
+   * Reads arguments. `filter` is what the actor may filter by, and `writable` the fields that the
+   * actor may write.
+   */
   read(
     args: JsonObject,
     filter: FilterShape = this.filter,
@@ -100,7 +135,9 @@ export class WriteInput {
     const problems = new Problems();
     const { version } = args;
     const request = {
-      inputs: this.inputsIn(args).map(([input, pointer]) => this.readInput(input, pointer, { problems, writable, clear: args['clear'] })),
+      inputs: this.inputsIn(args).map(([input, pointer]) =>
+        this.readInput(input, pointer, { problems, writable, clear: args['clear'] }),
+      ),
       ...this.readRows(args, filter, problems),
       ...(typeof version === 'number' && { version }),
     };
@@ -112,8 +149,12 @@ export class WriteInput {
     const words = subject.toLowerCase();
     const key = this.model.uniqueKeys.get(subject) ?? [];
     const names = this.accepted.map(({ name }) => name);
-    const found = names.find((name) => key.includes(name)) ?? names.find((name) => `_${words}_`.includes(`_${snake(name)}_`));
-    return found === undefined ? undefined : `${this.takesMany ? '/inputs' : '/input'}${this.takesMany ? '' : `/${found}`}`;
+    const found =
+      names.find((name) => key.includes(name)) ??
+      names.find((name) => `_${words}_`.includes(`_${snake(name)}_`));
+    return found === undefined
+      ? undefined
+      : `${this.takesMany ? '/inputs' : '/input'}${this.takesMany ? '' : `/${found}`}`;
   }
 
   private get filter(): FilterShape {
@@ -123,14 +164,22 @@ export class WriteInput {
   /** The version, where the model can have read it. */
   private get version(): boolean {
     const { version } = this.model;
-    return version !== undefined && this.identity !== undefined && this.resource.shape.fields.has(version);
+    return (
+      version !== undefined &&
+      this.identity !== undefined &&
+      this.resource.shape.fields.has(version)
+    );
   }
 
   private inputSchema(): JSONSchema7 {
     const parts = this.accepted.map(
-      ({ name, field, relation }) => [name, { ...valueSchema(field), ...described(relation ?? field) }] as const,
+      ({ name, field, relation }) =>
+        [name, { ...valueSchema(field), ...described(relation ?? field) }] as const,
     );
-    const required = this.action === 'create' ? this.accepted.filter(({ isNeeded }) => isNeeded).map(({ name }) => name) : [];
+    const required =
+      this.action === 'create'
+        ? this.accepted.filter(({ isNeeded }) => isNeeded).map(({ name }) => name)
+        : [];
     return objectSchema({ ...Object.fromEntries(parts), ...this.options.arguments }, required);
   }
 
@@ -138,54 +187,82 @@ export class WriteInput {
   private clearSchema(): Readonly<Record<string, JSONSchema7>> {
     const names = this.accepted.filter(({ isNullable }) => isNullable).map(({ name }) => name);
     if (names.length === 0) return {};
-    return { clear: { type: 'array', items: { type: 'string', enum: names }, description: 'Fields of which the value is removed.' } };
+    return {
+      clear: {
+        type: 'array',
+        items: { type: 'string', enum: names },
+        description: 'Fields of which the value is removed.',
+      },
+    };
   }
 
-  private inputsIn(args: JsonObject): readonly (readonly [input: JsonValue | undefined, pointer: string])[] {
+  private inputsIn(
+    args: JsonObject,
+  ): readonly (readonly [input: JsonValue | undefined, pointer: string])[] {
     if (this.action === 'destroy') return [];
     const { inputs } = args;
     if (isJsonList(inputs)) return inputs.map((input, index) => [input, `/inputs/${index}`]);
     return [[args['input'], '/input']];
   }
 
-  private readInput(input: JsonValue | undefined, pointer: string, terms: InputTerms): WrittenValues {
+  private readInput(
+    input: JsonValue | undefined,
+    pointer: string,
+    terms: InputTerms,
+  ): WrittenValues {
     const { problems } = terms;
     const values: Record<string, unknown> = {};
     const given: Record<string, JsonObject[string]> = {};
     for (const [name, value] of Object.entries(isJsonObject(input) ? input : {})) {
       const part = this.accepted.find((one) => one.name === name);
       if (!part) given[name] = value;
-      else if (isWritable(name, `${pointer}/${name}`, terms)) values[name] = this.readValue(part, value, `${pointer}/${name}`, problems);
+      else if (isWritable(name, `${pointer}/${name}`, terms))
+        values[name] = this.readValue(part, value, `${pointer}/${name}`, problems);
     }
     for (const name of namesIn(terms.clear)) if (this.isClearable(name, terms)) values[name] = null;
     const isEmpty = Object.keys(values).length + Object.keys(given).length === 0;
-    if (this.action === 'update' && isEmpty && problems.found.length === 0) problems.say(pointer, 'changes nothing.');
+    if (this.action === 'update' && isEmpty && problems.found.length === 0)
+      problems.say(pointer, 'changes nothing.');
     return { pointer, values, given };
   }
 
   private isClearable(name: string, terms: InputTerms): boolean {
-    if (this.accepted.some((one) => one.name === name && one.isNullable)) return isWritable(name, '/clear', terms);
+    if (this.accepted.some((one) => one.name === name && one.isNullable))
+      return isWritable(name, '/clear', terms);
     terms.problems.say('/clear', `"${name}" cannot be cleared.`);
     return false;
   }
 
-  private readValue({ field }: AcceptedPart, value: unknown, pointer: string, problems: Problems): unknown {
+  private readValue(
+    { field }: AcceptedPart,
+    value: unknown,
+    pointer: string,
+    problems: Problems,
+  ): unknown {
     if (field.kind === 'json') return value;
     const read = toValue(field, value);
     if (read === undefined) problems.say(pointer, `must be ${wantedBy(field)}`);
     return read;
   }
 
-  private readRows(args: JsonObject, filter: FilterShape, problems: Problems): { readonly where?: Condition; readonly named: string } {
+  private readRows(
+    args: JsonObject,
+    filter: FilterShape,
+    problems: Problems,
+  ): { readonly where?: Condition; readonly named: string } {
     if (this.action === 'create') return { named: '' };
     if (!this.identity) {
       const { filter: given } = args;
       const isEmpty = !isRecord(given) || Object.keys(given).length === 0;
       if (isEmpty) problems.say('/filter', 'must say which rows are meant.');
-      return { where: isEmpty ? NOTHING : readFilter(given, filter, '/filter', problems), named: '/filter' };
+      return {
+        where: isEmpty ? NOTHING : readFilter(given, filter, '/filter', problems),
+        named: '/filter',
+      };
     }
     const equal = this.identity.map((field) => {
-      const value = toValue(field, args[field.name]); // a scalar, so that no operator comes in by it
+      // a scalar, so that no operator comes in by it
+      const value = toValue(field, args[field.name]);
       if (value === undefined) problems.say(`/${field.name}`, `must be ${wantedBy(field)}`);
       return value === undefined ? NOTHING : where(field.name, 'eq', value);
     });
@@ -217,13 +294,19 @@ function snake(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toLowerCase();
 }
 
-function identityOf({ model, fields }: EntityShape, identity: UpdateOptions['identity'] = 'primary'): readonly ResourceField[] | undefined {
+function identityOf(
+  { model, fields }: EntityShape,
+  identity: UpdateOptions['identity'] = 'primary',
+): readonly ResourceField[] | undefined {
   if (identity === false) return undefined;
   const names = identity === 'primary' ? [model.key ?? ''] : (model.uniqueKeys.get(identity) ?? []);
   return names.flatMap((name) => fields.get(name) ?? []);
 }
 
-/** The parts of an input: those that are named, or all public ones that the database does not set itself. */
+/**
+ * The parts of an input: those that are named, or all public ones that the database does not set
+ * itself.
+ */
 function acceptedParts(
   { model, fields, relations, owners }: EntityShape,
   shapes: EntityShapes,
@@ -235,7 +318,10 @@ function acceptedParts(
     !owners.has(name) &&
     kind !== 'json' &&
     (name !== model.key || (action === 'create' && !hasDefault));
-  const names = accept ?? [...[...fields.values()].filter(isOwn).map(({ name }) => name), ...relations.keys()];
+  const names = accept ?? [
+    ...[...fields.values()].filter(isOwn).map(({ name }) => name),
+    ...relations.keys(),
+  ];
   return names.flatMap((name) => {
     const field = model.fields.get(name);
     const relation = model.relations.get(name);
@@ -263,5 +349,8 @@ export function isReference({ many, back, isOfSeveral = false }: ResourceRelatio
 
 /** @throws {ToolError} Where there are problems. */
 export function assertReadable(problems: readonly ArgumentProblem[]): void {
-  if (problems.length > 0) throw new ToolError('The arguments cannot be used.', { problems: problems.slice(0, MOST_VALUES) });
+  if (problems.length > 0)
+    throw new ToolError('The arguments cannot be used.', {
+      problems: problems.slice(0, MOST_VALUES),
+    });
 }

@@ -35,12 +35,19 @@ class Post {
   @PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
   @Property({ type: 'string', length: 40, hidden: true }) tenant!: Opt<string>;
   /** The members' own words. */
-  @Property({ type: 'string', length: 80 }) @ToolField({ origin: 'application' }) @Expose() title!: string;
+  @Property({ type: 'string', length: 80 })
+  @ToolField({ origin: 'application' })
+  @Expose()
+  title!: string;
   @Enum({ items: () => PostStatus, default: PostStatus.Draft }) @Expose() status!: Opt<PostStatus>;
-  @Property({ type: 'integer', fieldName: 'author_id', default: 1 }) @Expose() authorId!: Opt<number>;
+  @Property({ type: 'integer', fieldName: 'author_id', default: 1 })
+  @Expose()
+  authorId!: Opt<number>;
   @Property({ type: 'integer', default: 0 }) @Expose() sold!: Opt<number>;
   /** Private: it is returned where a tool loads it. */
-  @Property({ type: 'string', length: 80, nullable: true, hidden: true }) @Expose() internalStatus?: string | null;
+  @Property({ type: 'string', length: 80, nullable: true, hidden: true })
+  @Expose()
+  internalStatus?: string | null;
 }
 
 interface Member {
@@ -63,7 +70,11 @@ class MembersPolicy extends ResourcePolicy<Member> {
 @Injectable()
 @ToolResource(Post, {
   namespace: 'posts',
-  actions: { read: { load: ['internalStatus'] }, create: { accept: ['title'] }, update: { accept: ['title'] } },
+  actions: {
+    read: { load: ['internalStatus'] },
+    create: { accept: ['title'] },
+    update: { accept: ['title'] },
+  },
   policy: MembersPolicy,
 })
 class PostTools {
@@ -82,7 +93,10 @@ class PostTools {
   }
 }
 
-@ToolResource(Post, { namespace: 'narrow', actions: { read: { actionParameters: ['limit', 'filter'] } } })
+@ToolResource(Post, {
+  namespace: 'narrow',
+  actions: { read: { actionParameters: ['limit', 'filter'] } },
+})
 class NarrowTools {}
 
 @Injectable()
@@ -94,7 +108,8 @@ class Tables implements OnModuleInit {
 
   async onModuleInit(): Promise<void> {
     await this.orm.schema.update();
-    for (const statement of this.gateway.statements([Post])) await this.orm.em.fork().execute(statement);
+    for (const statement of this.gateway.statements([Post]))
+      await this.orm.em.fork().execute(statement);
   }
 }
 
@@ -122,9 +137,14 @@ describe('the tools of a blog', () => {
             schemaGenerator: { ignoreSchema: ['toolloop', 'pgboss'] },
           }),
         }),
-        ResourceToolsModule.forRoot({ gateway: mikroOrmGateway({ tenancy: { role: 'toolloop_test_blog' } }) }),
+        ResourceToolsModule.forRoot({
+          gateway: mikroOrmGateway({ tenancy: { role: 'toolloop_test_blog' } }),
+        }),
         ResourceToolsModule.forFeature([PostTools, NarrowTools], { providers: [MembersPolicy] }),
-        ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: ['posts__*', 'narrow__*'] } }),
+        ToolLoopModule.forRoot({
+          model: new ScriptedModel([]),
+          policy: { allow: ['posts__*', 'narrow__*'] },
+        }),
       ],
       providers: [Tables],
     }).compile();
@@ -162,7 +182,9 @@ describe('the tools of a blog', () => {
   it('return a private field that is loaded, and take it in no filter', async () => {
     const { rows } = await read({ limit: 1 });
     expect(rows).toMatchObject([{ title: 'Elixir', internalStatus: 'reviewed' }]);
-    expect(JSON.stringify(app.get(ToolCatalog).find('posts__read')?.spec.inputSchema)).not.toContain('internalStatus');
+    expect(
+      JSON.stringify(app.get(ToolCatalog).find('posts__read')?.spec.inputSchema),
+    ).not.toContain('internalStatus');
   });
 
   it('take null for no arguments', async () => {
@@ -172,13 +194,20 @@ describe('the tools of a blog', () => {
 
   it('offer no other parameters than the resource names', () => {
     const { inputSchema } = app.get(ToolCatalog).find('narrow__read')?.spec ?? {};
-    expect(Object.keys((inputSchema as { readonly properties: object }).properties).toSorted()).toEqual(['filter', 'limit']);
+    expect(
+      Object.keys((inputSchema as { readonly properties: object }).properties).toSorted(),
+    ).toEqual(['filter', 'limit']);
   });
 
   it('refuse an actor whom the policy does not let read, with an error that says so', async () => {
     const answer = await made('posts__read', {}, 'guest');
-    expect(answer.record).toMatchObject({ status: 'denied', decision: { rule: 'posts: members', policyVersion: 'members-1' } });
-    expect(parsed(answer)).toMatchObject({ errors: [{ status: expect.any(String), code: expect.any(String) }] });
+    expect(answer.record).toMatchObject({
+      status: 'denied',
+      decision: { rule: 'posts: members', policyVersion: 'members-1' },
+    });
+    expect(parsed(answer)).toMatchObject({
+      errors: [{ status: expect.any(String), code: expect.any(String) }],
+    });
   });
 
   it('creates a post and publishes it in one run of a model, with the same actor and tenant in every call', async () => {
@@ -187,25 +216,40 @@ describe('the tools of a blog', () => {
       calls(call('posts__publish', { id: 5 })),
       text('It is published.'),
     ]);
-    const result = await loop.run({ ...who, model, prompt: 'Create a draft post about Elixir and publish it' });
+    const result = await loop.run({
+      ...who,
+      model,
+      prompt: 'Create a draft post about Elixir and publish it',
+    });
     expect(result.toolCalls.map(({ declaredId, status }) => [declaredId, status])).toEqual([
       ['posts__create', 'succeeded'],
       ['posts__publish', 'succeeded'],
     ]);
     expect(result.text).toBe('It is published.');
-    const stored = await app.get(MikroORM).em.fork().execute('select tenant, status from posts where id = 5');
+    const stored = await app
+      .get(MikroORM)
+      .em.fork()
+      .execute('select tenant, status from posts where id = 5');
     expect(stored).toEqual([{ tenant: 'org', status: 'published' }]);
   });
 
   it('find the posts that sell best, and count them', async () => {
-    const { rows } = await read({ sort: [{ field: 'sold', descending: true }], limit: 2, select: ['title'] });
+    const { rows } = await read({
+      sort: [{ field: 'sold', descending: true }],
+      limit: 2,
+      select: ['title'],
+    });
     expect(rows.map(({ title }) => title)).toEqual(['Nest', 'Types']);
     expect(await read({ result_type: 'count' })).toEqual({ count: 3 });
-    expect(await read({ result_type: 'aggregate', aggregate: { kind: 'sum', field: 'sold' } })).toEqual({ value: 21 });
+    expect(
+      await read({ result_type: 'aggregate', aggregate: { kind: 'sum', field: 'sold' } }),
+    ).toEqual({ value: 21 });
   });
 
   it('refuse a create without a title, with a pointer to it', async () => {
     const answer = await made('posts__create', { input: {} });
-    expect(parsed(answer)).toMatchObject({ errors: [{ status: '400', source: { pointer: '/input/title' } }] });
+    expect(parsed(answer)).toMatchObject({
+      errors: [{ status: '400', source: { pointer: '/input/title' } }],
+    });
   });
 });

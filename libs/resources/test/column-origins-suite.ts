@@ -14,12 +14,19 @@ enum Wish {
 
 const WISHES = Object.values(Wish);
 
-/** A form that strangers fill in, with columns that the database, the ORM or the application sets. */
+/**
+ * A form that strangers fill in, with columns that the database, the ORM or the application sets.
+ */
 @T.Entity('forms')
 @M.Entity({ tableName: 'forms' })
 export class Form {
-  @T.PrimaryGeneratedColumn() @M.PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
-  @T.Column({ type: 'varchar', length: 40 }) @M.Property({ type: 'string', length: 40, hidden: true }) tenant!: string;
+  @T.PrimaryGeneratedColumn()
+  @M.PrimaryKey({ type: 'integer', autoincrement: true })
+  @Expose()
+  id!: number;
+  @T.Column({ type: 'varchar', length: 40 })
+  @M.Property({ type: 'string', length: 40, hidden: true })
+  tenant!: string;
   @T.Column({ type: 'varchar' }) @M.Property({ type: 'string' }) @Expose() ownerId!: string;
   @T.Column({ type: 'varchar' })
   @M.Property({ type: 'string' })
@@ -39,8 +46,14 @@ export class Form {
   @ToolField({ origin: 'application' })
   @Expose()
   decided!: Wish;
-  @T.Column({ type: 'int', default: 3 }) @M.Property({ type: 'integer', default: 3 }) @Expose() order!: number;
-  @T.Column({ type: 'decimal', precision: 12, scale: 2 }) @M.Property({ type: 'decimal', precision: 12, scale: 2 }) @Expose() sum!: string;
+  @T.Column({ type: 'int', default: 3 })
+  @M.Property({ type: 'integer', default: 3 })
+  @Expose()
+  order!: number;
+  @T.Column({ type: 'decimal', precision: 12, scale: 2 })
+  @M.Property({ type: 'decimal', precision: 12, scale: 2 })
+  @Expose()
+  sum!: string;
   @T.Column({ type: 'boolean' }) @M.Property({ type: 'boolean' }) @Expose() isUrgent!: boolean;
   @T.Column({ type: 'date' }) @M.Property({ type: 'date' }) @Expose() day!: string;
   @T.Column({ type: 'uuid' }) @M.Property({ type: 'uuid' }) @Expose() about!: string;
@@ -64,8 +77,18 @@ export class Form {
   @M.Property({ type: 'uuid', onCreate: () => crypto.randomUUID() })
   @Expose()
   given!: string;
-  @T.Column({ type: 'int', generatedType: 'STORED', asExpression: 'length(words)', insert: false, update: false })
-  @M.Property({ type: 'integer', onUpdate: ({ words }: Form) => words.length, onCreate: ({ words }: Form) => words.length })
+  @T.Column({
+    type: 'int',
+    generatedType: 'STORED',
+    asExpression: 'length(words)',
+    insert: false,
+    update: false,
+  })
+  @M.Property({
+    type: 'integer',
+    onUpdate: ({ words }: Form) => words.length,
+    onCreate: ({ words }: Form) => words.length,
+  })
   @Expose()
   size!: number;
   @T.VersionColumn() @M.Property({ type: 'integer', version: true }) @Expose() version!: number;
@@ -75,11 +98,19 @@ export class Form {
 @T.Entity('tables')
 @M.Entity({ tableName: 'tables' })
 export class Table {
-  @T.PrimaryColumn({ type: 'int' }) @M.PrimaryKey({ type: 'integer', autoincrement: false }) @Expose() number!: number;
-  @T.Column({ type: 'varchar', length: 40 }) @M.Property({ type: 'string', length: 40, hidden: true }) tenant!: string;
+  @T.PrimaryColumn({ type: 'int' })
+  @M.PrimaryKey({ type: 'integer', autoincrement: false })
+  @Expose()
+  number!: number;
+  @T.Column({ type: 'varchar', length: 40 })
+  @M.Property({ type: 'string', length: 40, hidden: true })
+  tenant!: string;
 }
 
-@ToolResource(Form, { namespace: 'forms', actions: { read: true, create: { accept: ['words', 'given'] } } })
+@ToolResource(Form, {
+  namespace: 'forms',
+  actions: { read: true, create: { accept: ['words', 'given'] } },
+})
 class FormTools {}
 
 @ToolResource(Table, { namespace: 'tables', actions: ['read'] })
@@ -96,7 +127,11 @@ class VouchedTools {}
 export function saysWhoseColumnsAre(orm: Orm): void {
   let app: OrmApp;
   beforeAll(async () => {
-    app = await OrmApp.start({ orm, entities: [Form, Table], resources: [FormTools, TableTools, VouchedTools] });
+    app = await OrmApp.start({
+      orm,
+      entities: [Form, Table],
+      resources: [FormTools, TableTools, VouchedTools],
+    });
   });
   afterAll(() => app?.close());
 
@@ -104,11 +139,13 @@ export function saysWhoseColumnsAre(orm: Orm): void {
     const schema = app.module.get(ToolCatalog).find(tool)?.spec.outputSchema ?? {};
     const { items } = schemaIn(schema.properties?.['rows']);
     const { $ref = '', properties } = schemaIn(Array.isArray(items) ? items[0] : items);
-    const row = properties ?? schemaIn(schema.$defs?.[$ref.replace('#/$defs/', '')]).properties ?? {};
+    const row =
+      properties ?? schemaIn(schema.$defs?.[$ref.replace('#/$defs/', '')]).properties ?? {};
     return schemaIn(row[name]);
   }
 
-  const originOf = (tool: string, name: string): unknown => Reflect.get(columnOf(tool, name), 'x-toolloop-origin');
+  const originOf = (tool: string, name: string): unknown =>
+    Reflect.get(columnOf(tool, name), 'x-toolloop-origin');
 
   it.each(['id', 'ownerId', 'madeAt', 'changedAt', 'readAt', 'token', 'version', 'decided'])(
     'are the application’s where the database, the ORM or a label says so: %s',
@@ -125,7 +162,10 @@ export function saysWhoseColumnsAre(orm: Orm): void {
   );
 
   it('are from outside where they are computed of others, and where a resource lets a model write them', () => {
-    expect([originOf('forms__read', 'size'), originOf('forms__read', 'given')]).toEqual([undefined, undefined]);
+    expect([originOf('forms__read', 'size'), originOf('forms__read', 'given')]).toEqual([
+      undefined,
+      undefined,
+    ]);
   });
 
   it('are from outside where they are a key that is not generated', () => {
@@ -134,15 +174,24 @@ export function saysWhoseColumnsAre(orm: Orm): void {
 
   it('say which values they have, so that a choice costs no more than a choice', () => {
     expect(Reflect.get(columnOf('forms__read', 'wish'), 'x-toolloop-values')).toEqual(WISHES);
-    expect(Reflect.get(columnOf('forms__read', 'second'), 'x-toolloop-values')).toEqual([...WISHES, null]);
+    expect(Reflect.get(columnOf('forms__read', 'second'), 'x-toolloop-values')).toEqual([
+      ...WISHES,
+      null,
+    ]);
     expect(columnOf('forms__read', 'decided')).not.toHaveProperty('x-toolloop-values');
   });
 
   it('are all the application’s where the resource as a whole vouches for them, and an action may say more', () => {
     const catalog: ToolCatalog = app.module.get(ToolCatalog);
     expect(catalog.find('forms__read')?.spec.labels).toMatchObject({ returns: 'untrusted' });
-    expect(catalog.find('vouched__read')?.spec.labels).toMatchObject({ returns: 'trusted', reads: 'private' });
-    expect(catalog.find('vouched__update')?.spec.labels).toMatchObject({ returns: 'trusted', reads: 'public' });
+    expect(catalog.find('vouched__read')?.spec.labels).toMatchObject({
+      returns: 'trusted',
+      reads: 'private',
+    });
+    expect(catalog.find('vouched__update')?.spec.labels).toMatchObject({
+      returns: 'trusted',
+      reads: 'public',
+    });
   });
 }
 

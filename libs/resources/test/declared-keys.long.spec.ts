@@ -29,7 +29,10 @@ class Box {
   @Property({ type: 'string', length: 20, unique: true }) @Expose() code!: string;
   @Property({ type: 'string', length: 20 }) @Expose() seal!: string;
   @Property({ type: 'string', length: 20 }) @Expose() number!: string;
-  @ManyToOne({ entity: () => Shelf, nullable: true }) @Expose() @Type(() => Shelf) shelf?: Shelf | null;
+  @ManyToOne({ entity: () => Shelf, nullable: true })
+  @Expose()
+  @Type(() => Shelf)
+  shelf?: Shelf | null;
 }
 
 @ToolResource(Shelf, { namespace: 'shelves', actions: { read: true, update: true } })
@@ -63,7 +66,9 @@ it('does not start where a relation or an identity needs a key of one field and 
 
 it('offers no cursor where rows have no key of one field', async () => {
   const shop = await start(ReadShelves);
-  const properties = shop.module.get(ToolCatalog).find('shelves__read')?.spec.inputSchema?.['properties'];
+  const properties = shop.module.get(ToolCatalog).find('shelves__read')?.spec.inputSchema?.[
+    'properties'
+  ];
   expect(Object.keys(properties as object)).toEqual(expect.arrayContaining(['filter', 'offset']));
   expect(properties).not.toHaveProperty('cursor');
 });
@@ -71,7 +76,9 @@ it('offers no cursor where rows have no key of one field', async () => {
 it('warns of each unique key of a model’s that holds over all tenants', async () => {
   const warned = jest.spyOn(Logger.prototype, 'warn');
   await start(LooseBoxes);
-  const told = warned.mock.calls.map(([text]) => String(text)).filter((text) => text.startsWith('Box:'));
+  const told = warned.mock.calls
+    .map(([text]) => String(text))
+    .filter((text) => text.startsWith('Box:'));
   warned.mockRestore();
   expect(told).toEqual([
     expect.stringContaining('its key "code" is unique over all tenants'),
@@ -96,9 +103,15 @@ it('finds those of TypeORM as well, which has them as indexes on MariaDB', async
     indices: [{ name: 'crates_code', columns: ['code'] as never, unique: true }],
   });
   const database = await openDatabase(await inMemory());
-  const source = new DataSource({ type: 'postgres', installExtensions: false, extra: database.connection, entities: [schema] });
+  const source = new DataSource({
+    type: 'postgres',
+    installExtensions: false,
+    extra: database.connection,
+    entities: [schema],
+  });
   await source.initialize();
-  const { keysOfAllTenants, uniqueKeys } = new TypeOrmGateway(source, { tenancy: { role: 'none' } }).describe(Crate) ?? {};
+  const { keysOfAllTenants, uniqueKeys } =
+    new TypeOrmGateway(source, { tenancy: { role: 'none' } }).describe(Crate) ?? {};
   await source.destroy();
   await database.close();
   expect(uniqueKeys).toEqual(

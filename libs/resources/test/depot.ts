@@ -13,7 +13,10 @@ const TENANT = { type: 'varchar', length: 40 } as const;
 @T.Entity('countries')
 @M.Entity({ tableName: 'countries' })
 export class Country {
-  @T.PrimaryColumn({ type: 'varchar', length: 2 }) @M.PrimaryKey({ type: 'string', length: 2 }) @Expose() code!: string;
+  @T.PrimaryColumn({ type: 'varchar', length: 2 })
+  @M.PrimaryKey({ type: 'string', length: 2 })
+  @Expose()
+  code!: string;
   @T.Column({ type: 'varchar' }) @M.Property({ type: 'string' }) @Expose() name!: string;
 }
 
@@ -21,7 +24,10 @@ export class Country {
 @T.Entity('hazards')
 @M.Entity({ tableName: 'hazards' })
 export class Hazard {
-  @T.PrimaryGeneratedColumn() @M.PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
+  @T.PrimaryGeneratedColumn()
+  @M.PrimaryKey({ type: 'integer', autoincrement: true })
+  @Expose()
+  id!: number;
   @T.Column({ type: 'varchar' }) @M.Property({ type: 'string' }) @Expose() word!: string;
 }
 
@@ -29,8 +35,13 @@ export class Hazard {
 @T.Entity('sites')
 @M.Entity({ tableName: 'sites' })
 export class Site {
-  @T.PrimaryColumn(TENANT) @M.PrimaryKey({ type: 'string', length: 40, hidden: true }) tenant!: string;
-  @T.PrimaryColumn({ type: 'varchar', length: 20 }) @M.PrimaryKey({ type: 'string', length: 20 }) @Expose() code!: string;
+  @T.PrimaryColumn(TENANT)
+  @M.PrimaryKey({ type: 'string', length: 40, hidden: true })
+  tenant!: string;
+  @T.PrimaryColumn({ type: 'varchar', length: 20 })
+  @M.PrimaryKey({ type: 'string', length: 20 })
+  @Expose()
+  code!: string;
   @T.Column({ type: 'int' }) @M.Property({ type: 'integer' }) @Expose() size!: number;
   @T.ManyToOne(() => Country, { nullable: true })
   @T.JoinColumn({ name: 'country_code' })
@@ -49,14 +60,21 @@ export class Site {
 @T.Entity('crates')
 @M.Entity({ tableName: 'crates' })
 export class Crate {
-  @T.PrimaryColumn(TENANT) @M.PrimaryKey({ type: 'string', length: 40, hidden: true }) tenant!: string;
+  @T.PrimaryColumn(TENANT)
+  @M.PrimaryKey({ type: 'string', length: 40, hidden: true })
+  tenant!: string;
   @T.PrimaryColumn({ type: 'int' }) @M.PrimaryKey({ type: 'integer' }) @Expose() number!: number;
   @T.ManyToOne(() => Site, 'crates', { nullable: true })
   @T.JoinColumn([
     { name: 'tenant', referencedColumnName: 'tenant' },
     { name: 'site_code', referencedColumnName: 'code' },
   ])
-  @M.ManyToOne({ entity: () => Site, nullable: true, joinColumns: ['tenant', 'site_code'], ownColumns: ['site_code'] })
+  @M.ManyToOne({
+    entity: () => Site,
+    nullable: true,
+    joinColumns: ['tenant', 'site_code'],
+    ownColumns: ['site_code'],
+  })
   @Expose()
   @Type(() => Site)
   site?: Site | null;
@@ -83,9 +101,17 @@ export class Crate {
 /** The head of a hierarchy in one table. */
 @T.Entity('vehicles')
 @T.TableInheritance({ column: { type: 'varchar', name: 'kind' } })
-@M.Entity({ tableName: 'vehicles', discriminatorColumn: 'kind', discriminatorMap: { van: 'Van', truck: 'Truck' }, abstract: true })
+@M.Entity({
+  tableName: 'vehicles',
+  discriminatorColumn: 'kind',
+  discriminatorMap: { van: 'Van', truck: 'Truck' },
+  abstract: true,
+})
 export class Vehicle {
-  @T.PrimaryGeneratedColumn() @M.PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
+  @T.PrimaryGeneratedColumn()
+  @M.PrimaryKey({ type: 'integer', autoincrement: true })
+  @Expose()
+  id!: number;
   @T.Column(TENANT) @M.Property({ type: 'string', length: 40, hidden: true }) tenant!: string;
   @T.Column({ type: 'varchar' }) @M.Property({ type: 'string' }) @Expose() plate!: string;
 }
@@ -93,20 +119,29 @@ export class Vehicle {
 @T.ChildEntity('van')
 @M.Entity({ discriminatorValue: 'van' })
 export class Van extends Vehicle {
-  @T.Column({ type: 'int', nullable: true }) @M.Property({ type: 'integer', nullable: true }) @Expose() seats?: number | null;
+  @T.Column({ type: 'int', nullable: true })
+  @M.Property({ type: 'integer', nullable: true })
+  @Expose()
+  seats?: number | null;
 }
 
 @T.ChildEntity('truck')
 @M.Entity({ discriminatorValue: 'truck' })
 export class Truck extends Vehicle {
-  @T.Column({ type: 'int', nullable: true }) @M.Property({ type: 'integer', nullable: true }) @Expose() tons?: number | null;
+  @T.Column({ type: 'int', nullable: true })
+  @M.Property({ type: 'integer', nullable: true })
+  @Expose()
+  tons?: number | null;
 }
 
 /** A way that a vehicle of one class makes. */
 @T.Entity('trips')
 @M.Entity({ tableName: 'trips' })
 export class Trip {
-  @T.PrimaryGeneratedColumn() @M.PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
+  @T.PrimaryGeneratedColumn()
+  @M.PrimaryKey({ type: 'integer', autoincrement: true })
+  @Expose()
+  id!: number;
   @T.Column(TENANT) @M.Property({ type: 'string', length: 40, hidden: true }) tenant!: string;
   @T.ManyToOne(() => Truck, { nullable: true })
   @T.JoinColumn({ name: 'truck_id' })
@@ -134,9 +169,15 @@ class VanTools {}
 class TripTools {}
 
 export const DEPOT_ENTITIES = [Country, Hazard, Site, Crate, Vehicle, Van, Truck, Trip];
-@ToolResource(Site, { namespace: 'sites', actions: { read: { relations: ['country'] }, create: true, update: true, destroy: true } })
+@ToolResource(Site, {
+  namespace: 'sites',
+  actions: { read: { relations: ['country'] }, create: true, update: true, destroy: true },
+})
 class SiteToolsByCountry {}
-@ToolResource(Crate, { namespace: 'crates', actions: { read: { relations: [] }, create: true, update: true, destroy: true } })
+@ToolResource(Crate, {
+  namespace: 'crates',
+  actions: { read: { relations: [] }, create: true, update: true, destroy: true },
+})
 class CrateToolsAlone {}
 
 const OTHER_TOOLS = [CountryTools, HazardTools, TruckTools, VanTools, TripTools];
@@ -144,7 +185,10 @@ export const DEPOT_TOOLS = [...OTHER_TOOLS, SiteTools, CrateTools];
 /** Tools that follow no relation by a key of several columns. */
 export const DEPOT_TOOLS_WITHOUT_PARTS = [...OTHER_TOOLS, SiteToolsByCountry, CrateToolsAlone];
 
-/** Both tenants have sites and crates of the same names. Trucks: 1 is acme's, 3 globex's; vans: 2 and 4. */
+/**
+ * Both tenants have sites and crates of the same names. Trucks: 1 is acme's, 3 globex's; vans: 2
+ * and 4.
+ */
 export const DEPOT_ROWS: readonly string[] = [
   `insert into countries (code, name) values ('ch', 'Helvetia'), ('de', 'Germania')`,
   `insert into hazards (word) values ('fire'), ('acid')`,

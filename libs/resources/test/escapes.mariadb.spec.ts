@@ -47,7 +47,9 @@ describeMariaDb('a gateway to MikroORM on MariaDB', () => {
   it('refuses a server where a backslash escapes nothing, as that to TypeORM does', async () => {
     const gateway = new MikroOrmGateway(orm);
     expect(await gateway.findings([])).toEqual([]);
-    await orm.em.fork().execute(`set session sql_mode = concat(@@sql_mode, ',NO_BACKSLASH_ESCAPES')`);
+    await orm.em
+      .fork()
+      .execute(`set session sql_mode = concat(@@sql_mode, ',NO_BACKSLASH_ESCAPES')`);
     expect(await gateway.findings([])).toMatchObject([
       {
         at: 'ResourceToolsModule',

@@ -6,15 +6,28 @@ import { Expose, Type } from 'class-transformer';
 import * as T from 'typeorm';
 import { type Orm, OrmApp } from './orm-app.js';
 
-/** A row whose numbers are larger than JSON's numbers can say, and whose moments may be without an end. */
+/**
+ * A row whose numbers are larger than JSON's numbers can say, and whose moments may be without an
+ * end.
+ */
 @T.Entity('tracks')
 @M.Entity({ tableName: 'tracks' })
 @M.Unique({ name: 'tracks_number', properties: ['tenant', 'number'] })
 @T.Unique('tracks_number', ['tenant', 'number'])
 export class Track {
-  @T.PrimaryColumn({ type: 'bigint' }) @M.PrimaryKey({ type: 'bigint', autoincrement: false }) @Expose() @Type(() => String) id!: bigint;
-  @T.Column({ type: 'varchar', length: 40 }) @M.Property({ type: 'string', length: 40, hidden: true }) tenant!: string;
-  @T.Column({ type: 'bigint' }) @M.Property({ type: 'bigint' }) @Expose() @Type(() => String) number!: bigint;
+  @T.PrimaryColumn({ type: 'bigint' })
+  @M.PrimaryKey({ type: 'bigint', autoincrement: false })
+  @Expose()
+  @Type(() => String)
+  id!: bigint;
+  @T.Column({ type: 'varchar', length: 40 })
+  @M.Property({ type: 'string', length: 40, hidden: true })
+  tenant!: string;
+  @T.Column({ type: 'bigint' })
+  @M.Property({ type: 'bigint' })
+  @Expose()
+  @Type(() => String)
+  number!: bigint;
   @T.Column({ type: 'timestamptz', precision: 3, nullable: true })
   @M.Property({ type: 'datetime', length: 3, nullable: true })
   @Expose()
@@ -25,7 +38,10 @@ export class Track {
   @Expose()
   @Type(() => Date)
   closesAt?: Date | null;
-  @T.Column({ type: 'date', nullable: true }) @M.Property({ type: 'date', nullable: true }) @Expose() endsOn?: string | null;
+  @T.Column({ type: 'date', nullable: true })
+  @M.Property({ type: 'date', nullable: true })
+  @Expose()
+  endsOn?: string | null;
   @T.ManyToOne(() => Track, { nullable: true })
   @T.JoinColumn({ name: 'after_id' })
   @M.ManyToOne({ entity: () => Track, nullable: true, fieldName: 'after_id' })
@@ -47,11 +63,19 @@ const NEXT = '9007199254740994';
 const LAST = '9223372036854775807';
 
 /** The ids of all rows in an order, one a page. */
-async function pagesOf(app: OrmApp, field: string, descending: boolean): Promise<readonly string[]> {
+async function pagesOf(
+  app: OrmApp,
+  field: string,
+  descending: boolean,
+): Promise<readonly string[]> {
   const found: string[] = [];
   let cursor: string | undefined;
   do {
-    const page = await app.read<Page>('tracks__read', { sort: [{ field, descending }], limit: 1, ...(cursor !== undefined && { cursor }) });
+    const page = await app.read<Page>('tracks__read', {
+      sort: [{ field, descending }],
+      limit: 1,
+      ...(cursor !== undefined && { cursor }),
+    });
     found.push(...page.rows.map(({ id }) => String(id)));
     cursor = page.cursor;
   } while (cursor !== undefined && found.length < 9);
@@ -91,7 +115,11 @@ export function takesFarValues(orm: Orm): void {
       ['the largest', { get_by: { number: LAST } }, [LAST]],
       ['eq', { filter: { number: { eq: FAR } } }, [FAR]],
       ['ne', { filter: { number: { ne: FAR } }, sort: [{ field: 'id' }] }, ['1', NEXT, LAST]],
-      ['in', { filter: { id: { in: [1, NEXT, LAST] } }, sort: [{ field: 'id' }] }, ['1', NEXT, LAST]],
+      [
+        'in',
+        { filter: { id: { in: [1, NEXT, LAST] } }, sort: [{ field: 'id' }] },
+        ['1', NEXT, LAST],
+      ],
       ['gt', { filter: { number: { gt: FAR } }, sort: [{ field: 'id' }] }, [NEXT, LAST]],
       ['lte', { filter: { number: { lte: FAR } }, sort: [{ field: 'id' }] }, ['1', FAR]],
       ['a relation', { filter: { after: { id: { eq: FAR } } } }, [NEXT]],
@@ -100,29 +128,48 @@ export function takesFarValues(orm: Orm): void {
     });
 
     it('is shown with each digit, and so are the rows that it leads to', async () => {
-      expect(await app.read('tracks__read', { get_by: { id: LAST }, load: ['after'] })).toMatchObject({
+      expect(
+        await app.read('tracks__read', { get_by: { id: LAST }, load: ['after'] }),
+      ).toMatchObject({
         rows: [{ id: LAST, number: LAST, after: { id: NEXT } }],
       });
     });
 
     it('is refused as a number of JSON, which has lost its last digits', async () => {
-      const asked: readonly JsonObject[] = [{ get_by: { id: Number(FAR) + 1 } }, { filter: { number: { eq: Number(LAST) } } }];
+      const asked: readonly JsonObject[] = [
+        { get_by: { id: Number(FAR) + 1 } },
+        { filter: { number: { eq: Number(LAST) } } },
+      ];
       for (const args of asked)
-        expect(await app.error('tracks__read', args)).toMatchObject({ status: '400', detail: expect.stringContaining('as a text') });
+        expect(await app.error('tracks__read', args)).toMatchObject({
+          status: '400',
+          detail: expect.stringContaining('as a text'),
+        });
     });
 
     it.each(['9223372036854775808', '1e3', '0x10', '1.5', '', ' 1', '١'])(
       'is refused where it is none, or larger than its column (%j)',
       async (id) => {
-        expect(await app.error('tracks__read', { get_by: { id } })).toMatchObject({ status: '400' });
-        expect(await app.error('tracks__create', { input: { id, number: 5 } })).toMatchObject({ status: '400' });
+        expect(await app.error('tracks__read', { get_by: { id } })).toMatchObject({
+          status: '400',
+        });
+        expect(await app.error('tracks__create', { input: { id, number: 5 } })).toMatchObject({
+          status: '400',
+        });
       },
     );
 
     it('is written, named and related to', async () => {
       const id = '9007199254740995';
-      expect(await app.read('tracks__create', { input: { id, number: id, after: 1 } })).toMatchObject({ id, number: id });
-      expect(await app.read('tracks__update', { id, input: { number: '9007199254740997', after: LAST } })).toMatchObject({
+      expect(
+        await app.read('tracks__create', { input: { id, number: id, after: 1 } }),
+      ).toMatchObject({ id, number: id });
+      expect(
+        await app.read('tracks__update', {
+          id,
+          input: { number: '9007199254740997', after: LAST },
+        }),
+      ).toMatchObject({
         number: '9007199254740997',
       });
       expect(await idsOf({ filter: { after: { id: { eq: LAST } } } })).toEqual([id]);
@@ -132,10 +179,13 @@ export function takesFarValues(orm: Orm): void {
   });
 
   describe('a moment without an end', () => {
-    it.each(['endsAt', 'endsOn', 'closesAt'])('has its place in an order of pages (%s)', async (field) => {
-      expect(await pagesOf(app, field, false)).toEqual([NEXT, '1', FAR, LAST]);
-      expect(await pagesOf(app, field, true)).toEqual([FAR, '1', NEXT, LAST]);
-    });
+    it.each(['endsAt', 'endsOn', 'closesAt'])(
+      'has its place in an order of pages (%s)',
+      async (field) => {
+        expect(await pagesOf(app, field, false)).toEqual([NEXT, '1', FAR, LAST]);
+        expect(await pagesOf(app, field, true)).toEqual([FAR, '1', NEXT, LAST]);
+      },
+    );
 
     it('is shown as the word that the database has for it, and as null where a date is declared', async () => {
       const page = await app.read<Page>('tracks__read', { sort: [{ field: 'id' }] });

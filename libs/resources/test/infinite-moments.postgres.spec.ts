@@ -14,7 +14,9 @@ interface Page {
   readonly values?: readonly unknown[];
 }
 
-/** What a read does with moments that come before or after all others, which PostgreSQL alone has. */
+/**
+ * What a read does with moments that come before or after all others, which PostgreSQL alone has.
+ */
 function readsEndlessMoments(storing: Storing): void {
   let shop: Shop;
   beforeAll(async () => {
@@ -30,14 +32,20 @@ function readsEndlessMoments(storing: Storing): void {
   });
   afterAll(() => shop?.close());
   const read = (args: JsonObject): Promise<Page> => shop.read('orders__read', args);
-  const aggregated = (kind: string): Promise<Page> => read({ result_type: 'aggregate', aggregate: { kind, field: 'shippedAt' } });
+  const aggregated = (kind: string): Promise<Page> =>
+    read({ result_type: 'aggregate', aggregate: { kind, field: 'shippedAt' } });
 
   /** The numbers of the orders, a page for each. */
   async function pages(sort: readonly JsonObject[]): Promise<readonly string[]> {
     const found: string[] = [];
     let cursor: string | undefined;
     do {
-      const page = await read({ sort: [...sort], limit: 1, select: ['number'], ...(cursor !== undefined && { cursor }) });
+      const page = await read({
+        sort: [...sort],
+        limit: 1,
+        select: ['number'],
+        ...(cursor !== undefined && { cursor }),
+      });
       found.push(...page.rows.map(({ number }) => number));
       cursor = page.cursor;
     } while (cursor !== undefined && found.length < 9);
@@ -52,12 +60,18 @@ function readsEndlessMoments(storing: Storing): void {
   });
 
   it('are each on one page where the cursor has the key alone, since the order has a text from outside', async () => {
-    expect(await pages([{ field: 'street' }, { field: 'shippedAt' }])).toEqual(['o-2', 'o-3', 'o-1']);
+    expect(await pages([{ field: 'street' }, { field: 'shippedAt' }])).toEqual([
+      'o-2',
+      'o-3',
+      'o-1',
+    ]);
   });
 
   it('are aggregated as the words that PostgreSQL has for them', async () => {
     expect(await aggregated('max')).toEqual({ value: 'infinity' });
-    expect(await aggregated('list')).toEqual({ values: ['-infinity', '2026-03-01T12:00:00.123Z', 'infinity'] });
+    expect(await aggregated('list')).toEqual({
+      values: ['-infinity', '2026-03-01T12:00:00.123Z', 'infinity'],
+    });
   });
 }
 

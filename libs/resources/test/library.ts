@@ -1,5 +1,14 @@
 import { type Collection, MikroORM, type Opt } from '@mikro-orm/core';
-import { Entity, Enum, ManyToMany, ManyToOne, OneToMany, PrimaryKey, Property, Unique } from '@mikro-orm/decorators/legacy';
+import {
+  Entity,
+  Enum,
+  ManyToMany,
+  ManyToOne,
+  OneToMany,
+  PrimaryKey,
+  Property,
+  Unique,
+} from '@mikro-orm/decorators/legacy';
 import { PostgreSqlDriver } from '@mikro-orm/postgresql';
 import { type DurableOptions, openDatabase } from '@toolloop/durable';
 import type { ResourceGateway, SqlResourceGateway } from '@toolloop/resources';
@@ -54,7 +63,9 @@ const ROLE = 'toolloop_test_library';
 const ENTITIES = [Author, Book];
 
 /** MikroORM over the library, on the database of the calls. */
-export async function byMikroOrm(options: DurableOptions): Promise<StoreUnderTest<GatewayUnderTest>> {
+export async function byMikroOrm(
+  options: DurableOptions,
+): Promise<StoreUnderTest<GatewayUnderTest>> {
   const database = await openDatabase(options);
   const orm = await MikroORM.init({
     driver: PostgreSqlDriver,
@@ -73,19 +84,33 @@ export async function byMikroOrm(options: DurableOptions): Promise<StoreUnderTes
 }
 
 /** TypeORM over the library, on the database of the calls. */
-export async function byTypeOrm(options: DurableOptions): Promise<StoreUnderTest<GatewayUnderTest>> {
+export async function byTypeOrm(
+  options: DurableOptions,
+): Promise<StoreUnderTest<GatewayUnderTest>> {
   const database = await openDatabase(options);
-  const opened = await openSource({ type: 'postgres', installExtensions: false, extra: database.connection });
-  return underTest(opened.gateway, { sql: (statement) => opened.source.query(statement) }, async () => {
-    await opened.source.destroy();
-    await database.close();
+  const opened = await openSource({
+    type: 'postgres',
+    installExtensions: false,
+    extra: database.connection,
   });
+  return underTest(
+    opened.gateway,
+    { sql: (statement) => opened.source.query(statement) },
+    async () => {
+      await opened.source.destroy();
+      await database.close();
+    },
+  );
 }
 
 /** TypeORM over the library, on a database without row level security. */
-export async function byTypeOrmOn(options: DataSourceOptions): Promise<StoreUnderTest<GatewayUnderTest>> {
+export async function byTypeOrmOn(
+  options: DataSourceOptions,
+): Promise<StoreUnderTest<GatewayUnderTest>> {
   const { gateway, source } = await openSource(options);
-  return underTest(gateway, { sql: (statement) => source.query(statement) }, () => source.destroy());
+  return underTest(gateway, { sql: (statement) => source.query(statement) }, () =>
+    source.destroy(),
+  );
 }
 
 function underTest(
@@ -94,7 +119,9 @@ function underTest(
   close: () => Promise<void>,
 ): StoreUnderTest<GatewayUnderTest> {
   const link = async (bookId: unknown, authorId: unknown): Promise<void> => {
-    await owner.sql(`insert into books_readers (book_id, author_id) values (${Number(bookId)}, ${Number(authorId)})`);
+    await owner.sql(
+      `insert into books_readers (book_id, author_id) values (${Number(bookId)}, ${Number(authorId)})`,
+    );
   };
   return { store: { gateway, author: Author, book: Book, link }, close };
 }
@@ -148,7 +175,11 @@ function schemas(moment: 'timestamptz' | 'datetime'): readonly EntitySchema[] {
         type: 'many-to-many',
         target: 'Author',
         inverseSide: 'favourites',
-        joinTable: { name: 'books_readers', joinColumn: { name: 'book_id' }, inverseJoinColumn: { name: 'author_id' } },
+        joinTable: {
+          name: 'books_readers',
+          joinColumn: { name: 'book_id' },
+          inverseJoinColumn: { name: 'author_id' },
+        },
       },
     },
     uniques: [{ name: 'books_title', columns: ['tenant', 'title'] }],

@@ -2,9 +2,21 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Inject, Injectable, type Type } from '@nestjs/common';
-import { type JsonObject, LlmTool, type RunContext, type ToolCallContext, ToolContext } from '@toolloop/core';
+import {
+  type JsonObject,
+  LlmTool,
+  type RunContext,
+  type ToolCallContext,
+  ToolContext,
+} from '@toolloop/core';
 import type { DurableOptions } from '@toolloop/durable';
-import { ResourceGateway, ResourcePolicy, type ResourceWrite, type SqlResourceGateway, ToolResource } from '@toolloop/resources';
+import {
+  ResourceGateway,
+  ResourcePolicy,
+  type ResourceWrite,
+  type SqlResourceGateway,
+  ToolResource,
+} from '@toolloop/resources';
 import { MikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { TypeOrmGateway } from '@toolloop/resources/typeorm';
 import { createServerDatabase, describePostgres, onServer } from '../../durable/test/databases.js';
@@ -44,7 +56,11 @@ interface Counting {
 }
 
 @Injectable()
-@ToolResource(Order, { namespace: 'orders', actions: { read: true, create: true, update }, policy: InterruptedPolicy })
+@ToolResource(Order, {
+  namespace: 'orders',
+  actions: { read: true, create: true, update },
+  policy: InterruptedPolicy,
+})
 class InterruptedTools {
   constructor(@Inject(ResourceGateway) private readonly gateway: SqlResourceGateway<Counting>) {}
 
@@ -64,44 +80,57 @@ const WRITES = 12;
 
 type Server = Awaited<ReturnType<typeof createServerDatabase>>;
 
-describePostgres('invariant 17: resource tools with MikroORM whose connections to the database are ended', () => {
-  loseNoCall(mikroOrm, (server) => {
-    it('give connections back to a pool of the ORM’s own', async () => {
-      const orm = await MikroORM.init({ clientUrl: server().url, entities: [Customer, Order], pool: { max: 2 } });
-      const gateway = new MikroOrmGateway(orm, { tenancy: { role: ROLE } });
-      const scope = { actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' };
-      for (let loss = 0; loss < LOSSES; loss += 1) {
-        during = () => end(server());
-        const count = gateway.within(scope, async (em) => {
-          await em.count(Order);
-          await interrupted();
-          return em.count(Order);
+describePostgres(
+  'invariant 17: resource tools with MikroORM whose connections to the database are ended',
+  () => {
+    loseNoCall(mikroOrm, (server) => {
+      it('give connections back to a pool of the ORM’s own', async () => {
+        const orm = await MikroORM.init({
+          clientUrl: server().url,
+          entities: [Customer, Order],
+          pool: { max: 2 },
         });
-        await expect(count).resolves.toBe(3);
-      }
-      await orm.close();
-    });
-  });
-});
-
-describePostgres('invariant 17: resource tools with TypeORM whose connections to the database are ended', () => {
-  loseNoCall(typeOrm, (server, shop) => {
-    it('ask again once the ORM has given a lost connection back by itself', async () => {
-      const gateway = shop().module.get(TypeOrmGateway, { strict: false });
-      let attempts = 0;
-      const asked = gateway.within({ actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' }, async (em) => {
-        attempts += 1;
-        if (attempts === 1) {
-          await end(server());
-          while (em.queryRunner?.isReleased !== true) await wait(5);
+        const gateway = new MikroOrmGateway(orm, { tenancy: { role: ROLE } });
+        const scope = { actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' };
+        for (let loss = 0; loss < LOSSES; loss += 1) {
+          during = () => end(server());
+          const count = gateway.within(scope, async (em) => {
+            await em.count(Order);
+            await interrupted();
+            return em.count(Order);
+          });
+          await expect(count).resolves.toBe(3);
         }
-        return em.query<unknown>('select count(*)::int as count from orders');
+        await orm.close();
       });
-      await expect(asked).resolves.toEqual([{ count: 3 }]);
-      expect(attempts).toBe(2);
     });
-  });
-});
+  },
+);
+
+describePostgres(
+  'invariant 17: resource tools with TypeORM whose connections to the database are ended',
+  () => {
+    loseNoCall(typeOrm, (server, shop) => {
+      it('ask again once the ORM has given a lost connection back by itself', async () => {
+        const gateway = shop().module.get(TypeOrmGateway, { strict: false });
+        let attempts = 0;
+        const asked = gateway.within(
+          { actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' },
+          async (em) => {
+            attempts += 1;
+            if (attempts === 1) {
+              await end(server());
+              while (em.queryRunner?.isReleased !== true) await wait(5);
+            }
+            return em.query<unknown>('select count(*)::int as count from orders');
+          },
+        );
+        await expect(asked).resolves.toEqual([{ count: 3 }]);
+        expect(attempts).toBe(2);
+      });
+    });
+  },
+);
 
 /** Ends connections to a database: those of open transactions, or all of them. */
 function end({ url }: Server, which = `and state = 'idle in transaction'`): Promise<number> {
@@ -133,7 +162,10 @@ function loseNoCall(
 
   it('make a write once that is cut off in the middle', async () => {
     during = () => end(server);
-    expect(await shop.read('orders__update', { id: 1, input: { note: 'x' } })).toMatchObject({ note: 'x', version: 2 });
+    expect(await shop.read('orders__update', { id: 1, input: { note: 'x' } })).toMatchObject({
+      note: 'x',
+      version: 2,
+    });
     expect(during).toBeUndefined();
   });
 
@@ -160,14 +192,17 @@ function loseNoCall(
         answered.push(number);
         expect(record).toMatchObject({ status: 'succeeded' });
         const filter: JsonObject = { number: { eq: number } };
-        expect(await shop.read('orders__read', { result_type: 'count', filter })).toEqual({ count: 1 });
+        expect(await shop.read('orders__read', { result_type: 'count', filter })).toEqual({
+          count: 1,
+        });
         answered.push(number);
       }
     };
     const called = calls().finally(() => over.abort());
     let ended = 0;
     while (!over.signal.aborted) {
-      // Each call loses its connections a few times and can end then: how much is done between two losses is up to the machine.
+      // Each call loses its connections a few times and can end then: how much is done between two
+      // losses is up to the machine.
       const before = answered.length;
       for (let loss = 0; loss < 3 && !over.signal.aborted; loss += 1) {
         ended += await end(server, '');
@@ -177,7 +212,9 @@ function loseNoCall(
     }
     await called;
     expect(ended).toBeGreaterThan(WRITES / 2);
-    const rows = await shop.sql<{ number: string }>(`select number from orders where number like 'n-%' order by id`);
+    const rows = await shop.sql<{ number: string }>(
+      `select number from orders where number like 'n-%' order by id`,
+    );
     expect(rows.map(({ number }) => number)).toEqual(numbers);
   });
 }

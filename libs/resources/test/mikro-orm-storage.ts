@@ -39,7 +39,10 @@ export class MikroOrmStorage extends ShopStorage implements OnModuleInit {
     });
   }
 
-  override async insert<Row extends object>(entity: Type<Row>, rows: readonly object[]): Promise<readonly Row[]> {
+  override async insert<Row extends object>(
+    entity: Type<Row>,
+    rows: readonly object[],
+  ): Promise<readonly Row[]> {
     const em = this.em.fork();
     const made = rows.map((row) => em.create<object>(entity, row as never) as Row);
     await em.flush();

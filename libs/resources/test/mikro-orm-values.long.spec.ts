@@ -1,5 +1,13 @@
 import { type Opt, type Platform, Type as ColumnType } from '@mikro-orm/core';
-import { Embeddable, Embedded, Entity, ManyToOne, OnLoad, PrimaryKey, Property } from '@mikro-orm/decorators/legacy';
+import {
+  Embeddable,
+  Embedded,
+  Entity,
+  ManyToOne,
+  OnLoad,
+  PrimaryKey,
+  Property,
+} from '@mikro-orm/decorators/legacy';
 import { MikroORM } from '@mikro-orm/postgresql';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Type } from '@nestjs/common';
@@ -115,7 +123,14 @@ describe('the values of MikroORM without instances', () => {
       const row = (values: object): never => ({ tenant, ...values }) as never;
       em.create(
         Plain,
-        row({ reversed: 'abc', data: { a: [1, { b: null }] }, tags: ['x', 'y'], at: new Date(5), weight: 0.1, story: 'long' }),
+        row({
+          reversed: 'abc',
+          data: { a: [1, { b: null }] },
+          tags: ['x', 'y'],
+          at: new Date(5),
+          weight: 0.1,
+          story: 'long',
+        }),
       );
       em.create(Plain, row({}));
       const loaded = em.create(Loaded, row({ name: 'Ann' }));
@@ -131,7 +146,12 @@ describe('the values of MikroORM without instances', () => {
   });
   afterAll(() => close?.());
 
-  const asked = { where: { kind: 'all', of: [] }, order: [{ field: 'id', descending: false }], limit: 9, offset: 0 } as const;
+  const asked = {
+    where: { kind: 'all', of: [] },
+    order: [{ field: 'id', descending: false }],
+    limit: 9,
+    offset: 0,
+  } as const;
   const modelOf = (entity: Type): EntityModel => gateway.describe(entity) as EntityModel;
   const within = <Result>(work: (session: ResourceSession) => Promise<Result>): Promise<Result> =>
     gateway.read({ actor: { id: 'ada' }, tenant: 'acme' }, work);
@@ -139,22 +159,31 @@ describe('the values of MikroORM without instances', () => {
   const byInstances = (model: EntityModel, names: readonly string[]): Promise<readonly object[]> =>
     within(async (session) => {
       const rows = await session.find(model, { ...asked, fields: names });
-      return rows.map((row) => Object.fromEntries(names.map((name) => [name, session.valueOf(model, row, name)])));
+      return rows.map((row) =>
+        Object.fromEntries(names.map((name) => [name, session.valueOf(model, row, name)])),
+      );
     });
 
   const first = (entity: Type, names: readonly string[]): Promise<object | undefined> =>
     within(async (session) => (await session.values(modelOf(entity), asked, names))[0]);
 
-  it.each(ENTITIES.map((entity) => [entity.name, entity] as const))('tells of a %s what an instance tells', async (_, entity) => {
-    const model = modelOf(entity);
-    const names = [...model.fields.keys()];
-    const told = await within((session) => session.values(model, asked, names));
-    expect(told.length).toBeGreaterThan(0);
-    expect(told.map((values) => Object.assign({}, values))).toEqual(await byInstances(model, names));
-  });
+  it.each(ENTITIES.map((entity) => [entity.name, entity] as const))(
+    'tells of a %s what an instance tells',
+    async (_, entity) => {
+      const model = modelOf(entity);
+      const names = [...model.fields.keys()];
+      const told = await within((session) => session.values(model, asked, names));
+      expect(told.length).toBeGreaterThan(0);
+      expect(told.map((values) => Object.assign({}, values))).toEqual(
+        await byInstances(model, names),
+      );
+    },
+  );
 
   it('tells what a type, a hook, a constructor and an accessor make of a column', async () => {
-    expect({ ...(await first(Plain, ['id', 'reversed', 'data', 'tags', 'at', 'weight', 'story'])) }).toEqual({
+    expect({
+      ...(await first(Plain, ['id', 'reversed', 'data', 'tags', 'at', 'weight', 'story'])),
+    }).toEqual({
       id: 1n,
       reversed: 'abc',
       data: { a: [1, { b: null }] },

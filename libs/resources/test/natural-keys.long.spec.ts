@@ -26,7 +26,10 @@ class Category {
   @Property({ type: 'float', nullable: true }) @Expose() ratio?: number | null;
   @Property({ type: 'double', nullable: true }) @Expose() weight?: number | null;
   @Property({ type: 'datetime', length: 3, nullable: true }) @Expose() at?: Date | null;
-  @ManyToOne({ entity: () => Category, nullable: true }) @Expose() @Type(() => Category) parent?: Category | null;
+  @ManyToOne({ entity: () => Category, nullable: true })
+  @Expose()
+  @Type(() => Category)
+  parent?: Category | null;
 }
 
 @ToolResource(Category, { namespace: 'categories', actions: { read: true, create: true } })
@@ -52,7 +55,8 @@ class Tables implements OnModuleInit {
 
   async onModuleInit(): Promise<void> {
     await this.orm.schema.update();
-    for (const statement of this.gateway.statements([Category])) await this.orm.em.fork().execute(statement);
+    for (const statement of this.gateway.statements([Category]))
+      await this.orm.em.fork().execute(statement);
   }
 }
 
@@ -74,7 +78,9 @@ describe('rows that their writers name', () => {
             schemaGenerator: { ignoreSchema: ['toolloop', 'pgboss'] },
           }),
         }),
-        ResourceToolsModule.forRoot({ gateway: mikroOrmGateway({ tenancy: { role: 'toolloop_test_natural' } }) }),
+        ResourceToolsModule.forRoot({
+          gateway: mikroOrmGateway({ tenancy: { role: 'toolloop_test_natural' } }),
+        }),
         ResourceToolsModule.forFeature([CategoryTools, ManyTools]),
         ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: ['*'] } }),
       ],
@@ -86,15 +92,18 @@ describe('rows that their writers name', () => {
   });
   afterAll(() => app?.close());
 
-  const call = (tool: string, args: JsonObject) => loop.call({ tool, args, argsOrigin: 'actor', actor: { id: 'ada' }, tenant: 'acme' });
-  const sql = <Row>(statement: string): Promise<Row[]> => app.get(MikroORM).em.fork().execute<Row[]>(statement);
+  const call = (tool: string, args: JsonObject) =>
+    loop.call({ tool, args, argsOrigin: 'actor', actor: { id: 'ada' }, tenant: 'acme' });
+  const sql = <Row>(statement: string): Promise<Row[]> =>
+    app.get(MikroORM).em.fork().execute<Row[]>(statement);
 
   const errorOf = async (tool: string, args: JsonObject): Promise<unknown> => {
     const { record, content } = await call(tool, args);
     if (record.status === 'succeeded') return 'it succeeded';
     return (JSON.parse(textOf(content)) as { readonly errors: readonly unknown[] }).errors[0];
   };
-  const stored = (): Promise<object[]> => sql('select slug, title, parent_slug from categories order by slug');
+  const stored = (): Promise<object[]> =>
+    sql('select slug, title, parent_slug from categories order by slug');
   beforeEach(async () => {
     await sql('delete from categories');
     await sql(`insert into categories (slug, tenant, title) values ('a', 'acme', 'first')`);
@@ -103,8 +112,12 @@ describe('rows that their writers name', () => {
   it('are not created under a key that is taken, also where the row of that key was read for a relation', async () => {
     const before = await stored();
     const taken = { status: '400', source: { pointer: '/input/slug' } };
-    expect(await errorOf('categories__create', { input: { slug: 'a', title: 'second', parent: 'a' } })).toMatchObject(taken);
-    expect(await errorOf('categories__create', { input: { slug: 'a', title: 'second' } })).toMatchObject({
+    expect(
+      await errorOf('categories__create', { input: { slug: 'a', title: 'second', parent: 'a' } }),
+    ).toMatchObject(taken);
+    expect(
+      await errorOf('categories__create', { input: { slug: 'a', title: 'second' } }),
+    ).toMatchObject({
       detail: 'There is another row with this value.',
     });
     expect(await stored()).toEqual(before);
@@ -119,7 +132,9 @@ describe('rows that their writers name', () => {
     ];
     const refused = { status: '400', source: { pointer: '/inputs' } };
     expect(await errorOf('many__create', many(b, other))).toMatchObject(refused);
-    expect(await errorOf('many__create', many(c, { slug: 'a', title: 'two' }))).toMatchObject(refused);
+    expect(await errorOf('many__create', many(c, { slug: 'a', title: 'two' }))).toMatchObject(
+      refused,
+    );
     expect(await stored()).toEqual(before);
     expect((await call('many__create', many(b, c))).record.status).toBe('succeeded');
   });
@@ -149,14 +164,26 @@ describe('rows that their writers name', () => {
   });
 
   it('have no cursor in an order of single precision, whose numbers are read as others', async () => {
-    await sql(`insert into categories (slug, tenant, title, ratio) values ('n1', 'acme', 'x', 0.1), ('n2', 'acme', 'x', 0.2)`);
-    const { content } = await call('categories__read', { sort: [{ field: 'ratio' }], limit: 1, select: ['slug'] });
+    await sql(
+      `insert into categories (slug, tenant, title, ratio) values ('n1', 'acme', 'x', 0.1), ('n2', 'acme', 'x', 0.2)`,
+    );
+    const { content } = await call('categories__read', {
+      sort: [{ field: 'ratio' }],
+      limit: 1,
+      select: ['slug'],
+    });
     expect(JSON.parse(textOf(content))).toEqual({ rows: [{ slug: 'n1' }] });
   });
 
   it('are read by no value that their columns cannot hold, and the model is told so', async () => {
-    const refused = { status: '400', detail: 'The value breaks a rule of the data.', source: { pointer: '/filter' } };
-    expect(await errorOf('categories__read', { filter: { at: { eq: '0000-01-01T00:00:00Z' } } })).toMatchObject(refused);
+    const refused = {
+      status: '400',
+      detail: 'The value breaks a rule of the data.',
+      source: { pointer: '/filter' },
+    };
+    expect(
+      await errorOf('categories__read', { filter: { at: { eq: '0000-01-01T00:00:00Z' } } }),
+    ).toMatchObject(refused);
   });
 });
 
@@ -167,13 +194,26 @@ it('sees the numbers of single precision as TypeORM has them', async () => {
   const schema = new EntitySchema({
     name: 'Measure',
     target: Measure,
-    columns: { id: { type: 'int', primary: true }, one: { type: 'real' }, two: { type: 'double precision' } },
+    columns: {
+      id: { type: 'int', primary: true },
+      one: { type: 'real' },
+      two: { type: 'double precision' },
+    },
   });
   const database = await openDatabase(await inMemory());
-  const source = new DataSource({ type: 'postgres', installExtensions: false, extra: database.connection, entities: [schema] });
+  const source = new DataSource({
+    type: 'postgres',
+    installExtensions: false,
+    extra: database.connection,
+    entities: [schema],
+  });
   await source.initialize();
-  const { fields } = new TypeOrmGateway(source, { tenancy: { role: 'none' } }).describe(Measure) ?? {};
+  const { fields } =
+    new TypeOrmGateway(source, { tenancy: { role: 'none' } }).describe(Measure) ?? {};
   await source.destroy();
   await database.close();
-  expect(['one', 'two'].map((name) => fields?.get(name)?.imprecise ?? false)).toEqual([true, false]);
+  expect(['one', 'two'].map((name) => fields?.get(name)?.imprecise ?? false)).toEqual([
+    true,
+    false,
+  ]);
 });

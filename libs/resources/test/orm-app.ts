@@ -5,7 +5,12 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import { type JsonObject, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import type { CallResult } from '@toolloop/core/contracts';
 import { Database, DurableModule } from '@toolloop/durable';
-import { ResourceGateway, ResourceToolsModule, rowSecurityMigration, type SqlResourceGateway } from '@toolloop/resources';
+import {
+  ResourceGateway,
+  ResourceToolsModule,
+  rowSecurityMigration,
+  type SqlResourceGateway,
+} from '@toolloop/resources';
 import { mikroOrmGateway } from '@toolloop/resources/mikro-orm';
 import { typeOrmGateway } from '@toolloop/resources/typeorm';
 import { ScriptedModel } from '@toolloop/testing';
@@ -14,7 +19,10 @@ import { inMemory, openInMemory } from '../../durable/test/databases.js';
 import { textOf } from './shop.js';
 import { createMariaDb } from './typeorm-storage.js';
 
-/** An ORM on the database of the calls: its module for entities that are declared for it, its gateway, and how its tables are made. */
+/**
+ * An ORM on the database of the calls: its module for entities that are declared for it, its
+ * gateway, and how its tables are made.
+ */
 export interface Orm {
   /** `false` if its database has none, and the gateway alone keeps tenants apart. */
   readonly hasRowSecurity: boolean;
@@ -127,8 +135,14 @@ export const TYPE_ORM_ON_MARIADB: Orm = {
   hasRowSecurity: false,
   module: async (entities) => {
     const options = await createMariaDb();
-    const opened = (): Promise<DataSource> => new DataSource({ ...options, entities: [...entities] }).initialize();
-    return { module: DataSourceModule, global: true, providers: [{ provide: DataSource, useFactory: opened }], exports: [DataSource] };
+    const opened = (): Promise<DataSource> =>
+      new DataSource({ ...options, entities: [...entities] }).initialize();
+    return {
+      module: DataSourceModule,
+      global: true,
+      providers: [{ provide: DataSource, useFactory: opened }],
+      exports: [DataSource],
+    };
   },
   gateway: () => typeOrmGateway(),
   sql: (module, statement) => module.get(DataSource).query(statement),
@@ -144,7 +158,10 @@ interface OrmAppOptions {
 
 const ROLE = 'toolloop_test_orm';
 
-/** An application of two tenants over entities of any kind, whose tables are protected by the migration that it prints. */
+/**
+ * An application of two tenants over entities of any kind, whose tables are protected by the
+ * migration that it prints.
+ */
 export class OrmApp {
   private constructor(
     readonly module: TestingModule,
@@ -158,7 +175,10 @@ export class OrmApp {
         await orm.module(entities),
         ResourceToolsModule.forRoot({ gateway: orm.gateway(ROLE) }),
         ResourceToolsModule.forFeature(resources),
-        ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: ['*'], flow: 'off' } }),
+        ToolLoopModule.forRoot({
+          model: new ScriptedModel([]),
+          policy: { allow: ['*'], flow: 'off' },
+        }),
       ],
     }).compile();
     module.useLogger(false);
@@ -186,7 +206,9 @@ export class OrmApp {
   }
 
   call(tool: string, args: JsonObject = {}, tenant = 'acme'): Promise<CallResult> {
-    return this.module.get(ToolLoopService).call({ tool, args, argsOrigin: 'actor', actor: { id: 'ada' }, tenant });
+    return this.module
+      .get(ToolLoopService)
+      .call({ tool, args, argsOrigin: 'actor', actor: { id: 'ada' }, tenant });
   }
 
   /** The result as the model reads it. */

@@ -20,7 +20,12 @@ export interface Finds {
 
 export const byMikroOrm: Finds = {
   order: (em) => (em as SqlEntityManager).findOneOrFail(Order, { number: 'o-2' }),
-  orderWithCustomer: (em) => (em as SqlEntityManager).findOneOrFail(Order, { number: 'o-2' }, { populate: ['customer'] as never }),
+  orderWithCustomer: (em) =>
+    (em as SqlEntityManager).findOneOrFail(
+      Order,
+      { number: 'o-2' },
+      { populate: ['customer'] as never },
+    ),
   orders: (em) => (em as SqlEntityManager).find(Order, {}, { orderBy: { id: 'asc' } }),
   customer: (em) => (em as SqlEntityManager).findOneOrFail(Customer, { id: 1 }),
   write: async (em) => {
@@ -32,7 +37,11 @@ export const byMikroOrm: Finds = {
 
 export const byTypeOrm: Finds = {
   order: (em) => (em as EntityManager).findOneByOrFail(Order, { number: 'o-2' }),
-  orderWithCustomer: (em) => (em as EntityManager).findOneOrFail(Order, { where: { number: 'o-2' }, relations: { customer: true } }),
+  orderWithCustomer: (em) =>
+    (em as EntityManager).findOneOrFail(Order, {
+      where: { number: 'o-2' },
+      relations: { customer: true },
+    }),
   orders: (em) => (em as EntityManager).find(Order, { order: { id: 'ASC' } }),
   customer: (em) => (em as EntityManager).findOneByOrFail(Customer, { id: 1 }),
   write: (em) => (em as EntityManager).update(Order, { number: 'o-2' }, { note: 'written' }),
@@ -92,7 +101,13 @@ const RETURNS: Readonly<Record<string, Returns>> = {
   },
 };
 
-const PAID = { id: 2, number: 'o-2', total: '20.00', trackingId: '1152921504606846976', shippedAt: null };
+const PAID = {
+  id: 2,
+  number: 'o-2',
+  total: '20.00',
+  trackingId: '1152921504606846976',
+  shippedAt: null,
+};
 const ANN = { id: 1, name: 'Ann of acme', email: 'ann@example.com', city: 'Bath' };
 
 const CASE = { description: 'The case.', type: 'string' } as const;
@@ -105,43 +120,76 @@ function ownTools(finds: Finds) {
     constructor(private readonly gateway: ResourceGateway) {}
 
     @LlmTool({ description: 'Returns a row.', effect: 'state_change', output: Order })
-    row(@ToolParam('name', CASE) name: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
+    row(
+      @ToolParam('name', CASE) name: string,
+      @ToolContext() context: ToolCallContext,
+    ): Promise<unknown> {
       return this.work(name, context);
     }
 
-    @LlmTool({ description: 'Returns a row with a collection.', effect: 'state_change', output: Customer })
-    customer(@ToolParam('name', CASE) name: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
+    @LlmTool({
+      description: 'Returns a row with a collection.',
+      effect: 'state_change',
+      output: Customer,
+    })
+    customer(
+      @ToolParam('name', CASE) name: string,
+      @ToolContext() context: ToolCallContext,
+    ): Promise<unknown> {
       return this.work(name, context);
     }
 
     @LlmTool({ description: 'Returns rows.', effect: 'state_change', output: [Order] })
-    rows(@ToolParam('name', CASE) name: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
+    rows(
+      @ToolParam('name', CASE) name: string,
+      @ToolContext() context: ToolCallContext,
+    ): Promise<unknown> {
       return this.work(name, context);
     }
 
     @LlmTool({ description: 'Returns a receipt.', effect: 'state_change', output: Receipt })
-    receipt(@ToolParam('name', CASE) name: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
+    receipt(
+      @ToolParam('name', CASE) name: string,
+      @ToolContext() context: ToolCallContext,
+    ): Promise<unknown> {
       return this.work(name, context);
     }
 
-    @LlmTool({ description: 'Returns some fields.', effect: 'state_change', reveal: ['id', 'number', 'words', 'margin', 'secret'] })
-    some(@ToolParam('name', CASE) name: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
+    @LlmTool({
+      description: 'Returns some fields.',
+      effect: 'state_change',
+      reveal: ['id', 'number', 'words', 'margin', 'secret'],
+    })
+    some(
+      @ToolParam('name', CASE) name: string,
+      @ToolContext() context: ToolCallContext,
+    ): Promise<unknown> {
       return this.work(name, context);
     }
 
     @LlmTool({ description: 'Returns anything.', effect: 'state_change', reveal: 'all' })
-    anything(@ToolParam('name', CASE) name: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
+    anything(
+      @ToolParam('name', CASE) name: string,
+      @ToolContext() context: ToolCallContext,
+    ): Promise<unknown> {
       return this.work(name, context);
     }
 
     @LlmTool({ description: 'Reads anything.', effect: 'read_only', reveal: 'all' })
-    readAnything(@ToolParam('name', CASE) name: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
+    readAnything(
+      @ToolParam('name', CASE) name: string,
+      @ToolContext() context: ToolCallContext,
+    ): Promise<unknown> {
       return this.work(name, context);
     }
 
     private work(name: string, context: ToolCallContext): Promise<unknown> {
-      if (!(this.gateway instanceof SqlResourceGateway)) throw new TypeError('The gateway is to SQL.');
-      return this.gateway.within(context, (em) => RETURNS[name]?.(finds, em) ?? Promise.reject(new Error(name)));
+      if (!(this.gateway instanceof SqlResourceGateway))
+        throw new TypeError('The gateway is to SQL.');
+      return this.gateway.within(
+        context,
+        (em) => RETURNS[name]?.(finds, em) ?? Promise.reject(new Error(name)),
+      );
     }
   }
   return OwnTools;
@@ -157,14 +205,22 @@ interface Answer {
 export function describesWhatIsReturned(storing: Storing, finds: Finds): void {
   let shop: Shop;
   beforeAll(async () => {
-    shop = await Shop.start({ storing, resources: [ownTools(finds), CustomerTools], policy: { allow: ['*'], flow: 'off' } });
+    shop = await Shop.start({
+      storing,
+      resources: [ownTools(finds), CustomerTools],
+      policy: { allow: ['*'], flow: 'off' },
+    });
   });
   beforeEach(() => seed(shop));
   afterAll(() => shop?.close());
   const made = async (tool: string, name: string): Promise<Answer> => {
     const { content, record } = await shop.call(`own__${tool}`, { name });
     const { code } = record.error ?? {};
-    return { status: record.status, ...(code !== undefined && { code }), result: JSON.parse(textOf(content)) };
+    return {
+      status: record.status,
+      ...(code !== undefined && { code }),
+      result: JSON.parse(textOf(content)),
+    };
   };
 
   it.each<[tool: string, name: string, result: unknown]>([
@@ -173,33 +229,66 @@ export function describesWhatIsReturned(storing: Storing, finds: Finds): void {
     [
       'rows',
       'list',
-      [expect.objectContaining({ number: 'o-1' }), expect.objectContaining(PAID), expect.objectContaining({ number: 'o-3' })],
+      [
+        expect.objectContaining({ number: 'o-1' }),
+        expect.objectContaining(PAID),
+        expect.objectContaining({ number: 'o-3' }),
+      ],
     ],
     [
       'rows',
       'set',
-      [expect.objectContaining({ number: 'o-1' }), expect.objectContaining(PAID), expect.objectContaining({ number: 'o-3' })],
+      [
+        expect.objectContaining({ number: 'o-1' }),
+        expect.objectContaining(PAID),
+        expect.objectContaining({ number: 'o-3' }),
+      ],
     ],
     ['receipt', 'nested', { order: expect.objectContaining(PAID), words: 'thanks' }],
     ['customer', 'rowWithCollection', ANN],
     ['some', 'row', { id: 2, number: 'o-2', margin: null }],
     ['some', 'bare', { words: 'said' }],
-    ['anything', 'plain', { id: 2, at: '1970-01-01T00:00:00.000Z', big: '1152921504606846976', map: { a: 1 }, url: 'https://a.example/b' }],
+    [
+      'anything',
+      'plain',
+      {
+        id: 2,
+        at: '1970-01-01T00:00:00.000Z',
+        big: '1152921504606846976',
+        map: { a: 1 },
+        url: 'https://a.example/b',
+      },
+    ],
     ['anything', 'nothing', { ok: true }],
     ['anything', 'none', null],
   ])('is told by "%s" as it is declared, of a %s', async (tool, name, result) => {
     expect(await made(tool, name)).toEqual({ status: 'succeeded', result });
   });
 
-  it.each(['row', 'inPlain', 'bare'])('is no instance where anything is revealed, as of a tool that reads (%s)', async (name) => {
-    expect(await made('anything', name)).toMatchObject({ status: 'failed', code: 'invalid_output' });
-    expect(await made('readAnything', name)).toMatchObject({ status: 'failed', code: 'invalid_output' });
-  });
+  it.each(['row', 'inPlain', 'bare'])(
+    'is no instance where anything is revealed, as of a tool that reads (%s)',
+    async (name) => {
+      expect(await made('anything', name)).toMatchObject({
+        status: 'failed',
+        code: 'invalid_output',
+      });
+      expect(await made('readAnything', name)).toMatchObject({
+        status: 'failed',
+        code: 'invalid_output',
+      });
+    },
+  );
 
-  it.each(['stream', 'circle'])('is refused with nothing written where no result can be made of it (%s)', async (name) => {
-    expect(await made('anything', name)).toMatchObject({ status: 'failed', code: 'execution_failed' });
-    expect(await shop.sql(`select note from orders where note = 'written'`)).toEqual([]);
-  });
+  it.each(['stream', 'circle'])(
+    'is refused with nothing written where no result can be made of it (%s)',
+    async (name) => {
+      expect(await made('anything', name)).toMatchObject({
+        status: 'failed',
+        code: 'execution_failed',
+      });
+      expect(await shop.sql(`select note from orders where note = 'written'`)).toEqual([]);
+    },
+  );
 
   it('is the row as it was written', async () => {
     expect(await made('row', 'written')).toEqual({
@@ -209,7 +298,10 @@ export function describesWhatIsReturned(storing: Storing, finds: Finds): void {
   });
 
   it('brings the tools of an entity', async () => {
-    const session = await shop.loop.session({ actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' });
+    const session = await shop.loop.session({
+      actor: { id: 'ada', tenant: 'acme' },
+      tenant: 'acme',
+    });
     await session.call('own__customer', { name: 'rowWithCollection' });
     expect((await session.call('customer_1_greet')).ui).toBe('Hello Ann of acme, of 2 orders');
     await session.close();

@@ -12,11 +12,19 @@ interface Plain {
   readonly [field: string]: string | number | boolean | null | Plain;
 }
 
-const text = fc.string({ unit: fc.constantFrom('a', 'B', 'b', '%', '_', '\\', "'", ' ', '?', ':', '$', '"'), maxLength: 4 });
+const text = fc.string({
+  unit: fc.constantFrom('a', 'B', 'b', '%', '_', '\\', "'", ' ', '?', ':', '$', '"'),
+  maxLength: 4,
+});
 const whole = fc.integer({ min: -3, max: 3 });
 const day = fc.constantFrom('2025-12-31', '2026-01-01', '2026-02-28', '2026-03-01');
-const moment = fc.constantFrom('2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.001Z', '2026-06-01T12:00:00.500Z');
-const orNull = <Value>(values: fc.Arbitrary<Value>): fc.Arbitrary<Value | null> => fc.option(values, { nil: null, freq: 3 });
+const moment = fc.constantFrom(
+  '2026-01-01T00:00:00.000Z',
+  '2026-01-01T00:00:00.001Z',
+  '2026-06-01T12:00:00.500Z',
+);
+const orNull = <Value>(values: fc.Arbitrary<Value>): fc.Arbitrary<Value | null> =>
+  fc.option(values, { nil: null, freq: 3 });
 
 const FIELDS: Readonly<Record<string, fc.Arbitrary<JsonValue>>> = {
   pieces: whole,
@@ -59,22 +67,31 @@ const comparison = (name: string, value: fc.Arbitrary<JsonValue>): fc.Arbitrary<
       fc.boolean().map((isNull) => ({ is_null: isNull })),
     );
   if (name === 'status') return fc.oneof(...equal(value));
-  const like = ['contains', 'starts_with'].map((operator) => text.map((one) => ({ [operator]: one })));
+  const like = ['contains', 'starts_with'].map((operator) =>
+    text.map((one) => ({ [operator]: one })),
+  );
   const isText = ['note', 'name', 'city'].includes(name);
   const one = fc.oneof(...equal(value), ...(isText ? like : ordered(value)));
   return fc.oneof(
     { weight: 4, arbitrary: one },
-    { weight: 1, arbitrary: fc.tuple(one, one).map(([a, b]): JsonObject => Object.assign({}, a, b)) },
+    {
+      weight: 1,
+      arbitrary: fc.tuple(one, one).map(([a, b]): JsonObject => Object.assign({}, a, b)),
+    },
   );
 };
 const leaf = fc.oneof(
   {
     weight: 4,
-    arbitrary: fc.constantFrom(...Object.entries(FIELDS)).chain(([name, value]) => comparison(name, value).map((one) => ({ [name]: one }))),
+    arbitrary: fc
+      .constantFrom(...Object.entries(FIELDS))
+      .chain(([name, value]) => comparison(name, value).map((one) => ({ [name]: one }))),
   },
   {
     weight: 1,
-    arbitrary: fc.constantFrom('name', 'city').chain((name) => comparison(name, text).map((one) => ({ customer: { [name]: one } }))),
+    arbitrary: fc
+      .constantFrom('name', 'city')
+      .chain((name) => comparison(name, text).map((one) => ({ customer: { [name]: one } }))),
   },
 );
 const { filter } = fc.letrec<{ filter: JsonObject; node: JsonObject }>((tie) => ({
@@ -98,8 +115,11 @@ function matches(plain: Plain, condition: JsonObject): boolean {
     if (name === 'and') return (value as JsonObject[]).every((one) => matches(plain, one));
     if (name === 'or') return (value as JsonObject[]).some((one) => matches(plain, one));
     if (name === 'not') return !matches(plain, value as JsonObject);
-    if (name === 'customer') return plain.customer !== null && matches(plain.customer, value as JsonObject);
-    return Object.entries(value as JsonObject).every(([operator, operand]) => compare(plain[name] as JsonValue, operator, operand));
+    if (name === 'customer')
+      return plain.customer !== null && matches(plain.customer, value as JsonObject);
+    return Object.entries(value as JsonObject).every(([operator, operand]) =>
+      compare(plain[name] as JsonValue, operator, operand),
+    );
   });
 }
 
@@ -109,9 +129,12 @@ function compare(value: JsonValue, operator: string, operand: JsonValue): boolea
   if (value === null) return false;
   if (operator === 'eq') return value === operand;
   if (operator === 'in') return (operand as readonly JsonValue[]).includes(value);
-  if (operator === 'contains' || operator === 'starts_with') return isLike(value as string, operator, operand as string);
+  if (operator === 'contains' || operator === 'starts_with')
+    return isLike(value as string, operator, operand as string);
   const [one, other] = [value as number, operand as number];
-  return { gt: one > other, gte: one >= other, lt: one < other, lte: one <= other }[operator] ?? false;
+  return (
+    { gt: one > other, gte: one >= other, lt: one < other, lte: one <= other }[operator] ?? false
+  );
 }
 
 function isLike(value: string, operator: 'contains' | 'starts_with', operand: string): boolean {
@@ -126,7 +149,10 @@ export function findsWhatArraysFind(storing: Storing): void {
   beforeAll(async () => {
     shop = await Shop.start({ storing });
     const { storage } = shop;
-    const [customers = []] = fc.sample(fc.array(customerRow, { minLength: 4, maxLength: 4 }), { numRuns: 1, seed: 7 });
+    const [customers = []] = fc.sample(fc.array(customerRow, { minLength: 4, maxLength: 4 }), {
+      numRuns: 1,
+      seed: 7,
+    });
     const made = await storage.insert(
       Customer,
       customers.map((one, index) => ({ ...one, tenant: 'acme', email: `${index}@example.com` })),
@@ -144,7 +170,10 @@ export function findsWhatArraysFind(storing: Storing): void {
       })),
     );
     plain = rows.map((one, index) => {
-      const customer = one.customer === null ? null : (Object.assign({ id: 0, customer: null }, customers[one.customer]) as Plain);
+      const customer =
+        one.customer === null
+          ? null
+          : (Object.assign({ id: 0, customer: null }, customers[one.customer]) as Plain);
       return Object.assign(one, { customer, id: orders[index]?.id ?? 0 });
     });
   });
@@ -154,11 +183,19 @@ export function findsWhatArraysFind(storing: Storing): void {
     await fc.assert(
       fc.asyncProperty(filter, async (condition) => {
         const expected = plain.filter((one) => matches(one, condition)).map(({ id }) => id);
-        const { rows } = (await shop.read('orders__read', { filter: condition, select: ['id'], limit: 50 })) as {
+        const { rows } = (await shop.read('orders__read', {
+          filter: condition,
+          select: ['id'],
+          limit: 50,
+        })) as {
           readonly rows: readonly Plain[];
         };
-        expect(rows.map(({ id }) => id).toSorted((a, b) => a - b)).toEqual(expected.toSorted((a, b) => a - b));
-        expect(await shop.read('orders__read', { filter: condition, result_type: 'count' })).toEqual({ count: expected.length });
+        expect(rows.map(({ id }) => id).toSorted((a, b) => a - b)).toEqual(
+          expected.toSorted((a, b) => a - b),
+        );
+        expect(
+          await shop.read('orders__read', { filter: condition, result_type: 'count' }),
+        ).toEqual({ count: expected.length });
       }),
       { numRuns: cases(400) },
     );

@@ -12,7 +12,9 @@ interface Page {
 async function findingsAfter(app: OrmApp, statement: string): Promise<string> {
   await app.sql(statement);
   const models = SHELF_ENTITIES.flatMap((entity) => app.gateway.describe(entity) ?? []);
-  return (await app.gateway.findings(models)).map(({ at, problem }) => `${at}: ${problem}`).join('\n');
+  return (await app.gateway.findings(models))
+    .map(({ at, problem }) => `${at}: ${problem}`)
+    .join('\n');
 }
 
 /** What every kind of relation does in a tool, whatever the ORM. */
@@ -35,7 +37,12 @@ export function followsRelations(orm: Orm): void {
 
   describe('a relation', () => {
     it.each<[kind: string, tool: string, relation: string, expected: readonly unknown[]]>([
-      ['to one', 'books', 'writer', [{ id: 1, name: 'Ann acme' }, { id: 1, name: 'Ann acme' }, null]],
+      [
+        'to one',
+        'books',
+        'writer',
+        [{ id: 1, name: 'Ann acme' }, { id: 1, name: 'Ann acme' }, null],
+      ],
       ['to many', 'writers', 'books', [[1, 2], [], []]],
       ['over a table of its own', 'books', 'labels', [[1, 2], [2], []]],
       ['over a table of its own, from the other side', 'labels', 'books', [[1], [1, 2], []]],
@@ -54,28 +61,73 @@ export function followsRelations(orm: Orm): void {
       expect(JSON.stringify(rows)).not.toContain('globex');
     });
 
-    it.each<[kind: string, tool: string, filter: JsonObject, ids: readonly number[], others: readonly number[]]>([
+    it.each<
+      [
+        kind: string,
+        tool: string,
+        filter: JsonObject,
+        ids: readonly number[],
+        others: readonly number[],
+      ]
+    >([
       ['to one', 'books', { writer: { name: { eq: 'Ann acme' } } }, [1, 2], [3]],
       ['to many', 'writers', { books: { title: { starts_with: 'two' } } }, [1], [2, 3]],
-      ['over a table of its own', 'books', { labels: { word: { starts_with: 'war' } } }, [1, 2], [3]],
-      ['over a table of its own, from the other side', 'labels', { books: { title: { starts_with: 'one' } } }, [1, 2], [3]],
-      ['over a table of its own to the same entity', 'books', { like: { id: { eq: 1 } } }, [3], [1, 2]],
-      ['over a table of its own to a row of another tenant', 'books', { labels: { id: { eq: 4 } } }, [], [1, 2, 3]],
+      [
+        'over a table of its own',
+        'books',
+        { labels: { word: { starts_with: 'war' } } },
+        [1, 2],
+        [3],
+      ],
+      [
+        'over a table of its own, from the other side',
+        'labels',
+        { books: { title: { starts_with: 'one' } } },
+        [1, 2],
+        [3],
+      ],
+      [
+        'over a table of its own to the same entity',
+        'books',
+        { like: { id: { eq: 1 } } },
+        [3],
+        [1, 2],
+      ],
+      [
+        'over a table of its own to a row of another tenant',
+        'books',
+        { labels: { id: { eq: 4 } } },
+        [],
+        [1, 2, 3],
+      ],
       ['to the same entity', 'books', { sequelOf: { id: { eq: 1 } } }, [2], [1, 3]],
-      ['to one that has the key', 'books', { cover: { colour: { starts_with: 'red' } } }, [2], [1, 3]],
+      [
+        'to one that has the key',
+        'books',
+        { cover: { colour: { starts_with: 'red' } } },
+        [2],
+        [1, 3],
+      ],
       ['to one whose key it has', 'covers', { book: { id: { eq: 2 } } }, [1], [2]],
       ['to an entity between two', 'books', { loans: { days: { gt: 8 } } }, [1], [2, 3]],
       ['by the column of a relation', 'books', { writerId: { eq: 1 } }, [1, 2], [3]],
-    ])('%s is filtered by, and its negation has all other rows (%s, %j)', async (_, tool, filter, ids, others) => {
-      const found = async (given: JsonObject): Promise<unknown> =>
-        (await rowsOf(tool, { filter: given, sort: [{ field: 'id' }] })).map(({ id }) => id);
-      expect(await found(filter)).toEqual(ids);
-      expect(await found({ not: filter })).toEqual(others);
-      expect(await app.read(`${tool}__read`, { filter, result_type: 'count' })).toEqual({ count: ids.length });
-    });
+    ])(
+      '%s is filtered by, and its negation has all other rows (%s, %j)',
+      async (_, tool, filter, ids, others) => {
+        const found = async (given: JsonObject): Promise<unknown> =>
+          (await rowsOf(tool, { filter: given, sort: [{ field: 'id' }] })).map(({ id }) => id);
+        expect(await found(filter)).toEqual(ids);
+        expect(await found({ not: filter })).toEqual(others);
+        expect(await app.read(`${tool}__read`, { filter, result_type: 'count' })).toEqual({
+          count: ids.length,
+        });
+      },
+    );
 
     it('has its column shown, and rows are sorted by it', async () => {
-      const rows = await rowsOf('books', { sort: [{ field: 'writerId' }, { field: 'id', descending: true }] });
+      const rows = await rowsOf('books', {
+        sort: [{ field: 'writerId' }, { field: 'id', descending: true }],
+      });
       expect(rows.map(({ id, writerId }) => [id, writerId])).toEqual([
         [2, 1],
         [1, 1],
@@ -84,20 +136,28 @@ export function followsRelations(orm: Orm): void {
     });
 
     it('is loaded for an empty page, and beside selected fields', async () => {
-      expect(await rowsOf('books', { load: ['labels', 'like'], filter: { id: { eq: 99 } } })).toEqual([]);
-      expect(await rowsOf('books', { load: ['labels'], select: ['title'], filter: { id: { eq: 2 } } })).toEqual([
-        { id: 2, title: 'two acme', labels: [{ id: 2, word: 'war acme' }] },
-      ]);
+      expect(
+        await rowsOf('books', { load: ['labels', 'like'], filter: { id: { eq: 99 } } }),
+      ).toEqual([]);
+      expect(
+        await rowsOf('books', { load: ['labels'], select: ['title'], filter: { id: { eq: 2 } } }),
+      ).toEqual([{ id: 2, title: 'two acme', labels: [{ id: 2, word: 'war acme' }] }]);
     });
 
     it('is written by the key of its row, and no column beside it is', async () => {
-      const made = await app.read<JsonObject>('books__create', { input: { title: 'four', writer: 2, sequelOf: 3 } });
-      expect(await rowsOf('books', { load: ['writer', 'sequelOf'], filter: { title: { eq: 'four' } } })).toMatchObject([
-        { writer: { id: 2 }, writerId: 2, sequelOf: { id: 3 } },
-      ]);
+      const made = await app.read<JsonObject>('books__create', {
+        input: { title: 'four', writer: 2, sequelOf: 3 },
+      });
+      expect(
+        await rowsOf('books', { load: ['writer', 'sequelOf'], filter: { title: { eq: 'four' } } }),
+      ).toMatchObject([{ writer: { id: 2 }, writerId: 2, sequelOf: { id: 3 } }]);
       expect(made).toMatchObject({ writerId: 2 });
-      expect(await app.error('books__create', { input: { title: 'five', writerId: 5 } })).toMatchObject({ status: '400' });
-      expect(await app.error('books__create', { input: { title: 'five', writer: 5 } })).toMatchObject({
+      expect(
+        await app.error('books__create', { input: { title: 'five', writerId: 5 } }),
+      ).toMatchObject({ status: '400' });
+      expect(
+        await app.error('books__create', { input: { title: 'five', writer: 5 } }),
+      ).toMatchObject({
         source: { pointer: '/input/writer' },
       });
       const { id } = made;
@@ -105,11 +165,17 @@ export function followsRelations(orm: Orm): void {
     });
 
     it('is gone with its row where a table of its own had it', async () => {
-      const { id } = await app.read<{ readonly id: number }>('labels__create', { input: { word: 'new' } });
+      const { id } = await app.read<{ readonly id: number }>('labels__create', {
+        input: { word: 'new' },
+      });
       await app.sql(`insert into books_labels (book_id, label_id) values (3, ${id})`);
-      expect(await rowsOf('books', { load: ['labels'], filter: { id: { eq: 3 } } })).toMatchObject([{ labels: [{ word: 'new' }] }]);
+      expect(await rowsOf('books', { load: ['labels'], filter: { id: { eq: 3 } } })).toMatchObject([
+        { labels: [{ word: 'new' }] },
+      ]);
       await app.read('labels__destroy', { id });
-      expect(await rowsOf('books', { load: ['labels'], filter: { id: { eq: 3 } } })).toMatchObject([{ labels: [] }]);
+      expect(await rowsOf('books', { load: ['labels'], filter: { id: { eq: 3 } } })).toMatchObject([
+        { labels: [] },
+      ]);
     });
   });
 
@@ -133,7 +199,9 @@ export function followsRelations(orm: Orm): void {
         'the grant is missing',
       ],
     ])('is refused with the name of the table after "%s"', async (breaks, mends, problem) => {
-      expect(await findingsAfter(app, breaks)).toMatch(new RegExp(`table "(?:books_)?labels".*${problem}`));
+      expect(await findingsAfter(app, breaks)).toMatch(
+        new RegExp(`table "(?:books_)?labels".*${problem}`),
+      );
       expect(await findingsAfter(app, mends)).toBe('');
     });
   });

@@ -41,11 +41,16 @@ describe('the migration that protects the tables', () => {
         entities: [Customer, Order],
         schemaGenerator: { ignoreSchema: ['toolloop', 'pgboss'] },
       }),
-      ResourceToolsModule.forRoot({ gateway: mikroOrmGateway({ tenancy: role === undefined ? {} : { role } }) }),
+      ResourceToolsModule.forRoot({
+        gateway: mikroOrmGateway({ tenancy: role === undefined ? {} : { role } }),
+      }),
       ResourceToolsModule.forFeature([OrderTools]),
       ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: { allow: ['orders__*'] } }),
     ];
-    const app = await NestFactory.create({ module: ShopModule, imports }, { logger: false, abortOnError: false });
+    const app = await NestFactory.create(
+      { module: ShopModule, imports },
+      { logger: false, abortOnError: false },
+    );
     apps.push(app);
     return app;
   }
@@ -68,10 +73,14 @@ describe('the migration that protects the tables', () => {
     await first.get(MikroORM).schema.update();
     const before = await protection();
     const migration = rowSecurityMigration(first);
-    expect([await protection(), before]).toEqual([before, expect.arrayContaining([{ name: 'orders', isForced: false }])]);
+    expect([await protection(), before]).toEqual([
+      before,
+      expect.arrayContaining([{ name: 'orders', isForced: false }]),
+    ]);
     await expect(first.init()).rejects.toThrow('rowSecurityMigration(app)');
     expect(await protection()).toEqual(before);
-    for (const statement of migration.split(';\n').filter((one) => one !== '')) await database.query(statement);
+    for (const statement of migration.split(';\n').filter((one) => one !== ''))
+      await database.query(statement);
     expect(await protection()).not.toEqual(before);
     const second = await created('toolloop_test_migration');
     await expect(second.init()).resolves.toBeDefined();
@@ -79,7 +88,9 @@ describe('the migration that protects the tables', () => {
   });
 
   it('names the tables that relations lead to, though they are no resource', async () => {
-    expect(rowSecurityMigration(await created('toolloop_test_migration'))).toContain('alter table "customers" force row level security;');
+    expect(rowSecurityMigration(await created('toolloop_test_migration'))).toContain(
+      'alter table "customers" force row level security;',
+    );
   });
 
   it('is refused where no role is given, with what to do', async () => {
@@ -94,9 +105,18 @@ describe('the rule for the linter', () => {
     async (raw) => {
       const folder = await mkdtemp(join(tmpdir(), 'toolloop-lint-'));
       const file = join(folder, 'tool.ts');
-      await writeFile(file, `export const rows = (em: never, source: never) => (${raw} as never).execute('select 1');\n`);
-      const linting = promisify(execFile)('node_modules/.bin/oxlint', ['-c', 'libs/resources/oxlint.json', file]);
-      await expect(linting).rejects.toMatchObject({ stdout: expect.stringContaining('gateway.within(context') });
+      await writeFile(
+        file,
+        `export const rows = (em: never, source: never) => (${raw} as never).execute('select 1');\n`,
+      );
+      const linting = promisify(execFile)('node_modules/.bin/oxlint', [
+        '-c',
+        'libs/resources/oxlint.json',
+        file,
+      ]);
+      await expect(linting).rejects.toMatchObject({
+        stdout: expect.stringContaining('gateway.within(context'),
+      });
       await rm(folder, { recursive: true });
     },
   );

@@ -13,17 +13,23 @@ describe('the schemas of a resource with twenty fields', () => {
   });
   afterAll(() => shop.close());
 
-  const schemaOf = (id: string): string => JSON.stringify(shop.module.get(ToolCatalog).find(id)?.spec.inputSchema);
+  const schemaOf = (id: string): string =>
+    JSON.stringify(shop.module.get(ToolCatalog).find(id)?.spec.inputSchema);
 
-  it.each(['orders__read', 'orders__create', 'orders__update', 'orders__destroy'])('keeps the input of %s under 4 KB', (id) => {
-    expect(schemaOf(id)).toContain('"properties"');
-    expect(Buffer.byteLength(schemaOf(id))).toBeLessThan(MOST_BYTES);
-  });
+  it.each(['orders__read', 'orders__create', 'orders__update', 'orders__destroy'])(
+    'keeps the input of %s under 4 KB',
+    (id) => {
+      expect(schemaOf(id)).toContain('"properties"');
+      expect(Buffer.byteLength(schemaOf(id))).toBeLessThan(MOST_BYTES);
+    },
+  );
 
   it('is the same in every process', async () => {
     const other = await Shop.start({ storing: mikroOrm(inMemory) });
     for (const id of ['orders__read', 'orders__create', 'customers__update'])
-      expect(JSON.stringify(other.module.get(ToolCatalog).find(id)?.spec.inputSchema)).toBe(schemaOf(id));
+      expect(JSON.stringify(other.module.get(ToolCatalog).find(id)?.spec.inputSchema)).toBe(
+        schemaOf(id),
+      );
     await other.close();
   });
 
@@ -33,7 +39,9 @@ describe('the schemas of a resource with twenty fields', () => {
   });
 
   it('requires what the database does not set itself', () => {
-    const { properties } = JSON.parse(schemaOf('orders__create')) as { properties: { input: { required: string[] } } };
+    const { properties } = JSON.parse(schemaOf('orders__create')) as {
+      properties: { input: { required: string[] } };
+    };
     expect(properties.input.required).toEqual(['number', 'total']);
   });
 });

@@ -10,11 +10,22 @@ import { OrmApp, type Orm } from './orm-app.js';
 @T.Entity('notes')
 @M.Entity({ tableName: 'notes' })
 export class Note {
-  @T.PrimaryGeneratedColumn() @M.PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
-  @T.Column({ type: 'varchar', length: 40 }) @M.Property({ type: 'string', length: 40, hidden: true }) tenant!: string;
+  @T.PrimaryGeneratedColumn()
+  @M.PrimaryKey({ type: 'integer', autoincrement: true })
+  @Expose()
+  id!: number;
+  @T.Column({ type: 'varchar', length: 40 })
+  @M.Property({ type: 'string', length: 40, hidden: true })
+  tenant!: string;
   @T.Column({ type: 'varchar' }) @M.Property({ type: 'string' }) @Expose() words!: string;
-  @T.Column({ type: 'varchar', default: 'new' }) @M.Property({ type: 'string', default: 'new' }) @Expose() state!: string;
-  @T.Column({ type: 'int', default: 3 }) @M.Property({ type: 'integer', defaultRaw: '3' }) @Expose() rank!: number;
+  @T.Column({ type: 'varchar', default: 'new' })
+  @M.Property({ type: 'string', default: 'new' })
+  @Expose()
+  state!: string;
+  @T.Column({ type: 'int', default: 3 })
+  @M.Property({ type: 'integer', defaultRaw: '3' })
+  @Expose()
+  rank!: number;
   @T.Column({ type: 'timestamptz', precision: 3, nullable: true })
   @M.Property({ type: 'datetime', length: 3, nullable: true })
   @Expose()
@@ -24,7 +35,12 @@ export class Note {
   @Expose()
   madeAt!: Date;
   @T.UpdateDateColumn({ type: 'timestamptz', precision: 3 })
-  @M.Property({ type: 'datetime', length: 3, onCreate: () => new Date(), onUpdate: () => new Date() })
+  @M.Property({
+    type: 'datetime',
+    length: 3,
+    onCreate: () => new Date(),
+    onUpdate: () => new Date(),
+  })
   @Expose()
   changedAt!: Date;
   @T.DeleteDateColumn({ type: 'timestamptz', precision: 3, nullable: true })
@@ -35,7 +51,10 @@ export class Note {
   @M.Property({ type: 'datetime', length: 3, defaultRaw: 'now()' })
   @Expose()
   readAt!: Date;
-  @T.Column({ type: 'date', default: 'now' }) @M.Property({ type: 'date', default: 'now' }) @Expose() day!: string;
+  @T.Column({ type: 'date', default: 'now' })
+  @M.Property({ type: 'date', default: 'now' })
+  @Expose()
+  day!: string;
   @T.Column({ type: 'uuid', default: () => 'gen_random_uuid()' })
   @M.Property({ type: 'uuid', defaultRaw: 'gen_random_uuid()' })
   @Expose()
@@ -44,7 +63,13 @@ export class Note {
   @M.Property({ type: 'uuid', onCreate: () => crypto.randomUUID() })
   @Expose()
   reference!: string;
-  @T.Column({ type: 'int', generatedType: 'STORED', asExpression: 'length(words)', insert: false, update: false })
+  @T.Column({
+    type: 'int',
+    generatedType: 'STORED',
+    asExpression: 'length(words)',
+    insert: false,
+    update: false,
+  })
   @M.Property({ type: 'integer', generated: '(length(words)) stored' })
   @Expose()
   size!: number;
@@ -54,7 +79,10 @@ export class Note {
 @ToolResource(Note, { namespace: 'notes', actions: ['read', 'create', 'update'] })
 class NoteTools {}
 
-@ToolResource(Note, { namespace: 'tokens', actions: { create: { accept: ['words', 'token', 'reference'] } } })
+@ToolResource(Note, {
+  namespace: 'tokens',
+  actions: { create: { accept: ['words', 'token', 'reference'] } },
+})
 class TokenTools {}
 
 const SET = ['madeAt', 'changedAt', 'goneAt', 'readAt', 'day', 'size'] as const;
@@ -94,14 +122,24 @@ export function keepsItsColumns(orm: Orm): void {
 
   it('are set, and shown', async () => {
     const made = await app.read<Note>('notes__create', { input: { words: 'four' } });
-    expect(made).toMatchObject({ state: 'new', rank: 3, size: 4, version: 1, madeAt: expect.any(String), day: expect.any(String) });
+    expect(made).toMatchObject({
+      state: 'new',
+      rank: 3,
+      size: 4,
+      version: 1,
+      madeAt: expect.any(String),
+      day: expect.any(String),
+    });
   });
 
   it('stop the start where a resource accepts one that is always set, each by its name', async () => {
-    const starting = OrmApp.start({ orm, entities: [Note], resources: [AcceptingTools] }).then((one) => one.close());
+    const starting = OrmApp.start({ orm, entities: [Note], resources: [AcceptingTools] }).then(
+      (one) => one.close(),
+    );
     const error = await starting.catch((failure: unknown) => failure);
     expect(error).toBeInstanceOf(ConfigurationError);
-    const problems = error instanceof ConfigurationError ? error.findings.map(({ problem }) => problem) : [];
+    const problems =
+      error instanceof ConfigurationError ? error.findings.map(({ problem }) => problem) : [];
     expect(problems).toEqual(SET.map((name) => expect.stringContaining(`"${name}"`)));
   });
 }

@@ -13,7 +13,10 @@ const TENANT = { type: 'varchar', length: 40 } as const;
 @T.Entity('labels')
 @M.Entity({ tableName: 'labels' })
 export class Label {
-  @T.PrimaryGeneratedColumn() @M.PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
+  @T.PrimaryGeneratedColumn()
+  @M.PrimaryKey({ type: 'integer', autoincrement: true })
+  @Expose()
+  id!: number;
   @T.Column(TENANT) @M.Property({ type: 'string', length: 40, hidden: true }) tenant!: string;
   @T.Column({ type: 'varchar' }) @M.Property({ type: 'string' }) @Expose() word!: string;
   @T.ManyToMany(() => Book, 'labels')
@@ -26,7 +29,10 @@ export class Label {
 @T.Entity('writers')
 @M.Entity({ tableName: 'writers' })
 export class Writer {
-  @T.PrimaryGeneratedColumn() @M.PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
+  @T.PrimaryGeneratedColumn()
+  @M.PrimaryKey({ type: 'integer', autoincrement: true })
+  @Expose()
+  id!: number;
   @T.Column(TENANT) @M.Property({ type: 'string', length: 40, hidden: true }) tenant!: string;
   @T.Column({ type: 'varchar' }) @M.Property({ type: 'string' }) @Expose() name!: string;
   @T.OneToMany(() => Book, 'writer')
@@ -40,7 +46,10 @@ export class Writer {
 @T.Entity('books')
 @M.Entity({ tableName: 'books' })
 export class Book {
-  @T.PrimaryGeneratedColumn() @M.PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
+  @T.PrimaryGeneratedColumn()
+  @M.PrimaryKey({ type: 'integer', autoincrement: true })
+  @Expose()
+  id!: number;
   @T.Column(TENANT) @M.Property({ type: 'string', length: 40, hidden: true }) tenant!: string;
   @T.Column({ type: 'varchar' }) @M.Property({ type: 'string' }) @Expose() title!: string;
   @T.ManyToOne(() => Writer, 'books', { nullable: true })
@@ -62,7 +71,11 @@ export class Book {
   @Type(() => Book)
   sequelOf?: Book | null;
   @T.ManyToMany(() => Label, 'books')
-  @T.JoinTable({ name: 'books_labels', joinColumn: { name: 'book_id' }, inverseJoinColumn: { name: 'label_id' } })
+  @T.JoinTable({
+    name: 'books_labels',
+    joinColumn: { name: 'book_id' },
+    inverseJoinColumn: { name: 'label_id' },
+  })
   @M.ManyToMany({
     entity: () => Label,
     inversedBy: 'books',
@@ -75,12 +88,25 @@ export class Book {
   labels!: Many<Label>;
   /** Many to many, to rows of the same table. */
   @T.ManyToMany(() => Book)
-  @T.JoinTable({ name: 'books_like', joinColumn: { name: 'book_id' }, inverseJoinColumn: { name: 'like_id' } })
-  @M.ManyToMany({ entity: () => Book, pivotTable: 'books_like', joinColumn: 'book_id', inverseJoinColumn: 'like_id' })
+  @T.JoinTable({
+    name: 'books_like',
+    joinColumn: { name: 'book_id' },
+    inverseJoinColumn: { name: 'like_id' },
+  })
+  @M.ManyToMany({
+    entity: () => Book,
+    pivotTable: 'books_like',
+    joinColumn: 'book_id',
+    inverseJoinColumn: 'like_id',
+  })
   @Expose()
   @Type(() => Book)
   like!: Many<Book>;
-  @T.OneToMany(() => Loan, 'book') @M.OneToMany({ entity: () => Loan, mappedBy: 'book' }) @Expose() @Type(() => Loan) loans!: Many<Loan>;
+  @T.OneToMany(() => Loan, 'book')
+  @M.OneToMany({ entity: () => Loan, mappedBy: 'book' })
+  @Expose()
+  @Type(() => Loan)
+  loans!: Many<Loan>;
   @T.OneToOne(() => Cover, 'book')
   @M.OneToOne({ entity: () => Cover, mappedBy: 'book', nullable: true })
   @Expose()
@@ -92,7 +118,10 @@ export class Book {
 @T.Entity('covers')
 @M.Entity({ tableName: 'covers' })
 export class Cover {
-  @T.PrimaryGeneratedColumn() @M.PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
+  @T.PrimaryGeneratedColumn()
+  @M.PrimaryKey({ type: 'integer', autoincrement: true })
+  @Expose()
+  id!: number;
   @T.Column(TENANT) @M.Property({ type: 'string', length: 40, hidden: true }) tenant!: string;
   @T.Column({ type: 'varchar' }) @M.Property({ type: 'string' }) @Expose() colour!: string;
   @T.OneToOne(() => Book, 'cover', { nullable: true })
@@ -107,7 +136,10 @@ export class Cover {
 @T.Entity('loans')
 @M.Entity({ tableName: 'loans' })
 export class Loan {
-  @T.PrimaryGeneratedColumn() @M.PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
+  @T.PrimaryGeneratedColumn()
+  @M.PrimaryKey({ type: 'integer', autoincrement: true })
+  @Expose()
+  id!: number;
   @T.Column(TENANT) @M.Property({ type: 'string', length: 40, hidden: true }) tenant!: string;
   @T.Column({ type: 'int' }) @M.Property({ type: 'integer' }) @Expose() days!: number;
   @T.ManyToOne(() => Book, 'loans')
@@ -140,7 +172,10 @@ class LoanTools {}
 export const SHELF_ENTITIES = [Label, Writer, Book, Cover, Loan];
 export const SHELF_TOOLS = [BookTools, LabelTools, WriterTools, CoverTools, LoanTools];
 
-/** Both tenants have the same rows; that of globex are named after it. Ids: 1 to 3 are acme's, 4 to 6 globex's. */
+/**
+ * Both tenants have the same rows; that of globex are named after it. Ids: 1 to 3 are acme's, 4 to
+ * 6 globex's.
+ */
 export const SHELF_ROWS: readonly string[] = ['acme', 'globex'].flatMap((tenant, index) => {
   const [a, b, c] = [1, 2, 3].map((id) => id + index * 3);
   return [

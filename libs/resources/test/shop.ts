@@ -1,5 +1,13 @@
 import { type Collection, type Opt, Utils } from '@mikro-orm/core';
-import { Entity, Enum, ManyToOne, OneToMany, PrimaryKey, Property, Unique } from '@mikro-orm/decorators/legacy';
+import {
+  Entity,
+  Enum,
+  ManyToOne,
+  OneToMany,
+  PrimaryKey,
+  Property,
+  Unique,
+} from '@mikro-orm/decorators/legacy';
 import { Injectable, Module, type Provider, type Type as ClassType } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
@@ -15,7 +23,13 @@ import {
   ToolProvider,
 } from '@toolloop/core';
 import type { CallResult } from '@toolloop/core/contracts';
-import { ResourceGateway, ResourceToolsModule, type SqlGatewayOptions, SqlResourceGateway, ToolResource } from '@toolloop/resources';
+import {
+  ResourceGateway,
+  ResourceToolsModule,
+  type SqlGatewayOptions,
+  SqlResourceGateway,
+  ToolResource,
+} from '@toolloop/resources';
 import { gatewayOf } from '@toolloop/resources/mikro-orm';
 import { gatewayOf as typeOrmGatewayOf } from '@toolloop/resources/typeorm';
 import { ScriptedModel } from '@toolloop/testing';
@@ -64,8 +78,11 @@ export class Customer {
 /** By the ORM that has loaded the customer. */
 function countOrders(customer: Customer, context: ToolCallContext): Promise<number> {
   const { id } = customer;
-  if (Utils.isEntity(customer)) return gatewayOf(customer).within(context, (em) => em.count(Order, { customer: id }));
-  return typeOrmGatewayOf(customer).within(context, (em) => em.countBy(Order, { customer: { id } as never, tenant: context.tenant ?? '' }));
+  if (Utils.isEntity(customer))
+    return gatewayOf(customer).within(context, (em) => em.count(Order, { customer: id }));
+  return typeOrmGatewayOf(customer).within(context, (em) =>
+    em.countBy(Order, { customer: { id } as never, tenant: context.tenant ?? '' }),
+  );
 }
 
 export enum OrderStatus {
@@ -81,7 +98,8 @@ export class Order {
   @PrimaryKey({ type: 'integer', autoincrement: true }) @Expose() id!: number;
   @Property({ type: 'string', length: 40, hidden: true }) tenant!: Opt<string>;
   @Property({ type: 'string', length: 40, comment: 'Such as o-1024.' }) @Expose() number!: string;
-  @Enum({ items: () => OrderStatus, default: OrderStatus.New }) @Expose() status: Opt<OrderStatus> = OrderStatus.New;
+  @Enum({ items: () => OrderStatus, default: OrderStatus.New }) @Expose() status: Opt<OrderStatus> =
+    OrderStatus.New;
   @Property({ type: 'decimal', precision: 12, scale: 2 }) @Expose() total!: string;
   @Property({ type: 'integer', default: 0 }) @Expose() pieces: Opt<number> = 0;
   @Property({ type: 'integer', nullable: true }) @Expose() rating?: number | null;
@@ -100,10 +118,15 @@ export class Order {
   @Property({ type: 'bigint', nullable: true }) @Expose() trackingId?: bigint | null;
   @Property({ type: 'integer', version: true }) @Expose() version!: Opt<number>;
   /** Only returned where the resource loads it. */
-  @Property({ type: 'string', length: 80, nullable: true, hidden: true }) @Expose() internalStatus?: string | null;
+  @Property({ type: 'string', length: 80, nullable: true, hidden: true })
+  @Expose()
+  internalStatus?: string | null;
   /** In no result, and no filter. */
   @Property({ type: 'string', length: 80, nullable: true }) margin?: string | null;
-  @ManyToOne({ entity: () => Customer, nullable: true, deleteRule: 'set null' }) @Expose() @Type(() => Customer) customer?: Customer | null;
+  @ManyToOne({ entity: () => Customer, nullable: true, deleteRule: 'set null' })
+  @Expose()
+  @Type(() => Customer)
+  customer?: Customer | null;
 }
 
 @ToolResource(Order, {
@@ -112,7 +135,10 @@ export class Order {
 })
 export class OrderTools {}
 
-@ToolResource(Customer, { namespace: 'customers', actions: ['read', 'create', 'update', 'destroy'] })
+@ToolResource(Customer, {
+  namespace: 'customers',
+  actions: ['read', 'create', 'update', 'destroy'],
+})
 export class CustomerTools {}
 
 export interface User {
@@ -157,10 +183,21 @@ export class Shop {
     const module = await Test.createTestingModule({
       imports: [
         ...imports,
-        ResourceToolsModule.forRoot({ gateway: gateway(options.gateway ?? { tenancy: { role: ROLE } }) }),
+        ResourceToolsModule.forRoot({
+          gateway: gateway(options.gateway ?? { tenancy: { role: ROLE } }),
+        }),
         ResourceToolsModule.forFeature(resources, { providers: [...(options.providers ?? [])] }),
-        ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: options.policy ?? { allow: ['*'] }, ...options.options }),
-        { module: ShopModule, global: true, providers: [{ provide: ShopStorage, useClass: provider }], exports: [ShopStorage] },
+        ToolLoopModule.forRoot({
+          model: new ScriptedModel([]),
+          policy: options.policy ?? { allow: ['*'] },
+          ...options.options,
+        }),
+        {
+          module: ShopModule,
+          global: true,
+          providers: [{ provide: ShopStorage, useClass: provider }],
+          exports: [ShopStorage],
+        },
       ],
       providers: [Staff],
     }).compile();
@@ -191,7 +228,13 @@ export class Shop {
   }
 
   call(tool: string, args: JsonObject = {}, tenant = 'acme', actorId = 'ada'): Promise<CallResult> {
-    return this.loop.call({ tool, args, argsOrigin: 'actor', actor: { id: actorId, tenant }, tenant });
+    return this.loop.call({
+      tool,
+      args,
+      argsOrigin: 'actor',
+      actor: { id: actorId, tenant },
+      tenant,
+    });
   }
 
   /** The result as the model reads it. */
@@ -268,7 +311,8 @@ export async function seed(shop: Shop): Promise<void> {
         trackingId: 1152921504606846977n,
       },
     ];
-    if (tenant === 'globex') orders.push({ number: 'o-4', total: '1000.00', customer: bob?.id, pieces: 99 });
+    if (tenant === 'globex')
+      orders.push({ number: 'o-4', total: '1000.00', customer: bob?.id, pieces: 99 });
     await storage.insert(
       Order,
       orders.map((order) => Object.assign(order, { tenant })),

@@ -8,6 +8,8 @@ describe('tenancy on PGlite', () => {
   keepsTenantsApart(mikroOrm(inMemory));
 
   it('does not start without a role, since its only user is a superuser', async () => {
-    await expect(Shop.start({ storing: mikroOrm(inMemory), gateway: {} })).rejects.toThrow('has no role');
+    await expect(Shop.start({ storing: mikroOrm(inMemory), gateway: {} })).rejects.toThrow(
+      'has no role',
+    );
   });
 });

@@ -25,7 +25,11 @@ describeMariaDb('tenancy with TypeORM on MariaDB', () => {
   keepsTenantsApart(onMariaDb, { hasRowSecurity: false });
 
   it('does not start with an entity that names no tenant, and says what to do about it', async () => {
-    const starting = Shop.start({ storing: onMariaDb, resources: [OrderTools], gateway: { tenancy: { property: 'company' } } });
+    const starting = Shop.start({
+      storing: onMariaDb,
+      resources: [OrderTools],
+      gateway: { tenancy: { property: 'company' } },
+    });
     await expect(starting).rejects.toThrow(
       /Order: It has no property "company", and the database has no row level security[^]*shared: true[^]*Customer: It has no property "company"/,
     );
@@ -37,6 +41,8 @@ describeMariaDb('tenancy with TypeORM on MariaDB', () => {
       providers: [WithoutBackslashes],
       gateway: { tenancy: { property: 'company' } },
     });
-    await expect(starting).rejects.toThrow(/NO_BACKSLASH_ESCAPES[^]*SET GLOBAL sql_mode = REPLACE[^]*Order: It has no property "company"/);
+    await expect(starting).rejects.toThrow(
+      /NO_BACKSLASH_ESCAPES[^]*SET GLOBAL sql_mode = REPLACE[^]*Order: It has no property "company"/,
+    );
   });
 });

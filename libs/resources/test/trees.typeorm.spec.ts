@@ -2,7 +2,15 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '@toolloop/core';
 import { ToolResource } from '@toolloop/resources';
 import { Expose, Type } from 'class-transformer';
-import { Column, DataSource, Entity, PrimaryGeneratedColumn, Tree, TreeChildren, TreeParent } from 'typeorm';
+import {
+  Column,
+  DataSource,
+  Entity,
+  PrimaryGeneratedColumn,
+  Tree,
+  TreeChildren,
+  TreeParent,
+} from 'typeorm';
 import { type Orm, OrmApp, TYPE_ORM, TYPE_ORM_ON_MARIADB } from './orm-app.js';
 import { describeMariaDb } from './typeorm-storage.js';
 
@@ -53,7 +61,11 @@ const ENTITIES = [Closed, Pathed, Nested];
 function keepsTrees(orm: Orm): void {
   let app: OrmApp;
   beforeAll(async () => {
-    app = await OrmApp.start({ orm, entities: ENTITIES, resources: [ClosedTools, PathedTools, NestedTools] });
+    app = await OrmApp.start({
+      orm,
+      entities: ENTITIES,
+      resources: [ClosedTools, PathedTools, NestedTools],
+    });
   });
   afterAll(() => app?.close());
 
@@ -85,16 +97,29 @@ function keepsTrees(orm: Orm): void {
       ['a', 'c', 'd'],
     ]);
     await app.read(`${tool}__update`, { id: middle, input: { parent: other } });
-    expect([await below(root), await below(other), await above(leaf)]).toEqual([['a'], ['b', 'c', 'd'], ['b', 'c', 'd']]);
-    expect(await app.error(`${tool}__update`, { id: other, input: { parent: leaf } })).toMatchObject({
+    expect([await below(root), await below(other), await above(leaf)]).toEqual([
+      ['a'],
+      ['b', 'c', 'd'],
+      ['b', 'c', 'd'],
+    ]);
+    expect(
+      await app.error(`${tool}__update`, { id: other, input: { parent: leaf } }),
+    ).toMatchObject({
       source: { pointer: '/input/parent' },
     });
-    expect(await app.error(`${tool}__update`, { id: other, input: { parent: other } })).toMatchObject({
+    expect(
+      await app.error(`${tool}__update`, { id: other, input: { parent: other } }),
+    ).toMatchObject({
       source: { pointer: '/input/parent' },
     });
     await app.read(`${tool}__update`, { id: middle, clear: ['parent'], input: {} });
     expect([await below(other), await below(middle)]).toEqual([['b'], ['c', 'd']]);
-    expect(await app.read(`${tool}__read`, { filter: { children: { name: { eq: 'd' } } }, load: ['children', 'parent'] })).toMatchObject({
+    expect(
+      await app.read(`${tool}__read`, {
+        filter: { children: { name: { eq: 'd' } } },
+        load: ['children', 'parent'],
+      }),
+    ).toMatchObject({
       rows: [{ id: middle, parent: null, children: [{ id: leaf }] }],
     });
     await app.read(`${tool}__destroy`, { id: middle });
@@ -102,15 +127,23 @@ function keepsTrees(orm: Orm): void {
   });
 
   it('keep the trees of two tenants apart', async () => {
-    const { id } = await app.read<{ readonly id: number }>('closed__create', { input: { name: 'theirs' } }, 'globex');
-    expect(await app.error('closed__create', { input: { name: 'mine', parent: id } })).toMatchObject({
+    const { id } = await app.read<{ readonly id: number }>(
+      'closed__create',
+      { input: { name: 'theirs' } },
+      'globex',
+    );
+    expect(
+      await app.error('closed__create', { input: { name: 'mine', parent: id } }),
+    ).toMatchObject({
       source: { pointer: '/input/parent' },
     });
   });
 
   it('are read as a nested set, and stop the start where tools would write to one', async () => {
     expect(await app.read('nested__read')).toEqual({ rows: [] });
-    const starting = OrmApp.start({ orm, entities: ENTITIES, resources: [WrittenTools] }).then((one) => one.close());
+    const starting = OrmApp.start({ orm, entities: ENTITIES, resources: [WrittenTools] }).then(
+      (one) => one.close(),
+    );
     await expect(starting).rejects.toThrow(ConfigurationError);
     await expect(starting).rejects.toThrow('nested set');
   });

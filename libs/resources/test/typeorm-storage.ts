@@ -1,11 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, describe } from '@jest/globals';
-import { type DynamicModule, Inject, Injectable, Module, type OnApplicationShutdown, type OnModuleInit, type Type } from '@nestjs/common';
+import {
+  type DynamicModule,
+  Inject,
+  Injectable,
+  Module,
+  type OnApplicationShutdown,
+  type OnModuleInit,
+  type Type,
+} from '@nestjs/common';
 import type { ToolCallContext } from '@toolloop/core';
 import { Database, DurableModule, type DurableOptions } from '@toolloop/durable';
 import { TypeOrmGateway, typeOrmGateway } from '@toolloop/resources/typeorm';
 import { createConnection } from 'mysql2/promise';
-import { DataSource, type DataSourceOptions, EntitySchema, type EntitySchemaColumnOptions } from 'typeorm';
+import {
+  DataSource,
+  type DataSourceOptions,
+  EntitySchema,
+  type EntitySchemaColumnOptions,
+} from 'typeorm';
 import { Customer, Order, OrderStatus } from './shop.js';
 import { ShopStorage, type Storing, type Values } from './shop-storage.js';
 
@@ -19,7 +32,11 @@ export function describeMariaDb(name: string, body: () => void): void {
 }
 
 const key: EntitySchemaColumnOptions = { type: 'int', primary: true, generated: 'increment' };
-const text = (length: number, more: object = {}): EntitySchemaColumnOptions => ({ type: 'varchar', length: String(length), ...more });
+const text = (length: number, more: object = {}): EntitySchemaColumnOptions => ({
+  type: 'varchar',
+  length: String(length),
+  ...more,
+});
 const nullable = { nullable: true };
 
 function isList(rows: unknown): rows is readonly unknown[] {
@@ -27,7 +44,10 @@ function isList(rows: unknown): rows is readonly unknown[] {
 }
 
 /** The tables of the shop as TypeORM has them. */
-function schemas(moment: 'timestamptz' | 'datetime', states: 'varchar' | 'enum'): readonly EntitySchema[] {
+function schemas(
+  moment: 'timestamptz' | 'datetime',
+  states: 'varchar' | 'enum',
+): readonly EntitySchema[] {
   const customers = new EntitySchema<Customer>({
     name: 'Customer',
     target: Customer,
@@ -51,7 +71,12 @@ function schemas(moment: 'timestamptz' | 'datetime', states: 'varchar' | 'enum')
       id: key,
       tenant: text(40),
       number: text(40, { comment: 'Such as o-1024.' }),
-      status: { type: states, enum: OrderStatus, default: OrderStatus.New, ...(states === 'varchar' && { length: 20 }) },
+      status: {
+        type: states,
+        enum: OrderStatus,
+        default: OrderStatus.New,
+        ...(states === 'varchar' && { length: 20 }),
+      },
       total: { type: 'decimal', precision: 12, scale: 2 },
       pieces: { type: 'int', default: 0 },
       rating: { type: 'int', ...nullable },
@@ -109,7 +134,10 @@ export class TypeOrmStorage extends ShopStorage implements OnModuleInit, OnAppli
     return this.source.query<Row[]>(this.numbered(statement), [...values]);
   }
 
-  override async sqlWithin(context: ToolCallContext, statement: string): Promise<readonly unknown[]> {
+  override async sqlWithin(
+    context: ToolCallContext,
+    statement: string,
+  ): Promise<readonly unknown[]> {
     const rows: unknown = await this.gateway.within(context, (em) => em.query(statement));
     return isList(rows) ? rows : [];
   }
@@ -121,13 +149,17 @@ export class TypeOrmStorage extends ShopStorage implements OnModuleInit, OnAppli
     });
   }
 
-  override async insert<Row extends object>(entity: Type<Row>, rows: readonly object[]): Promise<readonly Row[]> {
+  override async insert<Row extends object>(
+    entity: Type<Row>,
+    rows: readonly object[],
+  ): Promise<readonly Row[]> {
     const made = rows.map((row) => Object.assign(new entity(), row));
     return this.source.manager.save(made);
   }
 
   override async clear(): Promise<void> {
-    if (this.source.options.type === 'postgres') return void (await this.sql('truncate orders, customers restart identity cascade'));
+    if (this.source.options.type === 'postgres')
+      return void (await this.sql('truncate orders, customers restart identity cascade'));
     for (const table of ['orders', 'customers']) {
       await this.sql(`delete from ${table}`);
       await this.sql(`alter table ${table} auto_increment = 1`);
@@ -136,14 +168,20 @@ export class TypeOrmStorage extends ShopStorage implements OnModuleInit, OnAppli
 
   private numbered(statement: string): string {
     let count = 0;
-    return this.source.options.type === 'postgres' ? statement.replaceAll('?', () => `$${(count += 1)}`) : statement;
+    return this.source.options.type === 'postgres'
+      ? statement.replaceAll('?', () => `$${(count += 1)}`)
+      : statement;
   }
 }
 
 @Module({})
 class DataSourceModule {
-  static of(options: DataSourceOptions | undefined, entities: readonly EntitySchema[]): DynamicModule {
-    const opened = (from: DataSourceOptions): Promise<DataSource> => new DataSource({ ...from, entities: [...entities] }).initialize();
+  static of(
+    options: DataSourceOptions | undefined,
+    entities: readonly EntitySchema[],
+  ): DynamicModule {
+    const opened = (from: DataSourceOptions): Promise<DataSource> =>
+      new DataSource({ ...from, entities: [...entities] }).initialize();
     const onCalls = ({ connection }: Database): Promise<DataSource> =>
       opened({ type: 'postgres', installExtensions: false, extra: connection });
     return {
@@ -162,7 +200,10 @@ class DataSourceModule {
 /** TypeORM on the database of the calls. */
 export function typeOrm(durable: () => Promise<DurableOptions>): Storing {
   return async () => ({
-    imports: [DurableModule.forRoot(await durable()), DataSourceModule.of(undefined, schemas('timestamptz', 'varchar'))],
+    imports: [
+      DurableModule.forRoot(await durable()),
+      DataSourceModule.of(undefined, schemas('timestamptz', 'varchar')),
+    ],
     provider: TypeOrmStorage,
     gateway: typeOrmGateway,
   });
@@ -176,18 +217,33 @@ if (SERVER)
 
 async function onServer(statement: string): Promise<void> {
   const { hostname, port, username, password } = new URL(SERVER ?? '');
-  const connection = await createConnection({ host: hostname, port: Number(port || 3306), user: username, password });
+  const connection = await createConnection({
+    host: hostname,
+    port: Number(port || 3306),
+    user: username,
+    password,
+  });
   await connection.query(statement);
   await connection.end();
 }
 
 /** An empty MariaDB of its own, which is dropped after the specs of the file. */
-export async function createMariaDb(): Promise<Extract<DataSourceOptions, { readonly type: 'mysql' | 'mariadb' }>> {
+export async function createMariaDb(): Promise<
+  Extract<DataSourceOptions, { readonly type: 'mysql' | 'mariadb' }>
+> {
   const name = `toolloop_test_${randomUUID().replaceAll('-', '')}`;
   await onServer(`create database ${name} character set utf8mb4`);
   made.push(name);
   const { hostname: host, port, username, password } = new URL(SERVER ?? '');
-  return { type: 'mariadb', host, port: Number(port || 3306), username, password, database: name, timezone: 'Z' };
+  return {
+    type: 'mariadb',
+    host,
+    port: Number(port || 3306),
+    username,
+    password,
+    database: name,
+    timezone: 'Z',
+  };
 }
 
 /** TypeORM on a MariaDB of its own, beside the calls in memory. */
@@ -199,7 +255,12 @@ export const onMariaDb: Storing = async () => ({
 
 /** The same by one connection, so that what a test sets on it holds for every statement. */
 export const onOneConnection: Storing = async () => ({
-  imports: [DataSourceModule.of({ ...(await createMariaDb()), extra: { connectionLimit: 1 } }, schemas('datetime', 'enum'))],
+  imports: [
+    DataSourceModule.of(
+      { ...(await createMariaDb()), extra: { connectionLimit: 1 } },
+      schemas('datetime', 'enum'),
+    ),
+  ],
   provider: TypeOrmStorage,
   gateway: typeOrmGateway,
 });

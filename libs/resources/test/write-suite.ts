@@ -4,14 +4,22 @@ import type { JsonObject, RunContext } from '@toolloop/core';
 import { PendingService } from '@toolloop/core';
 import type { ToolWord } from '@toolloop/core/contracts';
 import { RunService } from '@toolloop/core/runs';
-import { ResourcePolicy, ResourceToolsModule, type ResourceWrite, ToolResource } from '@toolloop/resources';
+import {
+  ResourcePolicy,
+  ResourceToolsModule,
+  type ResourceWrite,
+  ToolResource,
+} from '@toolloop/resources';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { Customer, CustomerTools, Order, OrderTools, seed, Shop, type User } from './shop.js';
 import type { Storing } from './shop-storage.js';
 
 const FORBIDDEN_TOTAL = '666';
 
-/** Ada may read what is not cancelled, and writes to what is new; Eve may do nothing; Guy sees and writes notes alone. */
+/**
+ * Ada may read what is not cancelled, and writes to what is new; Eve may do nothing; Guy sees and
+ * writes notes alone.
+ */
 @Injectable()
 export class OrderPolicy extends ResourcePolicy<User, Order> {
   override readonly version = 'orders-7';
@@ -22,20 +30,34 @@ export class OrderPolicy extends ResourcePolicy<User, Order> {
 
   override canWrite({ actor }: RunContext<User>, { row, values }: ResourceWrite<Order>): ToolWord {
     if (actor.id === 'eve') return false;
-    if (values?.['total'] === FORBIDDEN_TOTAL) return { rule: 'orders: totals', reason: 'No such totals.' };
-    return !row || String(row.status) === 'new' || { rule: 'orders: new ones', reason: 'The order is not new any more.' };
+    if (values?.['total'] === FORBIDDEN_TOTAL)
+      return { rule: 'orders: totals', reason: 'No such totals.' };
+    return (
+      !row ||
+      String(row.status) === 'new' || {
+        rule: 'orders: new ones',
+        reason: 'The order is not new any more.',
+      }
+    );
   }
 
   override rows({ actor }: RunContext<User>): JsonObject {
     return actor.id === 'guy' ? {} : { status: { ne: 'cancelled' } };
   }
 
-  override fields({ actor }: RunContext<User>): { read?: readonly string[]; write?: readonly string[] } {
+  override fields({ actor }: RunContext<User>): {
+    read?: readonly string[];
+    write?: readonly string[];
+  } {
     return actor.id === 'guy' ? { read: ['id', 'number', 'note'], write: ['note'] } : {};
   }
 }
 
-@ToolResource(Order, { namespace: 'guarded', actions: ['read', 'create', 'update', 'destroy'], policy: OrderPolicy })
+@ToolResource(Order, {
+  namespace: 'guarded',
+  actions: ['read', 'create', 'update', 'destroy'],
+  policy: OrderPolicy,
+})
 class GuardedTools {}
 
 @ToolResource(Customer, { namespace: 'people', actions: ['read'] })
@@ -47,7 +69,11 @@ class PeopleTools {}
     create: {
       accept: ['number', 'total'],
       arguments: { vat: { type: 'integer', minimum: 0, maximum: 100 } },
-      change: (values, { vat }) => ({ ...values, total: String(Number(values['total']) * (1 + Number(vat ?? 0) / 100)), carrier: 'post' }),
+      change: (values, { vat }) => ({
+        ...values,
+        total: String(Number(values['total']) * (1 + Number(vat ?? 0) / 100)),
+        carrier: 'post',
+      }),
       bulk: 3,
     },
     update: { identity: false, bulk: 2, accept: ['note'] },
@@ -80,8 +106,15 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
   let shop: Shop;
   let guarded: Shop;
   beforeAll(async () => {
-    shop = await Shop.start({ storing, resources: [OrderTools, CustomerTools, BulkTools, LaterTools] });
-    guarded = await Shop.start({ storing, resources: [GuardedTools, PeopleTools], providers: [OrderPolicy] });
+    shop = await Shop.start({
+      storing,
+      resources: [OrderTools, CustomerTools, BulkTools, LaterTools],
+    });
+    guarded = await Shop.start({
+      storing,
+      resources: [GuardedTools, PeopleTools],
+      providers: [OrderPolicy],
+    });
   });
   beforeEach(async () => {
     await seed(shop);
@@ -94,7 +127,8 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
   const stored = (where = 'true', of = shop): Promise<Stored[]> =>
     of.sql(`select * from orders where tenant = 'acme' and ${where} order by id`);
 
-  const recordOf = async (tool: string, args: JsonObject, actorId: string) => (await guarded.call(tool, args, 'acme', actorId)).record;
+  const recordOf = async (tool: string, args: JsonObject, actorId: string) =>
+    (await guarded.call(tool, args, 'acme', actorId)).record;
   const asGuy = (args: JsonObject, tool = 'guarded__read') => guarded.text(tool, args, 'guy');
 
   describe('a create', () => {
@@ -115,13 +149,29 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
 
     it.each<[string, JsonObject, string]>([
       ['a value that is taken', { number: 'o-1', total: '1' }, '/input/number'],
-      ['a related row that is not there', { number: 'o-9', total: '1', customer: 999 }, '/input/customer'],
-      ['a value of another kind', { number: 'o-9', total: '1', reference: 'no uuid' }, '/input/reference'],
-      ['a hidden field', { number: 'o-9', total: '1', internalStatus: 'x' }, '/input/internalStatus'],
+      [
+        'a related row that is not there',
+        { number: 'o-9', total: '1', customer: 999 },
+        '/input/customer',
+      ],
+      [
+        'a value of another kind',
+        { number: 'o-9', total: '1', reference: 'no uuid' },
+        '/input/reference',
+      ],
+      [
+        'a hidden field',
+        { number: 'o-9', total: '1', internalStatus: 'x' },
+        '/input/internalStatus',
+      ],
       ['a missing value', { total: '1' }, '/input'],
     ])('refuses %s at its place, and says nothing of the database', async (_, input, pointer) => {
       const error = await shop.error('orders__create', { input });
-      expect(error).toMatchObject({ status: '400', code: 'invalid_args', source: { pointer: expect.stringContaining(pointer) } });
+      expect(error).toMatchObject({
+        status: '400',
+        code: 'invalid_args',
+        source: { pointer: expect.stringContaining(pointer) },
+      });
       expect(error.detail).not.toMatch(/constraint|duplicate|violat|orders_|column/i);
       expect(await stored()).toHaveLength(3);
     });
@@ -136,7 +186,10 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
         }),
       ).toMatchObject({
         count: 2,
-        rows: [{ number: 'b-1', total: expect.stringMatching(/^11(\.00)?$/), carrier: 'post' }, { number: 'b-2' }],
+        rows: [
+          { number: 'b-1', total: expect.stringMatching(/^11(\.00)?$/), carrier: 'post' },
+          { number: 'b-2' },
+        ],
       });
       expect(
         await shop.error('bulk__create', {
@@ -148,13 +201,17 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
       ).toMatchObject({ status: '400' });
       expect(await stored(`number like 'b-%'`)).toHaveLength(2);
       const four = ['c-1', 'c-2', 'c-3', 'c-4'].map((number) => ({ number, total: '1' }));
-      expect(await shop.error('bulk__create', { inputs: four })).toMatchObject({ source: { pointer: '/inputs' } });
+      expect(await shop.error('bulk__create', { inputs: four })).toMatchObject({
+        source: { pointer: '/inputs' },
+      });
     });
   });
 
   describe('an update', () => {
     it('changes the row that its key names, and counts its versions', async () => {
-      expect(await shop.read('orders__update', { id: 1, input: { note: 'x', customer: 2 }, version: 1 })).toMatchObject({
+      expect(
+        await shop.read('orders__update', { id: 1, input: { note: 'x', customer: 2 }, version: 1 }),
+      ).toMatchObject({
         id: 1,
         note: 'x',
         version: 2,
@@ -163,20 +220,80 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
     });
 
     it.each<[string, string, JsonObject, string]>([
-      ['an operator in the place of a key', 'orders__update', { id: { $gt: 0 }, input: { note: 'x' } }, '/id'],
+      [
+        'an operator in the place of a key',
+        'orders__update',
+        { id: { $gt: 0 }, input: { note: 'x' } },
+        '/id',
+      ],
       ['a key of another kind', 'orders__destroy', { id: '1 or 1=1' }, '/id'],
       ['no key', 'orders__destroy', {}, '/id'],
-      ['an operator in the place of a value', 'orders__update', { id: 1, input: { note: { $ne: null } } }, '/input/note'],
-      ['an operator in the place of a related key', 'orders__update', { id: 1, input: { customer: { id: 3 } } }, '/input/customer'],
-      ['a value that is none of the listed ones', 'orders__update', { id: 1, input: { status: 'lost' } }, '/input/status'],
-      ['a text that is too long', 'orders__update', { id: 1, input: { country: 'Germany' } }, '/input/country'],
-      ['a decimal that is no number', 'orders__update', { id: 1, input: { total: '12,50' } }, '/input/total'],
-      ['a day that does not exist', 'orders__update', { id: 1, input: { placedOn: '2026-02-30' } }, '/input/placedOn'],
-      ['the tenant', 'orders__update', { id: 1, input: { tenantName: 'globex' } }, '/input/tenantName'],
-      ['a value that cannot be removed', 'orders__update', { id: 1, input: {}, clear: ['number'] }, '/clear/0'],
-      ['a version of another kind', 'orders__update', { id: 1, input: { note: 'x' }, version: 'newest' }, '/version'],
-      ['a value that is taken', 'orders__update', { id: 1, input: { number: 'o-2' } }, '/input/number'],
-      ['a filter of a hidden field', 'bulk__destroy', { filter: { margin: { eq: '1' } } }, '/filter/margin'],
+      [
+        'an operator in the place of a value',
+        'orders__update',
+        { id: 1, input: { note: { $ne: null } } },
+        '/input/note',
+      ],
+      [
+        'an operator in the place of a related key',
+        'orders__update',
+        { id: 1, input: { customer: { id: 3 } } },
+        '/input/customer',
+      ],
+      [
+        'a value that is none of the listed ones',
+        'orders__update',
+        { id: 1, input: { status: 'lost' } },
+        '/input/status',
+      ],
+      [
+        'a text that is too long',
+        'orders__update',
+        { id: 1, input: { country: 'Germany' } },
+        '/input/country',
+      ],
+      [
+        'a decimal that is no number',
+        'orders__update',
+        { id: 1, input: { total: '12,50' } },
+        '/input/total',
+      ],
+      [
+        'a day that does not exist',
+        'orders__update',
+        { id: 1, input: { placedOn: '2026-02-30' } },
+        '/input/placedOn',
+      ],
+      [
+        'the tenant',
+        'orders__update',
+        { id: 1, input: { tenantName: 'globex' } },
+        '/input/tenantName',
+      ],
+      [
+        'a value that cannot be removed',
+        'orders__update',
+        { id: 1, input: {}, clear: ['number'] },
+        '/clear/0',
+      ],
+      [
+        'a version of another kind',
+        'orders__update',
+        { id: 1, input: { note: 'x' }, version: 'newest' },
+        '/version',
+      ],
+      [
+        'a value that is taken',
+        'orders__update',
+        { id: 1, input: { number: 'o-2' } },
+        '/input/number',
+      ],
+      [
+        'a filter of a hidden field',
+        'bulk__destroy',
+        { filter: { margin: { eq: '1' } } },
+        '/filter/margin',
+      ],
       [
         'a filter by an operator of the ORM',
         'bulk__update',
@@ -196,7 +313,11 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
       ],
     ])('points to what is wrong in the place of writing: %s', async (_, tool, args, pointer) => {
       const before = await stored();
-      expect(await shop.error(tool, args)).toMatchObject({ status: '400', code: 'invalid_args', source: { pointer } });
+      expect(await shop.error(tool, args)).toMatchObject({
+        status: '400',
+        code: 'invalid_args',
+        source: { pointer },
+      });
       expect(await stored()).toEqual(before);
     });
 
@@ -206,20 +327,39 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
     });
 
     it('is refused for a version that has changed, for no change, and for a row that is not there', async () => {
-      expect(await shop.error('orders__update', { id: 1, input: { note: 'x' }, version: 7 })).toMatchObject({
+      expect(
+        await shop.error('orders__update', { id: 1, input: { note: 'x' }, version: 7 }),
+      ).toMatchObject({
         source: { pointer: '/version' },
       });
-      expect(await shop.error('orders__update', { id: 1, input: {} })).toMatchObject({ source: { pointer: '/input' } });
-      expect(await shop.error('orders__update', { id: 999, input: { note: 'x' } })).toMatchObject({ source: { pointer: '/id' } });
+      expect(await shop.error('orders__update', { id: 1, input: {} })).toMatchObject({
+        source: { pointer: '/input' },
+      });
+      expect(await shop.error('orders__update', { id: 999, input: { note: 'x' } })).toMatchObject({
+        source: { pointer: '/id' },
+      });
     });
 
     it('changes the rows of a filter where there is no identity, as many as it says and not one more', async () => {
-      expect(await shop.read('bulk__update', { filter: { total: { lt: 15 } }, input: { note: 'cheap' } })).toMatchObject({ count: 2 });
-      expect(await shop.error('bulk__update', { filter: { total: { lt: 50 } }, input: { note: 'all' } })).toMatchObject({
+      expect(
+        await shop.read('bulk__update', {
+          filter: { total: { lt: 15 } },
+          input: { note: 'cheap' },
+        }),
+      ).toMatchObject({ count: 2 });
+      expect(
+        await shop.error('bulk__update', { filter: { total: { lt: 50 } }, input: { note: 'all' } }),
+      ).toMatchObject({
         source: { pointer: '/filter' },
       });
-      expect(await shop.error('bulk__update', { filter: {}, input: { note: 'all' } })).toMatchObject({ source: { pointer: '/filter' } });
-      expect((await stored()).map(({ note }) => note)).toEqual(['cheap', 'secret of acme', 'cheap']);
+      expect(
+        await shop.error('bulk__update', { filter: {}, input: { note: 'all' } }),
+      ).toMatchObject({ source: { pointer: '/filter' } });
+      expect((await stored()).map(({ note }) => note)).toEqual([
+        'cheap',
+        'secret of acme',
+        'cheap',
+      ]);
     });
   });
 
@@ -230,8 +370,12 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
     });
 
     it('deletes one row of a filter unless it says that it is for many', async () => {
-      expect(await shop.error('bulk__destroy', { filter: { total: { gt: 0 } } })).toMatchObject({ source: { pointer: '/filter' } });
-      expect(await shop.read('bulk__destroy', { filter: { number: { eq: 'o-2' } } })).toMatchObject({ count: 1 });
+      expect(await shop.error('bulk__destroy', { filter: { total: { gt: 0 } } })).toMatchObject({
+        source: { pointer: '/filter' },
+      });
+      expect(await shop.read('bulk__destroy', { filter: { number: { eq: 'o-2' } } })).toMatchObject(
+        { count: 1 },
+      );
     });
   });
 
@@ -253,7 +397,10 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
 
     const itJoined = joinsCalls ? it : it.skip;
     itJoined('is committed together with the mark of its call', async () => {
-      const marks = (number: string) => shop.sql(`select 1 from toolloop.calls where effect::text like ?`, [`%"number":"${number}"%`]);
+      const marks = (number: string) =>
+        shop.sql(`select 1 from toolloop.calls where effect::text like ?`, [
+          `%"number":"${number}"%`,
+        ]);
       await shop.read('orders__create', { input: { number: 'o-marked', total: '1' } });
       expect(await marks('o-marked')).toHaveLength(1);
       await shop.error('bulk__create', {
@@ -266,7 +413,10 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
     });
 
     it('shows a person the values before and after, and waits', async () => {
-      const policy = { allow: ['*'], requireApproval: [{ tools: ['orders__*'], reason: 'Look at it.' }] };
+      const policy = {
+        allow: ['*'],
+        requireApproval: [{ tools: ['orders__*'], reason: 'Look at it.' }],
+      };
       const actor = { id: 'ada', tenant: 'acme' };
       const { waiting, runId } = await shop.loop.call({
         tool: 'orders__update',
@@ -278,18 +428,32 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
       });
       expect(waiting).toBeDefined();
       const who = { actor, tenant: 'acme' };
-      expect(JSON.stringify(await shop.module.get(PendingService).list(who))).toContain('Changes Order 1.');
+      expect(JSON.stringify(await shop.module.get(PendingService).list(who))).toContain(
+        'Changes Order 1.',
+      );
       expect(await stored('id = 1')).toMatchObject([{ note: null }]);
       await shop.module.get(RunService).cancel(runId, who);
     });
 
     it('is asked for as a directive where it says so, and not made yet', async () => {
-      const asked = await shop.read('later__update', { number: 'o-1', version: 1, input: { note: 'later' } });
-      expect(asked).toMatchObject({ ok: true, type: 'order.note.requested', result: { status: 'pending', subject: 'o-1' } });
-      expect(await shop.error('later__update', { number: 'o-1', version: 9, input: { note: 'later' } })).toMatchObject({
+      const asked = await shop.read('later__update', {
+        number: 'o-1',
+        version: 1,
+        input: { note: 'later' },
+      });
+      expect(asked).toMatchObject({
+        ok: true,
+        type: 'order.note.requested',
+        result: { status: 'pending', subject: 'o-1' },
+      });
+      expect(
+        await shop.error('later__update', { number: 'o-1', version: 9, input: { note: 'later' } }),
+      ).toMatchObject({
         source: { pointer: '/version' },
       });
-      expect(await shop.error('later__update', { number: 'o-1', input: { note: 'later' } })).toMatchObject({ code: 'invalid_args' });
+      expect(
+        await shop.error('later__update', { number: 'o-1', input: { note: 'later' } }),
+      ).toMatchObject({ code: 'invalid_args' });
     });
   });
 
@@ -315,8 +479,12 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
       const before = await dump();
       const result = await desk.loop.run({ prompt: 'Go on.', ...ada, rehearse: true });
       const approved = async () => {
-        const rehearsalId = (await desk.module.get(PendingService).inbox(ada, { kind: 'rehearsal' }))[0]?.id;
-        await desk.module.get(RunService).answer(result.runId, { rehearsalId, decision: 'approve' }, ada);
+        const rehearsalId = (
+          await desk.module.get(PendingService).inbox(ada, { kind: 'rehearsal' })
+        )[0]?.id;
+        await desk.module
+          .get(RunService)
+          .answer(result.runId, { rehearsalId, decision: 'approve' }, ada);
         return (await desk.loop.resume(result.runId, ada)).result;
       };
       return { desk, dump, before, result, approved };
@@ -325,36 +493,66 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
     it('lists the rows before and after, which later reads see, changes none, and performs it when approved', async () => {
       const { desk, dump, before, result, approved } = await rehearsed();
       expect(result).toMatchObject({ finishReason: 'waiting', waitingFor: 'rehearsal' });
-      expect(result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'succeeded', 'succeeded', 'succeeded']);
+      expect(result.toolCalls.map(({ status }) => status)).toEqual([
+        'succeeded',
+        'succeeded',
+        'succeeded',
+        'succeeded',
+      ]);
       expect(result.toolCalls[3]?.result).toMatchObject({
-        rows: [{ number: 'o-1', note: 'rehearsed' }, { number: 'o-2' }, { number: 'o-9', total: '7.50' }],
+        rows: [
+          { number: 'o-1', note: 'rehearsed' },
+          { number: 'o-2' },
+          { number: 'o-9', total: '7.50' },
+        ],
       });
       expect(result.rehearsal?.calls).toMatchObject([
         {
           as: 'rehearsed',
-          preview: { sentence: 'Changes Order 1.', changes: [{ field: 'note', before: null, after: 'rehearsed' }] },
+          preview: {
+            sentence: 'Changes Order 1.',
+            changes: [{ field: 'note', before: null, after: 'rehearsed' }],
+          },
           result: { note: 'rehearsed', version: 2 },
         },
-        { as: 'rehearsed', preview: { changes: expect.arrayContaining([{ field: 'number', after: 'o-9' }]) } },
         {
           as: 'rehearsed',
-          preview: { sentence: 'Deletes Order 3.', changes: expect.arrayContaining([{ field: 'number', before: 'o-3' }]) },
+          preview: { changes: expect.arrayContaining([{ field: 'number', after: 'o-9' }]) },
+        },
+        {
+          as: 'rehearsed',
+          preview: {
+            sentence: 'Deletes Order 3.',
+            changes: expect.arrayContaining([{ field: 'number', before: 'o-3' }]),
+          },
         },
       ]);
       expect(await dump()).toEqual(before);
       expect(await approved()).toMatchObject({ rehearsal: { status: 'performed' } });
-      const numbers = (tenant: string) => desk.sql(`select number, note, version from orders where tenant = '${tenant}' order by number`);
-      expect(await numbers('acme')).toMatchObject([{ number: 'o-1', note: 'rehearsed', version: 2 }, { number: 'o-2' }, { number: 'o-9' }]);
+      const numbers = (tenant: string) =>
+        desk.sql(
+          `select number, note, version from orders where tenant = '${tenant}' order by number`,
+        );
+      expect(await numbers('acme')).toMatchObject([
+        { number: 'o-1', note: 'rehearsed', version: 2 },
+        { number: 'o-2' },
+        { number: 'o-9' },
+      ]);
       expect(await numbers('globex')).toHaveLength(4);
       await desk.close();
     });
 
     it('performs nothing where a row has changed since, and says which field', async () => {
       const { desk, dump, approved } = await rehearsed();
-      await desk.sql(`update orders set rating = 1, version = version + 1 where tenant = 'acme' and number = 'o-3'`);
+      await desk.sql(
+        `update orders set rating = 1, version = version + 1 where tenant = 'acme' and number = 'o-3'`,
+      );
       const before = await dump();
       expect(await approved()).toMatchObject({
-        rehearsal: { status: 'changed', change: { declaredId: 'orders__destroy', field: '/Order 3/rating' } },
+        rehearsal: {
+          status: 'changed',
+          change: { declaredId: 'orders__destroy', field: '/Order 3/rating' },
+        },
       });
       expect(await dump()).toEqual(before);
       await desk.close();
@@ -375,37 +573,61 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
     });
 
     it('decides about the row and the input before anything is done', async () => {
-      expect(await recordOf('guarded__update', { id: 1, input: { note: 'x' } }, 'ada')).toMatchObject({
+      expect(
+        await recordOf('guarded__update', { id: 1, input: { note: 'x' } }, 'ada'),
+      ).toMatchObject({
         status: 'denied',
         decision: { rule: 'orders: new ones' },
       });
-      expect(await recordOf('guarded__update', { id: 2, input: { note: 'x' } }, 'ada')).toMatchObject({ status: 'succeeded' });
-      expect(await recordOf('guarded__create', { input: { number: 'o-9', total: '666' } }, 'ada')).toMatchObject({
+      expect(
+        await recordOf('guarded__update', { id: 2, input: { note: 'x' } }, 'ada'),
+      ).toMatchObject({ status: 'succeeded' });
+      expect(
+        await recordOf('guarded__create', { input: { number: 'o-9', total: '666' } }, 'ada'),
+      ).toMatchObject({
         status: 'denied',
         decision: { rule: 'orders: totals' },
       });
-      expect(await stored('note is not null', guarded)).toMatchObject([{ number: 'o-2', note: 'x' }]);
+      expect(await stored('note is not null', guarded)).toMatchObject([
+        { number: 'o-2', note: 'x' },
+      ]);
     });
 
     it('keeps rows from an actor: in reads, counts, keys, loads and relations', async () => {
       expect(await guarded.read('guarded__read', { result_type: 'count' })).toEqual({ count: 2 });
-      expect(await guarded.text('guarded__read', { get_by: { number: 'o-3' } })).not.toContain('o-3');
+      expect(await guarded.text('guarded__read', { get_by: { number: 'o-3' } })).not.toContain(
+        'o-3',
+      );
       expect(await guarded.text('people__read', { load: ['orders'] })).not.toContain('o-3');
-      expect(await guarded.read('people__read', { result_type: 'count', filter: { orders: { number: { eq: 'o-3' } } } })).toEqual({
+      expect(
+        await guarded.read('people__read', {
+          result_type: 'count',
+          filter: { orders: { number: { eq: 'o-3' } } },
+        }),
+      ).toEqual({
         count: 0,
       });
-      expect(await guarded.error('guarded__update', { id: 3, input: { note: 'x' } })).toMatchObject({ source: { pointer: '/id' } });
-      expect((await recordOf('guarded__read', { result_type: 'count' }, 'guy')).status).toBe('succeeded');
+      expect(await guarded.error('guarded__update', { id: 3, input: { note: 'x' } })).toMatchObject(
+        { source: { pointer: '/id' } },
+      );
+      expect((await recordOf('guarded__read', { result_type: 'count' }, 'guy')).status).toBe(
+        'succeeded',
+      );
     });
 
     it('lets no write make a row that its actor would not see', async () => {
-      const { record } = await guarded.call('guarded__update', { id: 2, input: { status: 'cancelled' } });
+      const { record } = await guarded.call('guarded__update', {
+        id: 2,
+        input: { status: 'cancelled' },
+      });
       expect(record.error?.code).toBe('forbidden');
       expect(await stored('id = 2', guarded)).toMatchObject([{ status: 'new' }]);
     });
 
     it('keeps fields from an actor: in results, filters, sorts, aggregates and inputs', async () => {
-      expect(JSON.parse(await asGuy({ limit: 1 }))).toMatchObject({ rows: [{ id: 1, number: 'o-1' }] });
+      expect(JSON.parse(await asGuy({ limit: 1 }))).toMatchObject({
+        rows: [{ id: 1, number: 'o-1' }],
+      });
       expect(await asGuy({})).not.toMatch(/total|status|pieces/);
       for (const args of [
         { filter: { total: { gt: 1 } } },
@@ -414,12 +636,16 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
         { load: ['customer'] },
       ] as JsonObject[])
         expect(await asGuy(args)).toContain('invalid_args');
-      expect(await asGuy({ id: 2, input: { total: '1' } }, 'guarded__update')).toContain('/input/total');
+      expect(await asGuy({ id: 2, input: { total: '1' } }, 'guarded__update')).toContain(
+        '/input/total',
+      );
     });
   });
 
   it('needs its policy among the providers', async () => {
-    await expect(Shop.start({ storing, resources: [GuardedTools] })).rejects.toThrow('OrderPolicy is no provider');
+    await expect(Shop.start({ storing, resources: [GuardedTools] })).rejects.toThrow(
+      'OrderPolicy is no provider',
+    );
     expect(ResourceToolsModule.forFeature([]).providers).toHaveLength(1);
   });
 }

@@ -1,6 +1,7 @@
 /**
- * The names of the semantic conventions for generative AI that Toolloop uses, in one place, since they are still in development
- * (https://github.com/open-telemetry/semantic-conventions-genai, release 0.1.0).
+ * The names of the semantic conventions for generative AI that Toolloop uses, in one place, since
+ * they are still in development (https://github.com/open-telemetry/semantic-conventions-genai,
+ * release 0.1.0).
  */
 export const GEN_AI = {
   operation: 'gen_ai.operation.name',

@@ -25,9 +25,10 @@ import type { LoopMetrics } from './loop-metrics.js';
 import type { SpanContent } from './span-content.js';
 
 /**
- * The spans of runs (`invoke_agent`), of questions to models (`chat`) and of calls of tools (`execute_tool`), each the active span of what happens within it: the
- * spans of databases and of HTTP requests that a tool makes are its children. A part of a run that is resumed links to the part before it, and a run
- * that another process asked for to that request.
+ * The spans of runs (`invoke_agent`), of questions to models (`chat`) and of calls of tools
+ * (`execute_tool`), each the active span of what happens within it: the spans of databases and of
+ * HTTP requests that a tool makes are its children. A part of a run that is resumed links to the
+ * part before it, and a run that another process asked for to that request.
  */
 export class LoopInstrumentation extends Instrumentation {
   constructor(
@@ -38,7 +39,10 @@ export class LoopInstrumentation extends Instrumentation {
     super();
   }
 
-  override run<End extends InstrumentedRunEnd>(run: InstrumentedRun, work: () => Promise<End>): Promise<End> {
+  override run<End extends InstrumentedRunEnd>(
+    run: InstrumentedRun,
+    work: () => Promise<End>,
+  ): Promise<End> {
     const links = run.resumedFrom === undefined ? [] : linksTo(run.resumedFrom);
     const name = run.loop === undefined ? 'invoke_agent' : `invoke_agent ${run.loop}`;
     if (run.queuedMs !== undefined) this.metrics.queued(run, run.queuedMs);
@@ -58,22 +62,37 @@ export class LoopInstrumentation extends Instrumentation {
     });
   }
 
-  override model<Asked extends InstrumentedAnswer>(call: InstrumentedModelCall, work: () => Promise<Asked>): Promise<Asked> {
-    const attributes = { [GEN_AI.operation]: 'chat', [GEN_AI.provider]: call.provider, [GEN_AI.requestModel]: call.modelId };
-    return this.within(`chat ${call.modelId}`, { kind: SpanKind.CLIENT, attributes }, work, (asked, span, seconds) => {
-      const errorType = asked?.failure === undefined ? undefined : typeOf(asked.failure);
-      this.metrics.answered(call, asked?.answer, errorType, seconds);
-      if (errorType !== undefined) fail(span, errorType);
-      if (!span.isRecording()) return;
-      const told = requestAttributes(call);
-      this.content.addRequest(told, call.request);
-      if (asked) addAnswer(told, asked);
-      if (asked) this.content.addAnswer(told, asked.answer);
-      span.setAttributes(told);
-    });
+  override model<Asked extends InstrumentedAnswer>(
+    call: InstrumentedModelCall,
+    work: () => Promise<Asked>,
+  ): Promise<Asked> {
+    const attributes = {
+      [GEN_AI.operation]: 'chat',
+      [GEN_AI.provider]: call.provider,
+      [GEN_AI.requestModel]: call.modelId,
+    };
+    return this.within(
+      `chat ${call.modelId}`,
+      { kind: SpanKind.CLIENT, attributes },
+      work,
+      (asked, span, seconds) => {
+        const errorType = asked?.failure === undefined ? undefined : typeOf(asked.failure);
+        this.metrics.answered(call, asked?.answer, errorType, seconds);
+        if (errorType !== undefined) fail(span, errorType);
+        if (!span.isRecording()) return;
+        const told = requestAttributes(call);
+        this.content.addRequest(told, call.request);
+        if (asked) addAnswer(told, asked);
+        if (asked) this.content.addAnswer(told, asked.answer);
+        span.setAttributes(told);
+      },
+    );
   }
 
-  override tool<Outcome extends InstrumentedOutcome>(call: InstrumentedToolCall, work: () => Promise<Outcome>): Promise<Outcome> {
+  override tool<Outcome extends InstrumentedOutcome>(
+    call: InstrumentedToolCall,
+    work: () => Promise<Outcome>,
+  ): Promise<Outcome> {
     return this.within('execute_tool', {}, work, (outcome, span, seconds) => {
       if (!outcome) return;
       const { record, isPending } = outcome;
@@ -93,7 +112,10 @@ export class LoopInstrumentation extends Instrumentation {
     return now && `00-${now.traceId}-${now.spanId}-${now.traceFlags.toString(16).padStart(2, '0')}`;
   }
 
-  /** Runs work within a span, and ends the span with it. Without a result the work has failed, which the loop itself never does. */
+  /**
+   * Runs work within a span, and ends the span with it. Without a result the work has failed, which
+   * the loop itself never does.
+   */
   private async within<Result>(
     name: string,
     options: SpanOptions,
@@ -118,8 +140,9 @@ export class LoopInstrumentation extends Instrumentation {
 }
 
 /**
- * A value over another context. That of the API copies the values below it into a map of its own, which was a good part of the memory that a span took here;
- * contexts of runs are a few values high.
+ * A value over another context. That of the API copies the values below it into a map of its own,
+ * which was a good part of the memory that a span took here; contexts of runs are a few values
+ * high.
  */
 class Layer implements Context {
   constructor(
@@ -172,7 +195,10 @@ function runAttributes(run: InstrumentedRun): Attributes {
   };
 }
 
-/** The attributes are put together in one object: to spread and to set them part by part took a third of the time of a span. */
+/**
+ * The attributes are put together in one object: to spread and to set them part by part took a
+ * third of the time of a span.
+ */
 function requestAttributes({ runId, step, request }: InstrumentedModelCall): Attributes {
   const told: Attributes = {
     [GEN_AI.isStreamed]: true,
@@ -193,7 +219,10 @@ function addOptions(told: Attributes, options: NonNullable<ModelRequest['options
   if (stopSequences) told[GEN_AI.stopSequences] = [...stopSequences];
 }
 
-function addAnswer(told: Attributes, { answer: { usage, finishReason, response, answeredBy } }: InstrumentedAnswer): void {
+function addAnswer(
+  told: Attributes,
+  { answer: { usage, finishReason, response, answeredBy } }: InstrumentedAnswer,
+): void {
   told[GEN_AI.finishReasons] = [finishReason];
   told[GEN_AI.inputTokens] = usage.inputTokens;
   told[GEN_AI.outputTokens] = usage.outputTokens;
@@ -204,7 +233,10 @@ function addAnswer(told: Attributes, { answer: { usage, finishReason, response, 
   put(told, GEN_AI.responseModel, response?.model ?? answeredBy);
 }
 
-function callAttributes({ runId, step, toolCallId }: InstrumentedToolCall, record: ToolInvocationRecord): Attributes {
+function callAttributes(
+  { runId, step, toolCallId }: InstrumentedToolCall,
+  record: ToolInvocationRecord,
+): Attributes {
   const { declaredId = 'unknown', status, effect, attempt } = record;
   const told: Attributes = {
     [GEN_AI.operation]: 'execute_tool',

@@ -1,7 +1,14 @@
 import { createHash } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import type { Attributes } from '@opentelemetry/api';
-import type { ContentPart, Message, ModelAnswer, ModelRequest, ToolInvocationRecord, ToolSpec } from '@toolloop/protocol';
+import type {
+  ContentPart,
+  Message,
+  ModelAnswer,
+  ModelRequest,
+  ToolInvocationRecord,
+  ToolSpec,
+} from '@toolloop/protocol';
 import { GEN_AI, TOOLLOOP } from './conventions.js';
 import type { TelemetryContent, TelemetryOptions } from './telemetry-options.js';
 
@@ -9,13 +16,21 @@ import type { TelemetryContent, TelemetryOptions } from './telemetry-options.js'
 type Part =
   | { readonly type: 'text'; readonly content: string }
   | { readonly type: 'reasoning'; readonly content: string }
-  | { readonly type: 'tool_call'; readonly id: string; readonly name: string; readonly arguments: string }
+  | {
+      readonly type: 'tool_call';
+      readonly id: string;
+      readonly name: string;
+      readonly arguments: string;
+    }
   | { readonly type: 'tool_call_response'; readonly id: string; readonly response: string }
   | { readonly type: 'uri'; readonly modality: 'image' | 'file'; readonly uri: string };
 
 const logger = new Logger('Telemetry');
 
-/** The content of runs on spans: hashes always, texts only where the application asks for them, each redacted. */
+/**
+ * The content of runs on spans: hashes always, texts only where the application asks for them, each
+ * redacted.
+ */
 export class SpanContent {
   private readonly toolHashes = new WeakMap<readonly ToolSpec[], string>();
   private readonly failedParts = new Set<TelemetryContent>();
@@ -23,14 +38,22 @@ export class SpanContent {
 
   constructor(private readonly rules: TelemetryOptions['content']) {}
 
-  /** Names the prompt and the tools that a model was given by hashes: with the same ones, only the messages of two questions differ. */
+  /**
+   * Names the prompt and the tools that a model was given by hashes: with the same ones, only the
+   * messages of two questions differ.
+   */
   addRequest(told: Attributes, { instructions, tools, messages }: ModelRequest): void {
-    if (instructions !== undefined) told[TOOLLOOP.instructionsHash] = this.hashOfInstructions(instructions);
+    if (instructions !== undefined)
+      told[TOOLLOOP.instructionsHash] = this.hashOfInstructions(instructions);
     told[TOOLLOOP.toolsHash] = this.hashOfTools(tools);
     if (!this.rules) return;
     if (instructions !== undefined)
-      this.show(told, GEN_AI.instructions, 'instructions', () => JSON.stringify([{ type: 'text', content: instructions }]));
-    this.show(told, GEN_AI.inputMessages, 'messages', () => JSON.stringify(messages.map(toMessage)));
+      this.show(told, GEN_AI.instructions, 'instructions', () =>
+        JSON.stringify([{ type: 'text', content: instructions }]),
+      );
+    this.show(told, GEN_AI.inputMessages, 'messages', () =>
+      JSON.stringify(messages.map(toMessage)),
+    );
   }
 
   addAnswer(told: Attributes, { text, reasoning, toolCalls, finishReason }: ModelAnswer): void {
@@ -44,11 +67,17 @@ export class SpanContent {
   addRecord(told: Attributes, { args, result }: ToolInvocationRecord): void {
     if (!this.rules) return;
     if (args) this.show(told, GEN_AI.toolArguments, 'arguments', () => JSON.stringify(args));
-    if (result !== undefined) this.show(told, GEN_AI.toolResult, 'result', () => JSON.stringify(result));
+    if (result !== undefined)
+      this.show(told, GEN_AI.toolResult, 'result', () => JSON.stringify(result));
   }
 
   /** A redaction that fails shows nothing: a span must not tell what it would have hidden. */
-  private show(told: Attributes, attribute: string, part: TelemetryContent, textOf: () => string): void {
+  private show(
+    told: Attributes,
+    attribute: string,
+    part: TelemetryContent,
+    textOf: () => string,
+  ): void {
     try {
       const text = this.rules?.redact(textOf(), part);
       if (text !== undefined) told[attribute] = text;
@@ -57,7 +86,10 @@ export class SpanContent {
     }
   }
 
-  /** Tells once of each part that it cannot be redacted. The error's text may hold what was to be hidden, so its name is told. */
+  /**
+   * Tells once of each part that it cannot be redacted. The error's text may hold what was to be
+   * hidden, so its name is told.
+   */
   private failed(part: TelemetryContent, error: unknown): void {
     if (this.failedParts.has(part)) return;
     this.failedParts.add(part);
@@ -75,7 +107,11 @@ export class SpanContent {
   private hashOfTools(tools: readonly ToolSpec[]): string {
     const known = this.toolHashes.get(tools);
     if (known !== undefined) return known;
-    const hash = hashOf(JSON.stringify(tools.map(({ id, description, inputSchema }) => [id, description, inputSchema])));
+    const hash = hashOf(
+      JSON.stringify(
+        tools.map(({ id, description, inputSchema }) => [id, description, inputSchema]),
+      ),
+    );
     this.toolHashes.set(tools, hash);
     return hash;
   }
@@ -93,14 +129,28 @@ function partsOf(message: Message): readonly Part[] {
   switch (message.role) {
     case 'tool': {
       const { toolCallId, content } = message;
-      return [{ type: 'tool_call_response', id: toolCallId, response: typeof content === 'string' ? content : JSON.stringify(content) }];
+      return [
+        {
+          type: 'tool_call_response',
+          id: toolCallId,
+          response: typeof content === 'string' ? content : JSON.stringify(content),
+        },
+      ];
     }
     case 'assistant': {
       const { content, reasoning, toolCalls = [] } = message;
       return [
         ...(reasoning ? [{ type: 'reasoning', content: reasoning } as const] : []),
         ...(content ? [{ type: 'text', content } as const] : []),
-        ...toolCalls.map((call) => ({ type: 'tool_call', id: call.toolCallId, name: call.name, arguments: call.arguments }) as const),
+        ...toolCalls.map(
+          (call) =>
+            ({
+              type: 'tool_call',
+              id: call.toolCallId,
+              name: call.name,
+              arguments: call.arguments,
+            }) as const,
+        ),
       ];
     }
     case 'system':
@@ -112,6 +162,8 @@ function partsOf(message: Message): readonly Part[] {
 function contentParts(content: string | readonly ContentPart[]): readonly Part[] {
   if (typeof content === 'string') return [{ type: 'text', content }];
   return content.map((part) =>
-    part.type === 'text' ? { type: 'text', content: part.text } : { type: 'uri', modality: part.type, uri: part.url },
+    part.type === 'text'
+      ? { type: 'text', content: part.text }
+      : { type: 'uri', modality: part.type, uri: part.url },
   );
 }

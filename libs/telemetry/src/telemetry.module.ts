@@ -1,5 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type DynamicModule, Inject, type MiddlewareConsumer, Module, type NestModule, RequestMethod } from '@nestjs/common';
+import {
+  type DynamicModule,
+  Inject,
+  type MiddlewareConsumer,
+  Module,
+  type NestModule,
+  RequestMethod,
+} from '@nestjs/common';
 import { context, metrics, propagation, trace } from '@opentelemetry/api';
 import { LoopInstrumentation } from './loop-instrumentation.js';
 import { LoopLogs } from './loop-logs.js';
@@ -11,22 +18,34 @@ import { assertUsable, TELEMETRY_OPTIONS, type TelemetryOptions } from './teleme
 const NAME = '@toolloop/telemetry';
 
 /**
- * Makes the runs of an application seen in OpenTelemetry. It uses the tracer, the meter, the context manager and the propagator that the application registers, such as those of
- * `NodeSDK`, and exports nothing itself.
+ * Makes the runs of an application seen in OpenTelemetry. It uses the tracer, the meter, the
+ * context manager and the propagator that the application registers, such as those of `NodeSDK`,
+ * and exports nothing itself.
  *
  * @example
  * TelemetryModule.forRoot({
- *   metrics: { exporter: prometheus, allow: ({ headers }) => headers.authorization === `Bearer ${process.env.SCRAPE_TOKEN}` },
- * })
+ *   metrics: {
+ *     exporter: prometheus,
+ *     allow: ({ headers }) => headers.authorization === `Bearer ${process.env.SCRAPE_TOKEN}`,
+ *   },
+ * });
  */
 @Module({})
 export class TelemetryModule implements NestModule {
   constructor(@Inject(TELEMETRY_OPTIONS) private readonly options: TelemetryOptions) {}
 
-  /** @throws {TypeError} Where content is to be shown and not redacted, or metrics are served to everybody. */
+  /**
+   * @throws {TypeError} Where content is to be shown and not redacted, or metrics are served to
+   *   everybody.
+   */
   static forRoot(options: TelemetryOptions = {}): DynamicModule {
     assertUsable(options);
-    const { tracerProvider = trace, meterProvider = metrics, content, tenantLabel = false } = options;
+    const {
+      tracerProvider = trace,
+      meterProvider = metrics,
+      content,
+      tenantLabel = false,
+    } = options;
     const counted = new LoopMetrics(meterProvider.getMeter(NAME), tenantLabel);
     return {
       module: TelemetryModule,
@@ -34,7 +53,12 @@ export class TelemetryModule implements NestModule {
         { provide: TELEMETRY_OPTIONS, useValue: options },
         {
           provide: LoopInstrumentation,
-          useFactory: () => new LoopInstrumentation(tracerProvider.getTracer(NAME), counted, new SpanContent(content)),
+          useFactory: () =>
+            new LoopInstrumentation(
+              tracerProvider.getTracer(NAME),
+              counted,
+              new SpanContent(content),
+            ),
         },
         { provide: LoopSpanEvents, useFactory: () => new LoopSpanEvents(counted) },
         ...(options.logs ? [{ provide: LoopLogs, useValue: new LoopLogs(options.logs) }] : []),
@@ -45,12 +69,19 @@ export class TelemetryModule implements NestModule {
   configure(consumer: MiddlewareConsumer): void {
     const { incoming = true, metrics: served } = this.options;
     if (incoming) consumer.apply(continueTrace).forRoutes('{*path}');
-    if (served) consumer.apply(serveMetrics(served)).forRoutes({ path: served.path ?? 'metrics', method: RequestMethod.GET });
+    if (served)
+      consumer
+        .apply(serveMetrics(served))
+        .forRoutes({ path: served.path ?? 'metrics', method: RequestMethod.GET });
   }
 }
 
 /** Runs a request in the trace that its caller names. */
-function continueTrace({ headers }: IncomingMessage, _response: ServerResponse, next: () => void): void {
+function continueTrace(
+  { headers }: IncomingMessage,
+  _response: ServerResponse,
+  next: () => void,
+): void {
   if (trace.getActiveSpan()) return next();
   return context.with(propagation.extract(context.active(), headers), next);
 }
@@ -58,6 +89,8 @@ function continueTrace({ headers }: IncomingMessage, _response: ServerResponse, 
 function serveMetrics({ exporter, allow }: NonNullable<TelemetryOptions['metrics']>) {
   return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (await allow(request)) return exporter.getMetricsRequestHandler(request, response);
-    response.writeHead(403, { 'content-type': 'text/plain' }).end('The metrics are not for this caller.');
+    response
+      .writeHead(403, { 'content-type': 'text/plain' })
+      .end('The metrics are not for this caller.');
   };
 }

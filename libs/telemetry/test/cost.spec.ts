@@ -47,11 +47,26 @@ interface Cost {
 /** What a run of so many calls asks of OpenTelemetry. */
 async function costOf(steps: number): Promise<Cost> {
   observed.take();
-  const [looked, entered, valuesBefore] = [contexts.looked, contexts.entered, await valuesRecorded()];
-  const script = [...Array.from({ length: steps }, (_, step) => calls(call('orders__find', { id: String(step) }))), text('It is open.')];
-  await observed.loop.run({ prompt: 'Where is 7?', actor: { id: 'alice' }, tenant: 'acme', model: new ScriptedModel(script) });
+  const [looked, entered, valuesBefore] = [
+    contexts.looked,
+    contexts.entered,
+    await valuesRecorded(),
+  ];
+  const script = [
+    ...Array.from({ length: steps }, (_, step) =>
+      calls(call('orders__find', { id: String(step) })),
+    ),
+    text('It is open.'),
+  ];
+  await observed.loop.run({
+    prompt: 'Where is 7?',
+    actor: { id: 'alice' },
+    tenant: 'acme',
+    model: new ScriptedModel(script),
+  });
   const spans = observed.take();
-  const sum = (of: (span: ReadableSpan) => number): number => spans.reduce((total, span) => total + of(span), 0);
+  const sum = (of: (span: ReadableSpan) => number): number =>
+    spans.reduce((total, span) => total + of(span), 0);
   return {
     spans: spans.length,
     attributes: sum(({ attributes }) => Object.keys(attributes).length),
@@ -67,13 +82,16 @@ async function valuesRecorded(): Promise<number> {
   const { resourceMetrics } = await observed.prometheus.collect();
   let count = 0;
   for (const { metrics } of resourceMetrics.scopeMetrics)
-    for (const { dataPoints } of metrics) for (const { value } of dataPoints) count += typeof value === 'object' ? value.count : 0;
+    for (const { dataPoints } of metrics)
+      for (const { value } of dataPoints) count += typeof value === 'object' ? value.count : 0;
   return count;
 }
 
 it('a step asks OpenTelemetry for two spans with 18 attributes, one event, four values and three looks at the active context', async () => {
   const [few, many] = [await costOf(2), await costOf(4)];
-  const perStep = Object.fromEntries(Object.entries(many).map(([what, count]) => [what, (count - few[what as keyof Cost]) / 2]));
+  const perStep = Object.fromEntries(
+    Object.entries(many).map(([what, count]) => [what, (count - few[what as keyof Cost]) / 2]),
+  );
   const statement = { spans: 1, looked: 1, entered: 1 }; // the tool has a span of its own
   const exported = 3; // each span by itself, in a context that is not traced
   expect(perStep).toEqual({

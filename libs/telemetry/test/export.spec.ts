@@ -19,7 +19,9 @@ class Collector {
 
   listen(): Promise<string> {
     return new Promise((resolve) => {
-      this.server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(this.server.address() as AddressInfo).port}/v1/traces`));
+      this.server.listen(0, '127.0.0.1', () =>
+        resolve(`http://127.0.0.1:${(this.server.address() as AddressInfo).port}/v1/traces`),
+      );
     });
   }
 
@@ -28,7 +30,8 @@ class Collector {
   }
 }
 
-const redact = (words: string): string | undefined => (words.includes('PIN') ? undefined : words.replaceAll('4711', '****'));
+const redact = (words: string): string | undefined =>
+  words.includes('PIN') ? undefined : words.replaceAll('4711', '****');
 
 const collector = new Collector();
 let observed: ObservedApp;
@@ -37,8 +40,17 @@ let exported: string;
 beforeAll(async () => {
   const exporter = new OTLPTraceExporter({ url: await collector.listen() });
   observed = await observe({ content: { redact }, tenantLabel: true }, exporter);
-  const model = new ScriptedModel([calls(call('orders__find', { id: '4711' })), text('It is open, my PIN is 1234.')]);
-  await observed.loop.run({ prompt: 'Where is 4711?', actor: { id: 'alice' }, tenant: 'acme', model, instructions: 'Be brief.' });
+  const model = new ScriptedModel([
+    calls(call('orders__find', { id: '4711' })),
+    text('It is open, my PIN is 1234.'),
+  ]);
+  await observed.loop.run({
+    prompt: 'Where is 4711?',
+    actor: { id: 'alice' },
+    tenant: 'acme',
+    model,
+    instructions: 'Be brief.',
+  });
   await exporter.forceFlush();
   exported = collector.received.join('\n');
 });
@@ -67,6 +79,8 @@ describe('spans on their way to a collector', () => {
 
   it('go with metrics by tenant where the application asks for that', async () => {
     const { resourceMetrics } = await observed.prometheus.collect();
-    expect(JSON.stringify(resourceMetrics.scopeMetrics.map(({ metrics }) => metrics))).toContain('"toolloop.tenant":"acme"');
+    expect(JSON.stringify(resourceMetrics.scopeMetrics.map(({ metrics }) => metrics))).toContain(
+      '"toolloop.tenant":"acme"',
+    );
   });
 });

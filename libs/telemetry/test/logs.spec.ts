@@ -4,7 +4,11 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import { context, propagation, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
-import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
+import {
+  InMemorySpanExporter,
+  SimpleSpanProcessor,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace';
 import { LlmTool, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
 import { mcpTracing, TelemetryModule, type TelemetryOptions } from '@toolloop/telemetry';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
@@ -27,21 +31,32 @@ type Told = readonly [level: string, message: unknown, context: unknown];
 /** The loggers of a test are silent unless it has one of its own. */
 class Lines implements LoggerService {
   readonly told: Told[] = [];
-  readonly log = (message: unknown, from?: unknown): void => void this.told.push(['log', message, from]);
-  readonly warn = (message: unknown, from?: unknown): void => void this.told.push(['warn', message, from]);
-  readonly error = (message: unknown, from?: unknown): void => void this.told.push(['error', message, from]);
-  readonly debug = (message: unknown, from?: unknown): void => void this.told.push(['debug', message, from]);
+  readonly log = (message: unknown, from?: unknown): void =>
+    void this.told.push(['log', message, from]);
+  readonly warn = (message: unknown, from?: unknown): void =>
+    void this.told.push(['warn', message, from]);
+  readonly error = (message: unknown, from?: unknown): void =>
+    void this.told.push(['error', message, from]);
+  readonly debug = (message: unknown, from?: unknown): void =>
+    void this.told.push(['debug', message, from]);
 
   of(from: string): readonly Told[] {
     return this.told.filter(([, , one]) => one === from);
   }
 }
 
-const tracers = new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter: new InMemorySpanExporter() })] });
+const tracers = new TracerProvider({
+  spanProcessors: [new SimpleSpanProcessor({ exporter: new InMemorySpanExporter() })],
+});
 
 /** Runs once under these options, and returns what was logged. */
-async function logged(options: TelemetryOptions): Promise<{ readonly lines: Lines; readonly runId: string }> {
-  const model = new ScriptedModel([calls(call('orders__find'), call('orders__break'), call('invented by the model')), text('Done.')]);
+async function logged(
+  options: TelemetryOptions,
+): Promise<{ readonly lines: Lines; readonly runId: string }> {
+  const model = new ScriptedModel([
+    calls(call('orders__find'), call('orders__break'), call('invented by the model')),
+    text('Done.'),
+  ]);
   const lines = new Lines();
   const app: TestingModule = await Test.createTestingModule({
     imports: [
@@ -53,7 +68,9 @@ async function logged(options: TelemetryOptions): Promise<{ readonly lines: Line
   Logger.overrideLogger(lines);
   try {
     await app.init();
-    const { runId } = await app.get(ToolLoopService).run({ prompt: 'Find the order of Ann.', actor: { id: 'alice' }, tenant: 'acme' });
+    const { runId } = await app
+      .get(ToolLoopService)
+      .run({ prompt: 'Find the order of Ann.', actor: { id: 'alice' }, tenant: 'acme' });
     return { lines, runId };
   } finally {
     await app.close();
@@ -95,9 +112,24 @@ describe('the lines about a run', () => {
     const { lines, runId } = await logged({ logs: 'object' });
     const all = lines.of('ToolLoop').map(([, message]) => message);
     expect(all).toContainEqual(
-      expect.objectContaining({ runId, tenant: 'acme', step: 1, toolCallId: 'call_1', tool: 'orders__find', status: 'succeeded' }),
+      expect.objectContaining({
+        runId,
+        tenant: 'acme',
+        step: 1,
+        toolCallId: 'call_1',
+        tool: 'orders__find',
+        status: 'succeeded',
+      }),
     );
-    expect(all).toContainEqual(expect.objectContaining({ runId, finishReason: 'stop', steps: 2, inputTokens: 20, outputTokens: 10 }));
+    expect(all).toContainEqual(
+      expect.objectContaining({
+        runId,
+        finishReason: 'stop',
+        steps: 2,
+        inputTokens: 20,
+        outputTokens: 10,
+      }),
+    );
   });
 
   it('are not written unless the application asks for them', async () => {
@@ -132,7 +164,10 @@ describe('the trace of a call over MCP', () => {
   const tracer = tracers.getTracer('spec');
 
   it('goes out with the fields of the present span, and comes in as the trace of the work', () => {
-    const [fields, traceId] = tracer.startActiveSpan('call', (span) => [mcpTracing.outgoing(), span.spanContext().traceId] as const);
+    const [fields, traceId] = tracer.startActiveSpan(
+      'call',
+      (span) => [mcpTracing.outgoing(), span.spanContext().traceId] as const,
+    );
     expect(fields).toEqual({ traceparent: expect.stringContaining(traceId) });
     expect(mcpTracing.outgoing()).toEqual({});
     expect(mcpTracing.incoming({ ...fields, other: 1 }, activeTrace)).toBe(traceId);
@@ -147,7 +182,9 @@ describe('the trace of a call over MCP', () => {
         () => trace.getActiveSpan()?.spanContext().spanId,
       );
       expect(within).toBe(spanId);
-      expect(mcpTracing.incoming({ traceparent: 'forged', tracestate: 7 }, activeTrace)).toBe(traceId);
+      expect(mcpTracing.incoming({ traceparent: 'forged', tracestate: 7 }, activeTrace)).toBe(
+        traceId,
+      );
     });
   });
 });

@@ -4,11 +4,26 @@ import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-ho
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
 import { MeterProvider } from '@opentelemetry/sdk-metrics';
-import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor, type SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
+import {
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+  type SpanExporter,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace';
 import { Controller, type INestApplication, Post } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { IsOptional, IsString } from 'class-validator';
-import { LlmTool, type LoopResult, type Policy, ToolField, ToolInput, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  type LoopResult,
+  type Policy,
+  ToolField,
+  ToolInput,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolProvider,
+} from '@toolloop/core';
 import { type TelemetryOptions, TelemetryModule } from '@toolloop/telemetry';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 
@@ -72,9 +87,15 @@ export interface ObservedApp {
 }
 
 /** @param more receives every span as well */
-export async function observe(options: Omit<TelemetryOptions, 'metrics'> = {}, more?: SpanExporter): Promise<ObservedApp> {
+export async function observe(
+  options: Omit<TelemetryOptions, 'metrics'> = {},
+  more?: SpanExporter,
+): Promise<ObservedApp> {
   const spans = new InMemorySpanExporter();
-  const processors = [new SimpleSpanProcessor({ exporter: spans }), ...(more ? [new SimpleSpanProcessor({ exporter: more })] : [])];
+  const processors = [
+    new SimpleSpanProcessor({ exporter: spans }),
+    ...(more ? [new SimpleSpanProcessor({ exporter: more })] : []),
+  ];
   const tracers = new TracerProvider({ spanProcessors: processors });
   const prometheus = new PrometheusExporter({ preventServerStart: true });
   const meters = new MeterProvider({ readers: [prometheus] });
@@ -83,9 +104,15 @@ export async function observe(options: Omit<TelemetryOptions, 'metrics'> = {}, m
   propagation.setGlobalPropagator(new W3CTraceContextPropagator());
   const metrics = {
     exporter: prometheus,
-    allow: (request: { headers: { authorization?: string | undefined } }) => request.headers.authorization === 'Bearer scraper',
+    allow: (request: { headers: { authorization?: string | undefined } }) =>
+      request.headers.authorization === 'Bearer scraper',
   };
-  const model = new ScriptedModel(Array.from({ length: 40 }, () => [calls(call('orders__find', { id: '7' })), text('It is open.')]).flat());
+  const model = new ScriptedModel(
+    Array.from({ length: 40 }, () => [
+      calls(call('orders__find', { id: '7' })),
+      text('It is open.'),
+    ]).flat(),
+  );
   const module = await Test.createTestingModule({
     imports: [
       ToolLoopModule.forRoot({ model, policy: POLICY }),

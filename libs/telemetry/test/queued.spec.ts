@@ -3,11 +3,26 @@ import { Injectable, Module } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { context } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
-import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
-import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics';
+import {
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace';
 import { ActorDirectory, ToolLoopModule } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
-import { MemoryCallJournal, MemoryPendingStore, MemoryRunLog, ToolLoopStores } from '@toolloop/core/stores';
+import {
+  MemoryCallJournal,
+  MemoryPendingStore,
+  MemoryRunLog,
+  ToolLoopStores,
+} from '@toolloop/core/stores';
 import { RUN_OPTIONS, RunEngine, WakingPendingStore } from '@toolloop/durable';
 import { METRICS, TelemetryModule } from '@toolloop/telemetry';
 import { collect, ScriptedModel, text } from '@toolloop/testing';
@@ -24,21 +39,36 @@ class Staff extends ActorDirectory {
 }
 
 const spans = new InMemorySpanExporter();
-const tracers = new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter: spans })] });
+const tracers = new TracerProvider({
+  spanProcessors: [new SimpleSpanProcessor({ exporter: spans })],
+});
 const measured = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
-const meters = new MeterProvider({ readers: [new PeriodicExportingMetricReader({ exporter: measured, exportIntervalMillis: 3_600_000 })] });
+const meters = new MeterProvider({
+  readers: [
+    new PeriodicExportingMetricReader({ exporter: measured, exportIntervalMillis: 3_600_000 }),
+  ],
+});
 
-/** One process over the runs that all share; with no concurrency it runs none that it did not open. */
+/**
+ * One process over the runs that all share; with no concurrency it runs none that it did not open.
+ */
 async function process(concurrency: number): Promise<TestingModule> {
   @Module({
-    providers: [{ provide: ToolLoopStores, useValue: stores }, { provide: RUN_OPTIONS, useValue: { concurrency } }, RunEngine],
+    providers: [
+      { provide: ToolLoopStores, useValue: stores },
+      { provide: RUN_OPTIONS, useValue: { concurrency } },
+      RunEngine,
+    ],
     exports: [ToolLoopStores],
   })
   class KeptRunsModule {}
   const module = await Test.createTestingModule({
     imports: [
       { module: KeptRunsModule, global: true },
-      ToolLoopModule.forRoot({ model: new ScriptedModel([text('Done.')], { perRun: true }), policy: { allow: [] } }),
+      ToolLoopModule.forRoot({
+        model: new ScriptedModel([text('Done.')], { perRun: true }),
+        policy: { allow: [] },
+      }),
       TelemetryModule.forRoot({ tracerProvider: tracers, meterProvider: meters }),
     ],
     providers: [Staff],
@@ -58,11 +88,13 @@ describe('a durable run that another process runs', () => {
     context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
     asking = await process(0);
     const who = { actor: { id: 'alice' }, tenant: 'acme' };
-    const [runId, spanId] = await tracers.getTracer('http').startActiveSpan('POST /refunds', async (span) => {
-      const id = await asking.get(RunService).start({ ...who, prompt: 'Refund o-1.' });
-      span.end();
-      return [id, span.spanContext().spanId] as const;
-    });
+    const [runId, spanId] = await tracers
+      .getTracer('http')
+      .startActiveSpan('POST /refunds', async (span) => {
+        const id = await asking.get(RunService).start({ ...who, prompt: 'Refund o-1.' });
+        span.end();
+        return [id, span.spanContext().spanId] as const;
+      });
     request = spanId;
     working = await process(1);
     await collect(working.get(RunService).read(runId, who));

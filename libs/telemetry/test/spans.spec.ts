@@ -16,19 +16,31 @@ afterAll(() => observed.close());
 beforeEach(() => void observed.take());
 
 function ask(script: readonly ScriptedTurn[], more: Partial<LoopRequest> = {}): LoopRequest {
-  return { prompt: 'Where is 7?', actor: { id: 'alice' }, tenant: 'acme', model: new ScriptedModel(script), ...more };
+  return {
+    prompt: 'Where is 7?',
+    actor: { id: 'alice' },
+    tenant: 'acme',
+    model: new ScriptedModel(script),
+    ...more,
+  };
 }
 
 function named(spans: readonly ReadableSpan[], name: string): ReadableSpan {
   const found = spans.find((span) => span.name === name);
-  if (!found) throw new Error(`There is no span "${name}" among ${spans.map((span) => span.name).join(', ')}.`);
+  if (!found)
+    throw new Error(
+      `There is no span "${name}" among ${spans.map((span) => span.name).join(', ')}.`,
+    );
   return found;
 }
 
 describe('the spans of a run', () => {
   it('are one tree from the HTTP request to the statement that a tool sends', async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
-    await request(observed.app.getHttpServer()).post('/ask').set('traceparent', traceparent).expect(201);
+    await request(observed.app.getHttpServer())
+      .post('/ask')
+      .set('traceparent', traceparent)
+      .expect(201);
     const spans = observed.take();
     expect(treeOf(spans)).toEqual([
       'invoke_agent',
@@ -38,12 +50,17 @@ describe('the spans of a run', () => {
       'invoke_agent > execute_tool orders__find > select orders',
     ]);
     const run = named(spans, 'invoke_agent');
-    expect([run.spanContext().traceId, run.parentSpanContext?.spanId]).toEqual(traceparent.split('-').slice(1, 3));
+    expect([run.spanContext().traceId, run.parentSpanContext?.spanId]).toEqual(
+      traceparent.split('-').slice(1, 3),
+    );
   });
 
   it('say who ran what, with which model, how many tokens it took and why it ended', async () => {
     await observed.loop.run(
-      ask([calls(call('orders__find', { id: '7' })), text('It is open.')], { modelOptions: { temperature: 0.5 }, requestId: 'r-1' }),
+      ask([calls(call('orders__find', { id: '7' })), text('It is open.')], {
+        modelOptions: { temperature: 0.5 },
+        requestId: 'r-1',
+      }),
     );
     const spans = observed.take();
     expect(named(spans, 'invoke_agent').attributes).toMatchObject({
@@ -94,16 +111,26 @@ describe('the spans of a run', () => {
     await observed.loop.run(ask([calls(call('orders__break')), text('Sorry.')]));
     const spans = observed.take();
     const broken = named(spans, 'execute_tool orders__break');
-    expect(broken.attributes).toMatchObject({ 'error.type': 'execution_failed', 'toolloop.tool.status': 'failed' });
+    expect(broken.attributes).toMatchObject({
+      'error.type': 'execution_failed',
+      'toolloop.tool.status': 'failed',
+    });
     expect(broken.status).toEqual({ code: SpanStatusCode.ERROR });
-    expect(JSON.stringify(spans.map(({ attributes, events, status }) => [attributes, events, status]))).not.toContain('hunter2');
+    expect(
+      JSON.stringify(spans.map(({ attributes, events, status }) => [attributes, events, status])),
+    ).not.toContain('hunter2');
   });
 
   it('have the code of a model that failed, on its question and on the run', async () => {
-    await observed.loop.run(ask([fails(new ModelError('The provider is away.', { code: 'overloaded' }))])).catch(() => undefined);
+    await observed.loop
+      .run(ask([fails(new ModelError('The provider is away.', { code: 'overloaded' }))]))
+      .catch(() => undefined);
     const spans = observed.take();
     expect(named(spans, 'chat script').attributes).toMatchObject({ 'error.type': 'overloaded' });
-    expect(named(spans, 'invoke_agent').attributes).toMatchObject({ 'error.type': 'model_error', 'toolloop.finish_reason': 'error' });
+    expect(named(spans, 'invoke_agent').attributes).toMatchObject({
+      'error.type': 'model_error',
+      'toolloop.finish_reason': 'error',
+    });
   });
 
   it('name a tool that the model made up as unknown, so that no model fills the list of names', async () => {
@@ -113,7 +140,9 @@ describe('the spans of a run', () => {
 
   it('hold no argument, no result and no word of anybody unless the application asks for them', async () => {
     await observed.loop.run(
-      ask([calls(call('orders__find', { id: 'SECRET-7', card: '4111' })), text('SECRET answer.')], { prompt: 'SECRET?' }),
+      ask([calls(call('orders__find', { id: 'SECRET-7', card: '4111' })), text('SECRET answer.')], {
+        prompt: 'SECRET?',
+      }),
     );
     const shown = observed.take().map(({ name, attributes, events }) => [name, attributes, events]);
     expect(JSON.stringify(shown)).not.toMatch(/SECRET|4111/);
@@ -130,18 +159,26 @@ describe('the spans of a run', () => {
     ]);
     const bob = { actor: { id: 'bob', roles: ['support'] }, tenant: 'acme' };
     const approvals = observed.app.get(PendingService);
-    for (const { approvalId } of await approvals.list(bob)) await approvals.decide({ approvalId, decision: 'approve' }, bob);
+    for (const { approvalId } of await approvals.list(bob))
+      await approvals.decide({ approvalId, decision: 'approve' }, bob);
     const { prompt: _prompt, ...again } = ask(script, { model });
     await (
       await observed.loop.resume(waiting.runId, again)
     ).result;
     const after = named(observed.take(), 'invoke_agent');
-    expect(after.links).toMatchObject([{ context: { traceId: before.spanContext().traceId, spanId: before.spanContext().spanId } }]);
+    expect(after.links).toMatchObject([
+      { context: { traceId: before.spanContext().traceId, spanId: before.spanContext().spanId } },
+    ]);
   });
 
   it('are made of a single call without a model, under the span of who makes it', async () => {
     const found = await trace.getTracer('job').startActiveSpan('nightly', async (span) => {
-      const { record } = await observed.loop.call({ tool: 'orders__find', args: { id: '7' }, actor: { id: 'alice' }, tenant: 'acme' });
+      const { record } = await observed.loop.call({
+        tool: 'orders__find',
+        args: { id: '7' },
+        actor: { id: 'alice' },
+        tenant: 'acme',
+      });
       span.end();
       return record.status;
     });

@@ -4,13 +4,21 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from '
 import { basename, dirname } from 'node:path';
 import { type JsonObject, type JsonValue, LanguageModel, ModelError } from '@toolloop/core';
 import { canonicalJson, parseJson, toJsonObject } from '@toolloop/core/internal';
-import { isJsonList, isJsonObject, isRecord, type Message, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
+import {
+  isJsonList,
+  isJsonObject,
+  isRecord,
+  type Message,
+  type ModelEvent,
+  type ModelRequest,
+} from '@toolloop/protocol';
 import { closestTo, differenceText } from './json-difference.js';
 import { type Redact, redacted, redactSecrets } from './redaction.js';
 import { CassetteMissError, ExpectationError } from './testing.error.js';
 
 /**
- * The time at which a real model is asked. `once`: while there is no file yet. `all`: always, and the file is written anew. `none`: never.
+ * The time at which a real model is asked. `once`: while there is no file yet. `all`: always, and
+ * the file is written anew. `none`: never.
  */
 export type CassetteRecording = 'once' | 'all' | 'none';
 
@@ -18,10 +26,14 @@ export type CassetteRecording = 'once' | 'all' | 'none';
 export interface CassetteOptions {
   /** The model that is recorded. @default none: the file is only replayed */
   readonly model?: LanguageModel;
-  /** @default the environment's `TOOLLOOP_CASSETTES`; without it `none` where `CI` is set, and `once` elsewhere */
+  /**
+   * @default the environment's `TOOLLOOP_CASSETTES`; without it `none` where `CI` is set, and
+   *   `once` elsewhere
+   */
   readonly record?: CassetteRecording;
   /**
-   * Returns a text as it is stored and compared: of a request and of an answer. Take out secrets, and give what changes from run to run, such as a time or a UUID, a fixed form.
+   * Returns a text as it is stored and compared: of a request and of an answer. Take out secrets,
+   * and give what changes from run to run, such as a time or a UUID, a fixed form.
    * @default {@link redactSecrets}
    */
   readonly redact?: Redact;
@@ -35,13 +47,17 @@ interface Interaction {
 }
 
 /**
- * A model that records what a real one answers, once, and replays it. A request is found by what the model would read of it: instructions, messages, tools, options. A request that
- * is not recorded fails and says in which places it differs from the closest one that is.
+ * A model that records what a real one answers, once, and replays it. A request is found by what
+ * the model would read of it: instructions, messages, tools, options. A request that is not
+ * recorded fails and says in which places it differs from the closest one that is.
  *
- * A step that is asked again with an equal request gets the next answer that was recorded for it, and the last one again when there are no more.
+ * A step that is asked again with an equal request gets the next answer that was recorded for it,
+ * and the last one again when there are no more.
  *
  * @example
- * const model = new CassetteModel('test/cassettes/refund.json', { model: openai({ model: 'gpt-5-mini' }) });
+ * const model = new CassetteModel('test/cassettes/refund.json', {
+ *   model: openai({ model: 'gpt-5-mini' }),
+ * });
  * // … run the loop with `model` …
  * model.assertComplete();
  */
@@ -56,7 +72,10 @@ export class CassetteModel extends LanguageModel {
   private readonly model: LanguageModel | undefined;
   private failure: Error | undefined;
 
-  /** @throws {ExpectationError} Where there is nothing to replay and no model to record, and for a file that is no cassette. */
+  /**
+   * @throws {ExpectationError} Where there is nothing to replay and no model to record, and for a
+   *   file that is no cassette.
+   */
   constructor(
     private readonly file: string,
     { model, record = recordingHere(), redact = redactSecrets }: CassetteOptions = {},
@@ -73,7 +92,10 @@ export class CassetteModel extends LanguageModel {
   }
 
   /** @throws {CassetteMissError} For a request that is not recorded, with the places that moved. */
-  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+  async *stream(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelEvent, void, undefined> {
     const rendered = this.rendered(request);
     const model = this.isNew ? this.model : undefined;
     if (model) return yield* this.recordedFrom(model, rendered, request, signal);
@@ -86,7 +108,8 @@ export class CassetteModel extends LanguageModel {
   }
 
   /**
-   * Asserts that every request was recorded, and that every recorded answer was played. Call it at the end of a test, since the loop turns the error of a miss into a failed run.
+   * Asserts that every request was recorded, and that every recorded answer was played. Call it at
+   * the end of a test, since the loop turns the error of a miss into a failed run.
    *
    * @throws {CassetteMissError} The first miss.
    * @throws {ExpectationError} Where answers were recorded that were not asked for.
@@ -96,7 +119,8 @@ export class CassetteModel extends LanguageModel {
     if (this.isNew) return;
     const keys = this.recorded.map(({ request }) => canonicalJson(request));
     const left = keys.filter(
-      (key, index) => keys.slice(0, index).filter((one) => one === key).length >= (this.played.get(key) ?? 0),
+      (key, index) =>
+        keys.slice(0, index).filter((one) => one === key).length >= (this.played.get(key) ?? 0),
     ).length;
     if (left > 0)
       throw new ExpectationError(
@@ -124,7 +148,10 @@ export class CassetteModel extends LanguageModel {
     );
   }
 
-  /** Only whole answers and failures are kept: an answer that its reader left says nothing about the model. */
+  /**
+   * Only whole answers and failures are kept: an answer that its reader left says nothing about the
+   * model.
+   */
   private async *recordedFrom(
     model: LanguageModel,
     rendered: JsonObject,
@@ -134,12 +161,17 @@ export class CassetteModel extends LanguageModel {
     const events: ModelEvent[] = [];
     const asked = askReally(() => model.stream(request, signal)[Symbol.asyncIterator]());
     try {
-      for (let next = await askReally(() => asked.next()); next.done !== true; next = await askReally(() => asked.next())) {
+      for (
+        let next = await askReally(() => asked.next());
+        next.done !== true;
+        next = await askReally(() => asked.next())
+      ) {
         events.push(next.value);
         yield next.value;
       }
     } catch (error) {
-      if (error instanceof ModelError && !signal.aborted) this.keep({ request: rendered, events, error: toErrorJson(error, this.redact) });
+      if (error instanceof ModelError && !signal.aborted)
+        this.keep({ request: rendered, events, error: toErrorJson(error, this.redact) });
       throw error;
     } finally {
       await asked.return?.();
@@ -148,10 +180,16 @@ export class CassetteModel extends LanguageModel {
   }
 
   private keep({ events, ...interaction }: Interaction): void {
-    this.recorded.push({ ...interaction, events: joined(events).map((event) => this.redactedEvent(event)) });
+    this.recorded.push({
+      ...interaction,
+      events: joined(events).map((event) => this.redactedEvent(event)),
+    });
     const { provider, modelId, recorded: interactions } = this;
     mkdirSync(dirname(this.file), { recursive: true });
-    writeFileSync(`${this.file}.new`, `${JSON.stringify({ version: 1, provider, modelId, interactions }, null, 2)}\n`);
+    writeFileSync(
+      `${this.file}.new`,
+      `${JSON.stringify({ version: 1, provider, modelId, interactions }, null, 2)}\n`,
+    );
     renameSync(`${this.file}.new`, this.file);
   }
 
@@ -160,8 +198,16 @@ export class CassetteModel extends LanguageModel {
     return redacted(toJsonObject(event), this.redact) as unknown as ModelEvent;
   }
 
-  /** Renders what the model reads of a request, as it is stored: without labels and values behind references, which no model reads, and media by their hash. */
-  private rendered({ messages, tools, timeLimits: _timeLimits, ...rest }: ModelRequest): JsonObject {
+  /**
+   * Renders what the model reads of a request, as it is stored: without labels and values behind
+   * references, which no model reads, and media by their hash.
+   */
+  private rendered({
+    messages,
+    tools,
+    timeLimits: _timeLimits,
+    ...rest
+  }: ModelRequest): JsonObject {
     const read = {
       ...rest,
       messages: messages.map(readOf),
@@ -184,7 +230,9 @@ function readOf(message: Message): object {
 }
 
 function withoutMedia(text: string): string {
-  return text.startsWith('data:') ? `sha256:${createHash('sha256').update(text).digest('hex')}` : text;
+  return text.startsWith('data:')
+    ? `sha256:${createHash('sha256').update(text).digest('hex')}`
+    : text;
 }
 
 /** Joins deltas that follow each other, so that no secret stands in two of them. */
@@ -200,14 +248,30 @@ function joined(events: readonly ModelEvent[]): readonly ModelEvent[] {
 }
 
 function joinedPair(one: ModelEvent, other: ModelEvent): ModelEvent | undefined {
-  if (one.type === 'text-delta' && other.type === 'text-delta') return { ...one, text: one.text + other.text };
-  if (one.type === 'reasoning-delta' && other.type === 'reasoning-delta') return { ...one, text: one.text + other.text };
-  if (one.type !== 'tool-call-delta' || other.type !== 'tool-call-delta' || one.toolCallId !== other.toolCallId) return undefined;
+  if (one.type === 'text-delta' && other.type === 'text-delta')
+    return { ...one, text: one.text + other.text };
+  if (one.type === 'reasoning-delta' && other.type === 'reasoning-delta')
+    return { ...one, text: one.text + other.text };
+  if (
+    one.type !== 'tool-call-delta' ||
+    other.type !== 'tool-call-delta' ||
+    one.toolCallId !== other.toolCallId
+  )
+    return undefined;
   return { ...one, argumentsDelta: one.argumentsDelta + other.argumentsDelta };
 }
 
-function toErrorJson({ message, code, status, isRetryable, retryAfterMs }: ModelError, redact: Redact): JsonObject {
-  return toJsonObject({ message: redact(message), code, status, retryable: isRetryable, retryAfterMs });
+function toErrorJson(
+  { message, code, status, isRetryable, retryAfterMs }: ModelError,
+  redact: Redact,
+): JsonObject {
+  return toJsonObject({
+    message: redact(message),
+    code,
+    status,
+    retryable: isRetryable,
+    retryAfterMs,
+  });
 }
 
 function errorOf({ message, ...options }: JsonObject): ModelError {
@@ -233,8 +297,15 @@ function opened(
 
 function cassetteIn(file: string): Cassette {
   const value = parseJson(readFileSync(file, 'utf8'));
-  if (!isJsonObject(value) || value['version'] !== 1 || !isJsonList(value['interactions']) || !value['interactions'].every(isInteraction))
-    throw new ExpectationError(`${file} is no cassette of version 1. Delete it and record it again.`);
+  if (
+    !isJsonObject(value) ||
+    value['version'] !== 1 ||
+    !isJsonList(value['interactions']) ||
+    !value['interactions'].every(isInteraction)
+  )
+    throw new ExpectationError(
+      `${file} is no cassette of version 1. Delete it and record it again.`,
+    );
   const { provider, modelId, interactions } = value;
   return { provider: textOf(provider), modelId: textOf(modelId), interactions };
 }
@@ -248,7 +319,9 @@ function isInteraction(value: unknown): value is JsonObject & Interaction {
 }
 
 function nothingToReplay(file: string, hasModel: boolean): string {
-  const why = hasModel ? 'nothing is recorded here (CI, or TOOLLOOP_CASSETTES=none)' : 'no model is given to record';
+  const why = hasModel
+    ? 'nothing is recorded here (CI, or TOOLLOOP_CASSETTES=none)'
+    : 'no model is given to record';
   return `There is no cassette ${basename(file)} at ${file}, and ${why}. Record it on your machine with { model }, and commit the file.`;
 }
 
@@ -261,11 +334,16 @@ function isRecording(text: string | undefined): text is CassetteRecording {
 function recordingHere(): CassetteRecording {
   const { TOOLLOOP_CASSETTES: wanted, CI: ci } = process.env;
   if (isRecording(wanted)) return wanted;
-  if (wanted) throw new ExpectationError(`TOOLLOOP_CASSETTES is ${JSON.stringify(wanted)}. Set it to one of: ${RECORDINGS.join(', ')}.`);
+  if (wanted)
+    throw new ExpectationError(
+      `TOOLLOOP_CASSETTES is ${JSON.stringify(wanted)}. Set it to one of: ${RECORDINGS.join(', ')}.`,
+    );
   return ci ? 'none' : 'once';
 }
 
-/** The place at which wires ask before they send a request; see `http-fetch.ts` of `@toolloop/wire`. */
+/**
+ * The place at which wires ask before they send a request; see `http-fetch.ts` of `@toolloop/wire`.
+ */
 const GUARD = Symbol.for('@toolloop/before-model-request');
 
 const permitted = new AsyncLocalStorage<true>();
@@ -277,7 +355,8 @@ function askReally<Answer>(ask: () => Answer): Answer {
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
 
 /**
- * Keeps the wires of this process from asking a real provider: a test that forgot its scripted model fails at once, and costs nothing. Servers on this machine, a `fetch` of a test's own and
+ * Keeps the wires of this process from asking a real provider: a test that forgot its scripted
+ * model fails at once, and costs nothing. Servers on this machine, a `fetch` of a test's own and
  * cassettes that record may still be asked. Returns what ends it.
  *
  * @example

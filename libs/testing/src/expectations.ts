@@ -1,4 +1,10 @@
-import type { LoopEvent, LoopEventOf, LoopResult, Message, ToolInvocationRecord } from '@toolloop/core';
+import type {
+  LoopEvent,
+  LoopEventOf,
+  LoopResult,
+  Message,
+  ToolInvocationRecord,
+} from '@toolloop/core';
 import type { AssistantMessage, ToolCall, ToolErrorCode, ToolMessage } from '@toolloop/protocol';
 import { lastValueFrom, toArray, type Observable } from 'rxjs';
 import type { AuditTrail } from '@toolloop/core/audit';
@@ -14,7 +20,9 @@ import { ExpectationError, toExcerpt } from './testing.error.js';
  * @example
  * const events = await collect(loop.stream({ prompt: 'Where is order 7?' }));
  */
-export async function collect(events: Observable<LoopEvent> | AsyncIterable<LoopEvent>): Promise<LoopEvent[]> {
+export async function collect(
+  events: Observable<LoopEvent> | AsyncIterable<LoopEvent>,
+): Promise<LoopEvent[]> {
   if (!(Symbol.asyncIterator in events)) return lastValueFrom(events.pipe(toArray()));
   const read: LoopEvent[] = [];
   for await (const event of events) read.push(event);
@@ -22,7 +30,10 @@ export async function collect(events: Observable<LoopEvent> | AsyncIterable<Loop
 }
 
 /** Returns the events of one type, with that type's fields. */
-export function eventsOf<Type extends LoopEvent['type']>(events: readonly LoopEvent[], type: Type): LoopEventOf<Type>[] {
+export function eventsOf<Type extends LoopEvent['type']>(
+  events: readonly LoopEvent[],
+  type: Type,
+): LoopEventOf<Type>[] {
   return events.filter((event): event is LoopEventOf<Type> => event.type === type);
 }
 
@@ -36,11 +47,14 @@ function isEvents(evidence: RunEvidence): evidence is readonly LoopEvent[] {
 
 /** The records of the run's calls, in the order of their results. */
 function recordsOf(evidence: RunEvidence): readonly ToolInvocationRecord[] {
-  return isEvents(evidence) ? eventsOf(evidence, 'tool-result').map(({ record }) => record) : evidence.toolCalls;
+  return isEvents(evidence)
+    ? eventsOf(evidence, 'tool-result').map(({ record }) => record)
+    : evidence.toolCalls;
 }
 
 /**
- * Asserts that at least one call of a tool was denied, with this code if one is given. `tool` is a declared id or a rendered one.
+ * Asserts that at least one call of a tool was denied, with this code if one is given. `tool` is a
+ * declared id or a rendered one.
  *
  * @throws ExpectationError if no call was, with the outcome of each call
  * @example
@@ -49,27 +63,46 @@ function recordsOf(evidence: RunEvidence): readonly ToolInvocationRecord[] {
 export function expectDenied(evidence: RunEvidence, tool: string, code?: ToolErrorCode): void {
   const all = recordsOf(evidence);
   const ofTool = all.filter((record) => record.declaredId === tool || record.id === tool);
-  if (ofTool.some(({ status, error }) => status === 'denied' && (code === undefined || error?.code === code))) return;
+  if (
+    ofTool.some(
+      ({ status, error }) => status === 'denied' && (code === undefined || error?.code === code),
+    )
+  )
+    return;
 
   const wanted = code === undefined ? 'denied' : `denied with ${code}`;
-  if (ofTool.length > 0) throw new ExpectationError(`No call of ${tool} was ${wanted}. Its calls: ${listOfRecords(ofTool)}`);
+  if (ofTool.length > 0)
+    throw new ExpectationError(
+      `No call of ${tool} was ${wanted}. Its calls: ${listOfRecords(ofTool)}`,
+    );
   const others = all.length === 0 ? 'The run called no tool.' : `Called: ${listOfRecords(all)}`;
   throw new ExpectationError(`${tool} was not called, so no call of it was ${wanted}. ${others}`);
 }
 
 function listOfRecords(records: readonly ToolInvocationRecord[]): string {
   return records
-    .map(({ id, toolCallId, status, error }) => `${id} ${toolCallId} ${[status, error?.code ?? []].flat().join(' with ')}`)
+    .map(
+      ({ id, toolCallId, status, error }) =>
+        `${id} ${toolCallId} ${[status, error?.code ?? []].flat().join(' with ')}`,
+    )
     .join('; ');
 }
 
 /** The injection that is expected. */
 export interface ExpectedInjection {
-  /** The class of the entity, or the name of the strategy. In a result, which holds no classes, an entity tool's prefix stands for its class. */
+  /**
+   * The class of the entity, or the name of the strategy. In a result, which holds no classes, an
+   * entity tool's prefix stands for its class.
+   */
   readonly provider: string;
-  /** The entity's real id. A result names it in the ids of its tools only, so a long id and a grouped tool are found in events alone. */
+  /**
+   * The entity's real id. A result names it in the ids of its tools only, so a long id and a
+   * grouped tool are found in events alone.
+   */
   readonly instanceId?: string;
-  /** The rendered ids that must be among the injected ones; others may be there too. @default any */
+  /**
+   * The rendered ids that must be among the injected ones; others may be there too. @default any
+   */
   readonly tools?: readonly string[];
 }
 
@@ -84,32 +117,50 @@ interface Injection {
  *
  * @throws ExpectationError if it was not, with the run's injections
  * @example
- * expectInjected(result, { provider: 'Customer', instanceId: 'c-7', tools: ['customer_c-7_getAverageSpend'] });
+ * expectInjected(result, {
+ *   provider: 'Customer',
+ *   instanceId: 'c-7',
+ *   tools: ['customer_c-7_getAverageSpend'],
+ * });
  */
 export function expectInjected(evidence: RunEvidence, expected: ExpectedInjection): void {
   const { provider, instanceId, tools = [] } = expected;
   const all = isEvents(evidence) ? fromEvents(evidence) : fromResult(evidence);
   const name = isEvents(evidence) ? provider : provider.toLowerCase();
-  const matching = all.filter((one) => one.provider === name && (instanceId === undefined || one.instanceId === instanceId));
-  if (matching.length === 0) throw new ExpectationError(`Nothing was injected for ${titleOf(expected)}. ${listOfInjections(all)}`);
+  const matching = all.filter(
+    (one) => one.provider === name && (instanceId === undefined || one.instanceId === instanceId),
+  );
+  if (matching.length === 0)
+    throw new ExpectationError(
+      `Nothing was injected for ${titleOf(expected)}. ${listOfInjections(all)}`,
+    );
 
   const injected = new Set(matching.flatMap((one) => one.tools));
   const missing = tools.filter((id) => !injected.has(id));
   if (missing.length > 0)
-    throw new ExpectationError(`${titleOf(expected)} was injected without ${missing.join(', ')}. ${listOfInjections(all)}`);
+    throw new ExpectationError(
+      `${titleOf(expected)} was injected without ${missing.join(', ')}. ${listOfInjections(all)}`,
+    );
 }
 
 function fromEvents(events: readonly LoopEvent[]): readonly Injection[] {
   return eventsOf(events, 'tools-injected');
 }
 
-/** Reads injections from ids of the form `{prefix}_{instanceId}_{method}`; any other id comes from a strategy, whose name a result does not hold. */
+/**
+ * Reads injections from ids of the form `{prefix}_{instanceId}_{method}`; any other id comes from a
+ * strategy, whose name a result does not hold.
+ */
 function fromResult({ injectedTools }: LoopResult): readonly Injection[] {
   return injectedTools.map(({ id, declaredId }) => {
     const [prefix = '', method] = declaredId.split('_*_');
     if (method === undefined) return { provider: 'a strategy', tools: [id] };
     const instanceId = id.slice(prefix.length + 1, -(method.length + 1));
-    return { provider: prefix.toLowerCase(), instanceId: instanceId === '' ? undefined : instanceId, tools: [id] };
+    return {
+      provider: prefix.toLowerCase(),
+      instanceId: instanceId === '' ? undefined : instanceId,
+      tools: [id],
+    };
   });
 }
 
@@ -122,15 +173,23 @@ function listOfInjections(all: readonly Injection[]): string {
   return `Injected: ${all.map((one) => `${titleOf(one)} (${one.tools.join(', ')})`).join('; ')}`;
 }
 
-/** The entry that an audit is to have: the fields that are given, those of objects within as well. */
+/**
+ * The entry that an audit is to have: the fields that are given, those of objects within as well.
+ */
 export type ExpectedAudit = Partial<
-  Pick<AuditEntry, 'actorId' | 'runId' | 'toolCallId' | 'step' | 'declaredId' | 'instanceId' | 'isRehearsal'>
+  Pick<
+    AuditEntry,
+    'actorId' | 'runId' | 'toolCallId' | 'step' | 'declaredId' | 'instanceId' | 'isRehearsal'
+  >
 > & {
   readonly kind: AuditEntry['kind'];
 } & JsonObject;
 
 /** Reads the whole audit of a tenant, in order. */
-export async function auditOf(trail: Pick<AuditTrail, 'entries'>, tenant: string): Promise<AuditEntry[]> {
+export async function auditOf(
+  trail: Pick<AuditTrail, 'entries'>,
+  tenant: string,
+): Promise<AuditEntry[]> {
   const read: AuditEntry[] = [];
   for await (const entry of trail.entries(tenant)) read.push(entry);
   return read;
@@ -169,19 +228,30 @@ function turned({ path, expected, actual }: JsonDifference): JsonDifference {
 }
 
 /**
- * Asserts that these are the whole events of one run: one `run-end`, last; sequences from 1 without a gap; one `runId`.
+ * Asserts that these are the whole events of one run: one `run-end`, last; sequences from 1 without
+ * a gap; one `runId`.
  *
  * @throws ExpectationError if they are not, with the first violation
  */
 export function expectRunEndsOnce(events: readonly LoopEvent[]): void {
   const ends = eventsOf(events, 'run-end').length;
-  if (ends !== 1) throw new ExpectationError(`The run has ${ends} run-end events instead of one. ${lastOf(events)}`);
-  if (events.at(-1)?.type !== 'run-end') throw new ExpectationError(`The run-end is not the last event. ${lastOf(events)}`);
+  if (ends !== 1)
+    throw new ExpectationError(
+      `The run has ${ends} run-end events instead of one. ${lastOf(events)}`,
+    );
+  if (events.at(-1)?.type !== 'run-end')
+    throw new ExpectationError(`The run-end is not the last event. ${lastOf(events)}`);
   events.forEach(({ runId, sequence, type }, index) => {
     const at = `events[${index}] (${type})`;
-    if (sequence !== index + 1) throw new ExpectationError(`${at} has the sequence ${sequence} instead of ${index + 1}. ${lastOf(events)}`);
+    if (sequence !== index + 1)
+      throw new ExpectationError(
+        `${at} has the sequence ${sequence} instead of ${index + 1}. ${lastOf(events)}`,
+      );
     const first = events[0]?.runId;
-    if (runId !== first) throw new ExpectationError(`${at} belongs to the run ${runId}, and the events before it to ${first}.`);
+    if (runId !== first)
+      throw new ExpectationError(
+        `${at} belongs to the run ${runId}, and the events before it to ${first}.`,
+      );
   });
 }
 
@@ -192,9 +262,10 @@ function lastOf(events: readonly LoopEvent[]): string {
 }
 
 /**
- * Asserts that a transcript can be sent to any provider: every call has exactly one result, among the tool messages right after its assistant
- * message; ids are unique; no result is an orphan; the arguments of every call that succeeded parse. For a `LoopResult`, every recorded call must be
- * in the transcript too, except those of a step that waits for decisions.
+ * Asserts that a transcript can be sent to any provider: every call has exactly one result, among
+ * the tool messages right after its assistant message; ids are unique; no result is an orphan; the
+ * arguments of every call that succeeded parse. For a `LoopResult`, every recorded call must be in
+ * the transcript too, except those of a step that waits for decisions.
  *
  * @throws ExpectationError if it cannot be sent, with the index and id of the first violation
  */
@@ -207,7 +278,8 @@ export function expectTranscriptValid(transcript: readonly Message[] | LoopResul
     const results = resultsAfter(messages, index);
     for (const call of callsOf(message)) {
       const at = `messages[${index}]: the call ${nameOf(call)}`;
-      if (seen.has(call.toolCallId)) throw new ExpectationError(`${at} has the id of an earlier call.`);
+      if (seen.has(call.toolCallId))
+        throw new ExpectationError(`${at} has the id of an earlier call.`);
       seen.add(call.toolCallId);
       expectResult(call, results, at);
     }
@@ -236,16 +308,26 @@ function resultsAfter(messages: readonly Message[], index: number): readonly Too
 function expectResult(call: ToolCall, results: readonly ToolMessage[], at: string): void {
   const own = results.filter(({ toolCallId }) => toolCallId === call.toolCallId);
   const [result] = own;
-  if (result === undefined) throw new ExpectationError(`${at} has no result right after it. There: ${listOfResults(results)}`);
+  if (result === undefined)
+    throw new ExpectationError(
+      `${at} has no result right after it. There: ${listOfResults(results)}`,
+    );
   if (own.length > 1) throw new ExpectationError(`${at} has ${own.length} results.`);
-  if (result.toolName !== call.name) throw new ExpectationError(`${at} has a result of another tool, ${result.toolName}.`);
+  if (result.toolName !== call.name)
+    throw new ExpectationError(`${at} has a result of another tool, ${result.toolName}.`);
   if (result.isError !== true && !isObjectText(call.arguments)) {
-    throw new ExpectationError(`${at} succeeded with arguments that are not a JSON object: ${toExcerpt(call.arguments)}`);
+    throw new ExpectationError(
+      `${at} succeeded with arguments that are not a JSON object: ${toExcerpt(call.arguments)}`,
+    );
   }
 }
 
 /** Asserts that the call of a tool message is in the assistant message before it. */
-function expectPartner(messages: readonly Message[], { toolCallId, toolName }: ToolMessage, index: number): void {
+function expectPartner(
+  messages: readonly Message[],
+  { toolCallId, toolName }: ToolMessage,
+  index: number,
+): void {
   const asker = messages.slice(0, index).findLast(({ role }) => role !== 'tool');
   const asked = asker?.role === 'assistant' ? callsOf(asker) : [];
   if (asked.some((call) => call.toolCallId === toolCallId)) return;
@@ -259,7 +341,10 @@ function expectRecorded({ toolCalls }: LoopResult, seen: ReadonlySet<string>): v
   const waitingStep = toolCalls.find(({ status }) => status === 'waiting')?.step;
   toolCalls.forEach(({ toolCallId, id, step }, index) => {
     if (step === waitingStep) return;
-    if (!seen.has(toolCallId)) throw new ExpectationError(`toolCalls[${index}]: the call ${toolCallId} (${id}) is not in the transcript.`);
+    if (!seen.has(toolCallId))
+      throw new ExpectationError(
+        `toolCalls[${index}]: the call ${toolCallId} (${id}) is not in the transcript.`,
+      );
   });
 }
 
@@ -278,5 +363,8 @@ function nameOf({ toolCallId, name }: ToolCall): string {
 }
 
 function listOfResults(results: readonly ToolMessage[]): string {
-  return results.map(({ toolCallId, toolName }) => `${toolCallId} (${toolName})`).join(', ') || 'no result';
+  return (
+    results.map(({ toolCallId, toolName }) => `${toolCallId} (${toolName})`).join(', ') ||
+    'no result'
+  );
 }

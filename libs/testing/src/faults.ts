@@ -16,10 +16,13 @@ export type ModelFault =
   | { readonly kind: 'refuse'; readonly status?: number; readonly retryAfterMs?: number };
 
 /**
- * A model with faults: the nth question has the nth fault of the plan, and none where the plan has undefined or has ended.
+ * A model with faults: the nth question has the nth fault of the plan, and none where the plan has
+ * undefined or has ended.
  *
  * @example
- * const model = new FaultyModel(new ScriptedModel([text('Hello'), text('Hello')]), [{ kind: 'refuse', retryAfterMs: 1 }]);
+ * const model = new FaultyModel(new ScriptedModel([text('Hello'), text('Hello')]), [
+ *   { kind: 'refuse', retryAfterMs: 1 },
+ * ]);
  */
 export class FaultyModel extends LanguageModel {
   override readonly provider: string;
@@ -43,19 +46,26 @@ export class FaultyModel extends LanguageModel {
   }
 
   /** @throws {ModelError} Where the plan has it. */
-  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+  async *stream(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelEvent, void, undefined> {
     const fault = this.plan[this.asked];
     this.asked += 1;
     if (fault?.kind === 'refuse') throw refusal(fault);
     const answer = this.model.stream(request, signal);
     if (!fault) yield* answer;
     else yield* fault.kind === 'half-call' ? untilHalfCall(answer) : firstOf(answer, fault.after);
-    if (fault?.kind === 'drop') throw new ModelError('The connection broke.', { code: 'connection_lost', retryable: true });
+    if (fault?.kind === 'drop')
+      throw new ModelError('The connection broke.', { code: 'connection_lost', retryable: true });
     if (fault?.kind === 'stall') await untilAborted(signal);
   }
 }
 
-function refusal({ status = 429, retryAfterMs }: Extract<ModelFault, { kind: 'refuse' }>): ModelError {
+function refusal({
+  status = 429,
+  retryAfterMs,
+}: Extract<ModelFault, { kind: 'refuse' }>): ModelError {
   return new ModelError(`The provider answered ${status}.`, {
     status,
     retryable: status === 429 || status >= 500,
@@ -63,7 +73,10 @@ function refusal({ status = 429, retryAfterMs }: Extract<ModelFault, { kind: 're
   });
 }
 
-async function* firstOf(answer: AsyncIterable<ModelEvent>, count: number): AsyncGenerator<ModelEvent, void, undefined> {
+async function* firstOf(
+  answer: AsyncIterable<ModelEvent>,
+  count: number,
+): AsyncGenerator<ModelEvent, void, undefined> {
   let left = count;
   if (left === 0) return;
   for await (const event of answer) {
@@ -73,11 +86,16 @@ async function* firstOf(answer: AsyncIterable<ModelEvent>, count: number): Async
   }
 }
 
-async function* untilHalfCall(answer: AsyncIterable<ModelEvent>): AsyncGenerator<ModelEvent, void, undefined> {
+async function* untilHalfCall(
+  answer: AsyncIterable<ModelEvent>,
+): AsyncGenerator<ModelEvent, void, undefined> {
   for await (const event of answer) {
     if (event.type === 'tool-call-delta') {
       const { argumentsDelta } = event;
-      return yield { ...event, argumentsDelta: argumentsDelta.slice(0, Math.ceil(argumentsDelta.length / 2)) };
+      return yield {
+        ...event,
+        argumentsDelta: argumentsDelta.slice(0, Math.ceil(argumentsDelta.length / 2)),
+      };
     }
     if (event.type === 'tool-call' || event.type === 'finish') return;
     yield event;
@@ -98,9 +116,14 @@ export interface StoreTrouble {
   readonly at?: number;
   /** Tells whether it may be in trouble now. @default always */
   readonly when?: () => boolean;
-  /** The end of the call: a rejection, or a promise that never settles. @default a store that hangs */
+  /**
+   * The end of the call: a rejection, or a promise that never settles. @default a store that hangs
+   */
   readonly answer?: () => Promise<never>;
-  /** True where the store does what it is asked before it fails, as one whose connection is lost on the way back. @default false */
+  /**
+   * True where the store does what it is asked before it fails, as one whose connection is lost on
+   * the way back. @default false
+   */
   readonly isDone?: boolean;
 }
 
@@ -110,7 +133,10 @@ const HANG = (): Promise<never> => new Promise<never>(() => undefined);
  * A store, or any other adapter, that is as it was but for some calls.
  *
  * @example
- * const pending = troubled(new MemoryPendingStore(), { method: 'add', answer: () => Promise.reject(new StorageUnavailableError()) });
+ * const pending = troubled(new MemoryPendingStore(), {
+ *   method: 'add',
+ *   answer: () => Promise.reject(new StorageUnavailableError()),
+ * });
  */
 export function troubled<Store extends object>(
   store: Store,
@@ -126,30 +152,48 @@ export function troubled<Store extends object>(
         if (isMeant) calls += 1;
         const isTroubled = isMeant && (at === undefined || calls === at);
         if (!isTroubled) return Reflect.apply(value, target, given);
-        return isDone ? Promise.resolve(Reflect.apply(value, target, given)).then(answer) : answer();
+        return isDone
+          ? Promise.resolve(Reflect.apply(value, target, given)).then(answer)
+          : answer();
       };
     },
   });
 }
 
-/** A process to be killed: the arguments of Node.js, and what it says by `process.send` when its moment has come. */
+/**
+ * A process to be killed: the arguments of Node.js, and what it says by `process.send` when its
+ * moment has come.
+ */
 export interface DoomedProcess<Said> {
   readonly args: readonly string[];
-  /** Takes what the process says; what it returns, other than undefined, is the moment to kill it. */
+  /**
+   * Takes what the process says; what it returns, other than undefined, is the moment to kill it.
+   */
   readonly until: (message: unknown) => Said | undefined;
   readonly options?: SpawnOptions;
 }
 
 /**
- * Starts a process of Node.js, kills it with SIGKILL in the moment that it tells, and resolves once it is gone.
+ * Starts a process of Node.js, kills it with SIGKILL in the moment that it tells, and resolves once
+ * it is gone.
  *
  * @throws {Error} Where it ends by itself before, with what it wrote to the standard error.
  *
  * @example
- * const runId = await killedProcess({ args: ['dist/worker.js'], until: (said) => (typeof said === 'string' ? said : undefined) });
+ * const runId = await killedProcess({
+ *   args: ['dist/worker.js'],
+ *   until: (said) => (typeof said === 'string' ? said : undefined),
+ * });
  */
-export async function killedProcess<Said>({ args, until, options = {} }: DoomedProcess<Said>): Promise<Said> {
-  const child = spawn(process.execPath, [...args], { ...options, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
+export async function killedProcess<Said>({
+  args,
+  until,
+  options = {},
+}: DoomedProcess<Said>): Promise<Said> {
+  const child = spawn(process.execPath, [...args], {
+    ...options,
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+  });
   const said = await momentOf(child, until);
   const gone = new Promise<void>((resolve) => child.once('close', () => resolve()));
   child.kill('SIGKILL');
@@ -166,6 +210,8 @@ function momentOf<Said>(child: ChildProcess, until: DoomedProcess<Said>['until']
       if (said !== undefined) resolve(said);
     });
     child.once('error', reject);
-    child.once('close', (code) => reject(new Error(`The process ended by itself with ${code}.\n${written}`)));
+    child.once('close', (code) =>
+      reject(new Error(`The process ended by itself with ${code}.\n${written}`)),
+    );
   });
 }

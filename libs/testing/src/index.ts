@@ -16,8 +16,25 @@ export type { DoomedProcess, ModelFault, StoreTrouble } from './faults.js';
 export { FlowReplay, recordedResult, replayFlow } from './flow-replay.js';
 export type { FlowOutcome, FlowReplayOptions, MadeCall } from './flow-replay.js';
 export { hostileReader, trueReader } from './recorded-flow.js';
-export type { AttackingCall, FlowReader, ReaderQuestion, ReplayedAttack, ReplayedCall } from './recorded-flow.js';
-export { call, calls, cut, events, fails, hangs, SCRIPTED_USAGE, ScriptedModel, text, textAndCalls } from './scripted-model.js';
+export type {
+  AttackingCall,
+  FlowReader,
+  ReaderQuestion,
+  ReplayedAttack,
+  ReplayedCall,
+} from './recorded-flow.js';
+export {
+  call,
+  calls,
+  cut,
+  events,
+  fails,
+  hangs,
+  SCRIPTED_USAGE,
+  ScriptedModel,
+  text,
+  textAndCalls,
+} from './scripted-model.js';
 export type {
   RecordedRequest,
   ScriptedAnswer,
@@ -30,7 +47,13 @@ export type {
 export { toolLoopMatchers } from './matchers.js';
 export type { MatcherAnswer, ToolLoopMatchers } from './matchers.js';
 export { expectSameRun, readRecordedRun, recordRun, scriptOf } from './recorded-run.js';
-export type { RecordedCall, RecordedRun, RecordedStep, RecordRunOptions, RunReaderIdentity } from './recorded-run.js';
+export type {
+  RecordedCall,
+  RecordedRun,
+  RecordedStep,
+  RecordRunOptions,
+  RunReaderIdentity,
+} from './recorded-run.js';
 export { redactPersonal, redactSecrets } from './redaction.js';
 export type { Redact } from './redaction.js';
 export { CassetteMissError, ExpectationError, UnexpectedModelCallError } from './testing.error.js';
@@ -47,7 +70,14 @@ export { pendingStoreContract } from './contracts/pending-store-contract.js';
 export { auditStoreContract } from './contracts/audit-store-contract.js';
 export { callJournalContract } from './contracts/call-journal-contract.js';
 export { atOnce, AWKWARD_TEXTS, runContract } from './contracts/contract.js';
-export type { Contract, ContractCase, ContractRunner, RestartCase, StoreUnderTest, Trial } from './contracts/contract.js';
+export type {
+  Contract,
+  ContractCase,
+  ContractRunner,
+  RestartCase,
+  StoreUnderTest,
+  Trial,
+} from './contracts/contract.js';
 export { conversationStoreContract } from './contracts/conversation-store-contract.js';
 export { directiveStoreContract } from './contracts/directive-store-contract.js';
 export { policyStoreContract } from './contracts/policy-store-contract.js';

@@ -42,17 +42,30 @@ export interface ToolLoopMatchers<Returned = void> {
  */
 export const toolLoopMatchers = {
   toHaveInjected: (evidence: RunEvidence, expected: ExpectedInjection) =>
-    answerOf(() => expectInjected(evidence, expected), `${expected.provider} to have been injected`),
+    answerOf(
+      () => expectInjected(evidence, expected),
+      `${expected.provider} to have been injected`,
+    ),
   toHaveDenied: (evidence: RunEvidence, tool: string, code?: ToolErrorCode) =>
-    answerOf(() => expectDenied(evidence, tool, code), `${tool} to have been denied${code === undefined ? '' : ` with ${code}`}`),
+    answerOf(
+      () => expectDenied(evidence, tool, code),
+      `${tool} to have been denied${code === undefined ? '' : ` with ${code}`}`,
+    ),
   toHaveAudited: (entries: readonly AuditEntry[], expected: ExpectedAudit) =>
-    answerOf(() => expectAudit(entries, expected), `an entry ${JSON.stringify(expected)} in the audit`),
+    answerOf(
+      () => expectAudit(entries, expected),
+      `an entry ${JSON.stringify(expected)} in the audit`,
+    ),
   toHaveValidTranscript: (transcript: readonly Message[] | LoopResult) =>
     answerOf(() => expectTranscriptValid(transcript), 'a transcript that can be sent'),
-  toEndOnce: (events: readonly LoopEvent[]) => answerOf(() => expectRunEndsOnce(events), 'the events of one whole run'),
+  toEndOnce: (events: readonly LoopEvent[]) =>
+    answerOf(() => expectRunEndsOnce(events), 'the events of one whole run'),
 } as const;
 
-/** Holds an expectation; its negation fails with a sentence of its own. An error that is no failed expectation is thrown on. */
+/**
+ * Holds an expectation; its negation fails with a sentence of its own. An error that is no failed
+ * expectation is thrown on.
+ */
 function answerOf(expectation: () => void, what: string): MatcherAnswer {
   try {
     expectation();

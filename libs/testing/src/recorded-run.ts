@@ -1,5 +1,11 @@
 import type { INestApplicationContext } from '@nestjs/common';
-import type { JsonObject, JsonValue, LoopEvent, LoopResult, ToolInvocationRecord } from '@toolloop/core';
+import type {
+  JsonObject,
+  JsonValue,
+  LoopEvent,
+  LoopResult,
+  ToolInvocationRecord,
+} from '@toolloop/core';
 import { BoundedStores, parseJson, toJsonObject } from '@toolloop/core/internal';
 import { RunService } from '@toolloop/core/runs';
 import type { RunRecord } from '@toolloop/core/stores';
@@ -31,7 +37,10 @@ export interface RecordedStep {
   readonly calls: readonly RecordedCall[];
 }
 
-/** A run that was stored, as a file: what was asked for whom, what the model answered, and what became of its calls. */
+/**
+ * A run that was stored, as a file: what was asked for whom, what the model answered, and what
+ * became of its calls.
+ */
 export interface RecordedRun {
   readonly version: 1;
   readonly runId: string;
@@ -59,9 +68,11 @@ export interface RecordRunOptions {
 }
 
 /**
- * Reads a durable run out of an application, redacted, so that a test or a case can be made of it. The run service decides who may read it, and notes it in the audit where it is an operator.
+ * Reads a durable run out of an application, redacted, so that a test or a case can be made of it.
+ * The run service decides who may read it, and notes it in the audit where it is an operator.
  *
- * @throws {InvalidRequestError} `unknown_run` for the run of another person; also for one that is not durable, whose events are not kept.
+ * @throws {InvalidRequestError} `unknown_run` for the run of another person; also for one that is
+ *   not durable, whose events are not kept.
  *
  * @example
  * const run = await recordRun(app, runId, { actor: operator, tenant: 'acme' });
@@ -79,11 +90,29 @@ export async function recordRun(
   const events = await collect(runs.read(runId, reader));
   const record = await app.get(BoundedStores, { strict: false }).runs.find(runId);
   if (!record) throw new ExpectationError(`The run ${runId} is not there any more.`);
-  return readRecordedRun(redacted(toJsonObject({ ...askedBy(record), ...endOf(events), steps: stepsIn(events) }), redact));
+  return readRecordedRun(
+    redacted(
+      toJsonObject({ ...askedBy(record), ...endOf(events), steps: stepsIn(events) }),
+      redact,
+    ),
+  );
 }
 
-function askedBy({ runId, request = {}, actorId, tenant, loop }: RunRecord): Omit<RecordedRun, 'steps' | 'text' | 'prompt' | 'messages'> {
-  return { version: 1, runId, ...questionIn(request), actor: { id: actorId }, tenant, ...(loop !== undefined && { loop }) };
+function askedBy({
+  runId,
+  request = {},
+  actorId,
+  tenant,
+  loop,
+}: RunRecord): Omit<RecordedRun, 'steps' | 'text' | 'prompt' | 'messages'> {
+  return {
+    version: 1,
+    runId,
+    ...questionIn(request),
+    actor: { id: actorId },
+    tenant,
+    ...(loop !== undefined && { loop }),
+  };
 }
 
 function endOf(events: readonly LoopEvent[]): Pick<RecordedRun, 'finishReason' | 'text'> {
@@ -91,7 +120,10 @@ function endOf(events: readonly LoopEvent[]): Pick<RecordedRun, 'finishReason' |
   return end ? { finishReason: end.finishReason, text: end.text } : { text: '' };
 }
 
-function questionIn({ prompt, messages }: JsonObject): { readonly prompt?: JsonValue; readonly messages?: JsonValue } {
+function questionIn({ prompt, messages }: JsonObject): {
+  readonly prompt?: JsonValue;
+  readonly messages?: JsonValue;
+} {
   return { ...(prompt !== undefined && { prompt }), ...(messages !== undefined && { messages }) };
 }
 
@@ -101,13 +133,19 @@ interface StepReading {
   readonly calls: Pick<LoopEventOf<'tool-call'>, 'toolCallId' | 'tool' | 'args'>[];
 }
 
-/** A step that was begun again replaces what was shown of it. Calls stand in the order of the model, in which they need not have been told. */
+/**
+ * A step that was begun again replaces what was shown of it. Calls stand in the order of the model,
+ * in which they need not have been told.
+ */
 function stepsIn(events: readonly LoopEvent[]): readonly RecordedStep[] {
-  const records = new Map(eventsOf(events, 'tool-result').map(({ record }) => [record.toolCallId, record]));
+  const records = new Map(
+    eventsOf(events, 'tool-result').map(({ record }) => [record.toolCallId, record]),
+  );
   const steps = new Map<number, StepReading>();
   for (const event of events) {
     if (event.type === 'step-start') steps.set(event.step, { text: '', calls: [] });
-    else if (event.type === 'text-delta') take(steps, event.step, (step) => (step.text += event.text));
+    else if (event.type === 'text-delta')
+      take(steps, event.step, (step) => (step.text += event.text));
     else if (event.type === 'tool-call') take(steps, event.step, (step) => step.calls.push(event));
   }
   const indexOf = (id: string): number => records.get(id)?.index ?? Infinity;
@@ -115,16 +153,25 @@ function stepsIn(events: readonly LoopEvent[]): readonly RecordedStep[] {
     text: words,
     calls: calls
       .toSorted((one, other) => indexOf(one.toolCallId) - indexOf(other.toolCallId) || 0)
-      .map(({ tool, args = {}, toolCallId }) => callOf(records.get(toolCallId) ?? { id: tool, args, status: 'waiting' })),
+      .map(({ tool, args = {}, toolCallId }) =>
+        callOf(records.get(toolCallId) ?? { id: tool, args, status: 'waiting' }),
+      ),
   }));
 }
 
-function take(steps: ReadonlyMap<number, StepReading>, step: number, add: (reading: StepReading) => void): void {
+function take(
+  steps: ReadonlyMap<number, StepReading>,
+  step: number,
+  add: (reading: StepReading) => void,
+): void {
   const reading = steps.get(step);
   if (reading) add(reading);
 }
 
-type CallRecord = Pick<ToolInvocationRecord, 'id' | 'declaredId' | 'args' | 'status' | 'error' | 'decision'>;
+type CallRecord = Pick<
+  ToolInvocationRecord,
+  'id' | 'declaredId' | 'args' | 'status' | 'error' | 'decision'
+>;
 
 function callOf({ id, declaredId, args = {}, status, error, decision }: CallRecord): RecordedCall {
   return {
@@ -144,14 +191,23 @@ function callOf({ id, declaredId, args = {}, status, error, decision }: CallReco
  */
 export function readRecordedRun(json: JsonValue): RecordedRun {
   const value = typeof json === 'string' ? parseJson(json) : json;
-  if (!isRecordedRun(value)) throw new ExpectationError('This is no recorded run of version 1. Record it again: toolloop runs test ID');
+  if (!isRecordedRun(value))
+    throw new ExpectationError(
+      'This is no recorded run of version 1. Record it again: toolloop runs test ID',
+    );
   return value;
 }
 
 function isRecordedRun(value: unknown): value is RecordedRun {
-  if (!isRecord(value) || value['version'] !== 1 || typeof value['tenant'] !== 'string') return false;
+  if (!isRecord(value) || value['version'] !== 1 || typeof value['tenant'] !== 'string')
+    return false;
   const { steps } = value;
-  return Array.isArray(steps) && steps.every((step) => isRecord(step) && Array.isArray(step['calls']) && typeof step['text'] === 'string');
+  return (
+    Array.isArray(steps) &&
+    steps.every(
+      (step) => isRecord(step) && Array.isArray(step['calls']) && typeof step['text'] === 'string',
+    )
+  );
 }
 
 /**
@@ -162,23 +218,39 @@ function isRecordedRun(value: unknown): value is RecordedRun {
  */
 export function scriptOf({ steps }: RecordedRun): readonly ScriptedTurn[] {
   return steps.map((step) =>
-    step.calls.length === 0 ? text(step.text) : textAndCalls(step.text, ...step.calls.map(({ tool, args }) => call(tool, args))),
+    step.calls.length === 0
+      ? text(step.text)
+      : textAndCalls(step.text, ...step.calls.map(({ tool, args }) => call(tool, args))),
   );
 }
 
 /**
- * Asserts that a run made the calls of a recorded one, with the same outcomes and decisions, and ended as it did.
+ * Asserts that a run made the calls of a recorded one, with the same outcomes and decisions, and
+ * ended as it did.
  *
  * @throws {ExpectationError} With the places that differ.
  *
  * @example
  * expectSameRun(await loop.run({ prompt, actor, tenant, model }), run);
  */
-export function expectSameRun(result: Pick<LoopResult, 'toolCalls' | 'finishReason'>, run: RecordedRun): void {
-  const expected = toJsonObject({ finishReason: run.finishReason, calls: run.steps.flatMap(({ calls }) => calls) });
-  const ordered = result.toolCalls.toSorted((one, other) => one.step - other.step || one.index - other.index);
+export function expectSameRun(
+  result: Pick<LoopResult, 'toolCalls' | 'finishReason'>,
+  run: RecordedRun,
+): void {
+  const expected = toJsonObject({
+    finishReason: run.finishReason,
+    calls: run.steps.flatMap(({ calls }) => calls),
+  });
+  const ordered = result.toolCalls.toSorted(
+    (one, other) => one.step - other.step || one.index - other.index,
+  );
   const calls = ordered.map(callOf);
-  const differences = differencesOf(expected, toJsonObject({ finishReason: result.finishReason, calls }));
+  const differences = differencesOf(
+    expected,
+    toJsonObject({ finishReason: result.finishReason, calls }),
+  );
   if (differences.length > 0)
-    throw new ExpectationError(`The run is not as run ${run.runId} was:\n${differenceText(differences, ['recorded', 'now'])}`);
+    throw new ExpectationError(
+      `The run is not as run ${run.runId} was:\n${differenceText(differences, ['recorded', 'now'])}`,
+    );
 }

@@ -1,4 +1,11 @@
-import { type JsonObject, LanguageModel, type Message, type ModelError, type ToolSpec, type Usage } from '@toolloop/core';
+import {
+  type JsonObject,
+  LanguageModel,
+  type Message,
+  type ModelError,
+  type ToolSpec,
+  type Usage,
+} from '@toolloop/core';
 import type { ModelEvent, ModelFinishReason, ModelRequest } from '@toolloop/protocol';
 import { ExpectationError, UnexpectedModelCallError } from './testing.error.js';
 
@@ -6,9 +13,14 @@ import { ExpectationError, UnexpectedModelCallError } from './testing.error.js';
 export const SCRIPTED_USAGE: Usage = { inputTokens: 10, outputTokens: 5 };
 
 /** The end of an answer: after its events it ends, waits to be aborted, or throws. */
-export type ScriptedEnding = { readonly kind: 'return' } | { readonly kind: 'hang' } | { readonly kind: 'throw'; readonly error: Error };
+export type ScriptedEnding =
+  | { readonly kind: 'return' }
+  | { readonly kind: 'hang' }
+  | { readonly kind: 'throw'; readonly error: Error };
 
-/** One answer of a script. Make one with {@link text}, {@link calls}, {@link fails} and the like. */
+/**
+ * One answer of a script. Make one with {@link text}, {@link calls}, {@link fails} and the like.
+ */
 export interface ScriptedAnswer {
   /** The name of the answer in the message of {@link ScriptedModel.assertComplete}. */
   readonly title: string;
@@ -18,7 +30,8 @@ export interface ScriptedAnswer {
 }
 
 /** An entry of a script: an answer, or a function that makes one for the request. */
-export type ScriptedTurn = ScriptedAnswer | ((request: ModelRequest) => ScriptedAnswer | Promise<ScriptedAnswer>);
+export type ScriptedTurn =
+  ScriptedAnswer | ((request: ModelRequest) => ScriptedAnswer | Promise<ScriptedAnswer>);
 
 /** One tool call of an answer, as {@link call} makes it. */
 export interface ScriptedCall {
@@ -56,11 +69,20 @@ export function text(words: string, options: ScriptedAnswerOptions = {}): Script
 }
 
 /**
- * Makes a call for {@link calls}. Arguments given as a string are sent as they stand, malformed ones too. A call without an id is numbered: `call_1`,
- * `call_2` and so on through the whole script.
+ * Makes a call for {@link calls}. Arguments given as a string are sent as they stand, malformed
+ * ones too. A call without an id is numbered: `call_1`, `call_2` and so on through the whole
+ * script.
  */
-export function call(name: string, args: JsonObject | string = {}, options: { readonly id?: string } = {}): ScriptedCall {
-  return { id: options.id, name, arguments: typeof args === 'string' ? args : JSON.stringify(args) };
+export function call(
+  name: string,
+  args: JsonObject | string = {},
+  options: { readonly id?: string } = {},
+): ScriptedCall {
+  return {
+    id: options.id,
+    name,
+    arguments: typeof args === 'string' ? args : JSON.stringify(args),
+  };
 }
 
 /**
@@ -89,12 +111,20 @@ export function textAndCalls(words: string, ...wanted: readonly ScriptedCall[]):
 
 /** Makes an answer of exactly these events, such as interleaved deltas or two finishes. */
 export function events(exact: readonly ModelEvent[]): ScriptedAnswer {
-  return { title: `events(${exact.map(({ type }) => type).join(', ')})`, events: () => exact, ending: RETURN };
+  return {
+    title: `events(${exact.map(({ type }) => type).join(', ')})`,
+    events: () => exact,
+    ending: RETURN,
+  };
 }
 
 /** Makes an answer that fails after it has streamed `words`. */
 export function fails(error: ModelError, words = ''): ScriptedAnswer {
-  return { title: `fails(${error.message})`, events: () => textDeltas(words), ending: { kind: 'throw', error } };
+  return {
+    title: `fails(${error.message})`,
+    events: () => textDeltas(words),
+    ending: { kind: 'throw', error },
+  };
 }
 
 /** Makes an answer that stalls after it has streamed `words`, until the call is aborted. */
@@ -111,10 +141,18 @@ function textDeltas(words: string): readonly ModelEvent[] {
   return pieces(words).map((piece) => ({ type: 'text-delta', text: piece }));
 }
 
-function callEvents({ name, arguments: json }: ScriptedCall, toolCallId: string): readonly ModelEvent[] {
+function callEvents(
+  { name, arguments: json }: ScriptedCall,
+  toolCallId: string,
+): readonly ModelEvent[] {
   const deltas = json === '' ? [''] : pieces(json);
   return [
-    ...deltas.map((argumentsDelta): ModelEvent => ({ type: 'tool-call-delta', toolCallId, name, argumentsDelta })),
+    ...deltas.map((argumentsDelta): ModelEvent => ({
+      type: 'tool-call-delta',
+      toolCallId,
+      name,
+      argumentsDelta,
+    })),
     { type: 'tool-call', toolCallId, name, arguments: json },
   ];
 }
@@ -123,7 +161,9 @@ function callEvents({ name, arguments: json }: ScriptedCall, toolCallId: string)
 function pieces(whole: string): readonly string[] {
   const characters = Array.from(whole);
   const size = Math.ceil(characters.length / 3);
-  return [0, size, 2 * size].map((start) => characters.slice(start, start + size).join('')).filter((piece) => piece !== '');
+  return [0, size, 2 * size]
+    .map((start) => characters.slice(start, start + size).join(''))
+    .filter((piece) => piece !== '');
 }
 
 /** A request as it was when the model received it: later changes by the loop do not show in it. */
@@ -152,10 +192,14 @@ function toRecordedRequest(request: ModelRequest, signal: AbortSignal): Recorded
 function copyMessage(message: Message): Message {
   if (message.role === 'system') return { ...message };
   if (message.role !== 'assistant') return { ...message, content: copyContent(message.content) };
-  return message.toolCalls === undefined ? { ...message } : { ...message, toolCalls: message.toolCalls.map((one) => ({ ...one })) };
+  return message.toolCalls === undefined
+    ? { ...message }
+    : { ...message, toolCalls: message.toolCalls.map((one) => ({ ...one })) };
 }
 
-function copyContent<Part extends object>(content: string | readonly Part[]): string | readonly Part[] {
+function copyContent<Part extends object>(
+  content: string | readonly Part[],
+): string | readonly Part[] {
   return typeof content === 'string' ? content : content.map((part) => ({ ...part }));
 }
 
@@ -164,18 +208,23 @@ export interface ScriptedModelOptions {
   /** @default 'script' */
   readonly modelId?: string;
   /**
-   * True where each run plays the script from its beginning: the answer is told by how many the request has already, so that runs may overlap and may continue in another process. A run of
-   * a conversation counts the answers that the conversation brought. @default false
+   * True where each run plays the script from its beginning: the answer is told by how many the
+   * request has already, so that runs may overlap and may continue in another process. A run of a
+   * conversation counts the answers that the conversation brought. @default false
    */
   readonly perRun?: boolean;
 }
 
 /**
- * A model that plays a script, so that a test chooses the answers and reads the requests. It does not assign answers to runs: overlapping runs need a model
- * each, `perRun`, or entries that read the request.
+ * A model that plays a script, so that a test chooses the answers and reads the requests. It does
+ * not assign answers to runs: overlapping runs need a model each, `perRun`, or entries that read
+ * the request.
  *
  * @example
- * const model = new ScriptedModel([calls(call('crm__search_customers', { name: 'Ann' })), text('Ann is a customer.')]);
+ * const model = new ScriptedModel([
+ *   calls(call('crm__search_customers', { name: 'Ann' })),
+ *   text('Ann is a customer.'),
+ * ]);
  * // … run the loop with `model` …
  * model.assertComplete();
  */
@@ -200,15 +249,26 @@ export class ScriptedModel extends LanguageModel {
     return this.asked;
   }
 
-  /** The number of answers that are being read; 0 once every one was read to its end, left or aborted. */
+  /**
+   * The number of answers that are being read; 0 once every one was read to its end, left or
+   * aborted.
+   */
   get openStreams(): number {
     return this.streaming;
   }
 
   /** @throws UnexpectedModelCallError if the script has no further answer */
-  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+  async *stream(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelEvent, void, undefined> {
     const { messages } = request;
-    const turn = this.script[this.options.perRun ? messages.filter(({ role }) => role === 'assistant').length : this.asked.length];
+    const turn =
+      this.script[
+        this.options.perRun
+          ? messages.filter(({ role }) => role === 'assistant').length
+          : this.asked.length
+      ];
     this.asked.push(toRecordedRequest(request, signal));
     this.streaming += 1;
     const reading = new AbortController();
@@ -225,7 +285,8 @@ export class ScriptedModel extends LanguageModel {
   }
 
   /**
-   * Asserts that the model was called as often as the script has answers (with `perRun`: by no run more often), and that no function of the script threw. Call it at the end of every test, since
+   * Asserts that the model was called as often as the script has answers (with `perRun`: by no run
+   * more often), and that no function of the script threw. Call it at the end of every test, since
    * the loop turns such errors into a failed run.
    *
    * @throws UnexpectedModelCallError if the model was called too often
@@ -241,7 +302,10 @@ export class ScriptedModel extends LanguageModel {
     );
   }
 
-  private async resolve(turn: ScriptedTurn | undefined, request: ModelRequest): Promise<ScriptedAnswer> {
+  private async resolve(
+    turn: ScriptedTurn | undefined,
+    request: ModelRequest,
+  ): Promise<ScriptedAnswer> {
     try {
       if (turn === undefined) throw new UnexpectedModelCallError(request, this.script.length);
       return typeof turn === 'function' ? await turn(request) : turn;
@@ -251,7 +315,10 @@ export class ScriptedModel extends LanguageModel {
     }
   }
 
-  private *eventsOf(answer: ScriptedAnswer, signal: AbortSignal): Generator<ModelEvent, void, undefined> {
+  private *eventsOf(
+    answer: ScriptedAnswer,
+    signal: AbortSignal,
+  ): Generator<ModelEvent, void, undefined> {
     for (const event of answer.events(() => this.nextCallId())) {
       if (signal.aborted) return;
       yield event;

@@ -1,11 +1,17 @@
 import type { ModelRequest } from '@toolloop/protocol';
 
-/** Thrown by a failed expectation. Its message holds the actual values, so that any test runner shows them. */
+/**
+ * Thrown by a failed expectation. Its message holds the actual values, so that any test runner
+ * shows them.
+ */
 export class ExpectationError extends Error {
   override readonly name = 'ExpectationError';
 }
 
-/** Thrown for one model call too many. The loop turns it into a failed run, so {@link ScriptedModel.assertComplete} throws it once more. */
+/**
+ * Thrown for one model call too many. The loop turns it into a failed run, so
+ * {@link ScriptedModel.assertComplete} throws it once more.
+ */
 export class UnexpectedModelCallError extends Error {
   override readonly name = 'UnexpectedModelCallError';
 
@@ -21,7 +27,10 @@ export class UnexpectedModelCallError extends Error {
   }
 }
 
-/** Thrown for a request that a cassette has no answer to. The loop turns it into a failed run, so {@link CassetteModel.assertComplete} throws it once more. */
+/**
+ * Thrown for a request that a cassette has no answer to. The loop turns it into a failed run, so
+ * {@link CassetteModel.assertComplete} throws it once more.
+ */
 export class CassetteMissError extends Error {
   override readonly name = 'CassetteMissError';
 }

@@ -1,5 +1,11 @@
 import type { INestApplicationContext } from '@nestjs/common';
-import { type LoopEvent, type LoopRequest, type LoopResult, PendingService, ToolLoopService } from '@toolloop/core';
+import {
+  type LoopEvent,
+  type LoopRequest,
+  type LoopResult,
+  PendingService,
+  ToolLoopService,
+} from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
 import type { LoopEventOf } from '@toolloop/protocol';
 import { collect } from './expectations.js';
@@ -9,7 +15,10 @@ import { ExpectationError } from './testing.error.js';
 export interface TenantCase<Actor = unknown> extends LoopRequest<unknown, Actor> {
   readonly actor: Actor;
   readonly tenant: string;
-  /** Texts that only this tenant's data has, such as a name of each of its customers. The run must show each of them. */
+  /**
+   * Texts that only this tenant's data has, such as a name of each of its customers. The run must
+   * show each of them.
+   */
   readonly marks: readonly [string, ...string[]];
 }
 
@@ -20,8 +29,10 @@ export interface TenantRun {
 }
 
 /**
- * Runs what two tenants ask at the same time over one application, and asserts that neither sees anything of the other: no event, no message to the model and no result has a mark of the
- * other's, and neither can read the other's run or answer what it asks. Each must see its own marks, so that a run in which nothing happened proves nothing.
+ * Runs what two tenants ask at the same time over one application, and asserts that neither sees
+ * anything of the other: no event, no message to the model and no result has a mark of the other's,
+ * and neither can read the other's run or answer what it asks. Each must see its own marks, so that
+ * a run in which nothing happened proves nothing.
  *
  * Use a model that overlapping runs can share, such as a `ScriptedModel` with `perRun`.
  *
@@ -39,7 +50,9 @@ export async function runTwoTenants(
 ): Promise<[TenantRun, TenantRun]> {
   const [one, other] = cases;
   if (one.tenant === other.tenant)
-    throw new ExpectationError(`Both cases are of the tenant ${one.tenant}. Give the second one another tenant.`);
+    throw new ExpectationError(
+      `Both cases are of the tenant ${one.tenant}. Give the second one another tenant.`,
+    );
   const [first, second] = await Promise.all([ranBy(app, one), ranBy(app, other)]);
   expectSeen(one, first);
   expectSeen(other, second);
@@ -49,7 +62,10 @@ export async function runTwoTenants(
   return [first, second];
 }
 
-async function ranBy(app: INestApplicationContext, { marks: _marks, ...request }: TenantCase): Promise<TenantRun> {
+async function ranBy(
+  app: INestApplicationContext,
+  { marks: _marks, ...request }: TenantCase,
+): Promise<TenantRun> {
   const handle = app.get(ToolLoopService, { strict: false }).open(request);
   const events = await collect(handle.events$);
   return { events, result: await handle.result };
@@ -65,7 +81,11 @@ function expectSeen({ tenant, marks }: TenantCase, { events, result }: TenantRun
     );
 }
 
-function expectUnseen({ tenant }: TenantCase, { events, result }: TenantRun, { tenant: owner, marks }: TenantCase): void {
+function expectUnseen(
+  { tenant }: TenantCase,
+  { events, result }: TenantRun,
+  { tenant: owner, marks }: TenantCase,
+): void {
   for (const mark of marks) {
     const event = events.find((one) => JSON.stringify(one).includes(jsonOf(mark)));
     if (event)
@@ -73,7 +93,10 @@ function expectUnseen({ tenant }: TenantCase, { events, result }: TenantRun, { t
         `${tenant} saw ${JSON.stringify(mark)} of ${owner}, in event ${event.sequence} (${event.type}) of its run.`,
       );
     const index = result.messages.findIndex((one) => JSON.stringify(one).includes(jsonOf(mark)));
-    if (index !== -1) throw new ExpectationError(`The model of ${tenant} read ${JSON.stringify(mark)} of ${owner}, in messages[${index}].`);
+    if (index !== -1)
+      throw new ExpectationError(
+        `The model of ${tenant} read ${JSON.stringify(mark)} of ${owner}, in messages[${index}].`,
+      );
   }
 }
 
@@ -82,14 +105,19 @@ function jsonOf(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-async function expectShut(app: INestApplicationContext, { actor, tenant }: TenantCase, { events, result }: TenantRun): Promise<void> {
+async function expectShut(
+  app: INestApplicationContext,
+  { actor, tenant }: TenantCase,
+  { events, result }: TenantRun,
+): Promise<void> {
   const person = { actor, tenant };
   const runs = app.get(RunService, { strict: false });
   const attempts = [
     { what: `read the run ${result.runId}`, make: () => runs.get(result.runId, person) },
     ...asksOf(events).map((approvalId) => ({
       what: `answer the approval ${approvalId}`,
-      make: () => app.get(PendingService, { strict: false }).answer({ approvalId, decision: 'deny' }, person),
+      make: () =>
+        app.get(PendingService, { strict: false }).answer({ approvalId, decision: 'deny' }, person),
     })),
   ];
   for (const { what, make } of attempts) {
@@ -102,6 +130,8 @@ async function expectShut(app: INestApplicationContext, { actor, tenant }: Tenan
 }
 
 function asksOf(events: readonly LoopEvent[]): readonly string[] {
-  const asks = events.filter((event): event is LoopEventOf<'approval-request'> => event.type === 'approval-request');
+  const asks = events.filter(
+    (event): event is LoopEventOf<'approval-request'> => event.type === 'approval-request',
+  );
   return asks.map(({ approval }) => approval.approvalId);
 }

@@ -47,7 +47,9 @@ async function answer(model: LanguageModel, request: ModelRequest = ASKED): Prom
   return read;
 }
 
-async function recorded(...script: ConstructorParameters<typeof ScriptedModel>[0]): Promise<string> {
+async function recorded(
+  ...script: ConstructorParameters<typeof ScriptedModel>[0]
+): Promise<string> {
   const file = fileName();
   const model = new CassetteModel(file, { model: new ScriptedModel(script), record: 'once' });
   for (const _ of script) await answer(model).catch(() => undefined);
@@ -62,7 +64,12 @@ describe('a cassette', () => {
     const file = await recorded(calls(call('crm__find', { name: 'Ada' })));
     const replayed = new CassetteModel(file);
     const events = await answer(replayed);
-    expect(events.map(({ type }) => type)).toEqual(['tool-call-delta', 'tool-call', 'usage', 'finish']);
+    expect(events.map(({ type }) => type)).toEqual([
+      'tool-call-delta',
+      'tool-call',
+      'usage',
+      'finish',
+    ]);
     expect(events[1]).toMatchObject({ name: 'crm__find', arguments: '{"name":"Ada"}' });
     expect([replayed.provider, replayed.modelId]).toEqual(['scripted', 'script']);
     replayed.assertComplete();
@@ -77,7 +84,9 @@ describe('a cassette', () => {
 
   it('gives an equal request the next answer that was recorded, and then the last one again', async () => {
     const model = new CassetteModel(await recorded(text('One.'), text('Two.')));
-    const texts = [await answer(model), await answer(model), await answer(model)].map((events) => JSON.stringify(events));
+    const texts = [await answer(model), await answer(model), await answer(model)].map((events) =>
+      JSON.stringify(events),
+    );
     expect(texts.map((one) => [one.includes('One.'), one.includes('Two.')])).toEqual([
       [true, false],
       [false, true],
@@ -86,8 +95,14 @@ describe('a cassette', () => {
   });
 
   it('replays the failure of a provider', async () => {
-    const model = new CassetteModel(await recorded(fails(new ModelError('Too many.', { status: 429, retryable: true }), 'Wait')));
-    await expect(answer(model)).rejects.toMatchObject({ code: 'rate_limited', isRetryable: true, message: 'Too many.' });
+    const model = new CassetteModel(
+      await recorded(fails(new ModelError('Too many.', { status: 429, retryable: true }), 'Wait')),
+    );
+    await expect(answer(model)).rejects.toMatchObject({
+      code: 'rate_limited',
+      isRetryable: true,
+      message: 'Too many.',
+    });
   });
 
   it('prints what moved when a request is not recorded, and says it once more at the end', async () => {
@@ -124,13 +139,22 @@ describe('a cassette', () => {
     const asked = {
       ...ASKED,
       messages: [
-        { ...tool, labels: { returns: 'untrusted', reads: 'private' }, hidden: [{ id: 'v1', value: 'the hidden text', from: [] }] },
+        {
+          ...tool,
+          labels: { returns: 'untrusted', reads: 'private' },
+          hidden: [{ id: 'v1', value: 'the hidden text', from: [] }],
+        },
       ],
     };
-    await answer(new CassetteModel(file, { model: new ScriptedModel([text('Yes.')]), record: 'once' }), asked as unknown as ModelRequest);
+    await answer(
+      new CassetteModel(file, { model: new ScriptedModel([text('Yes.')]), record: 'once' }),
+      asked as unknown as ModelRequest,
+    );
     expect(readFileSync(file, 'utf8')).not.toContain('the hidden text');
     const timeLimits = { firstByteMs: 1, firstContentMs: 1, idleMs: 1 };
-    expect(await answer(new CassetteModel(file), { ...ASKED, messages: [tool], timeLimits })).toHaveLength(3);
+    expect(
+      await answer(new CassetteModel(file), { ...ASKED, messages: [tool], timeLimits }),
+    ).toHaveLength(3);
   });
 
   it('stores no secret: of the request, of the answer, of a key that came in pieces, nor of an error', async () => {
@@ -148,7 +172,14 @@ describe('a cassette', () => {
 
   it('compares texts as redact returns them, so that a time does not move a request', async () => {
     const file = fileName();
-    await answer(new CassetteModel(file, { model: new ScriptedModel([text('Hello.')]), record: 'once', redact }), on('2026-01-01'));
+    await answer(
+      new CassetteModel(file, {
+        model: new ScriptedModel([text('Hello.')]),
+        record: 'once',
+        redact,
+      }),
+      on('2026-01-01'),
+    );
     expect(await answer(new CassetteModel(file, { redact }), on('2026-02-02'))).not.toHaveLength(0);
   });
 
@@ -160,7 +191,10 @@ describe('a cassette', () => {
 
   it('keeps no answer that its reader left', async () => {
     const file = fileName();
-    const model = new CassetteModel(file, { model: new ScriptedModel([text('Hello there, you.'), text('Whole.')]), record: 'once' });
+    const model = new CassetteModel(file, {
+      model: new ScriptedModel([text('Hello there, you.'), text('Whole.')]),
+      record: 'once',
+    });
     for await (const _ of model.stream(ASKED, new AbortController().signal)) break;
     await answer(model);
     expect(JSON.stringify(await answer(new CassetteModel(file)))).toContain('Whole.');
@@ -168,7 +202,9 @@ describe('a cassette', () => {
 
   it('records nothing in CI, and says how to', () => {
     process.env['CI'] = 'true';
-    expect(() => new CassetteModel(fileName(), { model: new ScriptedModel([]) })).toThrow('Record it on your machine');
+    expect(() => new CassetteModel(fileName(), { model: new ScriptedModel([]) })).toThrow(
+      'Record it on your machine',
+    );
   });
 
   it('writes the file anew with TOOLLOOP_CASSETTES=all', async () => {
@@ -187,7 +223,10 @@ describe('a cassette', () => {
     ['no file and no model', () => new CassetteModel(fileName()), 'no model is given to record'],
     [
       'a file that is no cassette',
-      () => (writeFileSync(join(folder, 'x.json'), '{}'), new CassetteModel(join(folder, 'x.json'))),
+      () => (
+        writeFileSync(join(folder, 'x.json'), '{}'),
+        new CassetteModel(join(folder, 'x.json'))
+      ),
       'is no cassette',
     ],
   ])('refuses %s', (_what, make, complaint) => {
@@ -198,7 +237,10 @@ describe('a cassette', () => {
 });
 
 describe('blockRealModels', () => {
-  const real = openai('gpt-5-mini', { apiKey: 'sk-none', baseURL: 'https://api.openai.invalid/v1' });
+  const real = openai('gpt-5-mini', {
+    apiKey: 'sk-none',
+    baseURL: 'https://api.openai.invalid/v1',
+  });
   let unblock: () => void;
   beforeAll(() => {
     unblock = blockRealModels();
@@ -223,6 +265,8 @@ describe('blockRealModels', () => {
   });
 
   it('lets a cassette record', async () => {
-    await expect(answer(new CassetteModel(fileName(), { model: real, record: 'once' }))).rejects.toMatchObject({ code: 'unreachable' });
+    await expect(
+      answer(new CassetteModel(fileName(), { model: real, record: 'once' })),
+    ).rejects.toMatchObject({ code: 'unreachable' });
   });
 });

@@ -10,7 +10,17 @@ import {
   expectTranscriptValid,
 } from '@toolloop/testing';
 import { from, throwError } from 'rxjs';
-import { RUN_END, RUN_START, STEP_START, answers, asks, record, result, spec, stamped } from './run-samples.js';
+import {
+  RUN_END,
+  RUN_START,
+  STEP_START,
+  answers,
+  asks,
+  record,
+  result,
+  spec,
+  stamped,
+} from './run-samples.js';
 
 describe('collect', () => {
   const events = stamped(RUN_START, RUN_END);
@@ -43,7 +53,11 @@ describe('eventsOf', () => {
 
 describe('expectInjected', () => {
   const tools = ['customer_c123_getAverageSpend', 'customer_c123_getRecentOrders'];
-  const injected = stamped(RUN_START, { type: 'tools-injected', step: 1, provider: 'Customer', instanceId: 'c123', tools }, RUN_END);
+  const injected = stamped(
+    RUN_START,
+    { type: 'tools-injected', step: 1, provider: 'Customer', instanceId: 'c123', tools },
+    RUN_END,
+  );
   const resulted = result({
     injectedTools: [
       spec('customer_c-1_getAverageSpend', 'customer_*_getAverageSpend'),
@@ -62,7 +76,10 @@ describe('expectInjected', () => {
 
   it.each([
     [{ provider: 'customer' }, 'Nothing was injected for customer.'],
-    [{ provider: 'Customer', instanceId: 'c124' }, `Nothing was injected for Customer c124. Injected: Customer c123 (${tools.join(', ')})`],
+    [
+      { provider: 'Customer', instanceId: 'c124' },
+      `Nothing was injected for Customer c124. Injected: Customer c123 (${tools.join(', ')})`,
+    ],
     [
       { provider: 'Customer', tools: ['customer_c123_delete'] },
       'Customer was injected without customer_c123_delete. Injected: Customer c123',
@@ -79,14 +96,15 @@ describe('expectInjected', () => {
     expect(() => expectInjected(resulted, expected)).not.toThrow();
   });
 
-  it.each([{ provider: 'Customer', instanceId: '1' }, { provider: 'Order', instanceId: '' }, { provider: 'crm__refund' }])(
-    'does not find %j in a result, and says what was there',
-    (expected) => {
-      expect(() => expectInjected(resulted, expected)).toThrow(
-        'Injected: customer c-1 (customer_c-1_getAverageSpend); order (order_getLines); a strategy (crm__refund)',
-      );
-    },
-  );
+  it.each([
+    { provider: 'Customer', instanceId: '1' },
+    { provider: 'Order', instanceId: '' },
+    { provider: 'crm__refund' },
+  ])('does not find %j in a result, and says what was there', (expected) => {
+    expect(() => expectInjected(resulted, expected)).toThrow(
+      'Injected: customer c-1 (customer_c-1_getAverageSpend); order (order_getLines); a strategy (crm__refund)',
+    );
+  });
 
   it('says so when there was none', () => {
     expect(() => expectInjected([], { provider: 'Customer' })).toThrow(
@@ -114,7 +132,9 @@ describe('expectDenied', () => {
   });
 
   it.each(evidence)('says what became of the calls of the tool (%#)', (...[events]) => {
-    expect(() => expectDenied(events, 'crm__find')).toThrow('No call of crm__find was denied. Its calls: crm__find c1 succeeded');
+    expect(() => expectDenied(events, 'crm__find')).toThrow(
+      'No call of crm__find was denied. Its calls: crm__find c1 succeeded',
+    );
     expect(() => expectDenied(events, 'customer_*_erase', 'forbidden')).toThrow(
       'No call of customer_*_erase was denied with forbidden. Its calls: customer_c1_erase c1 denied with policy_denied',
     );
@@ -138,13 +158,33 @@ describe('expectRunEndsOnce', () => {
   const ofAnotherRun = rest.toSpliced(-1, 1, { ...rest[1], runId: 'r2' } as LoopEvent);
   it.each<[string, LoopEvent[], string]>([
     ['no events', [], '0 run-end events instead of one. The last events: none.'],
-    ['no end', stamped(RUN_START, STEP_START), '0 run-end events instead of one. The last events: 1 run-start, 2 step-start.'],
+    [
+      'no end',
+      stamped(RUN_START, STEP_START),
+      '0 run-end events instead of one. The last events: 1 run-start, 2 step-start.',
+    ],
     ['two ends', stamped(RUN_START, RUN_END, RUN_END), '2 run-end events'],
-    ['an event after the end', stamped(RUN_START, RUN_END, STEP_START), 'The run-end is not the last event.'],
+    [
+      'an event after the end',
+      stamped(RUN_START, RUN_END, STEP_START),
+      'The run-end is not the last event.',
+    ],
     ['a gap', whole.toSpliced(1, 1), 'events[1] (run-end) has the sequence 3 instead of 2.'],
-    ['a repeated event', whole.toSpliced(1, 0, ...whole.slice(0, 1)), 'events[1] (run-start) has the sequence 1 instead of 2.'],
-    ['a sequence that does not begin with 1', rest, 'events[0] (step-start) has the sequence 2 instead of 1.'],
-    ['two runs', [start, ...ofAnotherRun] as LoopEvent[], 'events[2] (run-end) belongs to the run r2'],
+    [
+      'a repeated event',
+      whole.toSpliced(1, 0, ...whole.slice(0, 1)),
+      'events[1] (run-start) has the sequence 1 instead of 2.',
+    ],
+    [
+      'a sequence that does not begin with 1',
+      rest,
+      'events[0] (step-start) has the sequence 2 instead of 1.',
+    ],
+    [
+      'two runs',
+      [start, ...ofAnotherRun] as LoopEvent[],
+      'events[2] (run-end) belongs to the run r2',
+    ],
   ])('refuses %s', (_, events, message) => {
     expect(() => expectRunEndsOnce(events)).toThrow(message);
   });
@@ -155,9 +195,18 @@ describe('expectTranscriptValid', () => {
 
   it.each<[string, Message[]]>([
     ['an empty one', []],
-    ['words only', [{ role: 'system', content: 'Be short.' }, user, { role: 'assistant', content: 'Hi' }]],
-    ['results in another order than the calls', [user, asks(['a'], ['b']), answers('b'), answers('a'), asks(['c']), answers('c')]],
-    ['a failed call with malformed arguments', [user, asks(['a', '{']), answers('a', { isError: true })]],
+    [
+      'words only',
+      [{ role: 'system', content: 'Be short.' }, user, { role: 'assistant', content: 'Hi' }],
+    ],
+    [
+      'results in another order than the calls',
+      [user, asks(['a'], ['b']), answers('b'), answers('a'), asks(['c']), answers('c')],
+    ],
+    [
+      'a failed call with malformed arguments',
+      [user, asks(['a', '{']), answers('a', { isError: true })],
+    ],
     ['calls without arguments', [user, asks(['a', ''], ['b', 'null']), answers('a'), answers('b')]],
   ])('accepts %s', (_, messages) => {
     expect(() => expectTranscriptValid(messages)).not.toThrow();
@@ -175,7 +224,11 @@ describe('expectTranscriptValid', () => {
       [asks(['a']), user, answers('a')],
       'messages[0]: the call a (crm__find) has no result right after it. There: no result',
     ],
-    ['two results of one call', [asks(['a']), answers('a'), answers('a')], 'messages[0]: the call a (crm__find) has 2 results.'],
+    [
+      'two results of one call',
+      [asks(['a']), answers('a'), answers('a')],
+      'messages[0]: the call a (crm__find) has 2 results.',
+    ],
     [
       'the same id twice in one message',
       [asks(['a'], ['a']), answers('a')],
@@ -186,7 +239,11 @@ describe('expectTranscriptValid', () => {
       [asks(['a']), answers('a'), asks(['a']), answers('a')],
       'messages[2]: the call a (crm__find) has the id of an',
     ],
-    ['a second result, later on', [asks(['a']), answers('a'), user, answers('a')], 'messages[3]: the result a (crm__find) is an orphan.'],
+    [
+      'a second result, later on',
+      [asks(['a']), answers('a'), user, answers('a')],
+      'messages[3]: the result a (crm__find) is an orphan.',
+    ],
     [
       'a result of no call',
       [user, answers('a')],
@@ -207,8 +264,16 @@ describe('expectTranscriptValid', () => {
       [asks(['a', '{"x":']), answers('a')],
       'messages[0]: the call a (crm__find) succeeded with arguments that are not a JSON object',
     ],
-    ['a success with a list for arguments', [asks(['a', '[]']), answers('a')], 'not a JSON object: "[]"'],
-    ['a success with arguments encoded twice', [asks(['a', '"{}"']), answers('a')], 'not a JSON object'],
+    [
+      'a success with a list for arguments',
+      [asks(['a', '[]']), answers('a')],
+      'not a JSON object: "[]"',
+    ],
+    [
+      'a success with arguments encoded twice',
+      [asks(['a', '"{}"']), answers('a')],
+      'not a JSON object',
+    ],
   ])('refuses %s', (_, messages, breach) => {
     expect(() => expectTranscriptValid(messages)).toThrow(breach);
     expect(() => expectTranscriptValid(result({ messages }))).toThrow(ExpectationError);
@@ -216,9 +281,11 @@ describe('expectTranscriptValid', () => {
 
   it('refuses a result with a recorded call that its transcript lacks', () => {
     const messages = [asks(['a']), answers('a')];
-    expect(() => expectTranscriptValid(result({ messages, toolCalls: [record({ toolCallId: 'a' })] }))).not.toThrow();
-    expect(() => expectTranscriptValid(result({ messages, toolCalls: [record({ toolCallId: 'b' })] }))).toThrow(
-      'toolCalls[0]: the call b (crm__find) is not in the transcript.',
-    );
+    expect(() =>
+      expectTranscriptValid(result({ messages, toolCalls: [record({ toolCallId: 'a' })] })),
+    ).not.toThrow();
+    expect(() =>
+      expectTranscriptValid(result({ messages, toolCalls: [record({ toolCallId: 'b' })] })),
+    ).toThrow('toolCalls[0]: the call b (crm__find) is not in the transcript.');
   });
 });

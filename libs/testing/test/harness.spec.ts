@@ -34,8 +34,18 @@ const INPUT = {
   additionalProperties: false,
 } as const;
 
-const declared = (id: string, execute: (input: JsonObject, context: { readonly tenant: string }) => unknown) =>
-  tool({ id, description: `Is ${id}.`, effect: 'read_only', input: { ...INPUT, required: ['name'] }, reveal: 'all', execute });
+const declared = (
+  id: string,
+  execute: (input: JsonObject, context: { readonly tenant: string }) => unknown,
+) =>
+  tool({
+    id,
+    description: `Is ${id}.`,
+    effect: 'read_only',
+    input: { ...INPUT, required: ['name'] },
+    reveal: 'all',
+    execute,
+  });
 
 const turns: ScriptedTurn[] = [
   ({ messages }) => {
@@ -65,7 +75,9 @@ describe('the harness of an application', () => {
           tools: [
             declared('crm__refund', () => 'never'),
             declared('crm__forbidden', () => 'never'),
-            declared('crm__customers', (_, { tenant }) => (leak ? Object.values(CUSTOMERS) : [CUSTOMERS[tenant]])),
+            declared('crm__customers', (_, { tenant }) =>
+              leak ? Object.values(CUSTOMERS) : [CUSTOMERS[tenant]],
+            ),
           ],
         }),
       ],
@@ -78,16 +90,25 @@ describe('the harness of an application', () => {
   });
   afterAll(() => app.close());
 
-  const run = (prompt: string) => app.get(ToolLoopService).run({ prompt, actor: { id: 'ann' }, tenant: 'acme' });
+  const run = (prompt: string) =>
+    app.get(ToolLoopService).run({ prompt, actor: { id: 'ann' }, tenant: 'acme' });
 
   it('gives a strict tool the calls that it is to have, behind validation', async () => {
-    expect((await run('Call crm__refund Bob')).toolCalls[0]).toMatchObject({ status: 'succeeded', result: 'refunded too' });
-    expect((await run('Call crm__refund A')).toolCalls[0]).toMatchObject({ error: { code: 'invalid_args' } });
+    expect((await run('Call crm__refund Bob')).toolCalls[0]).toMatchObject({
+      status: 'succeeded',
+      result: 'refunded too',
+    });
+    expect((await run('Call crm__refund A')).toolCalls[0]).toMatchObject({
+      error: { code: 'invalid_args' },
+    });
     expect(() => refund.assertComplete()).toThrow('1 of its 2 calls. Not made: {"name":"Ada"}');
   });
 
   it('fails a call of a strict tool that it is not to have, with the places that differ', async () => {
-    expect((await run('Call crm__refund Eve')).toolCalls[0]).toMatchObject({ status: 'failed', error: { code: 'execution_failed' } });
+    expect((await run('Call crm__refund Eve')).toolCalls[0]).toMatchObject({
+      status: 'failed',
+      error: { code: 'execution_failed' },
+    });
     expect(() => refund.assertComplete()).toThrow(
       'The tool was called with {"name":"Eve"}. The closest call that it is to have differs in:\n  name\n    expected  "Ada"\n    called    "Eve"',
     );
@@ -96,8 +117,17 @@ describe('the harness of an application', () => {
   it('finds an entry in the audit, and shows the closest one where there is none', async () => {
     await run('Call crm__customers all');
     const audit = await auditOf(app.get(AuditTrail), 'acme');
-    expectAudit(audit, { kind: 'decision', declaredId: 'crm__customers', decision: { kind: 'allow' } });
-    const wrong = (): void => expectAudit(audit, { kind: 'decision', declaredId: 'crm__customers', decision: { kind: 'deny' } });
+    expectAudit(audit, {
+      kind: 'decision',
+      declaredId: 'crm__customers',
+      decision: { kind: 'allow' },
+    });
+    const wrong = (): void =>
+      expectAudit(audit, {
+        kind: 'decision',
+        declaredId: 'crm__customers',
+        decision: { kind: 'deny' },
+      });
     expect(wrong).toThrow(ExpectationError);
     expect(wrong).toThrow(/decision\.kind\n {4}expected {2}"deny"\n {4}found {5}"allow"/);
     expect(() => expectAudit([], { kind: 'denied' })).toThrow('It is empty.');
@@ -105,17 +135,24 @@ describe('the harness of an application', () => {
 
   it('has its expectations as matchers, which say the same', async () => {
     const events = await collect(
-      app.get(ToolLoopService).stream({ prompt: 'Call crm__forbidden Ada', actor: { id: 'ann' }, tenant: 'acme' }),
+      app
+        .get(ToolLoopService)
+        .stream({ prompt: 'Call crm__forbidden Ada', actor: { id: 'ann' }, tenant: 'acme' }),
     );
     expect(events).toHaveDenied('crm__forbidden', 'policy_denied');
     expect(events).not.toHaveDenied('crm__customers');
     expect(events).toEndOnce();
     expect(await run('Call crm__customers Ada')).toHaveValidTranscript();
-    expect(await auditOf(app.get(AuditTrail), 'acme')).toHaveAudited({ kind: 'outcome', status: 'succeeded' });
+    expect(await auditOf(app.get(AuditTrail), 'acme')).toHaveAudited({
+      kind: 'outcome',
+      status: 'succeeded',
+    });
     const { pass, message } = toolLoopMatchers.toHaveDenied(events, 'crm__customers');
     expect(pass).toBe(false);
     expect(() => expectDenied(events, 'crm__customers')).toThrow(message());
-    expect(() => expect(events).not.toHaveDenied('crm__forbidden')).toThrow('Expected not crm__forbidden to have been denied.');
+    expect(() => expect(events).not.toHaveDenied('crm__forbidden')).toThrow(
+      'Expected not crm__forbidden to have been denied.',
+    );
   });
 
   it('runs two tenants at once, and finds that neither sees the other', async () => {

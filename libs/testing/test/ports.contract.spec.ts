@@ -31,7 +31,9 @@ const SITUATIONS: Readonly<Record<ModelSituation, ScriptedTurn>> = {
   calls: calls(call('weather', { city: 'Oslo' }), call('weather', { city: 'Bergen' })),
   refuses: fails(new ModelError('Too many.', { status: 429, retryable: true })),
   breaks: cut('Hello there.'),
-  ends: events([{ type: 'tool-call-delta', toolCallId: 'c1', name: 'weather', argumentsDelta: '{"ci' }]),
+  ends: events([
+    { type: 'tool-call-delta', toolCallId: 'c1', name: 'weather', argumentsDelta: '{"ci' },
+  ]),
   stalls: hangs('Hello there.'),
 };
 
@@ -58,7 +60,11 @@ class Reports extends ToolSource {
         description: `Is ${id}.`,
         effect: 'read_only',
         labels: { returns: 'trusted', reads: 'public', egress: false },
-        inputSchema: { type: 'object', properties: { day: { type: 'string' } }, additionalProperties: false },
+        inputSchema: {
+          type: 'object',
+          properties: { day: { type: 'string' } },
+          additionalProperties: false,
+        },
         invoke: () => 'a report',
       }),
     );

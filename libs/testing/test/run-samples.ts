@@ -1,4 +1,10 @@
-import type { LoopEvent, LoopResult, Message, ToolInvocationRecord, ToolSpec } from '@toolloop/core';
+import type {
+  LoopEvent,
+  LoopResult,
+  Message,
+  ToolInvocationRecord,
+  ToolSpec,
+} from '@toolloop/core';
 import type { LoopEventBody } from '@toolloop/protocol';
 
 function stamp(body: LoopEventBody, index: number): LoopEvent {
@@ -10,7 +16,12 @@ export function stamped(...bodies: readonly LoopEventBody[]): LoopEvent[] {
   return bodies.map(stamp);
 }
 
-export const RUN_START: LoopEventBody = { type: 'run-start', requestId: 'r1', model: 'script', tools: [] };
+export const RUN_START: LoopEventBody = {
+  type: 'run-start',
+  requestId: 'r1',
+  model: 'script',
+  tools: [],
+};
 export const STEP_START: LoopEventBody = { type: 'step-start', step: 1, tools: 0 };
 export const RUN_END: LoopEventBody = {
   type: 'run-end',
@@ -69,10 +80,17 @@ export function asks(...wanted: readonly (readonly [id: string, json?: string])[
   return {
     role: 'assistant',
     content: '',
-    toolCalls: wanted.map(([toolCallId, json = '{}']) => ({ toolCallId, name: 'crm__find', arguments: json })),
+    toolCalls: wanted.map(([toolCallId, json = '{}']) => ({
+      toolCallId,
+      name: 'crm__find',
+      arguments: json,
+    })),
   };
 }
 
-export function answers(toolCallId: string, fields: { readonly toolName?: string; readonly isError?: boolean } = {}): Message {
+export function answers(
+  toolCallId: string,
+  fields: { readonly toolName?: string; readonly isError?: boolean } = {},
+): Message {
   return { role: 'tool', toolCallId, toolName: 'crm__find', content: '[]', ...fields };
 }

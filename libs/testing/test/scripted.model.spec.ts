@@ -1,7 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Message, ModelError, type ToolSpec } from '@toolloop/core';
 import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
-import { ScriptedModel, UnexpectedModelCallError, call, calls, cut, events, fails, hangs, text, textAndCalls } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  UnexpectedModelCallError,
+  call,
+  calls,
+  cut,
+  events,
+  fails,
+  hangs,
+  text,
+  textAndCalls,
+} from '@toolloop/testing';
 
 const never = new AbortController().signal;
 
@@ -11,7 +22,11 @@ function request(...messages: readonly Message[]): ModelRequest {
 
 const hello = request({ role: 'user', content: 'Hello' });
 
-async function answer(model: ScriptedModel, asked: ModelRequest = hello, signal: AbortSignal = never): Promise<ModelEvent[]> {
+async function answer(
+  model: ScriptedModel,
+  asked: ModelRequest = hello,
+  signal: AbortSignal = never,
+): Promise<ModelEvent[]> {
   const read: ModelEvent[] = [];
   for await (const event of model.stream(asked, signal)) read.push(event);
   return read;
@@ -35,7 +50,9 @@ describe('the answers of a ScriptedModel', () => {
 
   it('streams no delta for an empty text, and what the options say beside it', async () => {
     const usage = { inputTokens: 1, outputTokens: 2 };
-    const read = await answer(new ScriptedModel([text('', { reason: 'length', usage, reasoning: 'h' })]));
+    const read = await answer(
+      new ScriptedModel([text('', { reason: 'length', usage, reasoning: 'h' })]),
+    );
     expect(read).toEqual([
       { type: 'reasoning-delta', text: 'h' },
       { type: 'usage', usage },
@@ -44,8 +61,12 @@ describe('the answers of a ScriptedModel', () => {
   });
 
   it('streams each call in deltas and then assembled', async () => {
-    const read = await answer(new ScriptedModel([textAndCalls('Hm', call('crm__find', { name: 'x' }, { id: 'c1' }))]));
-    const deltas = read.flatMap((event) => (event.type === 'tool-call-delta' ? [event.argumentsDelta] : []));
+    const read = await answer(
+      new ScriptedModel([textAndCalls('Hm', call('crm__find', { name: 'x' }, { id: 'c1' }))]),
+    );
+    const deltas = read.flatMap((event) =>
+      event.type === 'tool-call-delta' ? [event.argumentsDelta] : [],
+    );
     expect(textOf(read)).toBe('Hm');
     expect(deltas).toHaveLength(3);
     expect(deltas.join('')).toBe('{"name":"x"}');
@@ -59,12 +80,19 @@ describe('the answers of a ScriptedModel', () => {
   it('numbers the calls without an id through the whole script', async () => {
     const model = new ScriptedModel([calls(call('a'), call('b')), calls(call('c'))]);
     const read = [...(await answer(model)), ...(await answer(model))];
-    expect(read.flatMap((event) => (event.type === 'tool-call' ? [event.toolCallId] : []))).toEqual(['call_1', 'call_2', 'call_3']);
+    expect(read.flatMap((event) => (event.type === 'tool-call' ? [event.toolCallId] : []))).toEqual(
+      ['call_1', 'call_2', 'call_3'],
+    );
   });
 
   it.each(['{"name":', ''])('sends the arguments %j as they stand', async (malformed) => {
     const read = await answer(new ScriptedModel([calls(call('crm__find', malformed))]));
-    expect(read).toContainEqual({ type: 'tool-call', toolCallId: 'call_1', name: 'crm__find', arguments: malformed });
+    expect(read).toContainEqual({
+      type: 'tool-call',
+      toolCallId: 'call_1',
+      name: 'crm__find',
+      arguments: malformed,
+    });
     expect(read[0]).toMatchObject({ type: 'tool-call-delta' });
   });
 
@@ -79,7 +107,9 @@ describe('the answers of a ScriptedModel', () => {
   it('fails after the words before the failure', async () => {
     const read: ModelEvent[] = [];
     const reading = async (): Promise<void> => {
-      for await (const event of new ScriptedModel([fails(new ModelError('overloaded', { status: 529 }), 'So')]).stream(hello, never))
+      for await (const event of new ScriptedModel([
+        fails(new ModelError('overloaded', { status: 529 }), 'So'),
+      ]).stream(hello, never))
         read.push(event);
     };
     await expect(reading()).rejects.toMatchObject({ name: 'ModelError', status: 529 });
@@ -94,7 +124,10 @@ describe('the answers of a ScriptedModel', () => {
   });
 
   it('asks a function of the script what to answer, with the request', async () => {
-    const model = new ScriptedModel([({ messages }) => text(`${messages.length} messages`), () => Promise.resolve(text('later'))]);
+    const model = new ScriptedModel([
+      ({ messages }) => text(`${messages.length} messages`),
+      () => Promise.resolve(text('later')),
+    ]);
     expect(textOf(await answer(model))).toBe('1 messages');
     expect(textOf(await answer(model))).toBe('later');
     model.assertComplete();
@@ -117,7 +150,10 @@ describe('an aborted ScriptedModel', () => {
   it('ends in the middle of an answer', async () => {
     const stop = new AbortController();
     const read: ModelEvent[] = [];
-    for await (const event of new ScriptedModel([fails(new ModelError('late'), 'abc')]).stream(hello, stop.signal)) {
+    for await (const event of new ScriptedModel([fails(new ModelError('late'), 'abc')]).stream(
+      hello,
+      stop.signal,
+    )) {
       read.push(event);
       stop.abort();
     }
@@ -127,7 +163,9 @@ describe('an aborted ScriptedModel', () => {
   it('does not begin when it is aborted already', async () => {
     const aborted = AbortSignal.abort();
     expect(await answer(new ScriptedModel([text('abc')]), hello, aborted)).toEqual([]);
-    expect(await answer(new ScriptedModel([() => new Promise<never>(() => undefined)]), hello, aborted)).toEqual([]);
+    expect(
+      await answer(new ScriptedModel([() => new Promise<never>(() => undefined)]), hello, aborted),
+    ).toEqual([]);
   });
 
   it('counts an answer as closed when the reader leaves', async () => {
@@ -156,8 +194,18 @@ describe('what a ScriptedModel records', () => {
     };
     const toolCall = { toolCallId: 'c1', name: 'crm__find', arguments: '{}' };
     const assistant = { role: 'assistant' as const, content: 'one', toolCalls: [toolCall] };
-    const result: Message = { role: 'tool', toolCallId: 'c1', toolName: 'crm__find', content: [{ type: 'text', text: 'found' }] };
-    const messages: Message[] = [{ role: 'system', content: 's' }, assistant, result, { role: 'assistant', content: '' }];
+    const result: Message = {
+      role: 'tool',
+      toolCallId: 'c1',
+      toolName: 'crm__find',
+      content: [{ type: 'text', text: 'found' }],
+    };
+    const messages: Message[] = [
+      { role: 'system', content: 's' },
+      assistant,
+      result,
+      { role: 'assistant', content: '' },
+    ];
     const tools = [tool];
     const model = new ScriptedModel([text('')]);
     await answer(model, { instructions: 'Be short.', messages, tools, toolChoice: 'none' });
@@ -170,7 +218,11 @@ describe('what a ScriptedModel records', () => {
 
     const [asked] = model.requests;
     expect(JSON.stringify(asked?.messages)).toBe(JSON.stringify(before));
-    expect(asked).toMatchObject({ instructions: 'Be short.', toolChoice: 'none', toolIds: ['crm__find'] });
+    expect(asked).toMatchObject({
+      instructions: 'Be short.',
+      toolChoice: 'none',
+      toolIds: ['crm__find'],
+    });
     expect(asked?.originalMessages[1]).toBe(assistant);
     expect(asked?.originalMessages).toHaveLength(4);
     expect(asked?.tools).toBe(tools);
@@ -186,16 +238,24 @@ describe('assertComplete', () => {
   });
 
   it('names the answers that are left over', async () => {
-    const model = new ScriptedModel([text('one'), calls(call('a'), call('b')), () => text('three')]);
+    const model = new ScriptedModel([
+      text('one'),
+      calls(call('a'), call('b')),
+      () => text('three'),
+    ]);
     await answer(model);
-    expect(() => model.assertComplete()).toThrow('Left over: calls(a, b); a function of the request');
+    expect(() => model.assertComplete()).toThrow(
+      'Left over: calls(a, b); a function of the request',
+    );
   });
 
   it('throws the unexpected call again, with the last message of its request', async () => {
     const model = new ScriptedModel([text('one')]);
     await answer(model);
     await expect(answer(model)).rejects.toThrow(UnexpectedModelCallError);
-    expect(() => model.assertComplete()).toThrow(/1 answer and the model was called once more.*"content":"Hello"/);
+    expect(() => model.assertComplete()).toThrow(
+      /1 answer and the model was called once more.*"content":"Hello"/,
+    );
     expect(model.requests).toHaveLength(2);
   });
 

@@ -13,7 +13,15 @@ import {
   ToolProvider,
 } from '@toolloop/core';
 import type { ToolInvocation } from '@toolloop/core/contracts';
-import { ScriptedModel, ToolLoopTestingModule, call, calls, expectDenied, expectTranscriptValid, text } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  ToolLoopTestingModule,
+  call,
+  calls,
+  expectDenied,
+  expectTranscriptValid,
+  text,
+} from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { IsString, MinLength } from 'class-validator';
 
@@ -65,7 +73,10 @@ class Witness extends ToolInterceptor {
   }
 }
 
-@Module({ imports: [ToolLoopModule.forFeature({ entities: [Customer] })], providers: [CustomerTools] })
+@Module({
+  imports: [ToolLoopModule.forFeature({ entities: [Customer] })],
+  providers: [CustomerTools],
+})
 class CrmModule {}
 
 @Module({})
@@ -79,7 +90,9 @@ async function* counted(): AsyncGenerator<number> {
 const EVERYTHING: Policy = { allow: ['crm__*', 'customer_*_*'] };
 
 function crm(model: ScriptedModel, policy = EVERYTHING): ToolLoopTestingModule {
-  return ToolLoopTestingModule.create({ imports: [ToolLoopModule.forRoot({ model, policy }), CrmModule] });
+  return ToolLoopTestingModule.create({
+    imports: [ToolLoopModule.forRoot({ model, policy }), CrmModule],
+  });
 }
 
 async function run(testing: ToolLoopTestingModule): Promise<LoopResult> {
@@ -87,7 +100,9 @@ async function run(testing: ToolLoopTestingModule): Promise<LoopResult> {
   app.useLogger(false);
   await app.init();
   try {
-    return await app.get(ToolLoopService).run({ prompt: 'Who is Ada?', actor: { id: 'alice' }, tenant: 'acme' });
+    return await app
+      .get(ToolLoopService)
+      .run({ prompt: 'Who is Ada?', actor: { id: 'alice' }, tenant: 'acme' });
   } finally {
     await app.close();
   }
@@ -109,14 +124,21 @@ describe('an overridden tool', () => {
     );
     expect(seen).toEqual([{ name: 'Ada' }, 'acme']);
     expect(seen[0]).toBeInstanceOf(SearchCustomers);
-    expect(result.toolCalls[0]).toMatchObject({ status: 'succeeded', result: [{ id: 'c1', name: 'Ada' }] });
+    expect(result.toolCalls[0]).toMatchObject({
+      status: 'succeeded',
+      result: [{ id: 'c1', name: 'Ada' }],
+    });
     expect(JSON.stringify(result.messages)).not.toContain('hunter2');
     expectTranscriptValid(result);
     model.assertComplete();
   });
 
   it('can return an entity, whose tools appear and can be overridden for every instance', async () => {
-    const model = new ScriptedModel([SEARCH, calls(call('customer_c1_getAverageSpend')), text('42')]);
+    const model = new ScriptedModel([
+      SEARCH,
+      calls(call('customer_c1_getAverageSpend')),
+      text('42'),
+    ]);
     const result = await run(
       crm(model)
         .override('crm__searchCustomers')
@@ -125,19 +147,29 @@ describe('an overridden tool', () => {
         .with(() => 42),
     );
     expect(model.requests[1]?.toolIds).toContain('customer_c1_getAverageSpend');
-    expect(result.toolCalls[1]).toMatchObject({ declaredId: 'customer_*_getAverageSpend', status: 'succeeded', result: 42 });
+    expect(result.toolCalls[1]).toMatchObject({
+      declaredId: 'customer_*_getAverageSpend',
+      status: 'succeeded',
+      result: 42,
+    });
     model.assertComplete();
   });
 
   it('is not reached with arguments that are not valid', async () => {
     const seen: unknown[] = [];
-    const model = new ScriptedModel([calls(call('crm__searchCustomers', { name: 'A' })), text('No.')]);
+    const model = new ScriptedModel([
+      calls(call('crm__searchCustomers', { name: 'A' })),
+      text('No.'),
+    ]);
     const result = await run(
       crm(model)
         .override('crm__searchCustomers')
         .with((input) => seen.push(input)),
     );
-    expect(result.toolCalls[0]).toMatchObject({ status: 'failed', error: { code: 'invalid_args' } });
+    expect(result.toolCalls[0]).toMatchObject({
+      status: 'failed',
+      error: { code: 'invalid_args' },
+    });
     expect(seen).toEqual([]);
   });
 
@@ -154,10 +186,21 @@ describe('an overridden tool', () => {
   });
 
   it.each<[string, (witness: Witness) => ModuleMetadata]>([
-    ['the root module', (witness) => ({ imports: [], providers: [{ provide: Witness, useValue: witness }] })],
+    [
+      'the root module',
+      (witness) => ({ imports: [], providers: [{ provide: Witness, useValue: witness }] }),
+    ],
     [
       'an imported module',
-      (witness) => ({ imports: [{ module: LateModule, global: true, providers: [{ provide: Witness, useValue: witness }] }] }),
+      (witness) => ({
+        imports: [
+          {
+            module: LateModule,
+            global: true,
+            providers: [{ provide: Witness, useValue: witness }],
+          },
+        ],
+      }),
     ],
   ])('stays behind the interceptors of %s', async (_, metadata) => {
     const witness = new Witness();
@@ -187,12 +230,18 @@ describe('an overridden tool', () => {
           throw new Error('hunter2');
         }),
     );
-    expect(result.toolCalls[0]).toMatchObject({ status: 'failed', error: { code: 'execution_failed' } });
+    expect(result.toolCalls[0]).toMatchObject({
+      status: 'failed',
+      error: { code: 'execution_failed' },
+    });
     expect(JSON.stringify(result.messages)).not.toContain('hunter2');
   });
 
   it('leaves the other tools as they are, and the last override of one wins', async () => {
-    const model = new ScriptedModel([calls(call('crm__countCustomers'), call('crm__searchCustomers', { name: 'Ada' })), text('3')]);
+    const model = new ScriptedModel([
+      calls(call('crm__countCustomers'), call('crm__searchCustomers', { name: 'Ada' })),
+      text('3'),
+    ]);
     const result = await run(
       crm(model)
         .override('crm__searchCustomers')
@@ -200,7 +249,10 @@ describe('an overridden tool', () => {
         .override('crm__searchCustomers')
         .with(() => [new Customer('c1', 'second')]),
     );
-    expect(result.toolCalls.map((record) => record.result)).toEqual([3, [{ id: 'c1', name: 'second' }]]);
+    expect(result.toolCalls.map((record) => record.result)).toEqual([
+      3,
+      [{ id: 'c1', name: 'second' }],
+    ]);
   });
 });
 

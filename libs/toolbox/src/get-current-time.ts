@@ -59,7 +59,10 @@ export interface GetCurrentTimeOptions {
  * Tells a model the current date and time, which it does not know.
  *
  * @example
- * ToolLoopModule.forRoot({ model, tools: [rawTool(GetCurrentTime, { options: { timeZone: 'Europe/Berlin' } })] });
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   tools: [rawTool(GetCurrentTime, { options: { timeZone: 'Europe/Berlin' } })],
+ * });
  */
 export class GetCurrentTime {
   static readonly tool: RawToolDeclaration<GetCurrentTimeInput> = {
@@ -78,7 +81,9 @@ export class GetCurrentTime {
   constructor({ clock = new SystemClock(), timeZone = 'UTC' }: GetCurrentTimeOptions = {}) {
     if (!formatFor(timeZone)) {
       const remedy = 'Use an IANA name, such as Europe/Berlin.';
-      throw new ConfigurationError([{ at: 'GetCurrentTime', problem: `"${timeZone}" is not a time zone.`, remedy }]);
+      throw new ConfigurationError([
+        { at: 'GetCurrentTime', problem: `"${timeZone}" is not a time zone.`, remedy },
+      ]);
     }
     this.clock = clock;
     this.timeZone = timeZone;
@@ -88,8 +93,12 @@ export class GetCurrentTime {
   call({ timeZone = this.timeZone }: GetCurrentTimeInput): CurrentTime {
     const format = formatFor(timeZone);
     if (!format)
-      throw new ToolError(`The time zone is unknown. Use an IANA name, such as Europe/Berlin, or leave it out for ${this.timeZone}.`);
-    const parts = new Map(format.formatToParts(this.clock.now()).map(({ type, value }) => [type, value]));
+      throw new ToolError(
+        `The time zone is unknown. Use an IANA name, such as Europe/Berlin, or leave it out for ${this.timeZone}.`,
+      );
+    const parts = new Map(
+      format.formatToParts(this.clock.now()).map(({ type, value }) => [type, value]),
+    );
     const part = (type: Intl.DateTimeFormatPartTypes) => parts.get(type) ?? '';
     const offset = part('timeZoneName').replace('GMT', '') || '+00:00';
     const date = `${part('year')}-${part('month')}-${part('day')}`;

@@ -1,7 +1,18 @@
 export type { CallContext } from './call-context.js';
-export { Clock, CurrentTime, GetCurrentTime, GetCurrentTimeInput, SystemClock } from './get-current-time.js';
+export {
+  Clock,
+  CurrentTime,
+  GetCurrentTime,
+  GetCurrentTimeInput,
+  SystemClock,
+} from './get-current-time.js';
 export type { GetCurrentTimeOptions } from './get-current-time.js';
-export { CodeInterpreter, CodeResult, InterpretCode, InterpretCodeInput } from './interpret-code.js';
+export {
+  CodeInterpreter,
+  CodeResult,
+  InterpretCode,
+  InterpretCodeInput,
+} from './interpret-code.js';
 export type { CodeOutcome, InterpretCodeOptions } from './interpret-code.js';
 export {
   PerplexitySearch,
@@ -22,6 +33,12 @@ export type { SearchFilesOptions, SearchLimits } from './files/search-files.js';
 export type { EgressOptions, HostLookup } from '@toolloop/protocol/egress';
 export { FetchedPage, FetchPage, FetchPageInput } from './web-page/fetch-page.js';
 export type { FetchPageOptions } from './web-page/fetch-page.js';
-export { AskedField, AskPerson, AskPersonInput, WithdrawCall, WithdrawCallInput } from './people.js';
+export {
+  AskedField,
+  AskPerson,
+  AskPersonInput,
+  WithdrawCall,
+  WithdrawCallInput,
+} from './people.js';
 export { WebhookNotifier } from './webhook-notifier.js';
 export type { WebhookOptions } from './webhook-notifier.js';

@@ -13,8 +13,9 @@ export interface CodeOutcome {
 }
 
 /**
- * The port to a sandbox for untrusted code: a container or a service, never this process. There is no implementation here. An implementation must stop the
- * program when the signal is aborted, and throws a `ToolError` when it cannot run it at all; a program that fails is an outcome.
+ * The port to a sandbox for untrusted code: a container or a service, never this process. There is
+ * no implementation here. An implementation must stop the program when the signal is aborted, and
+ * throws a `ToolError` when it cannot run it at all; a program that fails is an outcome.
  *
  * @example
  * class ContainerInterpreter extends CodeInterpreter {
@@ -67,7 +68,10 @@ export interface InterpretCodeOptions {
   readonly timeoutMs?: number;
 }
 
-/** Lets a model run code in the application's interpreter. It is an external side effect, since the code may do anything. */
+/**
+ * Lets a model run code in the application's interpreter. It is an external side effect, since the
+ * code may do anything.
+ */
 export class InterpretCode {
   static readonly shortName: string = 'code_interpreter';
   static readonly tool: RawToolDeclaration<InterpretCodeInput> = {
@@ -87,15 +91,24 @@ export class InterpretCode {
    * @throws ToolError if the language is unknown or the time is up
    * @throws the reason of an aborted signal
    */
-  async call({ code, language }: InterpretCodeInput, context: CallContext = {}): Promise<CodeResult> {
+  async call(
+    { code, language }: InterpretCodeInput,
+    context: CallContext = {},
+  ): Promise<CodeResult> {
     const { interpreter, languages, maxCharacters = 10_000, timeoutMs = 25_000 } = this.options;
     if (languages && !languages.includes(language))
       throw new ToolError(`This language cannot be run. Use one of: ${languages.join(', ')}.`);
     const timeUp = 'The program took too long and was stopped. Make it do less.';
-    const { stdout, stderr, exitCode } = await withinTime({ ms: timeoutMs, signal: context.signal, timeUp, retryable: false }, (signal) =>
-      interpreter.run(code, language, signal),
+    const { stdout, stderr, exitCode } = await withinTime(
+      { ms: timeoutMs, signal: context.signal, timeUp, retryable: false },
+      (signal) => interpreter.run(code, language, signal),
     );
     const truncated = stdout.length > maxCharacters || stderr.length > maxCharacters;
-    return new CodeResult({ stdout: stdout.slice(0, maxCharacters), stderr: stderr.slice(0, maxCharacters), exitCode, truncated });
+    return new CodeResult({
+      stdout: stdout.slice(0, maxCharacters),
+      stderr: stderr.slice(0, maxCharacters),
+      exitCode,
+      truncated,
+    });
   }
 }

@@ -60,7 +60,9 @@ export class AskedField {
 
 /** The input of `person__ask`. */
 export class AskPersonInput {
-  @ToolField({ description: 'The question, in full: the person may see nothing else of the conversation.' })
+  @ToolField({
+    description: 'The question, in full: the person may see nothing else of the conversation.',
+  })
   @IsString()
   @MinLength(1)
   @MaxLength(1_000)
@@ -91,11 +93,20 @@ export class AskPersonInput {
 }
 
 /**
- * Lets a model ask a person for a value that it lacks: a text, a choice, a number, a date, a yes or no, or a small form. The run waits for the answer, which is trusted as that
- * person's words about the value, and consents to no call. People are shown that a model asks, and whether it had read what others wrote.
+ * Lets a model ask a person for a value that it lacks: a text, a choice, a number, a date, a yes or
+ * no, or a small form. The run waits for the answer, which is trusted as that person's words about
+ * the value, and consents to no call. People are shown that a model asks, and whether it had read
+ * what others wrote.
  *
  * @example
- * ToolLoopModule.forRoot({ model, tools: [rawTool(AskPerson)], policy: { allow: ['person__ask'], questions: [{ tools: ['person__ask'], roles: ['manager'] }] } });
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   tools: [rawTool(AskPerson)],
+ *   policy: {
+ *     allow: ['person__ask'],
+ *     questions: [{ tools: ['person__ask'], roles: ['manager'] }],
+ *   },
+ * });
  */
 export class AskPerson {
   static readonly shortName: string = 'ask_person';
@@ -114,7 +125,10 @@ export class AskPerson {
    *
    * @throws ToolError for a question that cannot be asked, and where the person gives no answer
    */
-  async call({ question, kind, options, fields = [] }: AskPersonInput, context: Pick<ToolCallContext, 'ask'>) {
+  async call(
+    { question, kind, options, fields = [] }: AskPersonInput,
+    context: Pick<ToolCallContext, 'ask'>,
+  ) {
     const schema = kind === 'form' ? formOf(fields) : fieldOf(kind, options, 'the question');
     return { answer: await context.ask({ key: 'answer', question, schema, askedBy: 'model' }) };
   }
@@ -123,12 +137,17 @@ export class AskPerson {
 /** @throws ToolError for a form without fields, and for one with a name twice */
 function formOf(fields: readonly AskedField[]): Schema {
   const names = fields.map(({ name }) => name);
-  if (names.length === 0) throw new ToolError('A form has fields: give `fields`, or ask for a value of another kind.');
-  if (new Set(names).size < names.length) throw new ToolError('Two fields of the form have the same name. Give each another.');
+  if (names.length === 0)
+    throw new ToolError('A form has fields: give `fields`, or ask for a value of another kind.');
+  if (new Set(names).size < names.length)
+    throw new ToolError('Two fields of the form have the same name. Give each another.');
   return {
     type: 'object',
     properties: Object.fromEntries(
-      fields.map(({ name, label, kind, options }) => [name, { ...fieldOf(kind, options, `the field ${name}`), title: label }]),
+      fields.map(({ name, label, kind, options }) => [
+        name,
+        { ...fieldOf(kind, options, `the field ${name}`), title: label },
+      ]),
     ),
     required: fields.filter(({ optional = false }) => !optional).map(({ name }) => name),
     additionalProperties: false,
@@ -136,7 +155,11 @@ function formOf(fields: readonly AskedField[]): Schema {
 }
 
 /** @throws ToolError for a choice without options */
-function fieldOf(kind: AskedField['kind'], options: readonly string[] | undefined, what: string): Schema {
+function fieldOf(
+  kind: AskedField['kind'],
+  options: readonly string[] | undefined,
+  what: string,
+): Schema {
   switch (kind) {
     case 'text':
       return { type: 'string', minLength: 1, maxLength: LONGEST_TEXT };
@@ -166,11 +189,17 @@ export class WithdrawCallInput {
 }
 
 /**
- * Lets a model withdraw, where its user tells it to, what an earlier run of the same conversation asked and what still waits: an approval, a question, a call of a client. It is the user's act, so
- * it is refused once the run has read what others wrote; then the client withdraws it, with `decision: 'withdraw'`.
+ * Lets a model withdraw, where its user tells it to, what an earlier run of the same conversation
+ * asked and what still waits: an approval, a question, a call of a client. It is the user's act, so
+ * it is refused once the run has read what others wrote; then the client withdraws it, with
+ * `decision: 'withdraw'`.
  *
  * @example
- * ToolLoopModule.forRoot({ model, tools: [rawTool(WithdrawCall)], policy: { allow: ['approvals__withdraw'] } });
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   tools: [rawTool(WithdrawCall)],
+ *   policy: { allow: ['approvals__withdraw'] },
+ * });
  */
 export class WithdrawCall {
   static readonly shortName: string = 'withdraw_call';
@@ -188,7 +217,8 @@ export class WithdrawCall {
   /**
    * Withdraws it, in the name of the run's actor.
    *
-   * @throws ToolError where nothing of the kind waits in the conversation, and for a run that has read what others wrote
+   * @throws ToolError where nothing of the kind waits in the conversation, and for a run that has
+   *   read what others wrote
    */
   async call({ id, reason }: WithdrawCallInput, context: Pick<ToolCallContext, 'withdraw'>) {
     await context.withdraw(id, reason);

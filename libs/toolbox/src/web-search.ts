@@ -21,7 +21,8 @@ export interface SearchQuery {
 }
 
 /**
- * The port to a search engine. An implementation throws a `ToolError` whose text is for the model and holds no key.
+ * The port to a search engine. An implementation throws a `ToolError` whose text is for the model
+ * and holds no key.
  *
  * @example
  * class IntranetSearch extends SearchEngine {
@@ -40,7 +41,10 @@ export interface SearchApiOptions {
   readonly apiKey?: string;
   /** @default the provider's own */
   readonly baseURL?: string;
-  /** The function that sends the requests, for a proxy, a recording or a test. @default the global `fetch` */
+  /**
+   * The function that sends the requests, for a proxy, a recording or a test. @default the global
+   * `fetch`
+   */
   readonly fetch?: typeof globalThis.fetch;
   /** The milliseconds for one search. @default 15_000 */
   readonly timeoutMs?: number;
@@ -64,7 +68,11 @@ function readApiKey({ name, keyVariable }: SearchProvider, { apiKey }: SearchApi
   const key = (apiKey ?? process.env[keyVariable])?.trim();
   if (!key) throw finding(name, 'there is no API key.', `Set ${keyVariable} or pass { apiKey }.`);
   if (/[^\x21-\x7e]/.test(key))
-    throw finding(name, 'the API key has characters that no key can have.', 'Copy it again, without line breaks.');
+    throw finding(
+      name,
+      'the API key has characters that no key can have.',
+      'Copy it again, without line breaks.',
+    );
   return key;
 }
 
@@ -73,11 +81,18 @@ function readApiKey({ name, keyVariable }: SearchProvider, { apiKey }: SearchApi
  *
  * @throws ConfigurationError if it cannot be used; the message does not repeat it
  */
-function readBaseURL({ name, baseURL: standard }: SearchProvider, { baseURL = standard }: SearchApiOptions): URL {
+function readBaseURL(
+  { name, baseURL: standard }: SearchProvider,
+  { baseURL = standard }: SearchApiOptions,
+): URL {
   const url = URL.parse(baseURL.endsWith('/') ? baseURL : `${baseURL}/`);
   const isHttp = url?.protocol === 'https:' || url?.protocol === 'http:';
   if (url && isHttp && !url.username && !url.password) return url;
-  throw finding(name, 'the base URL cannot be used.', 'Give an http or https address without a user name and password.');
+  throw finding(
+    name,
+    'the base URL cannot be used.',
+    'Give an http or https address without a user name and password.',
+  );
 }
 
 function finding(at: string, problem: string, remedy: string): ConfigurationError {
@@ -87,8 +102,9 @@ function finding(at: string, problem: string, remedy: string): ConfigurationErro
 const MAX_BYTES = 4_000_000;
 
 /**
- * A client of a search API that answers with JSON. Each of its errors has a fixed text: neither the key, nor the provider's answer, nor the underlying error
- * is in it, since a proxy or an injected `fetch` may put the key into either.
+ * A client of a search API that answers with JSON. Each of its errors has a fixed text: neither the
+ * key, nor the provider's answer, nor the underlying error is in it, since a proxy or an injected
+ * `fetch` may put the key into either.
  */
 class SearchApiClient {
   readonly #apiKey: string;
@@ -114,7 +130,10 @@ class SearchApiClient {
         return await jsonOf(response);
       } catch (error) {
         if (either.aborted || error instanceof ToolError) throw error;
-        throw new ToolError('The web search cannot be reached. Try again later, or answer without it.', { retryable: true });
+        throw new ToolError(
+          'The web search cannot be reached. Try again later, or answer without it.',
+          { retryable: true },
+        );
       }
     });
   }
@@ -123,7 +142,11 @@ class SearchApiClient {
     const fetch = this.#fetch;
     return fetch(new URL(path, this.#baseURL), {
       method: 'POST',
-      headers: { authorization: `Bearer ${this.#apiKey}`, 'content-type': 'application/json', accept: 'application/json' },
+      headers: {
+        authorization: `Bearer ${this.#apiKey}`,
+        'content-type': 'application/json',
+        accept: 'application/json',
+      },
       body: JSON.stringify(body),
       redirect: 'error', // the key goes nowhere else
       signal,
@@ -135,13 +158,25 @@ async function refusal(response: Response): Promise<ToolError> {
   await response.body?.cancel();
   const { status } = response;
   if (status === 401 || status === 403)
-    return new ToolError('The web search does not accept the key of this application. Answer without it, and say that it is not set up.');
+    return new ToolError(
+      'The web search does not accept the key of this application. Answer without it, and say that it is not set up.',
+    );
   if (status === 402 || status === 432 || status === 433)
     // the latter two are Tavily's
-    return new ToolError('The web search quota of this application is used up. Answer without it, and say so.');
-  if (status === 429) return new ToolError('There were too many web searches. Wait before the next one.', { retryable: true });
-  if (status >= 500) return new ToolError('The web search is out of order. Try again later, or answer without it.', { retryable: true });
-  return new ToolError(`The web search refused the query (status ${status}). Put it in other words, and make it shorter.`);
+    return new ToolError(
+      'The web search quota of this application is used up. Answer without it, and say so.',
+    );
+  if (status === 429)
+    return new ToolError('There were too many web searches. Wait before the next one.', {
+      retryable: true,
+    });
+  if (status >= 500)
+    return new ToolError('The web search is out of order. Try again later, or answer without it.', {
+      retryable: true,
+    });
+  return new ToolError(
+    `The web search refused the query (status ${status}). Put it in other words, and make it shorter.`,
+  );
 }
 
 async function jsonOf(response: Response): Promise<unknown> {
@@ -161,7 +196,10 @@ async function jsonOf(response: Response): Promise<unknown> {
 }
 
 function unreadable(): ToolError {
-  return new ToolError('The web search gave an answer that cannot be read. Try again later, or answer without it.', { retryable: true });
+  return new ToolError(
+    'The web search gave an answer that cannot be read. Try again later, or answer without it.',
+    { retryable: true },
+  );
 }
 
 /** The names of a provider's fields for those of a hit. */
@@ -172,7 +210,10 @@ interface ResultFields {
 
 const MAX_SNIPPET = 2_000;
 
-/** Reads the hits of `{ results: [...] }`. A result without an http address is left out, since it can be neither read nor cited. */
+/**
+ * Reads the hits of `{ results: [...] }`. A result without an http address is left out, since it
+ * can be neither read nor cited.
+ */
 function fromSearchResults(answer: unknown, fields: ResultFields): SearchHit[] {
   if (!isJsonObject(answer) || !Array.isArray(answer['results'])) return [];
   return answer['results'].flatMap((result: unknown) => {
@@ -180,7 +221,14 @@ function fromSearchResults(answer: unknown, fields: ResultFields): SearchHit[] {
     const { title, url, [fields.snippet]: snippet, [fields.publishedAt]: date } = result;
     if (!isPage(url)) return [];
     const publishedAt = typeof date === 'string' && date !== '' ? date : undefined;
-    return [{ title: textOf(title) || url, url, snippet: textOf(snippet).slice(0, MAX_SNIPPET), ...(publishedAt && { publishedAt }) }];
+    return [
+      {
+        title: textOf(title) || url,
+        url,
+        snippet: textOf(snippet).slice(0, MAX_SNIPPET),
+        ...(publishedAt && { publishedAt }),
+      },
+    ];
   });
 }
 
@@ -196,9 +244,16 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-const PERPLEXITY = { name: 'PerplexitySearch', baseURL: 'https://api.perplexity.ai', keyVariable: 'PERPLEXITY_API_KEY' };
+const PERPLEXITY = {
+  name: 'PerplexitySearch',
+  baseURL: 'https://api.perplexity.ai',
+  keyVariable: 'PERPLEXITY_API_KEY',
+};
 
-/** Perplexity's Search API, `POST /search`: ranked pages, not an answer written by its model. The key is in `PERPLEXITY_API_KEY` or an option. */
+/**
+ * Perplexity's Search API, `POST /search`: ranked pages, not an answer written by its model. The
+ * key is in `PERPLEXITY_API_KEY` or an option.
+ */
 export class PerplexitySearch extends SearchEngine {
   readonly #client: SearchApiClient;
 
@@ -214,7 +269,11 @@ export class PerplexitySearch extends SearchEngine {
   }
 }
 
-const TAVILY = { name: 'TavilySearch', baseURL: 'https://api.tavily.com', keyVariable: 'TAVILY_API_KEY' };
+const TAVILY = {
+  name: 'TavilySearch',
+  baseURL: 'https://api.tavily.com',
+  keyVariable: 'TAVILY_API_KEY',
+};
 
 /** Tavily's search API, `POST /search`. The key is in `TAVILY_API_KEY` or an option. */
 export class TavilySearch extends SearchEngine {
@@ -237,7 +296,10 @@ const MAX_HITS = 20;
 
 /** The input of `web__search`. */
 export class WebSearchInput {
-  @ToolField({ description: 'What to search for, as you would type it into a search engine.', example: 'NestJS 12 release notes' })
+  @ToolField({
+    description: 'What to search for, as you would type it into a search engine.',
+    example: 'NestJS 12 release notes',
+  })
   @IsString()
   @MinLength(1)
   @MaxLength(400)
@@ -259,7 +321,10 @@ export interface WebSearchOptions {
  * Searches the web with the given engine. A query goes to a third party, hence `egress`.
  *
  * @example
- * ToolLoopModule.forRoot({ model, tools: [rawTool(WebSearch, { options: { engine: new TavilySearch() } })] });
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   tools: [rawTool(WebSearch, { options: { engine: new TavilySearch() } })],
+ * });
  */
 export class WebSearch {
   static readonly tool: RawToolDeclaration<WebSearchInput> = {
@@ -283,8 +348,14 @@ export class WebSearch {
    * @throws ToolError if the engine fails
    * @throws the reason of an aborted signal
    */
-  async call({ query, limit = DEFAULT_HITS }: WebSearchInput, context: CallContext = {}): Promise<readonly SearchHit[]> {
-    const hits = await this.engine.search({ query, limit }, context.signal ?? new AbortController().signal);
+  async call(
+    { query, limit = DEFAULT_HITS }: WebSearchInput,
+    context: CallContext = {},
+  ): Promise<readonly SearchHit[]> {
+    const hits = await this.engine.search(
+      { query, limit },
+      context.signal ?? new AbortController().signal,
+    );
     return hits.slice(0, limit);
   }
 }

@@ -4,16 +4,23 @@ import { Notifier, type PendingNotice } from '@toolloop/core';
 import { EgressGuard, type EgressOptions } from '@toolloop/protocol/egress';
 
 export interface WebhookOptions {
-  /** The https address that is told. It is checked, and its host's addresses when it is told: they must be public. */
+  /**
+   * The https address that is told. It is checked, and its host's addresses when it is told: they
+   * must be public.
+   */
   readonly url: string;
   /**
-   * The secret that the receiver knows: `whsec_` and 24 to 64 bytes as base64, such as `whsec_${randomBytes(32).toString('base64')}`. Of several, each signs, so that one can take the place of
-   * another.
+   * The secret that the receiver knows: `whsec_` and 24 to 64 bytes as base64, such as
+   * `whsec_${randomBytes(32).toString('base64')}`. Of several, each signs, so that one can take the
+   * place of another.
    */
   readonly secret: string | readonly string[];
   /** The hosts and ports that may be reached. @default any public host, on port 443 */
   readonly egress?: EgressOptions;
-  /** Certificate authorities in PEM, in the place of the system's: for a receiver with a certificate of its own. @default the system's */
+  /**
+   * Certificate authorities in PEM, in the place of the system's: for a receiver with a certificate
+   * of its own. @default the system's
+   */
   readonly ca?: string;
 }
 
@@ -22,12 +29,23 @@ const LEAST_BYTES = 24;
 const MOST_BYTES = 64;
 
 /**
- * Tells what waits for people to an https address, as a webhook of the Standard Webhooks specification: `webhook-id`, the same for every attempt, `webhook-timestamp` and `webhook-signature`, an HMAC-SHA256 over
- * both and the body. The body has the `PendingNotice`, so no argument, question or answer. Redirects are not followed. Whatever is not answered with a status of 200 to 299 within 10 s is
- * tried again, at growing intervals, ten times.
+ * Tells what waits for people to an https address, as a webhook of the Standard Webhooks
+ * specification: `webhook-id`, the same for every attempt, `webhook-timestamp` and
+ * `webhook-signature`, an HMAC-SHA256 over both and the body. The body has the `PendingNotice`, so
+ * no argument, question or answer. Redirects are not followed. Whatever is not answered with a
+ * status of 200 to 299 within 10 s is tried again, at growing intervals, ten times.
  *
  * @example
- * providers: [{ provide: WebhookNotifier, useFactory: () => new WebhookNotifier({ url: 'https://hooks.example.com/toolloop', secret: process.env.WEBHOOK_SECRET ?? '' }) }]
+ * providers: [
+ *   {
+ *     provide: WebhookNotifier,
+ *     useFactory: () =>
+ *       new WebhookNotifier({
+ *         url: 'https://hooks.example.com/toolloop',
+ *         secret: process.env.WEBHOOK_SECRET ?? '',
+ *       }),
+ *   },
+ * ];
  */
 export class WebhookNotifier extends Notifier {
   private readonly url: URL;
@@ -35,7 +53,10 @@ export class WebhookNotifier extends Notifier {
   private readonly guard: EgressGuard;
   private readonly ca: string | undefined;
 
-  /** @throws TypeError for an address that is not https or may not be reached, and for a secret of another form */
+  /**
+   * @throws TypeError for an address that is not https or may not be reached, and for a secret of
+   *   another form
+   */
   constructor({ url, secret, egress = {}, ca }: WebhookOptions) {
     super();
     this.guard = new EgressGuard({ ports: [443], ...egress });
@@ -48,7 +69,11 @@ export class WebhookNotifier extends Notifier {
   /** @throws Error where the receiver does not take the notice, or cannot be reached */
   async notify(notice: PendingNotice, signal?: AbortSignal): Promise<void> {
     const now = new Date();
-    const body = JSON.stringify({ type: `pending.${notice.type}`, timestamp: now.toISOString(), data: notice });
+    const body = JSON.stringify({
+      type: `pending.${notice.type}`,
+      timestamp: now.toISOString(),
+      data: notice,
+    });
     const seconds = `${Math.floor(now.getTime() / 1_000)}`;
     const headers = {
       'content-type': 'application/json',
@@ -56,14 +81,21 @@ export class WebhookNotifier extends Notifier {
       'user-agent': 'toolloop-webhook',
       'webhook-id': notice.noticeId,
       'webhook-timestamp': seconds,
-      'webhook-signature': this.keys.map((key) => signatureOf(key, `${notice.noticeId}.${seconds}.${body}`)).join(' '),
+      'webhook-signature': this.keys
+        .map((key) => signatureOf(key, `${notice.noticeId}.${seconds}.${body}`))
+        .join(' '),
     };
     const status = await this.post(body, headers, signal);
-    if (status < 200 || status > 299) throw new Error(`The webhook answered with status ${status}.`);
+    if (status < 200 || status > 299)
+      throw new Error(`The webhook answered with status ${status}.`);
   }
 
   /** Sends without a shared agent: a kept connection would skip the guard's lookup. */
-  private post(body: string, headers: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<number> {
+  private post(
+    body: string,
+    headers: Readonly<Record<string, string>>,
+    signal?: AbortSignal,
+  ): Promise<number> {
     const { url, guard, ca } = this;
     return new Promise((resolve, reject) => {
       const options = {
@@ -90,7 +122,10 @@ function addressOf(address: string, guard: EgressGuard): URL {
   try {
     return guard.check(address);
   } catch (cause) {
-    throw new TypeError('The url of the webhook may not be reached: see `egress` for the hosts and ports that may.', { cause });
+    throw new TypeError(
+      'The url of the webhook may not be reached: see `egress` for the hosts and ports that may.',
+      { cause },
+    );
   }
 }
 
@@ -98,7 +133,9 @@ function addressOf(address: string, guard: EgressGuard): URL {
 function keyOf(secret: string): Buffer {
   const key = Buffer.from(SECRET.exec(secret)?.[1] ?? '', 'base64');
   if (key.length >= LEAST_BYTES && key.length <= MOST_BYTES) return key;
-  throw new TypeError(`The secret of a webhook is whsec_ and ${LEAST_BYTES} to ${MOST_BYTES} bytes as base64.`);
+  throw new TypeError(
+    `The secret of a webhook is whsec_ and ${LEAST_BYTES} to ${MOST_BYTES} bytes as base64.`,
+  );
 }
 
 function signatureOf(key: Buffer, signed: string): string {

@@ -9,14 +9,18 @@ function resolvingTo(...answers: readonly (readonly string[])[]): EgressOptions[
   return () => {
     const addresses = answers[Math.min(asked, answers.length - 1)] ?? [];
     asked += 1;
-    return Promise.resolve(addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })));
+    return Promise.resolve(
+      addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
+    );
   };
 }
 
 /** As a socket asks. */
 function look(guard: EgressGuard, all: boolean): Promise<string | LookupAddress[]> {
   return new Promise((resolve, reject) => {
-    guard.lookup('host.test', { all }, (error, address) => (error ? reject(error) : resolve(address)));
+    guard.lookup('host.test', { all }, (error, address) =>
+      error ? reject(error) : resolve(address),
+    );
   });
 }
 
@@ -27,18 +31,33 @@ const INTERNAL = `
   64:ff9b::7f00:1 64:ff9b:1::1 100::1 2001::1 2001:db8::1 2002:7f00:1:: 3fff::1 5f00::1 fc00::1
   fd00:ec2::254 fe80::1 fe80::1%eth0 fec0::1 ff02::1 no address
 `;
-const PUBLIC = ['1.1.1.1', '8.8.8.8', '172.32.0.1', '100.128.0.1', '2606:4700::1111', '2a00:1450:4001::200e'];
+const PUBLIC = [
+  '1.1.1.1',
+  '8.8.8.8',
+  '172.32.0.1',
+  '100.128.0.1',
+  '2606:4700::1111',
+  '2a00:1450:4001::200e',
+];
 
 describe('an address', () => {
-  it.each(INTERNAL.trim().split(/\s+/))('%s is not public', (address) => expect(isPublicAddress(address)).toBe(false));
+  it.each(INTERNAL.trim().split(/\s+/))('%s is not public', (address) =>
+    expect(isPublicAddress(address)).toBe(false),
+  );
   it.each(PUBLIC)('%s is public', (address) => expect(isPublicAddress(address)).toBe(true));
 
   it('is never public in the form of an IPv4 address inside an IPv6 one', () => {
     const v4 = fc.ipV4().map((text) => text.split('.').map(Number));
     fc.assert(
-      fc.property(v4, fc.constantFrom('::', '::ffff:', '::ffff:0:', '64:ff9b::', '64:ff9b:1::'), ([a = 0, b = 0, c = 0, d = 0], prefix) => {
-        expect(isPublicAddress(`${prefix}${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`)).toBe(false);
-      }),
+      fc.property(
+        v4,
+        fc.constantFrom('::', '::ffff:', '::ffff:0:', '64:ff9b::', '64:ff9b:1::'),
+        ([a = 0, b = 0, c = 0, d = 0], prefix) => {
+          expect(
+            isPublicAddress(`${prefix}${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`),
+          ).toBe(false);
+        },
+      ),
     );
   });
 });
@@ -81,7 +100,12 @@ describe('a web address', () => {
     expect(() => guard.check(address)).not.toThrow(/hunter2/);
   });
 
-  it.each(['https://example.com', 'http://example.com:443/', 'https://8.8.8.8/', 'https://[2606:4700::1111]/'])('%s is fine', (address) => {
+  it.each([
+    'https://example.com',
+    'http://example.com:443/',
+    'https://8.8.8.8/',
+    'https://[2606:4700::1111]/',
+  ])('%s is fine', (address) => {
     expect(guard.check(address).href).toBe(new URL(address).href);
   });
 
@@ -94,7 +118,10 @@ describe('a web address', () => {
     ['https://notexample.org/', false],
     ['https://docs.example.com.evil.test/', false],
   ])('%s obeys the lists of hosts: %s', (address, fine) => {
-    const listed = new EgressGuard({ allowHosts: ['docs.example.com', '*.Example.org'], denyHosts: ['secret.example.org.'] });
+    const listed = new EgressGuard({
+      allowHosts: ['docs.example.com', '*.Example.org'],
+      denyHosts: ['secret.example.org.'],
+    });
     const refused = () => {
       try {
         return listed.check(address) === undefined;
@@ -116,12 +143,16 @@ describe('a lookup', () => {
     expect(await look(guard, false)).toBe('1.1.1.1');
   });
 
-  it.each([[['10.0.0.1']], [['1.1.1.1', '127.0.0.1']], [['::ffff:10.0.0.1']], [['2606:4700::1111', 'fd00::1']]])(
-    'refuses %j',
-    async (addresses) => {
-      await expect(look(new EgressGuard({ lookup: resolvingTo(addresses) }), true)).rejects.toThrow(ToolError);
-    },
-  );
+  it.each([
+    [['10.0.0.1']],
+    [['1.1.1.1', '127.0.0.1']],
+    [['::ffff:10.0.0.1']],
+    [['2606:4700::1111', 'fd00::1']],
+  ])('refuses %j', async (addresses) => {
+    await expect(look(new EgressGuard({ lookup: resolvingTo(addresses) }), true)).rejects.toThrow(
+      ToolError,
+    );
+  });
 
   it('refuses a name that points inside the second time', async () => {
     const guard = new EgressGuard({ lookup: resolvingTo(['1.1.1.1'], ['127.0.0.1']) });
@@ -135,6 +166,8 @@ describe('a lookup', () => {
   });
 
   it('refuses a name without an address', async () => {
-    await expect(look(new EgressGuard({ lookup: resolvingTo([]) }), true)).rejects.toThrow(/no address/);
+    await expect(look(new EgressGuard({ lookup: resolvingTo([]) }), true)).rejects.toThrow(
+      /no address/,
+    );
   });
 });

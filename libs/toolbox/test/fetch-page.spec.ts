@@ -17,7 +17,8 @@ async function read(answer: RequestListener, options?: FetchPageOptions) {
 }
 
 /** Begins to answer, and that is it. */
-const stalls: RequestListener = (_request, response) => void response.writeHead(200, { 'content-type': 'text/plain' }).write('a');
+const stalls: RequestListener = (_request, response) =>
+  void response.writeHead(200, { 'content-type': 'text/plain' }).write('a');
 
 /** `/3` leads to `/2`, and so on. */
 const redirects: RequestListener = ({ url = '' }, response) => {
@@ -38,7 +39,9 @@ describe('web__fetch_page', () => {
     );
     const { port } = new URL(page.url);
     expect(page).toMatchObject({ title: 'News & more', truncated: false, finalUrl: page.url });
-    expect(page.text).toBe(`Today\n\nIt rains. More [http://127.0.0.1:${port}/more#x] bad\n\n * one\n * two\n\na | b |\n1 | 2 |`);
+    expect(page.text).toBe(
+      `Today\n\nIt rains. More [http://127.0.0.1:${port}/more#x] bad\n\n * one\n * two\n\na | b |\n1 | 2 |`,
+    );
   });
 
   it.each([
@@ -47,12 +50,19 @@ describe('web__fetch_page', () => {
     ['text/plain', 'a < b'],
     ['application/atom+xml', '<feed/>'],
   ])('hands %s on as it is', async (type, body) => {
-    expect(await read(serves(type, body))).toMatchObject({ title: '', text: body, truncated: false });
+    expect(await read(serves(type, body))).toMatchObject({
+      title: '',
+      text: body,
+      truncated: false,
+    });
   });
 
-  it.each([['image/png'], ['application/pdf'], ['application/octet-stream']])('refuses %s', async (type) => {
-    await expect(read(serves(type, 'x'))).rejects.toThrow(`The page is ${type}.`);
-  });
+  it.each([['image/png'], ['application/pdf'], ['application/octet-stream']])(
+    'refuses %s',
+    async (type) => {
+      await expect(read(serves(type, 'x'))).rejects.toThrow(`The page is ${type}.`);
+    },
+  );
 
   it('refuses a page that does not say what it is', async () => {
     await expect(read((_request, response) => response.end('x'))).rejects.toThrow(/does not say/);
@@ -61,8 +71,16 @@ describe('web__fetch_page', () => {
   it.each([
     ['the header', 'text/plain; charset=iso-8859-1', Buffer.from('Zürich', 'latin1')],
     ['a byte order mark', 'text/plain; charset=iso-8859-1', Buffer.from('\uFEFFZürich', 'utf16le')],
-    ['a meta element', 'text/html', Buffer.from('<meta charset="windows-1252"><p>Zürich', 'latin1')],
-    ['an XML declaration', 'text/xml', Buffer.from('<?xml version="1.0" encoding="iso-8859-1"?>Zürich', 'latin1')],
+    [
+      'a meta element',
+      'text/html',
+      Buffer.from('<meta charset="windows-1252"><p>Zürich', 'latin1'),
+    ],
+    [
+      'an XML declaration',
+      'text/xml',
+      Buffer.from('<?xml version="1.0" encoding="iso-8859-1"?>Zürich', 'latin1'),
+    ],
     ['UTF-8 as the default', 'text/plain', Buffer.from('Zürich')],
     ['UTF-8 for a charset nobody knows', 'text/plain; charset=klingon', Buffer.from('Zürich')],
   ])('decodes by %s', async (_what, type, body) => {
@@ -73,16 +91,22 @@ describe('web__fetch_page', () => {
     ['gzip', gzipSync('hello')],
     ['br', brotliCompressSync('hello')],
   ])('unpacks %s', async (encoding, body) => {
-    expect((await read(serves('text/plain', body, { 'content-encoding': encoding }))).text).toBe('hello');
+    expect((await read(serves('text/plain', body, { 'content-encoding': encoding }))).text).toBe(
+      'hello',
+    );
   });
 
   it.each(['gzip, gzip', 'zip'])('refuses the encoding %s', async (encoding) => {
-    await expect(read(serves('text/plain', 'x', { 'content-encoding': encoding }))).rejects.toThrow(/compressed/);
+    await expect(read(serves('text/plain', 'x', { 'content-encoding': encoding }))).rejects.toThrow(
+      /compressed/,
+    );
   });
 
   it('stops unpacking at the limit', async () => {
     const bomb = gzipSync(Buffer.alloc(20_000_000, 97));
-    const page = await read(serves('text/plain', bomb, { 'content-encoding': 'gzip' }), { maxBytes: 1_000 });
+    const page = await read(serves('text/plain', bomb, { 'content-encoding': 'gzip' }), {
+      maxBytes: 1_000,
+    });
     expect(page).toMatchObject({ text: 'a'.repeat(1_000), truncated: true });
   });
 
@@ -94,7 +118,10 @@ describe('web__fetch_page', () => {
       });
       flood(response.writeHead(200, { 'content-type': 'text/plain' }), Buffer.alloc(65_536, 97));
     });
-    expect(await reader(site).call({ url: site.url })).toMatchObject({ text: 'a'.repeat(24_000), truncated: true });
+    expect(await reader(site).call({ url: site.url })).toMatchObject({
+      text: 'a'.repeat(24_000),
+      truncated: true,
+    });
     await closed;
   });
 
@@ -108,16 +135,27 @@ describe('web__fetch_page', () => {
     [429, true],
     [503, true],
   ])('says what to do about status %s', async (status, retryable) => {
-    const answer = read((_request, response) => response.writeHead(status, { 'content-type': 'text/plain' }).end('secret'));
-    await expect(answer).rejects.toMatchObject({ name: 'ToolError', retryable, safeMessage: expect.stringContaining(String(status)) });
+    const answer = read((_request, response) =>
+      response.writeHead(status, { 'content-type': 'text/plain' }).end('secret'),
+    );
+    await expect(answer).rejects.toMatchObject({
+      name: 'ToolError',
+      retryable,
+      safeMessage: expect.stringContaining(String(status)),
+    });
     await expect(answer).rejects.not.toThrow(/secret/);
   });
 
   it('gives up when the time is up, also within a body', async () => {
-    await expect(read(stalls, { timeoutMs: 100 })).rejects.toMatchObject({ name: 'ToolError', retryable: true });
+    await expect(read(stalls, { timeoutMs: 100 })).rejects.toMatchObject({
+      name: 'ToolError',
+      retryable: true,
+    });
     await expect(read(() => undefined, { timeoutMs: 100 })).rejects.toThrow(/too long/);
     await expect(
-      new FetchPage({ lookup: () => new Promise(() => undefined), timeoutMs: 100 }).call({ url: 'https://example.com' }),
+      new FetchPage({ lookup: () => new Promise(() => undefined), timeoutMs: 100 }).call({
+        url: 'https://example.com',
+      }),
     ).rejects.toThrow(/too long/);
   });
 
@@ -131,7 +169,9 @@ describe('web__fetch_page', () => {
   });
 
   it('reads a page that is nested deeper than a stack', async () => {
-    expect((await read(serves('text/html', `<p>top</p>${'<div>'.repeat(20_000)}deep`))).text).toMatch(/^top/);
+    expect(
+      (await read(serves('text/html', `<p>top</p>${'<div>'.repeat(20_000)}deep`))).text,
+    ).toMatch(/^top/);
   });
 });
 
@@ -153,7 +193,9 @@ describe('aborting web__fetch_page', () => {
 
   it('asks no server when it comes first', async () => {
     await using site = await LocalSite.start(serves('text/plain', 'x'));
-    await expect(reader(site).call({ url: site.url }, { signal: AbortSignal.abort(new Error('early')) })).rejects.toThrow('early');
+    await expect(
+      reader(site).call({ url: site.url }, { signal: AbortSignal.abort(new Error('early')) }),
+    ).rejects.toThrow('early');
     expect(site.requests).toEqual([]);
   });
 });
@@ -162,7 +204,10 @@ describe('redirects', () => {
   it('are followed five times', async () => {
     await using site = await LocalSite.start(redirects);
     const asked: unknown[] = [];
-    const page = await reader(site).call({ url: `${site.url}/5` }, { progress: (value) => asked.push(value) });
+    const page = await reader(site).call(
+      { url: `${site.url}/5` },
+      { progress: (value) => asked.push(value) },
+    );
     expect(page).toMatchObject({ url: `${site.url}/5`, finalUrl: `${site.url}/0`, text: 'there' });
     expect(asked).toEqual([5, 4, 3, 2, 1, 0].map((left) => ({ url: `${site.url}/${left}` })));
     await expect(reader(site).call({ url: `${site.url}/6` })).rejects.toThrow(/more than 5/);
@@ -180,9 +225,16 @@ describe('redirects', () => {
     await using site = await LocalSite.start((_request, response) => {
       response.writeHead(301, { location: location.replace('PORT', String(site.port)) }).end();
     });
-    const guard = new EgressGuard({ ports: [site.port], lookup: () => Promise.resolve([{ address: '10.0.0.5', family: 4 }]) });
-    const door = new EgressGuard({ allowPrivateAddresses: true, lookup: () => Promise.resolve([{ address: '127.0.0.1', family: 4 }]) });
-    const lookup: EgressGuard['lookup'] = (host, ...rest) => (host === 'public.test' ? door : guard).lookup(host, ...rest);
+    const guard = new EgressGuard({
+      ports: [site.port],
+      lookup: () => Promise.resolve([{ address: '10.0.0.5', family: 4 }]),
+    });
+    const door = new EgressGuard({
+      allowPrivateAddresses: true,
+      lookup: () => Promise.resolve([{ address: '127.0.0.1', family: 4 }]),
+    });
+    const lookup: EgressGuard['lookup'] = (host, ...rest) =>
+      (host === 'public.test' ? door : guard).lookup(host, ...rest);
     const request = {
       guard: { check: guard.check.bind(guard), lookup },
       signal: AbortSignal.timeout(5_000),
@@ -200,7 +252,9 @@ describe('a host name', () => {
     const asked: string[] = [];
     const lookup = (host: string) => {
       asked.push(host);
-      return Promise.resolve([{ address: asked.length === 1 ? '127.0.0.1' : '127.0.0.99', family: 4 }]);
+      return Promise.resolve([
+        { address: asked.length === 1 ? '127.0.0.1' : '127.0.0.99', family: 4 },
+      ]);
     };
     const page = await reader(site, { lookup }).call({ url: `http://rebind.test:${site.port}/` });
     expect(page.text).toBe('here');
@@ -217,8 +271,10 @@ describe('a host name', () => {
 
   it('is reported as misspelt when it does not exist', async () => {
     const unknown = Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' });
-    await expect(new FetchPage({ lookup: () => Promise.reject(unknown) }).call({ url: 'https://example.invalid/' })).rejects.toThrow(
-      /no such host/,
-    );
+    await expect(
+      new FetchPage({ lookup: () => Promise.reject(unknown) }).call({
+        url: 'https://example.invalid/',
+      }),
+    ).rejects.toThrow(/no such host/);
   });
 });

@@ -27,7 +27,9 @@ describe('core__get_current_time', () => {
   });
 
   it('follows a change of the clocks', () => {
-    expect(at('2026-03-29T01:00:00Z').call({ timeZone: 'Europe/Berlin' }).time).toBe('2026-03-29T03:00:00+02:00');
+    expect(at('2026-03-29T01:00:00Z').call({ timeZone: 'Europe/Berlin' }).time).toBe(
+      '2026-03-29T03:00:00+02:00',
+    );
   });
 
   it('writes midnight as 00', () => {

@@ -30,15 +30,23 @@ describe('a glob', () => {
   });
 
   it('agrees with a regular expression', () => {
-    const pattern = fc.array(fc.constantFrom('a', 'b', '*', '?', '/', '**/'), { maxLength: 8 }).map((parts) => `/${parts.join('')}`);
-    const path = fc.array(fc.stringMatching(/^[ab]{1,4}$/), { minLength: 1, maxLength: 4 }).map((segments) => segments.join('/'));
+    const pattern = fc
+      .array(fc.constantFrom('a', 'b', '*', '?', '/', '**/'), { maxLength: 8 })
+      .map((parts) => `/${parts.join('')}`);
+    const path = fc
+      .array(fc.stringMatching(/^[ab]{1,4}$/), { minLength: 1, maxLength: 4 })
+      .map((segments) => segments.join('/'));
     fc.assert(
       fc.property(pattern, path, (glob, file) => {
         const segments = glob.split('/').filter((segment) => segment !== '');
         const source = segments.map((segment) =>
-          segment === '**' ? '(?:/[^/]+)*' : `/${segment.replaceAll(/\*+/g, '[^/]*').replaceAll('?', '[^/]')}`,
+          segment === '**'
+            ? '(?:/[^/]+)*'
+            : `/${segment.replaceAll(/\*+/g, '[^/]*').replaceAll('?', '[^/]')}`,
         );
-        expect(new Glob(glob).matches(file)).toBe(new RegExp(`^${source.join('')}$`).test(`/${file}`));
+        expect(new Glob(glob).matches(file)).toBe(
+          new RegExp(`^${source.join('')}$`).test(`/${file}`),
+        );
       }),
       { numRuns: cases(2_000) },
     );

@@ -25,7 +25,9 @@ export interface ReceivedRequest {
   readonly body: string;
 }
 
-/** A receiver of webhooks on this machine, by https, under a name and with a certificate of its own. */
+/**
+ * A receiver of webhooks on this machine, by https, under a name and with a certificate of its own.
+ */
 export class HttpsReceiver {
   readonly got: ReceivedRequest[] = [];
   answer = { status: 204, location: '' };
@@ -39,7 +41,11 @@ export class HttpsReceiver {
       const parts: Buffer[] = [];
       request.on('data', (part: Buffer) => parts.push(part));
       request.on('end', () => {
-        receiver.got.push({ url: request.url ?? '', headers: request.headers, body: Buffer.concat(parts).toString() });
+        receiver.got.push({
+          url: request.url ?? '',
+          headers: request.headers,
+          body: Buffer.concat(parts).toString(),
+        });
         response.writeHead(receiver.answer.status, { location: receiver.answer.location }).end();
       });
     });

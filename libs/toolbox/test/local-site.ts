@@ -1,4 +1,9 @@
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** A server on this machine that plays a web site or an API. */
@@ -37,8 +42,13 @@ export class LocalSite implements AsyncDisposable {
 }
 
 /** Answers every request with this. */
-export function serves(type: string, body: string | Buffer, headers: Record<string, string> = {}): RequestListener {
-  return (_request, response) => response.writeHead(200, { 'content-type': type, ...headers }).end(body);
+export function serves(
+  type: string,
+  body: string | Buffer,
+  headers: Record<string, string> = {},
+): RequestListener {
+  return (_request, response) =>
+    response.writeHead(200, { 'content-type': type, ...headers }).end(body);
 }
 
 /** Sends a response the same piece again and again, as fast as it is taken, until it is closed. */

@@ -56,33 +56,54 @@ async function pause(): Promise<void> {
 describe('files__read', () => {
   it('reads a file below its root', async () => {
     await using directory = await withSecret();
-    expect(await read(directory, 'a/b.txt')).toEqual({ path: 'a/b.txt', text: 'deep', firstLine: 1, lineCount: 1, cut: false });
+    expect(await read(directory, 'a/b.txt')).toEqual({
+      path: 'a/b.txt',
+      text: 'deep',
+      firstLine: 1,
+      lineCount: 1,
+      cut: false,
+    });
   });
 
   it('reads a page at a time, all of it together the file', async () => {
     const lines = Array.from({ length: 1_000 }, (_, index) => `line ${index + 1}`);
-    await using directory = await TemporaryDirectory.with({ 'root/long.txt': `${lines.join('\r\n')}\r\n` });
+    await using directory = await TemporaryDirectory.with({
+      'root/long.txt': `${lines.join('\r\n')}\r\n`,
+    });
     const tool = new ReadFile({ root: directory.at('root') });
     const seen: string[] = [];
     for (let offset: number | undefined = 1; offset !== undefined;) {
-      const page: Awaited<ReturnType<ReadFile['call']>> = await tool.call({ path: 'long.txt', offset, limit: 300 });
+      const page: Awaited<ReturnType<ReadFile['call']>> = await tool.call({
+        path: 'long.txt',
+        offset,
+        limit: 300,
+      });
       expect(page.firstLine).toBe(offset);
       seen.push(...page.text.split('\n'));
       offset = page.nextOffset;
     }
     expect(seen).toEqual(lines);
-    expect(await tool.call({ path: 'long.txt', offset: 5_000 })).toMatchObject({ text: '', lineCount: 0 });
+    expect(await tool.call({ path: 'long.txt', offset: 5_000 })).toMatchObject({
+      text: '',
+      lineCount: 0,
+    });
   });
 
   it('cuts a line that is too long for a page', async () => {
-    await using directory = await TemporaryDirectory.with({ 'root/one.txt': `${'x'.repeat(3_000_000)}\nnext` });
+    await using directory = await TemporaryDirectory.with({
+      'root/one.txt': `${'x'.repeat(3_000_000)}\nnext`,
+    });
     const page = await read(directory, 'one.txt', { maxCharacters: 100 });
     expect(page).toMatchObject({ text: 'x'.repeat(100), cut: true, nextOffset: 2 });
   });
 
   it('keeps a character together that lies on the edge of two reads', async () => {
-    await using directory = await TemporaryDirectory.with({ 'root/wide.txt': `${'x'.repeat(65_535)}\u{1F600}` });
-    expect((await read(directory, 'wide.txt', { maxCharacters: 70_000 })).text).toMatch(/x\u{1F600}$/u);
+    await using directory = await TemporaryDirectory.with({
+      'root/wide.txt': `${'x'.repeat(65_535)}\u{1F600}`,
+    });
+    expect((await read(directory, 'wide.txt', { maxCharacters: 70_000 })).text).toMatch(
+      /x\u{1F600}$/u,
+    );
   });
 
   it('refuses what is too large or binary, and says so', async () => {
@@ -90,7 +111,9 @@ describe('files__read', () => {
       'root/large.txt': 'x'.repeat(2_000),
       'root/image.png': Buffer.from([137, 80, 0, 1]),
     });
-    await expect(read(directory, 'large.txt', { maxFileBytes: 1_000 })).rejects.toThrow('The file has 2000 bytes');
+    await expect(read(directory, 'large.txt', { maxFileBytes: 1_000 })).rejects.toThrow(
+      'The file has 2000 bytes',
+    );
     await expect(read(directory, 'image.png')).rejects.toThrow(/binary file/);
   });
 
@@ -138,7 +161,10 @@ describe('the root of files__read', () => {
     await symlink('up', directory.at('root/twice'));
     await symlink('/', directory.at('root/slash'));
     const outside = ['file', 'up/secret.txt', 'twice/secret.txt', 'slash/etc/passwd', 'missing'];
-    for (const path of outside) await expect(read(directory, path)).rejects.toThrow('There is no such file. Use files__search to find it.');
+    for (const path of outside)
+      await expect(read(directory, path)).rejects.toThrow(
+        'There is no such file. Use files__search to find it.',
+      );
   });
 
   it('is found through a link, and links within it are followed', async () => {
@@ -168,13 +194,22 @@ describe('the root of files__read', () => {
   it('holds while another thread swaps a directory for a link, far more often than a path can be checked', async () => {
     await using directory = await withSecret();
     await directory.write('outside/b.txt', SECRET);
-    const swapper = new Worker(SWAPPING, { eval: true, workerData: { root: directory.at('root') } });
+    const swapper = new Worker(SWAPPING, {
+      eval: true,
+      workerData: { root: directory.at('root') },
+    });
     const answers = new Set<string>();
     for (let attempt = 0; attempt < cases(12_000); attempt += 1) {
       const told = await read(directory, 'a/b.txt').then(JSON.stringify, (error: unknown) =>
         error instanceof ToolError ? 'refused' : error,
       );
-      answers.add(String(told).includes(SECRET) ? 'leaked' : String(told).includes('deep') ? 'read' : String(told));
+      answers.add(
+        String(told).includes(SECRET)
+          ? 'leaked'
+          : String(told).includes('deep')
+            ? 'read'
+            : String(told),
+      );
     }
     await swapper.terminate();
     expect([...answers].toSorted()).toEqual(['read', 'refused']);
@@ -200,10 +235,27 @@ describe('the root of files__read', () => {
     await using directory = await withSecret();
     await symlink('..', directory.at('root/up'));
     const piece = fc.oneof(
-      fc.constantFrom('..', '.', '', 'up', 'a', 'root', 'secret.txt', '.env', '%2e%2e', '..;', '\u2024\u2024', '~', 'C:', '\0'),
+      fc.constantFrom(
+        '..',
+        '.',
+        '',
+        'up',
+        'a',
+        'root',
+        'secret.txt',
+        '.env',
+        '%2e%2e',
+        '..;',
+        '\u2024\u2024',
+        '~',
+        'C:',
+        '\0',
+      ),
       fc.string({ maxLength: 6 }),
     );
-    const path = fc.array(fc.tuple(piece, fc.constantFrom('/', '\\', '//', '')), { maxLength: 8 }).map((parts) => parts.flat().join(''));
+    const path = fc
+      .array(fc.tuple(piece, fc.constantFrom('/', '\\', '//', '')), { maxLength: 8 })
+      .map((parts) => parts.flat().join(''));
     await fc.assert(
       fc.asyncProperty(path, async (made) => {
         const text = await read(directory, made).then(

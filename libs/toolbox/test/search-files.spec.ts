@@ -4,7 +4,11 @@ import { ToolError } from '@toolloop/core';
 import { SearchFiles, type SearchFilesInput, type SearchFilesOptions } from '@toolloop/toolbox';
 import { TemporaryDirectory } from './temporary-directory.js';
 
-function search(directory: TemporaryDirectory, input: SearchFilesInput, options: Partial<SearchFilesOptions> = {}) {
+function search(
+  directory: TemporaryDirectory,
+  input: SearchFilesInput,
+  options: Partial<SearchFilesOptions> = {},
+) {
   return new SearchFiles({ root: directory.path, ...options }).call(input);
 }
 
@@ -24,9 +28,17 @@ describe('files__search', () => {
   it('lists files by name', async () => {
     await using directory = await library();
     const { matches, ...rest } = await search(directory, {});
-    expect(matches).toEqual([{ path: 'readme.md' }, { path: 'src/image.png' }, { path: 'src/main.ts' }, { path: 'src/deep/other.ts' }]);
+    expect(matches).toEqual([
+      { path: 'readme.md' },
+      { path: 'src/image.png' },
+      { path: 'src/main.ts' },
+      { path: 'src/deep/other.ts' },
+    ]);
     expect(rest).toEqual({ skippedFiles: 0 });
-    expect((await search(directory, { glob: '*.ts' })).matches).toEqual([{ path: 'src/main.ts' }, { path: 'src/deep/other.ts' }]);
+    expect((await search(directory, { glob: '*.ts' })).matches).toEqual([
+      { path: 'src/main.ts' },
+      { path: 'src/deep/other.ts' },
+    ]);
   });
 
   it('finds lines by text', async () => {
@@ -38,7 +50,11 @@ describe('files__search', () => {
       ],
       skippedFiles: 1,
     });
-    const { matches } = await search(directory, { text: 'HELLO', ignoreCase: true, glob: 'src/**' });
+    const { matches } = await search(directory, {
+      text: 'HELLO',
+      ignoreCase: true,
+      glob: 'src/**',
+    });
     expect(matches.map(({ path }) => path)).toEqual(['src/main.ts', 'src/deep/other.ts']);
   });
 
@@ -50,8 +66,17 @@ describe('files__search', () => {
 
   it('passes hidden and excluded files by, unless told otherwise', async () => {
     await using directory = await library();
-    const { matches } = await search(directory, { text: 'Hello' }, { hidden: true, exclude: ['*.md'] });
-    expect(matches.map(({ path }) => path)).toEqual(['.env', '.git/config', 'node_modules/x/index.js', 'src/main.ts']);
+    const { matches } = await search(
+      directory,
+      { text: 'Hello' },
+      { hidden: true, exclude: ['*.md'] },
+    );
+    expect(matches.map(({ path }) => path)).toEqual([
+      '.env',
+      '.git/config',
+      'node_modules/x/index.js',
+      'src/main.ts',
+    ]);
   });
 
   it('follows no links', async () => {
@@ -64,7 +89,9 @@ describe('files__search', () => {
   });
 
   it('shows the part of a long line in which the text is', async () => {
-    await using directory = await TemporaryDirectory.with({ 'a.txt': `${'x'.repeat(5_000)}needle${'y'.repeat(5_000_000)}` });
+    await using directory = await TemporaryDirectory.with({
+      'a.txt': `${'x'.repeat(5_000)}needle${'y'.repeat(5_000_000)}`,
+    });
     const [match] = (await search(directory, { text: 'needle' })).matches;
     expect(match?.text).toMatch(/^…x+needley+…$/);
     expect(match?.text?.length).toBeLessThan(250);
@@ -77,7 +104,9 @@ describe('files__search', () => {
     ['time', { timeoutMs: 0 }],
   ])('says that it was ended by the limit of %s', async (stoppedBy, options) => {
     await using directory = await TemporaryDirectory.with(
-      Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`${index}.txt`, 'Hello\nHello'])),
+      Object.fromEntries(
+        Array.from({ length: 10 }, (_, index) => [`${index}.txt`, 'Hello\nHello']),
+      ),
     );
     const found = await search(directory, { text: 'Hello' }, options);
     expect(found.stoppedBy).toBe(stoppedBy);
@@ -87,21 +116,32 @@ describe('files__search', () => {
 
   it('does not say so when the last match is the last there is', async () => {
     await using directory = await TemporaryDirectory.with({ 'a.txt': 'x\nx\nx' });
-    expect(await search(directory, { text: 'x' }, { maxMatches: 3 })).toMatchObject({ stoppedBy: undefined });
+    expect(await search(directory, { text: 'x' }, { maxMatches: 3 })).toMatchObject({
+      stoppedBy: undefined,
+    });
   });
 
   it('leaves out files that are too large', async () => {
-    await using directory = await TemporaryDirectory.with({ 'large.txt': 'Hello'.repeat(1_000), 'small.txt': 'Hello' });
+    await using directory = await TemporaryDirectory.with({
+      'large.txt': 'Hello'.repeat(1_000),
+      'small.txt': 'Hello',
+    });
     const found = await search(directory, { text: 'Hello' }, { maxFileBytes: 1_000 });
     expect(found).toMatchObject({ matches: [{ path: 'small.txt' }], skippedFiles: 1 });
   });
 
   it('ends with an abort before another search of the same files, which continues', async () => {
-    await using directory = await TemporaryDirectory.with({ 'a.txt': `${'a'.repeat(99)}\n`.repeat(100_000) });
-    for (let copy = 0; copy < 2; copy += 1) await directory.write(`${copy}.txt`, `${'b'.repeat(99)}\n`.repeat(100_000));
+    await using directory = await TemporaryDirectory.with({
+      'a.txt': `${'a'.repeat(99)}\n`.repeat(100_000),
+    });
+    for (let copy = 0; copy < 2; copy += 1)
+      await directory.write(`${copy}.txt`, `${'b'.repeat(99)}\n`.repeat(100_000));
     const caller = new AbortController();
     const searched = (signal?: AbortSignal) =>
-      new SearchFiles({ root: directory.path }).call({ text: 'zzz', ignoreCase: true }, signal && { signal });
+      new SearchFiles({ root: directory.path }).call(
+        { text: 'zzz', ignoreCase: true },
+        signal && { signal },
+      );
     const aborted = searched(caller.signal).catch((error: unknown) => error);
     const other = searched();
     await new Promise((resolve) => setImmediate(resolve));

@@ -6,9 +6,13 @@ import { dirname, join } from 'node:path';
 export class TemporaryDirectory implements AsyncDisposable {
   private constructor(readonly path: string) {}
 
-  static async with(files: Readonly<Record<string, string | Buffer>> = {}): Promise<TemporaryDirectory> {
+  static async with(
+    files: Readonly<Record<string, string | Buffer>> = {},
+  ): Promise<TemporaryDirectory> {
     const directory = new TemporaryDirectory(await mkdtemp(join(tmpdir(), 'toolbox-')));
-    await Promise.all(Object.entries(files).map(([path, content]) => directory.write(path, content)));
+    await Promise.all(
+      Object.entries(files).map(([path, content]) => directory.write(path, content)),
+    );
     return directory;
   }
 

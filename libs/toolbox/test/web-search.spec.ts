@@ -21,7 +21,8 @@ const json = (body: unknown): RequestListener => serves('application/json', JSON
 const signal = new AbortController().signal;
 
 /** Fails as no `fetch` should. */
-const tattling: typeof globalThis.fetch = (_url, init) => Promise.reject(new Error(`failed with ${JSON.stringify(init?.headers)}`));
+const tattling: typeof globalThis.fetch = (_url, init) =>
+  Promise.reject(new Error(`failed with ${JSON.stringify(init?.headers)}`));
 
 const PROVIDERS = [
   {
@@ -29,7 +30,13 @@ const PROVIDERS = [
     variable: 'PERPLEXITY_API_KEY',
     create: (options?: SearchApiOptions) => new PerplexitySearch(options),
     tool: (options?: SearchApiOptions) => new PerplexityTool(options),
-    result: { title: 'Nest', url: 'https://nestjs.com/', snippet: 'A framework', date: '2026-01-31', last_updated: '2026-02-01' },
+    result: {
+      title: 'Nest',
+      url: 'https://nestjs.com/',
+      snippet: 'A framework',
+      date: '2026-01-31',
+      last_updated: '2026-02-01',
+    },
   },
   {
     name: 'Tavily',
@@ -60,28 +67,51 @@ describe.each(PROVIDERS)('web__search by $name', ({ create, tool, variable, resu
       answer(request, response);
     });
     const hits = await tool({ apiKey: KEY, baseURL: site.url }).call({ query: 'nest', limit: 2 });
-    expect(hits[0]).toEqual({ title: 'Nest', url: 'https://nestjs.com/', snippet: 'A framework', publishedAt: '2026-01-31' });
+    expect(hits[0]).toEqual({
+      title: 'Nest',
+      url: 'https://nestjs.com/',
+      snippet: 'A framework',
+      publishedAt: '2026-01-31',
+    });
     expect(hits).toHaveLength(2);
-    expect(site.requests[0]).toMatchObject({ method: 'POST', url: '/search', headers: { authorization: `Bearer ${KEY}` } });
+    expect(site.requests[0]).toMatchObject({
+      method: 'POST',
+      url: '/search',
+      headers: { authorization: `Bearer ${KEY}` },
+    });
     expect(JSON.parse((await bodies[0]) ?? '')).toEqual({ query: 'nest', max_results: 2 });
   });
 
   it('keeps the path of a base URL', async () => {
     await using site = await LocalSite.start(json({ results: [] }));
-    await create({ apiKey: KEY, baseURL: `${site.url}/proxy/v1` }).search({ query: 'x', limit: 1 }, signal);
+    await create({ apiKey: KEY, baseURL: `${site.url}/proxy/v1` }).search(
+      { query: 'x', limit: 1 },
+      signal,
+    );
     expect(site.requests[0]?.url).toBe('/proxy/v1/search');
   });
 
   it('leaves out what is no page, and fills in what is missing', async () => {
-    const results = [null, 'x', {}, { ...result, url: 'javascript:alert(1)' }, { url: 'https://a.test/', title: 7 }];
+    const results = [
+      null,
+      'x',
+      {},
+      { ...result, url: 'javascript:alert(1)' },
+      { url: 'https://a.test/', title: 7 },
+    ];
     await using site = await LocalSite.start(json({ results }));
-    const hits = await create({ apiKey: KEY, baseURL: site.url }).search({ query: 'x', limit: 5 }, signal);
+    const hits = await create({ apiKey: KEY, baseURL: site.url }).search(
+      { query: 'x', limit: 5 },
+      signal,
+    );
     expect(hits).toEqual([{ title: 'https://a.test/', url: 'https://a.test/', snippet: '' }]);
   });
 
   it.each([['{}'], ['[]'], ['null'], ['{"results":null}']])('finds nothing in %s', async (body) => {
     await using site = await LocalSite.start(serves('application/json', body));
-    expect(await create({ apiKey: KEY, baseURL: site.url }).search({ query: 'x', limit: 5 }, signal)).toEqual([]);
+    expect(
+      await create({ apiKey: KEY, baseURL: site.url }).search({ query: 'x', limit: 5 }, signal),
+    ).toEqual([]);
   });
 
   it.each([
@@ -98,9 +128,16 @@ describe.each(PROVIDERS)('web__search by $name', ({ create, tool, variable, resu
         .writeHead(status, { 'content-type': 'application/json' })
         .end(JSON.stringify({ error: { message: `Bad key: ${headers.authorization}` } }));
     });
-    const failed = create({ apiKey: KEY, baseURL: site.url }).search({ query: 'x', limit: 1 }, signal);
+    const failed = create({ apiKey: KEY, baseURL: site.url }).search(
+      { query: 'x', limit: 1 },
+      signal,
+    );
     const error: unknown = await failed.catch((caught: unknown) => caught);
-    expect(error).toMatchObject({ name: 'ToolError', retryable, safeMessage: expect.stringMatching(safeMessage) });
+    expect(error).toMatchObject({
+      name: 'ToolError',
+      retryable,
+      safeMessage: expect.stringMatching(safeMessage),
+    });
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain(KEY);
   });
 
@@ -114,24 +151,40 @@ describe.each(PROVIDERS)('web__search by $name', ({ create, tool, variable, resu
 
   it('takes the key nowhere else', async () => {
     await using other = await LocalSite.start(json({ results: [] }));
-    await using site = await LocalSite.start((_request, response) => response.writeHead(307, { location: `${other.url}/search` }).end());
-    await expect(create({ apiKey: KEY, baseURL: site.url }).search({ query: 'x', limit: 1 }, signal)).rejects.toThrow(/cannot be reached/);
+    await using site = await LocalSite.start((_request, response) =>
+      response.writeHead(307, { location: `${other.url}/search` }).end(),
+    );
+    await expect(
+      create({ apiKey: KEY, baseURL: site.url }).search({ query: 'x', limit: 1 }, signal),
+    ).rejects.toThrow(/cannot be reached/);
     expect(other.requests).toEqual([]);
   });
 
   it('refuses an answer that is no JSON, or has no end', async () => {
     await using page = await LocalSite.start(serves('text/html', '<html>'));
-    await expect(create({ apiKey: KEY, baseURL: page.url }).search({ query: 'x', limit: 1 }, signal)).rejects.toThrow(/cannot be read/);
-    await using endless = await LocalSite.start((_request, response) => flood(response.writeHead(200), Buffer.alloc(65_536, 32)));
-    await expect(create({ apiKey: KEY, baseURL: endless.url }).search({ query: 'x', limit: 1 }, signal)).rejects.toThrow(/cannot be read/);
+    await expect(
+      create({ apiKey: KEY, baseURL: page.url }).search({ query: 'x', limit: 1 }, signal),
+    ).rejects.toThrow(/cannot be read/);
+    await using endless = await LocalSite.start((_request, response) =>
+      flood(response.writeHead(200), Buffer.alloc(65_536, 32)),
+    );
+    await expect(
+      create({ apiKey: KEY, baseURL: endless.url }).search({ query: 'x', limit: 1 }, signal),
+    ).rejects.toThrow(/cannot be read/);
   });
 
   it('gives up when the time is up, and when the caller does', async () => {
     await using site = await LocalSite.start(() => undefined);
     const engine = create({ apiKey: KEY, baseURL: site.url, timeoutMs: 50 });
-    await expect(engine.search({ query: 'x', limit: 1 }, signal)).rejects.toMatchObject({ name: 'ToolError', retryable: true });
+    await expect(engine.search({ query: 'x', limit: 1 }, signal)).rejects.toMatchObject({
+      name: 'ToolError',
+      retryable: true,
+    });
     const caller = new AbortController();
-    const call = tool({ apiKey: KEY, baseURL: site.url }).call({ query: 'x' }, { signal: caller.signal });
+    const call = tool({ apiKey: KEY, baseURL: site.url }).call(
+      { query: 'x' },
+      { signal: caller.signal },
+    );
     setTimeout(() => caller.abort(new Error('enough')), 20);
     await expect(call).rejects.toThrow('enough');
   });
@@ -147,10 +200,16 @@ describe.each(PROVIDERS)('web__search by $name', ({ create, tool, variable, resu
   it('does not show the key, nor a base URL with a password', () => {
     expect(inspect(tool({ apiKey: KEY }), { depth: 10, showHidden: true })).not.toContain(KEY);
     expect(JSON.stringify(tool({ apiKey: KEY }))).not.toContain(KEY);
-    expect(() => create({ apiKey: `${KEY}\nX-Evil: 1` })).toThrow(/characters that no key can have/);
+    expect(() => create({ apiKey: `${KEY}\nX-Evil: 1` })).toThrow(
+      /characters that no key can have/,
+    );
     expect(() => create({ apiKey: `${KEY}\n\u00e9` })).not.toThrow(KEY);
-    expect(() => create({ apiKey: KEY, baseURL: 'https://me:hunter2@proxy.test' })).toThrow(/base URL/);
-    expect(() => create({ apiKey: KEY, baseURL: 'https://me:hunter2@proxy.test' })).not.toThrow(/hunter2/);
+    expect(() => create({ apiKey: KEY, baseURL: 'https://me:hunter2@proxy.test' })).toThrow(
+      /base URL/,
+    );
+    expect(() => create({ apiKey: KEY, baseURL: 'https://me:hunter2@proxy.test' })).not.toThrow(
+      /hunter2/,
+    );
   });
 });
 
@@ -160,7 +219,13 @@ describe('web__search', () => {
 
     search(query: SearchQuery): Promise<SearchHit[]> {
       this.asked.push(query);
-      return Promise.resolve(Array.from({ length: 30 }, (_, index) => ({ title: `${index}`, url: `https://${index}.test/`, snippet: '' })));
+      return Promise.resolve(
+        Array.from({ length: 30 }, (_, index) => ({
+          title: `${index}`,
+          url: `https://${index}.test/`,
+          snippet: '',
+        })),
+      );
     }
   }
 

@@ -44,21 +44,32 @@ describe('a webhook', () => {
     });
     expect([id, headers['webhook-signature']]).toEqual([NOTICE.noticeId, signed.join(' ')]);
     expect(Math.abs(Number(time) * 1_000 - Date.now())).toBeLessThan(60_000);
-    expect(JSON.parse(body)).toEqual({ type: 'pending.reminder', timestamp: expect.any(String), data: NOTICE });
+    expect(JSON.parse(body)).toEqual({
+      type: 'pending.reminder',
+      timestamp: expect.any(String),
+      data: NOTICE,
+    });
   });
 
-  it.each([301, 307, 400, 410, 500])('fails for the status %i, and follows no redirect, so that it is told again', async (status) => {
-    receiver.answer = { status, location: 'https://elsewhere.example/' };
-    const before = receiver.got.length;
-    await expect(webhook().notify(NOTICE)).rejects.toThrow(`The webhook answered with status ${status}.`);
-    expect(receiver.got.length).toBe(before + 1);
-    receiver.answer = { status: 204, location: '' };
-  });
+  it.each([301, 307, 400, 410, 500])(
+    'fails for the status %i, and follows no redirect, so that it is told again',
+    async (status) => {
+      receiver.answer = { status, location: 'https://elsewhere.example/' };
+      const before = receiver.got.length;
+      await expect(webhook().notify(NOTICE)).rejects.toThrow(
+        `The webhook answered with status ${status}.`,
+      );
+      expect(receiver.got.length).toBe(before + 1);
+      receiver.answer = { status: 204, location: '' };
+    },
+  );
 
   it('reaches no address of the machine’s own network, whatever its name says by then', async () => {
     const { ports, lookup } = receiver.options.egress;
     const before = receiver.got.length;
-    await expect(webhook({ egress: { ports, lookup } }).notify(NOTICE)).rejects.toThrow(/not on the public internet/);
+    await expect(webhook({ egress: { ports, lookup } }).notify(NOTICE)).rejects.toThrow(
+      /not on the public internet/,
+    );
     expect(receiver.got.length).toBe(before);
   });
 
@@ -71,16 +82,30 @@ describe('a webhook', () => {
   });
 
   it('ends with the signal', async () => {
-    await expect(webhook().notify(NOTICE, AbortSignal.abort(new Error('over')))).rejects.toThrow(/abort/);
+    await expect(webhook().notify(NOTICE, AbortSignal.abort(new Error('over')))).rejects.toThrow(
+      /abort/,
+    );
   });
 
   it.each<[string, Partial<WebhookOptions>, RegExp]>([
     ['an http address', { url: 'http://hooks.example/' }, /by https alone/],
     ['no address', { url: 'hooks' }, /by https alone/],
-    ['a name and a password in the address', { url: 'https://a:b@hooks.example/', egress: {} }, /may not be reached/],
-    ['an address of its own network', { url: 'https://10.0.0.1/', egress: {} }, /may not be reached/],
+    [
+      'a name and a password in the address',
+      { url: 'https://a:b@hooks.example/', egress: {} },
+      /may not be reached/,
+    ],
+    [
+      'an address of its own network',
+      { url: 'https://10.0.0.1/', egress: {} },
+      /may not be reached/,
+    ],
     ['another port', { url: 'https://hooks.example:8080/', egress: {} }, /may not be reached/],
-    ['a secret that is too short', { secret: `whsec_${Buffer.alloc(8).toString('base64')}` }, /24 to 64 bytes/],
+    [
+      'a secret that is too short',
+      { secret: `whsec_${Buffer.alloc(8).toString('base64')}` },
+      /24 to 64 bytes/,
+    ],
     ['a secret without its prefix', { secret: 'hunter2hunter2hunter2hunter2hunter2' }, /whsec_/],
     ['no secret at all', { secret: [] }, /needs a secret/],
   ])('is refused at start with %s, and the secret is not repeated', (_, options, problem) => {

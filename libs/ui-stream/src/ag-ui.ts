@@ -32,9 +32,15 @@ import { valueIn } from './from-text.js';
 export interface AgUiOptions extends ShownResults {
   readonly threadId: string;
   readonly runId: string;
-  /** The ids of the calls that the client's messages already show, which a run that is resumed does not send again. @default none */
+  /**
+   * The ids of the calls that the client's messages already show, which a run that is resumed does
+   * not send again. @default none
+   */
   readonly shownCalls?: Iterable<string>;
-  /** The client's messages, for a stream that repeats an answer from its beginning: those which the client has of that answer are taken from it. @default none, nothing is repeated */
+  /**
+   * The client's messages, for a stream that repeats an answer from its beginning: those which the
+   * client has of that answer are taken from it. @default none, nothing is repeated
+   */
   readonly repeatsAfter?: readonly JsonObject[];
 }
 
@@ -57,11 +63,16 @@ interface Interrupt {
   readonly metadata?: object;
 }
 
-const DECISION = { type: 'object', properties: { approved: { type: 'boolean' }, reason: { type: 'string' } }, required: ['approved'] };
+const DECISION = {
+  type: 'object',
+  properties: { approved: { type: 'boolean' }, reason: { type: 'string' } },
+  required: ['approved'],
+};
 
 /**
- * Writes events in AG-UI 1.0. Approvals, questions and rehearsals end the run as interrupts, which the client's next request answers in `resume`; a call of a client tool is left open for
- * the client. What the protocol has no event for is sent as `CUSTOM`, first of all the id of our run.
+ * Writes events in AG-UI 1.0. Approvals, questions and rehearsals end the run as interrupts, which
+ * the client's next request answers in `resume`; a call of a client tool is left open for the
+ * client. What the protocol has no event for is sent as `CUSTOM`, first of all the id of our run.
  *
  * @example
  * const encoder = agUiEncoder({ threadId, runId });
@@ -76,7 +87,10 @@ export function agUiEncoder(ids: AgUiOptions): EventEncoder {
   };
 }
 
-/** The state of one stream: what is open, since the client refuses an end that leaves something open, and a result of an unknown call. */
+/**
+ * The state of one stream: what is open, since the client refuses an end that leaves something
+ * open, and a result of an unknown call.
+ */
 class AgUiStream {
   private hasBegun = false;
   private runId = '';
@@ -100,7 +114,11 @@ class AgUiStream {
   events(event: LoopEvent): AgUiEvent[] {
     return [
       ...this.begin(event),
-      ...(this.ofText(event) ?? this.ofCall(event) ?? this.ofRequest(event) ?? this.ofRun(event) ?? toCustom(event)),
+      ...(this.ofText(event) ??
+        this.ofCall(event) ??
+        this.ofRequest(event) ??
+        this.ofRun(event) ??
+        toCustom(event)),
     ];
   }
 
@@ -118,13 +136,16 @@ class AgUiStream {
 
   private takeBack(): AgUiEvent[] {
     if (!this.repeatsAfter) return [];
-    const messages = this.repeatsAfter.filter(({ id }) => typeof id !== 'string' || !id.startsWith(this.messageId('')));
+    const messages = this.repeatsAfter.filter(
+      ({ id }) => typeof id !== 'string' || !id.startsWith(this.messageId('')),
+    );
     return [{ type: 'MESSAGES_SNAPSHOT', messages }];
   }
 
   private ofText(event: LoopEvent): AgUiEvent[] | undefined {
     if (event.type === 'text-delta') return event.text === '' ? [] : this.delta('text', event);
-    if (event.type === 'reasoning-delta') return event.text === '' ? [] : this.delta('reasoning', event);
+    if (event.type === 'reasoning-delta')
+      return event.text === '' ? [] : this.delta('reasoning', event);
     return undefined;
   }
 
@@ -132,7 +153,10 @@ class AgUiStream {
     kind: OpenMessage['kind'],
     { text: delta, sequence }: LoopEventOf<'text-delta'> | LoopEventOf<'reasoning-delta'>,
   ): AgUiEvent[] {
-    const opened = this.message?.kind === kind ? [] : [...this.closeMessage(), ...this.openMessage(kind, this.messageId(sequence))];
+    const opened =
+      this.message?.kind === kind
+        ? []
+        : [...this.closeMessage(), ...this.openMessage(kind, this.messageId(sequence))];
     const type = kind === 'text' ? 'TEXT_MESSAGE_CONTENT' : 'REASONING_MESSAGE_CONTENT';
     return [...opened, { type, messageId: this.message?.messageId, delta }];
   }
@@ -162,7 +186,9 @@ class AgUiStream {
     if (event.type === 'tool-call-delta') {
       const { tool, argumentsDelta: delta } = event;
       const toolCallId = namedCall(this.runId, event.toolCallId);
-      const started = this.openCalls.has(toolCallId) ? [] : [...this.closeMessage(), this.startCall(toolCallId, tool)];
+      const started = this.openCalls.has(toolCallId)
+        ? []
+        : [...this.closeMessage(), this.startCall(toolCallId, tool)];
       return delta === '' ? started : [...started, { type: 'TOOL_CALL_ARGS', toolCallId, delta }];
     }
     if (event.type === 'tool-call') return [...this.closeMessage(), ...this.called(event)];
@@ -173,7 +199,12 @@ class AgUiStream {
   private startCall(toolCallId: string, toolCallName: string): AgUiEvent {
     this.openCalls.add(toolCallId);
     this.shown.add(toolCallId);
-    return { type: 'TOOL_CALL_START', toolCallId, toolCallName, parentMessageId: this.messageId(toolCallId) };
+    return {
+      type: 'TOOL_CALL_START',
+      toolCallId,
+      toolCallName,
+      parentMessageId: this.messageId(toolCallId),
+    };
   }
 
   /** The whole call, or its end where its arguments came in pieces. */
@@ -183,7 +214,11 @@ class AgUiStream {
     if (this.shown.has(toolCallId)) return [];
     const start = this.startCall(toolCallId, tool);
     this.openCalls.delete(toolCallId);
-    return [start, { type: 'TOOL_CALL_ARGS', toolCallId, delta: JSON.stringify(args) }, { type: 'TOOL_CALL_END', toolCallId }];
+    return [
+      start,
+      { type: 'TOOL_CALL_ARGS', toolCallId, delta: JSON.stringify(args) },
+      { type: 'TOOL_CALL_END', toolCallId },
+    ];
   }
 
   private result(record: ShownCall): AgUiEvent[] {
@@ -192,13 +227,25 @@ class AgUiStream {
     const known = this.called({ toolCallId: record.toolCallId, tool, ...(args && { args }) });
     const toolCallId = namedCall(this.runId, record.toolCallId);
     if (status === 'succeeded' && isGiven(this.results, toolCallId, result)) return known;
-    const told = { type: 'TOOL_CALL_RESULT', messageId: this.messageId(`${toolCallId}-result`), toolCallId };
-    if (status === 'succeeded') return [...known, { ...told, content: typeof result === 'string' ? result : JSON.stringify(result) }];
-    return [...known, { ...told, content: error?.safeMessage ?? 'The call failed.', metadata: { isError: true } }];
+    const told = {
+      type: 'TOOL_CALL_RESULT',
+      messageId: this.messageId(`${toolCallId}-result`),
+      toolCallId,
+    };
+    if (status === 'succeeded')
+      return [
+        ...known,
+        { ...told, content: typeof result === 'string' ? result : JSON.stringify(result) },
+      ];
+    return [
+      ...known,
+      { ...told, content: error?.safeMessage ?? 'The call failed.', metadata: { isError: true } },
+    ];
   }
 
   private ofRequest(event: LoopEvent): AgUiEvent[] | undefined {
-    if (event.type === 'approval-request') return this.asks(event.approval, interruptOf(event.approval));
+    if (event.type === 'approval-request')
+      return this.asks(event.approval, interruptOf(event.approval));
     if (event.type !== 'pending-request') return undefined;
     if (event.kind === 'question') return this.asks(event.request, questionOf(event.request));
     if (event.kind === 'rehearsal') return this.asksAboutAll(event.request);
@@ -210,7 +257,14 @@ class AgUiStream {
   private asksAboutAll(request: RehearsalRequest): AgUiEvent[] {
     const { rehearsalId: id, expiresAt, calls } = request;
     const message = rehearsalSentence(request);
-    this.interrupts.push({ id, reason: 'rehearsal', message, responseSchema: DECISION, expiresAt, metadata: { calls } });
+    this.interrupts.push({
+      id,
+      reason: 'rehearsal',
+      message,
+      responseSchema: DECISION,
+      expiresAt,
+      metadata: { calls },
+    });
     return [custom('rehearsal', request)];
   }
 
@@ -234,20 +288,36 @@ class AgUiStream {
     this.step = undefined;
     const calls = [...this.openCalls].map((toolCallId) => ({ type: 'TOOL_CALL_END', toolCallId }));
     this.openCalls.clear();
-    return [...this.closeMessage(), ...calls, ...(step === undefined ? [] : [{ type: 'STEP_FINISHED', stepName: step }])];
+    return [
+      ...this.closeMessage(),
+      ...calls,
+      ...(step === undefined ? [] : [{ type: 'STEP_FINISHED', stepName: step }]),
+    ];
   }
 
   private ending({ finishReason, error, output, usage }: LoopEventOf<'run-end'>): AgUiEvent {
-    if (finishReason === 'error') return { type: 'RUN_ERROR', message: error?.message ?? 'The run failed.', code: error?.code ?? 'error' };
+    if (finishReason === 'error')
+      return {
+        type: 'RUN_ERROR',
+        message: error?.message ?? 'The run failed.',
+        code: error?.code ?? 'error',
+      };
     const end = { type: 'RUN_FINISHED', ...this.ids, usage: [usageOf(usage)] };
     if (finishReason === 'aborted') return { ...end, outcome: { type: 'cancelled' } };
     if (finishReason === 'waiting') return { ...end, outcome: this.waiting };
-    return { ...end, ...(output !== undefined && { result: output }), outcome: { type: 'success' } };
+    return {
+      ...end,
+      ...(output !== undefined && { result: output }),
+      outcome: { type: 'success' },
+    };
   }
 
   private get waiting(): object {
     if (this.interrupts.length > 0) return { type: 'interrupt', interrupts: this.interrupts };
-    return { type: 'success', ...(this.clientCalls.length > 0 && { pendingToolCallIds: this.clientCalls }) };
+    return {
+      type: 'success',
+      ...(this.clientCalls.length > 0 && { pendingToolCallIds: this.clientCalls }),
+    };
   }
 }
 
@@ -257,13 +327,41 @@ interface CalledTool {
   readonly args?: JsonObject;
 }
 
-function interruptOf({ approvalId: id, runId, toolCallId, reason, preview, expiresAt }: ApprovalRequest): Interrupt {
+function interruptOf({
+  approvalId: id,
+  runId,
+  toolCallId,
+  reason,
+  preview,
+  expiresAt,
+}: ApprovalRequest): Interrupt {
   const message = preview?.sentence ?? reason;
-  return { id, reason: 'approval', message, toolCallId: namedCall(runId, toolCallId), responseSchema: DECISION, expiresAt };
+  return {
+    id,
+    reason: 'approval',
+    message,
+    toolCallId: namedCall(runId, toolCallId),
+    responseSchema: DECISION,
+    expiresAt,
+  };
 }
 
-function questionOf({ questionId: id, runId, toolCallId, question, schema, expiresAt }: QuestionRequest): Interrupt {
-  return { id, reason: 'question', message: question, toolCallId: namedCall(runId, toolCallId), responseSchema: schema, expiresAt };
+function questionOf({
+  questionId: id,
+  runId,
+  toolCallId,
+  question,
+  schema,
+  expiresAt,
+}: QuestionRequest): Interrupt {
+  return {
+    id,
+    reason: 'question',
+    message: question,
+    toolCallId: namedCall(runId, toolCallId),
+    responseSchema: schema,
+    expiresAt,
+  };
 }
 
 function usageOf({ inputTokens, outputTokens }: Usage): object {
@@ -293,11 +391,17 @@ function toCustom(event: LoopEvent): AgUiEvent[] {
   return SENT_AS_CUSTOM.has(event.type) ? [custom(event.type, event)] : [];
 }
 
-/** A request of an AG-UI client, of which only the newest turn is read: the server has the earlier ones. */
+/**
+ * A request of an AG-UI client, of which only the newest turn is read: the server has the earlier
+ * ones.
+ */
 export interface AgUiRequest extends Omit<AgUiOptions, 'given' | 'repeatsAfter'> {
   /** The text of the newest message if a user wrote it. */
   readonly prompt?: string;
-  /** The id of that message. A message that is sent again under its id is asked anew: the answer that it has had gives way. */
+  /**
+   * The id of that message. A message that is sent again under its id is asked anew: the answer
+   * that it has had gives way.
+   */
   readonly messageId?: string;
   /** The place of that answer. */
   readonly cut?: MessageCut;
@@ -317,12 +421,23 @@ export interface AgUiRequest extends Omit<AgUiOptions, 'given' | 'repeatsAfter'>
  * const { threadId, runId, prompt, answers } = readAgUiRequest(request.body);
  */
 export function readAgUiRequest(body: JsonValue | undefined): AgUiRequest {
-  if (!isJsonObject(body) || typeof body['threadId'] !== 'string' || typeof body['runId'] !== 'string' || !isJsonList(body['messages']))
-    throw new TypeError('The body must be an object with "threadId" and "runId", texts, and "messages", a list.');
+  if (
+    !isJsonObject(body) ||
+    typeof body['threadId'] !== 'string' ||
+    typeof body['runId'] !== 'string' ||
+    !isJsonList(body['messages'])
+  )
+    throw new TypeError(
+      'The body must be an object with "threadId" and "runId", texts, and "messages", a list.',
+    );
   const { threadId, runId } = body;
   const messages = body['messages'].filter(isJsonObject);
-  const resumed = isJsonList(body['resume']) ? body['resume'].filter(isJsonObject).flatMap(resumedOf) : [];
-  const results = messages.slice(messages.findLastIndex(({ role }) => role !== 'tool') + 1).flatMap(resultOf);
+  const resumed = isJsonList(body['resume'])
+    ? body['resume'].filter(isJsonObject).flatMap(resumedOf)
+    : [];
+  const results = messages
+    .slice(messages.findLastIndex(({ role }) => role !== 'tool') + 1)
+    .flatMap(resultOf);
   const last = messages.at(-1);
   const answers = [...resumed, ...results];
   const isAsked = answers.length === 0 && last?.['role'] === 'user';
@@ -338,7 +453,10 @@ export function readAgUiRequest(body: JsonValue | undefined): AgUiRequest {
   };
 }
 
-/** A client has no word for asking anew: it sends the messages up to the question. Only the very same one is looked for, since a page may not show what was said in another. */
+/**
+ * A client has no word for asking anew: it sends the messages up to the question. Only the very
+ * same one is looked for, since a page may not show what was said in another.
+ */
 function askedAnew({ id }: JsonObject): Pick<AgUiRequest, 'messageId' | 'cut'> {
   return typeof id === 'string' && id !== '' ? { messageId: id, cut: { at: [id], after: [] } } : {};
 }
@@ -350,12 +468,17 @@ function callIdsOf({ toolCalls }: JsonObject): string[] {
 
 function resumedOf({ interruptId: id, status, payload }: JsonObject): NamedAnswer[] {
   if (typeof id !== 'string') return [];
-  return [status === 'cancelled' ? { id, value: null, isRefused: true } : { id, value: answerIn(payload) }];
+  return [
+    status === 'cancelled'
+      ? { id, value: null, isRefused: true }
+      : { id, value: answerIn(payload) },
+  ];
 }
 
 /** The answer to a question is the payload itself, or in its `answer`. */
 function answerIn(payload: JsonValue | undefined): JsonValue {
-  if (isJsonObject(payload) && Object.keys(payload).length === 1 && 'answer' in payload) return payload['answer'] ?? null;
+  if (isJsonObject(payload) && Object.keys(payload).length === 1 && 'answer' in payload)
+    return payload['answer'] ?? null;
   return payload ?? null;
 }
 

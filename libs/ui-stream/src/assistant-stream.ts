@@ -45,7 +45,8 @@ function callIn(event: LoopEvent): WholeCall | undefined {
     return { toolCallId: namedCall(event.runId, toolCallId), toolName, args };
   };
   if (event.type === 'tool-call') return shown(event.toolCallId, event.tool, event.args);
-  if (event.type === 'approval-request') return shown(event.approval.toolCallId, event.approval.tool, event.approval.args);
+  if (event.type === 'approval-request')
+    return shown(event.approval.toolCallId, event.approval.tool, event.approval.args);
   if (event.type === 'pending-request' && event.kind === 'client')
     return shown(event.request.toolCallId, event.request.tool, event.request.args);
   const ended = endedIn(event);
@@ -62,7 +63,12 @@ function endedIn(event: LoopEvent): ShownCall | undefined {
 function sourceIn(event: LoopEvent): object | undefined {
   if (event.type !== 'citation' || event.citation.url === undefined) return undefined;
   const { url, title } = event.citation;
-  return { sourceType: 'url', id: `${event.runId}-source-${event.sequence}`, url, ...(title !== undefined && { title }) };
+  return {
+    sourceType: 'url',
+    id: `${event.runId}-source-${event.sequence}`,
+    url,
+    ...(title !== undefined && { title }),
+  };
 }
 
 interface ShownResult {
@@ -72,24 +78,30 @@ interface ShownResult {
 
 function resultIn({ status, result = null, error }: ShownCall): ShownResult | undefined {
   if (status === 'waiting') return undefined;
-  return status === 'succeeded' ? { result } : { result: error?.safeMessage ?? 'The call failed.', isError: true };
+  return status === 'succeeded'
+    ? { result }
+    : { result: error?.safeMessage ?? 'The call failed.', isError: true };
 }
 
 /**
- * Writes events in the data stream protocol of assistant-stream, one line each. The protocol has no approvals: a run that waits for one ends with `tool-calls`, and is resumed over
- * the routes of runs.
+ * Writes events in the data stream protocol of assistant-stream, one line each. The protocol has no
+ * approvals: a run that waits for one ends with `tool-calls`, and is resumed over the routes of
+ * runs.
  *
  * @example
  * const encoder = dataStreamEncoder();
  */
 export function dataStreamEncoder(results: ShownResults = {}): EventEncoder {
   const shown = new Set<string>();
-  const isAnswered = (toolCallId: string): boolean => results.given?.some(({ id }) => id === toolCallId) ?? false;
+  const isAnswered = (toolCallId: string): boolean =>
+    results.given?.some(({ id }) => id === toolCallId) ?? false;
   const isShown = (event: LoopEvent): boolean =>
-    event.type === 'tool-result' && isGiven(results, namedCall(event.runId, event.record.toolCallId), event.record.result ?? null);
+    event.type === 'tool-result' &&
+    isGiven(results, namedCall(event.runId, event.record.toolCallId), event.record.result ?? null);
   const call = (event: LoopEvent): string => {
     const made = callIn(event);
-    if (!made || shown.has(made.toolCallId) || (!endedIn(event) && isAnswered(made.toolCallId))) return '';
+    if (!made || shown.has(made.toolCallId) || (!endedIn(event) && isAnswered(made.toolCallId)))
+      return '';
     shown.add(made.toolCallId);
     return line('9', made);
   };
@@ -119,7 +131,11 @@ function dataLine(event: LoopEvent): string {
   if (source) return line('h', source);
   if (event.type === 'step-start') return line('f', { messageId: `${event.runId}-${event.step}` });
   if (event.type === 'step-end')
-    return line('e', { finishReason: event.toolCalls > 0 ? 'tool-calls' : 'stop', usage: NO_TOKENS, isContinued: false });
+    return line('e', {
+      finishReason: event.toolCalls > 0 ? 'tool-calls' : 'stop',
+      usage: NO_TOKENS,
+      isContinued: false,
+    });
   return event.type === 'run-end' ? endLine(event) : '';
 }
 
@@ -139,18 +155,26 @@ const NO_TOKENS = { inputTokens: 0, outputTokens: 0 };
 export interface AssistantTransportOptions {
   /** The messages of the client's state, behind which the answer stands. @default none */
   readonly messages?: readonly JsonValue[];
-  /** The stream repeats an answer from its beginning: the message which the state has of it is taken from it. @default false */
+  /**
+   * The stream repeats an answer from its beginning: the message which the state has of it is taken
+   * from it. @default false
+   */
   readonly isRepeated?: boolean;
 }
 
 /**
- * Writes events in the assistant transport of assistant-stream. Its client shows a state, so every part of the answer is sent as operations on `messages` of that state, the last of
- * which is the assistant's, with `parts` of the types `text`, `reasoning` and `tool-call`; a call that waits for an approval has it as `approval`.
+ * Writes events in the assistant transport of assistant-stream. Its client shows a state, so every
+ * part of the answer is sent as operations on `messages` of that state, the last of which is the
+ * assistant's, with `parts` of the types `text`, `reasoning` and `tool-call`; a call that waits for
+ * an approval has it as `approval`.
  *
  * @example
  * const encoder = assistantTransportEncoder({ messages: state.messages });
  */
-export function assistantTransportEncoder({ messages = [], isRepeated = false }: AssistantTransportOptions = {}): EventEncoder {
+export function assistantTransportEncoder({
+  messages = [],
+  isRepeated = false,
+}: AssistantTransportOptions = {}): EventEncoder {
   const stream = new TransportStream(messages, isRepeated);
   return {
     headers: SSE_HEADERS,
@@ -161,7 +185,11 @@ export function assistantTransportEncoder({ messages = [], isRepeated = false }:
 }
 
 type Chunk = Readonly<Record<string, unknown>> & { readonly type: string };
-type Operation = { readonly type: 'set' | 'append-text'; readonly path: readonly string[]; readonly value: unknown };
+type Operation = {
+  readonly type: 'set' | 'append-text';
+  readonly path: readonly string[];
+  readonly value: unknown;
+};
 
 /** The state of one stream: the place of its message, and those of the parts of it. */
 class TransportStream {
@@ -193,17 +221,22 @@ class TransportStream {
     const before = this.before.filter((one) => !isOfRun(one));
     this.at = String(before.length);
     const message = { id: runId, role: 'assistant', parts: [], status: 'running' };
-    return [set(['messages'], [...before, message])]; // the client's state has no message that it sent in a command
+    // the client's state has no message that it sent in a command
+    return [set(['messages'], [...before, message])];
   }
 
-  /** A run that is resumed continues its message: what its calls return belongs to the parts that are there. */
+  /**
+   * A run that is resumed continues its message: what its calls return belongs to the parts that
+   * are there.
+   */
   private continue(index: number): Operation[] {
     this.at = String(index);
     const message = this.before[index];
     const parts = isJsonObject(message) && isJsonList(message['parts']) ? message['parts'] : [];
     this.count = parts.length;
     for (const [place, part] of parts.entries()) {
-      if (isJsonObject(part) && typeof part['toolCallId'] === 'string') this.calls.set(part['toolCallId'], String(place));
+      if (isJsonObject(part) && typeof part['toolCallId'] === 'string')
+        this.calls.set(part['toolCallId'], String(place));
     }
     return [set(['messages', this.at, 'status'], 'running')];
   }
@@ -212,7 +245,8 @@ class TransportStream {
     if (event.type === 'text-delta') return this.text('text', event.text);
     if (event.type === 'reasoning-delta') return this.text('reasoning', event.text);
     if (event.type === 'run-end') return [set(['messages', this.at, 'status'], finishOf(event))];
-    if (event.type === 'pending-request' && event.kind === 'rehearsal') return [set(['messages', this.at, 'rehearsal'], event.request)];
+    if (event.type === 'pending-request' && event.kind === 'rehearsal')
+      return [set(['messages', this.at, 'rehearsal'], event.request)];
     const source = sourceIn(event);
     return source ? this.source(source) : [...this.call(event), ...this.ofCall(event)];
   }
@@ -223,7 +257,8 @@ class TransportStream {
   }
 
   private text(type: 'text' | 'reasoning', text: string): Operation[] {
-    if (this.open === type) return [{ type: 'append-text', path: this.part(this.count - 1, 'text'), value: text }];
+    if (this.open === type)
+      return [{ type: 'append-text', path: this.part(this.count - 1, 'text'), value: text }];
     this.open = type;
     return [set(this.part(this.add()), { type, text })];
   }
@@ -234,19 +269,25 @@ class TransportStream {
     this.open = undefined;
     const index = this.add();
     this.calls.set(made.toolCallId, String(index));
-    return [set(this.part(index), { type: 'tool-call', ...made, argsText: JSON.stringify(made.args) })];
+    return [
+      set(this.part(index), { type: 'tool-call', ...made, argsText: JSON.stringify(made.args) }),
+    ];
   }
 
   private ofCall(event: LoopEvent): Operation[] {
     const { runId } = event;
-    if (event.type === 'approval-request') return this.set(namedCall(runId, event.approval.toolCallId), 'approval', event.approval);
+    if (event.type === 'approval-request')
+      return this.set(namedCall(runId, event.approval.toolCallId), 'approval', event.approval);
     if (event.type === 'pending-request' && event.kind === 'question')
       return this.set(namedCall(runId, event.request.toolCallId), 'question', event.request);
     const ended = endedIn(event);
     const shown = ended && resultIn(ended);
     if (!shown) return [];
     const name = namedCall(runId, ended.toolCallId);
-    return [...this.set(name, 'result', shown.result), ...(shown.isError ? this.set(name, 'isError', true) : [])];
+    return [
+      ...this.set(name, 'result', shown.result),
+      ...(shown.isError ? this.set(name, 'isError', true) : []),
+    ];
   }
 
   private set(name: string, member: string, value: unknown): Operation[] {
@@ -270,43 +311,66 @@ function set(path: readonly string[], value: unknown): Operation {
 
 function ending(event: LoopEventOf<'run-end'>): Chunk[] {
   if (event.finishReason === 'error')
-    return [{ type: 'error', path: [], error: event.error?.message ?? 'The run failed.', code: event.error?.code ?? 'error' }];
-  return [{ type: 'message-finish', path: [], finishReason: finishOf(event), usage: usageOf(event) }];
+    return [
+      {
+        type: 'error',
+        path: [],
+        error: event.error?.message ?? 'The run failed.',
+        code: event.error?.code ?? 'error',
+      },
+    ];
+  return [
+    { type: 'message-finish', path: [], finishReason: finishOf(event), usage: usageOf(event) },
+  ];
 }
 
-/** A request of a client of these protocols, of which only the newest turn is read: the server has the earlier ones. */
+/**
+ * A request of a client of these protocols, of which only the newest turn is read: the server has
+ * the earlier ones.
+ */
 export interface AssistantRequest {
   /** The client's id of the thread, to use as the id of the conversation. */
   readonly threadId?: string;
   /** The text of the newest message if a user wrote it. */
   readonly prompt?: string;
-  /** The client's id of the newest message if a user wrote it, under which it is found again when the user changes the words. */
+  /**
+   * The client's id of the newest message if a user wrote it, under which it is found again when
+   * the user changes the words.
+   */
   readonly messageId?: string;
-  /** The place of the answer that gives way to that of a question whose words the user has changed. */
+  /**
+   * The place of the answer that gives way to that of a question whose words the user has changed.
+   */
   readonly cut?: MessageCut;
   /** The answers to what a run asked: results of calls that the client made, and decisions. */
   readonly answers: readonly NamedAnswer[];
   /** The messages of the client's state, with the new one, behind which the answer stands. */
   readonly messages: readonly JsonValue[];
-  /** The client's state beside its messages; absent where it sends none, as a page that was loaded again. */
+  /**
+   * The client's state beside its messages; absent where it sends none, as a page that was loaded
+   * again.
+   */
   readonly state?: JsonObject;
   /** The tools that the client says it has. */
   readonly tools: readonly DeclaredClientTool[];
 }
 
 /**
- * Reads the body of a request of the assistant transport: its commands are a message, or results of tools. A result for a call that waits for an approval is a yes or no:
- * `{ approved, reason? }`.
+ * Reads the body of a request of the assistant transport: its commands are a message, or results of
+ * tools. A result for a call that waits for an approval is a yes or no: `{ approved, reason? }`.
  *
  * @throws {TypeError} For a body that no such client sends.
  * @example
  * const { prompt, threadId } = readAssistantRequest(request.body);
  */
 export function readAssistantRequest(body: JsonValue | undefined): AssistantRequest {
-  if (!isJsonObject(body) || !isJsonList(body['commands'])) throw new TypeError('The body must be an object with "commands", a list.');
+  if (!isJsonObject(body) || !isJsonList(body['commands']))
+    throw new TypeError('The body must be an object with "commands", a list.');
   const commands = body['commands'].filter(isJsonObject);
   const { messages, ...state } = isJsonObject(body['state']) ? body['state'] : {};
-  const adding = commands.filter(({ type, message }) => type === 'add-message' && isJsonObject(message));
+  const adding = commands.filter(
+    ({ type, message }) => type === 'add-message' && isJsonObject(message),
+  );
   const said = adding.flatMap(({ message }) => (isJsonObject(message) ? [message] : []));
   const { before, cut } = placeOf(isJsonList(messages) ? messages : [], adding);
   return {
@@ -320,14 +384,20 @@ export function readAssistantRequest(body: JsonValue | undefined): AssistantRequ
 }
 
 /** The question of the messages of the user; none if they are empty. */
-function questionIn(said: readonly JsonObject[], cut: MessageCut | undefined): Pick<AssistantRequest, 'prompt' | 'messageId' | 'cut'> {
+function questionIn(
+  said: readonly JsonObject[],
+  cut: MessageCut | undefined,
+): Pick<AssistantRequest, 'prompt' | 'messageId' | 'cut'> {
   const prompt = said.map(textOf).join('\n');
   const messageId = said.at(-1)?.['id'];
   if (prompt === '') return {};
   return { prompt, ...(typeof messageId === 'string' && { messageId }), ...(cut && { cut }) };
 }
 
-/** The messages before the new one: those behind a message whose words were changed go. The command of a changed message has the id of the one that it stands for. */
+/**
+ * The messages before the new one: those behind a message whose words were changed go. The command
+ * of a changed message has the id of the one that it stands for.
+ */
 function placeOf(
   messages: readonly JsonValue[],
   adding: readonly JsonObject[],
@@ -341,7 +411,9 @@ function placeOf(
 
 function textOf(message: JsonObject): string {
   const parts = isJsonList(message['parts']) ? message['parts'].filter(isJsonObject) : [];
-  return parts.flatMap(({ type, text }) => (type === 'text' && typeof text === 'string' ? [text] : [])).join('');
+  return parts
+    .flatMap(({ type, text }) => (type === 'text' && typeof text === 'string' ? [text] : []))
+    .join('');
 }
 
 function answerOf({ type, toolCallId, result, isError }: JsonObject): NamedAnswer[] {
@@ -350,24 +422,35 @@ function answerOf({ type, toolCallId, result, isError }: JsonObject): NamedAnswe
 }
 
 /**
- * Reads the body of a request of a data stream client: `messages` in the form of assistant-ui's core, the last of which is read.
+ * Reads the body of a request of a data stream client: `messages` in the form of assistant-ui's
+ * core, the last of which is read.
  *
  * @throws {TypeError} For a body that no such client sends.
  * @example
  * const { prompt } = readDataStreamRequest(request.body);
  */
 export function readDataStreamRequest(body: JsonValue | undefined): AssistantRequest {
-  if (!isJsonObject(body) || !isJsonList(body['messages'])) throw new TypeError('The body must be an object with "messages", a list.');
+  if (!isJsonObject(body) || !isJsonList(body['messages']))
+    throw new TypeError('The body must be an object with "messages", a list.');
   const last = body['messages'].at(-1);
   if (!isJsonObject(last)) throw new TypeError('The last of "messages" must be an object.');
-  const thread = { ...(typeof body['threadId'] === 'string' && { threadId: body['threadId'] }), tools: declaredTools(body['tools']) };
+  const thread = {
+    ...(typeof body['threadId'] === 'string' && { threadId: body['threadId'] }),
+    tools: declaredTools(body['tools']),
+  };
   const content = isJsonList(last['content']) ? last['content'].filter(isJsonObject) : [];
   if (last['role'] === 'user') {
     const prompt =
-      typeof last['content'] === 'string' ? last['content'] : content.map(({ text }) => (typeof text === 'string' ? text : '')).join('');
+      typeof last['content'] === 'string'
+        ? last['content']
+        : content.map(({ text }) => (typeof text === 'string' ? text : '')).join('');
     return { ...thread, prompt, answers: [], messages: [] };
   }
-  return { ...thread, answers: last['role'] === 'tool' ? content.flatMap(toolResultOf) : [], messages: [] };
+  return {
+    ...thread,
+    answers: last['role'] === 'tool' ? content.flatMap(toolResultOf) : [],
+    messages: [],
+  };
 }
 
 function toolResultOf({ type, toolCallId, output, result }: JsonObject): NamedAnswer[] {

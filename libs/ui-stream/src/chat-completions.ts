@@ -39,13 +39,21 @@ export interface ChatCompletionsOptions {
 }
 
 /**
- * Writes events as a stream of OpenAI's chat completions. The tools of the server are not calls of the client: they are shown in `toolloop` of a chunk, which clients pass on or
- * ignore. A call that the client is to make, and a call that waits for a person, end the answer as `tool_calls`.
+ * Writes events as a stream of OpenAI's chat completions. The tools of the server are not calls of
+ * the client: they are shown in `toolloop` of a chunk, which clients pass on or ignore. A call that
+ * the client is to make, and a call that waits for a person, end the answer as `tool_calls`.
  *
  * @example
- * const encoder = chatCompletionsEncoder({ model: 'desk', created: Math.floor(Date.now() / 1000) });
+ * const encoder = chatCompletionsEncoder({
+ *   model: 'desk',
+ *   created: Math.floor(Date.now() / 1000),
+ * });
  */
-export function chatCompletionsEncoder({ model, created, includeUsage = false }: ChatCompletionsOptions): EventEncoder {
+export function chatCompletionsEncoder({
+  model,
+  created,
+  includeUsage = false,
+}: ChatCompletionsOptions): EventEncoder {
   let hasBegun = false;
   let calls = 0;
   const chunk = ({ runId }: LoopEvent, delta: object, finish: string | null = null): string =>
@@ -57,9 +65,17 @@ export function chatCompletionsEncoder({ model, created, includeUsage = false }:
       choices: [{ index: 0, delta, finish_reason: finish }],
     });
   const end = (event: LoopEventOf<'run-end'>): string => {
-    if (event.finishReason === 'error' || event.finishReason === 'aborted') return frame(errorOf(event));
+    if (event.finishReason === 'error' || event.finishReason === 'aborted')
+      return frame(errorOf(event));
     const last = chunk(event, {}, calls > 0 ? 'tool_calls' : finishOf(event));
-    const usage = { id: `chatcmpl-${event.runId}`, object: 'chat.completion.chunk', created, model, choices: [], usage: usageOf(event) };
+    const usage = {
+      id: `chatcmpl-${event.runId}`,
+      object: 'chat.completion.chunk',
+      created,
+      model,
+      choices: [],
+      usage: usageOf(event),
+    };
     return includeUsage ? last + frame(usage) : last;
   };
   return {
@@ -100,18 +116,35 @@ interface FunctionCall {
   readonly function: { readonly name: string; readonly arguments: string };
 }
 
-/** A call that the client is to make; a call that waits for a person is one as well, of the name `approve_…`, whose result is the decision. */
+/**
+ * A call that the client is to make; a call that waits for a person is one as well, of the name
+ * `approve_…`, whose result is the decision.
+ */
 function clientCallOf(event: LoopEvent, index: number): FunctionCall | undefined {
   if (event.type === 'approval-request') {
     const { approvalId, tool, args, reason, preview } = event.approval;
-    return functionCall({ index, id: approvalId, name: `approve_${tool}`, args: { arguments: args, reason: preview?.sentence ?? reason } });
+    return functionCall({
+      index,
+      id: approvalId,
+      name: `approve_${tool}`,
+      args: { arguments: args, reason: preview?.sentence ?? reason },
+    });
   }
   if (event.type !== 'pending-request') return undefined;
   if (event.kind === 'client')
-    return functionCall({ index, id: event.request.pendingId, name: event.request.tool, args: event.request.args });
+    return functionCall({
+      index,
+      id: event.request.pendingId,
+      name: event.request.tool,
+      args: event.request.args,
+    });
   if (event.kind === 'rehearsal') {
     const { rehearsalId, calls } = event.request;
-    const changes = calls.map(({ tool, args, preview }) => ({ tool, args, does: preview?.sentence ?? null }));
+    const changes = calls.map(({ tool, args, preview }) => ({
+      tool,
+      args,
+      does: preview?.sentence ?? null,
+    }));
     return functionCall({ index, id: rehearsalId, name: 'approve_rehearsal', args: { changes } });
   }
   const { questionId, question } = event.request;
@@ -123,19 +156,35 @@ function functionCall({
   id,
   name,
   args,
-}: Pick<FunctionCall, 'index' | 'id'> & { readonly name: string; readonly args: JsonObject }): FunctionCall {
-  return { index, id, type: 'function', function: { name: name.slice(0, MOST_NAME_CHARACTERS), arguments: JSON.stringify(args) } };
+}: Pick<FunctionCall, 'index' | 'id'> & {
+  readonly name: string;
+  readonly args: JsonObject;
+}): FunctionCall {
+  return {
+    index,
+    id,
+    type: 'function',
+    function: { name: name.slice(0, MOST_NAME_CHARACTERS), arguments: JSON.stringify(args) },
+  };
 }
 
 const MOST_NAME_CHARACTERS = 64;
 
 function errorOf({ error, finishReason }: LoopEventOf<'run-end'>): object {
   const code = error?.code ?? finishReason;
-  return { error: { message: error?.message ?? 'The run was stopped.', type: 'server_error', code } };
+  return {
+    error: { message: error?.message ?? 'The run was stopped.', type: 'server_error', code },
+  };
 }
 
-function usageOf({ usage: { inputTokens, outputTokens } }: Pick<LoopEventOf<'run-end'>, 'usage'> | Pick<LoopResult, 'usage'>): object {
-  return { prompt_tokens: inputTokens, completion_tokens: outputTokens, total_tokens: inputTokens + outputTokens };
+function usageOf({
+  usage: { inputTokens, outputTokens },
+}: Pick<LoopEventOf<'run-end'>, 'usage'> | Pick<LoopResult, 'usage'>): object {
+  return {
+    prompt_tokens: inputTokens,
+    completion_tokens: outputTokens,
+    total_tokens: inputTokens + outputTokens,
+  };
 }
 
 /**
@@ -144,11 +193,19 @@ function usageOf({ usage: { inputTokens, outputTokens } }: Pick<LoopEventOf<'run
  * @example
  * const body = toChatCompletion(events, { model, created });
  */
-export function toChatCompletion(events: readonly LoopEvent[], { model, created }: ChatCompletionsOptions): JsonObject {
+export function toChatCompletion(
+  events: readonly LoopEvent[],
+  { model, created }: ChatCompletionsOptions,
+): JsonObject {
   const end = events.findLast((event) => event.type === 'run-end');
   const answer = { id: `chatcmpl-${end?.runId ?? ''}`, object: 'chat.completion', created, model };
   const calls = callsIn(events);
-  const message = { role: 'assistant', content: end?.text ?? '', refusal: null, ...(calls.length > 0 && { tool_calls: calls }) };
+  const message = {
+    role: 'assistant',
+    content: end?.text ?? '',
+    refusal: null,
+    ...(calls.length > 0 && { tool_calls: calls }),
+  };
   const finish = calls.length > 0 ? 'tool_calls' : finishOf(end);
   const choices = [{ index: 0, message, finish_reason: finish, logprobs: null }];
   return { ...answer, choices, ...(end && { usage: { ...usageOf(end) } }) };
@@ -188,8 +245,15 @@ export interface ChatCompletionsRequest {
  * const { messages, isStreamed } = readChatCompletionsRequest(request.body);
  */
 export function readChatCompletionsRequest(body: JsonValue | undefined): ChatCompletionsRequest {
-  if (!isJsonObject(body) || typeof body['model'] !== 'string' || !isJsonList(body['messages']) || body['messages'].length === 0)
-    throw new TypeError('The body must be an object with "model", a text, and "messages", a list with at least one message.');
+  if (
+    !isJsonObject(body) ||
+    typeof body['model'] !== 'string' ||
+    !isJsonList(body['messages']) ||
+    body['messages'].length === 0
+  )
+    throw new TypeError(
+      'The body must be an object with "model", a text, and "messages", a list with at least one message.',
+    );
   const messages = body['messages'].filter(isJsonObject);
   const options = isJsonObject(body['stream_options']) ? body['stream_options'] : {};
   return {
@@ -206,5 +270,7 @@ function resultsAtEnd(messages: readonly JsonObject[]): NamedAnswer[] {
   const start = messages.findLastIndex(({ role }) => role !== 'tool') + 1;
   return messages
     .slice(start)
-    .flatMap(({ tool_call_id: id, content }) => (typeof id === 'string' ? [{ id, value: valueIn(contentText(content)) }] : []));
+    .flatMap(({ tool_call_id: id, content }) =>
+      typeof id === 'string' ? [{ id, value: valueIn(contentText(content)) }] : [],
+    );
 }

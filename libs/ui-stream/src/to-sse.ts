@@ -8,22 +8,29 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 
 /** Options of {@link toSse}. */
 export interface SseOptions {
-  /** The milliseconds without an event after which a comment is sent, so that proxies keep the connection; 0 for none. @default 25_000 */
+  /**
+   * The milliseconds without an event after which a comment is sent, so that proxies keep the
+   * connection; 0 for none. @default 25_000
+   */
   readonly keepAliveMs?: number;
 }
 
 /**
- * Converts a run's events for `@Sse()`: the event as JSON in `data`, its sequence in `id`, and no `type`, so that `EventSource.onmessage` receives them all.
+ * Converts a run's events for `@Sse()`: the event as JSON in `data`, its sequence in `id`, and no
+ * `type`, so that `EventSource.onmessage` receives them all.
  *
- * An EventSource reconnects after a normal end as well as after a failure, with the last id it saw in `Last-Event-ID`, and a controller that
- * ignores this starts the run once more. A client should close on `run-end`; a controller answers 204 to a request that carries `Last-Event-ID`,
- * which stops the client:
+ * An EventSource reconnects after a normal end as well as after a failure, with the last id it saw
+ * in `Last-Event-ID`, and a controller that ignores this starts the run once more. A client should
+ * close on `run-end`; a controller answers 204 to a request that carries `Last-Event-ID`, which
+ * stops the client:
  *
  * ```ts no-run
- * if (lastEventId !== undefined) throw new HttpException('The run is over.', HttpStatus.NO_CONTENT);
+ * if (lastEventId !== undefined)
+ *   throw new HttpException('The run is over.', HttpStatus.NO_CONTENT);
  * ```
  *
- * Errors of the source pass through as they are; a run's events have none after `run-start`. Unsubscribing ends the keep-alive and the source.
+ * Errors of the source pass through as they are; a run's events have none after `run-start`.
+ * Unsubscribing ends the keep-alive and the source.
  *
  * @example
  * this.loop.stream({ prompt, actor, tenant }).pipe(toSse());
@@ -32,7 +39,10 @@ export function toSse(options: SseOptions = {}): OperatorFunction<LoopEvent, Mes
   return toFrames((event) => [{ id: String(event.sequence), data: event }], options);
 }
 
-/** Converts each event into the frames of a protocol, and sends a comment after a silence. `end` are the frames after the last event. */
+/**
+ * Converts each event into the frames of a protocol, and sends a comment after a silence. `end` are
+ * the frames after the last event.
+ */
 export function toFrames(
   encode: (event: LoopEvent) => readonly MessageEvent[],
   { keepAliveMs = 25_000 }: SseOptions,

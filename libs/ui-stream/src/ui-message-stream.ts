@@ -27,19 +27,30 @@ import { toFrames } from './to-sse.js';
 import type { SseOptions } from './to-sse.js';
 
 /** The headers of the answer to an AI SDK client. */
-export const UI_MESSAGE_STREAM_HEADERS: Readonly<Record<string, string>> = { 'x-vercel-ai-ui-message-stream': 'v1' };
+export const UI_MESSAGE_STREAM_HEADERS: Readonly<Record<string, string>> = {
+  'x-vercel-ai-ui-message-stream': 'v1',
+};
 
 /** Options of {@link toUiMessageStream}. */
 export interface UiMessageStreamOptions extends SseOptions {
-  /** The ids of the calls that the client's message already shows, which a run that is resumed does not send again. @default none */
+  /**
+   * The ids of the calls that the client's message already shows, which a run that is resumed does
+   * not send again. @default none
+   */
   readonly shownCalls?: Iterable<string>;
 }
 
-/** A request of the AI SDK's `DefaultChatTransport`, of which only the newest message is read: the server has the earlier ones. */
+/**
+ * A request of the AI SDK's `DefaultChatTransport`, of which only the newest message is read: the
+ * server has the earlier ones.
+ */
 export interface UiMessageRequest {
   /** The client's id of the chat, to use as the id of the conversation. */
   readonly chatId: string;
-  /** The text of the newest message if a user wrote it. Absent where the client continues the assistant's message. */
+  /**
+   * The text of the newest message if a user wrote it. Absent where the client continues the
+   * assistant's message.
+   */
   readonly prompt?: string;
   /** The run that wrote the assistant's message that the client continues. */
   readonly runId?: string;
@@ -47,11 +58,20 @@ export interface UiMessageRequest {
   readonly replies: readonly PendingReply[];
   /** The ids of the calls that the message shows. */
   readonly shownCalls: readonly string[];
-  /** The client's id of the newest message if a user wrote it, under which it is found again when the user changes the words. */
+  /**
+   * The client's id of the newest message if a user wrote it, under which it is found again when
+   * the user changes the words.
+   */
   readonly messageId?: string;
-  /** The place of the answer that gives way: to one that is asked for anew, or to that of a question whose words the user has changed. */
+  /**
+   * The place of the answer that gives way: to one that is asked for anew, or to that of a question
+   * whose words the user has changed.
+   */
   readonly cut?: MessageCut;
-  /** The tools that the client says it has: the AI SDK sends none by itself, assistant-ui and other front ends on it do. */
+  /**
+   * The tools that the client says it has: the AI SDK sends none by itself, assistant-ui and other
+   * front ends on it do.
+   */
   readonly tools: readonly DeclaredClientTool[];
 }
 
@@ -69,18 +89,27 @@ const FINISH_REASONS: Readonly<Partial<Record<FinishReason, string>>> = {
 const UNREADABLE = 'The arguments of this call could not be read.';
 
 /**
- * Converts a run's events into the UI message stream of AI SDK 7, for `useChat` and all that is built on it. The assistant's message has the id of the run, so that a client
- * that answers an approval names the run it continues. What the protocol has no chunk for is sent as `data-…`: injected and removed tools, questions, directives, rehearsals and
- * the structured answer as it grows.
+ * Converts a run's events into the UI message stream of AI SDK 7, for `useChat` and all that is
+ * built on it. The assistant's message has the id of the run, so that a client that answers an
+ * approval names the run it continues. What the protocol has no chunk for is sent as `data-…`:
+ * injected and removed tools, questions, directives, rehearsals and the structured answer as it
+ * grows.
  *
  * @example
  * response.setHeaders(new Headers(UI_MESSAGE_STREAM_HEADERS));
  * return this.loop.stream({ prompt, actor, tenant }).pipe(toUiMessageStream());
  */
-export function toUiMessageStream({ shownCalls = [], ...options }: UiMessageStreamOptions = {}): OperatorFunction<LoopEvent, MessageEvent> {
+export function toUiMessageStream({
+  shownCalls = [],
+  ...options
+}: UiMessageStreamOptions = {}): OperatorFunction<LoopEvent, MessageEvent> {
   return (events$) => {
     const encoder = new UiMessageEncoder(new Set(shownCalls));
-    return events$.pipe(toFrames((event) => encoder.chunks(event).map((data) => ({ data })), options, [{ data: '[DONE]' }]));
+    return events$.pipe(
+      toFrames((event) => encoder.chunks(event).map((data) => ({ data })), options, [
+        { data: '[DONE]' },
+      ]),
+    );
   };
 }
 
@@ -90,7 +119,9 @@ export function toUiMessageStream({ shownCalls = [], ...options }: UiMessageStre
  * @example
  * const encoder = uiMessageEncoder();
  */
-export function uiMessageEncoder({ shownCalls = [] }: Pick<UiMessageStreamOptions, 'shownCalls'> = {}): EventEncoder {
+export function uiMessageEncoder({
+  shownCalls = [],
+}: Pick<UiMessageStreamOptions, 'shownCalls'> = {}): EventEncoder {
   const encoder = new UiMessageEncoder(new Set(shownCalls));
   return {
     headers: { ...SSE_HEADERS, ...UI_MESSAGE_STREAM_HEADERS },
@@ -100,7 +131,10 @@ export function uiMessageEncoder({ shownCalls = [] }: Pick<UiMessageStreamOption
   };
 }
 
-/** The state of one stream: the parts that are open, and the calls that the client knows. The client refuses a chunk for a part it does not know. */
+/**
+ * The state of one stream: the parts that are open, and the calls that the client knows. The client
+ * refuses a chunk for a part it does not know.
+ */
 class UiMessageEncoder {
   private hasBegun = false;
   private isStepOpen = false;
@@ -112,7 +146,14 @@ class UiMessageEncoder {
   chunks(event: LoopEvent): Chunk[] {
     const begin = this.hasBegun ? [] : [beginning(event)];
     this.hasBegun = true;
-    return [...begin, ...(this.ofText(event) ?? this.ofCall(event) ?? this.ofRun(event) ?? ofAnswer(event) ?? toData(event))];
+    return [
+      ...begin,
+      ...(this.ofText(event) ??
+        this.ofCall(event) ??
+        this.ofRun(event) ??
+        ofAnswer(event) ??
+        toData(event)),
+    ];
   }
 
   private ofText(event: LoopEvent): Chunk[] | undefined {
@@ -121,11 +162,18 @@ class UiMessageEncoder {
     return undefined;
   }
 
-  private delta(type: 'text' | 'reasoning', { step, sequence, text }: LoopEventOf<'text-delta'> | LoopEventOf<'reasoning-delta'>): Chunk[] {
+  private delta(
+    type: 'text' | 'reasoning',
+    { step, sequence, text }: LoopEventOf<'text-delta'> | LoopEventOf<'reasoning-delta'>,
+  ): Chunk[] {
     if (this.open?.type === type) return [{ type: `${type}-delta`, id: this.open.id, delta: text }];
     const closed = this.close();
     this.open = { type, id: `${type}-${step}-${sequence}` };
-    return [...closed, { type: `${type}-start`, id: this.open.id }, { type: `${type}-delta`, id: this.open.id, delta: text }];
+    return [
+      ...closed,
+      { type: `${type}-start`, id: this.open.id },
+      { type: `${type}-delta`, id: this.open.id, delta: text },
+    ];
   }
 
   private close(): Chunk[] {
@@ -139,22 +187,38 @@ class UiMessageEncoder {
     if (event.type === 'tool-call-delta') return this.argumentsDelta(event);
     if (event.type === 'tool-call') return [...this.close(), ...this.called(event)];
     if (event.type === 'tool-progress')
-      return [{ type: 'tool-output-available', toolCallId: event.toolCallId, output: event.value, preliminary: true }];
+      return [
+        {
+          type: 'tool-output-available',
+          toolCallId: event.toolCallId,
+          output: event.value,
+          preliminary: true,
+        },
+      ];
     if (event.type === 'tool-result') return this.result(event.record);
     if (event.type === 'call-stands') return this.result(event.call);
     if (event.type === 'approval-request') return this.asked(event.approval);
-    if (event.type === 'pending-request' && event.kind === 'client') return this.introduced(event.request);
+    if (event.type === 'pending-request' && event.kind === 'client')
+      return this.introduced(event.request);
     if (event.type === 'sub-run') return this.ofSubRun(event.event);
     return undefined;
   }
 
   /** A call of a sub-run is shown only if a person was asked about it. */
   private ofSubRun(event: LoopEvent): Chunk[] {
-    return event.type === 'tool-result' && this.shown.has(event.record.toolCallId) ? this.result(event.record) : [];
+    return event.type === 'tool-result' && this.shown.has(event.record.toolCallId)
+      ? this.result(event.record)
+      : [];
   }
 
-  private argumentsDelta({ toolCallId, tool: toolName, argumentsDelta }: LoopEventOf<'tool-call-delta'>): Chunk[] {
-    const begin = this.streamed.has(toolCallId) ? [] : [...this.close(), { type: 'tool-input-start', toolCallId, toolName }];
+  private argumentsDelta({
+    toolCallId,
+    tool: toolName,
+    argumentsDelta,
+  }: LoopEventOf<'tool-call-delta'>): Chunk[] {
+    const begin = this.streamed.has(toolCallId)
+      ? []
+      : [...this.close(), { type: 'tool-input-start', toolCallId, toolName }];
     this.streamed.add(toolCallId);
     return [...begin, { type: 'tool-input-delta', toolCallId, inputTextDelta: argumentsDelta }];
   }
@@ -175,19 +239,34 @@ class UiMessageEncoder {
 
   private asked(approval: ApprovalRequest): Chunk[] {
     const { approvalId, toolCallId, reason, preview } = approval;
-    const request = { type: 'tool-approval-request', approvalId, toolCallId, reason: preview?.sentence ?? reason };
+    const request = {
+      type: 'tool-approval-request',
+      approvalId,
+      toolCallId,
+      reason: preview?.sentence ?? reason,
+    };
     return [...this.introduced(approval), request];
   }
 
   private result(record: ShownCall): Chunk[] {
     const { toolCallId, status, error } = record;
     if (status === 'waiting') return [];
-    const known = this.introduced({ toolCallId, tool: record.id, ...(record.args && { args: record.args }) });
-    // It was made on the server: a client that sends its messages by itself once its own calls are made does not do so for this one.
+    const known = this.introduced({
+      toolCallId,
+      tool: record.id,
+      ...(record.args && { args: record.args }),
+    });
+    // It was made on the server: a client that sends its messages by itself once its own calls are
+    // made does not do so for this one.
     const made = { toolCallId, providerExecuted: true };
-    if (status === 'succeeded') return [...known, { type: 'tool-output-available', ...made, output: record.result ?? null }];
-    if (error?.code === 'approval_denied') return [...known, { type: 'tool-output-denied', toolCallId }];
-    return [...known, { type: 'tool-output-error', ...made, errorText: error?.safeMessage ?? 'The call failed.' }];
+    if (status === 'succeeded')
+      return [...known, { type: 'tool-output-available', ...made, output: record.result ?? null }];
+    if (error?.code === 'approval_denied')
+      return [...known, { type: 'tool-output-denied', toolCallId }];
+    return [
+      ...known,
+      { type: 'tool-output-error', ...made, errorText: error?.safeMessage ?? 'The call failed.' },
+    ];
   }
 
   private ofRun(event: LoopEvent): Chunk[] | undefined {
@@ -213,23 +292,45 @@ interface Introduction {
   readonly args?: JsonObject;
 }
 
-/** The first chunk. That nothing is kept of what the calls of a rehearsal return belongs to the whole message. */
+/**
+ * The first chunk. That nothing is kept of what the calls of a rehearsal return belongs to the
+ * whole message.
+ */
 function beginning(event: LoopEvent): Chunk {
   const { runId } = event;
   const isRehearsal = event.type === 'run-start' && event.isRehearsal;
-  return { type: 'start', messageId: runId, messageMetadata: { runId, ...(isRehearsal && { isRehearsal }) } };
+  return {
+    type: 'start',
+    messageId: runId,
+    messageMetadata: { runId, ...(isRehearsal && { isRehearsal }) },
+  };
 }
 
-/** The last chunks. The client stops reading at `error` and at `abort`, so nothing comes behind those. */
+/**
+ * The last chunks. The client stops reading at `error` and at `abort`, so nothing comes behind
+ * those.
+ */
 function ending(event: LoopEventOf<'run-end'>): Chunk[] {
   const { rehearsal } = event;
-  const report = rehearsal && rehearsal.status !== 'waiting' ? [rehearsalChunk(rehearsal.rehearsalId ?? event.runId, rehearsal)] : [];
+  const report =
+    rehearsal && rehearsal.status !== 'waiting'
+      ? [rehearsalChunk(rehearsal.rehearsalId ?? event.runId, rehearsal)]
+      : [];
   return [...report, finishing(event)];
 }
 
-function finishing({ finishReason, error, finishDetail, usage, steps, runId }: LoopEventOf<'run-end'>): Chunk {
-  if (finishReason === 'error') return { type: 'error', errorText: error?.message ?? 'The run failed.' };
-  if (finishReason === 'aborted') return { type: 'abort', reason: finishDetail ?? 'The run was stopped.' };
+function finishing({
+  finishReason,
+  error,
+  finishDetail,
+  usage,
+  steps,
+  runId,
+}: LoopEventOf<'run-end'>): Chunk {
+  if (finishReason === 'error')
+    return { type: 'error', errorText: error?.message ?? 'The run failed.' };
+  if (finishReason === 'aborted')
+    return { type: 'abort', reason: finishDetail ?? 'The run was stopped.' };
   const { inputTokens, outputTokens } = usage;
   const messageMetadata = {
     runId,
@@ -246,7 +347,12 @@ function rehearsalChunk(id: string, data: RehearsalRequest | RehearsalReport): C
   return { type: 'data-rehearsal', id, data };
 }
 
-const SENT_AS_DATA: ReadonlySet<LoopEvent['type']> = new Set(['tools-injected', 'tools-removed', 'source-changed', 'warning']);
+const SENT_AS_DATA: ReadonlySet<LoopEvent['type']> = new Set([
+  'tools-injected',
+  'tools-removed',
+  'source-changed',
+  'warning',
+]);
 
 /** The chunk of an event that the protocol does not know, as data of ours. */
 function toData(event: LoopEvent): Chunk[] {
@@ -255,14 +361,16 @@ function toData(event: LoopEvent): Chunk[] {
     return [{ type: 'data-directive', id: event.directive.directiveId, data: event.directive }];
   if (event.type === 'pending-request' && event.kind === 'question')
     return [{ type: 'data-question', id: event.request.questionId, data: event.request }];
-  if (event.type === 'pending-request' && event.kind === 'rehearsal') return [rehearsalChunk(event.request.rehearsalId, event.request)];
+  if (event.type === 'pending-request' && event.kind === 'rehearsal')
+    return [rehearsalChunk(event.request.rehearsalId, event.request)];
   return [];
 }
 
 /** The chunk of a part of the model's answer that is neither a text nor a call of ours. */
 function ofAnswer(event: LoopEvent): Chunk[] | undefined {
   if (event.type === 'citation') return [sourceChunk(event)];
-  if (event.type === 'output-delta') return [{ type: 'data-output', id: 'output', data: event.output }];
+  if (event.type === 'output-delta')
+    return [{ type: 'data-output', id: 'output', data: event.output }];
   if (event.type !== 'provider-tool') return undefined;
   const { id, name, status } = event;
   return [{ type: 'data-provider-tool', id, data: { name, status } }];
@@ -272,12 +380,19 @@ function ofAnswer(event: LoopEvent): Chunk[] | undefined {
 function sourceChunk({ sequence, citation }: LoopEventOf<'citation'>): Chunk {
   const { url, title, source } = citation;
   const about = { sourceId: `source-${sequence}`, providerMetadata: { toolloop: citation } };
-  if (url !== undefined) return { type: 'source-url', ...about, url, ...(title !== undefined && { title }) };
-  return { type: 'source-document', ...about, mediaType: 'text/plain', title: title ?? source ?? 'A document' };
+  if (url !== undefined)
+    return { type: 'source-url', ...about, url, ...(title !== undefined && { title }) };
+  return {
+    type: 'source-document',
+    ...about,
+    mediaType: 'text/plain',
+    title: title ?? source ?? 'A document',
+  };
 }
 
 /**
- * Reads the body of a request of an AI SDK client. Arguments, results and decisions of earlier messages are ignored, since a client could have changed them.
+ * Reads the body of a request of an AI SDK client. Arguments, results and decisions of earlier
+ * messages are ignored, since a client could have changed them.
  *
  * @throws {TypeError} For a body that no such client sends; the message says which member is wrong.
  * @example
@@ -285,30 +400,61 @@ function sourceChunk({ sequence, citation }: LoopEventOf<'citation'>): Chunk {
  */
 export function readUiMessageRequest(body: JsonValue | undefined): UiMessageRequest {
   if (!isJsonObject(body) || typeof body['id'] !== 'string' || !isJsonList(body['messages']))
-    throw new TypeError('The body must be an object with the members "id", a text, and "messages", a list.');
+    throw new TypeError(
+      'The body must be an object with the members "id", a text, and "messages", a list.',
+    );
   const last = body['messages'].at(-1);
   if (!isJsonObject(last) || !isJsonList(last['parts']))
     throw new TypeError('The last of "messages" must be an object with "parts", a list.');
   const parts = last['parts'].filter(isJsonObject);
-  const chat = { chatId: body['id'], replies: [], shownCalls: [], tools: declaredTools(body['tools']) };
-  if (last['role'] === 'user') return { ...chat, prompt: parts.map(textOf).join(''), ...namesOf(last, body, body['messages']) };
+  const chat = {
+    chatId: body['id'],
+    replies: [],
+    shownCalls: [],
+    tools: declaredTools(body['tools']),
+  };
+  if (last['role'] === 'user')
+    return {
+      ...chat,
+      prompt: parts.map(textOf).join(''),
+      ...namesOf(last, body, body['messages']),
+    };
   if (last['role'] !== 'assistant' || typeof last['id'] !== 'string')
-    throw new TypeError('The last of "messages" must have the role "user", or the role "assistant" and an "id".');
-  return { ...chat, runId: last['id'], replies: parts.flatMap(replyOf), shownCalls: parts.flatMap(callIdOf) };
+    throw new TypeError(
+      'The last of "messages" must have the role "user", or the role "assistant" and an "id".',
+    );
+  return {
+    ...chat,
+    runId: last['id'],
+    replies: parts.flatMap(replyOf),
+    shownCalls: parts.flatMap(callIdOf),
+  };
 }
 
 /** The id of a question, and the place of the answer that gives way to that of it. */
-function namesOf({ id }: JsonObject, body: JsonObject, messages: readonly JsonValue[]): Pick<UiMessageRequest, 'messageId' | 'cut'> {
+function namesOf(
+  { id }: JsonObject,
+  body: JsonObject,
+  messages: readonly JsonValue[],
+): Pick<UiMessageRequest, 'messageId' | 'cut'> {
   const cut = cutIn(body, messages.filter(isJsonObject));
   return { ...(typeof id === 'string' && { messageId: id }), ...(cut && { cut }) };
 }
 
-/** The place of the answer that gives way: after `regenerate`, or after a message whose words were changed, which the client sends under the id that it had. */
-function cutIn({ trigger, messageId }: JsonObject, messages: readonly JsonObject[]): MessageCut | undefined {
+/**
+ * The place of the answer that gives way: after `regenerate`, or after a message whose words were
+ * changed, which the client sends under the id that it had.
+ */
+function cutIn(
+  { trigger, messageId }: JsonObject,
+  messages: readonly JsonObject[],
+): MessageCut | undefined {
   const named = typeof messageId === 'string' ? messageId : undefined;
   // An answer to what an earlier message asks is sent under the id of that message.
   const isEdited =
-    named !== undefined && trigger === 'submit-message' && !messages.some(({ id, role }) => role === 'assistant' && id === named);
+    named !== undefined &&
+    trigger === 'submit-message' &&
+    !messages.some(({ id, role }) => role === 'assistant' && id === named);
   if (trigger !== 'regenerate-message' && !isEdited) return undefined;
   return cutBefore(messages, named);
 }
@@ -321,13 +467,27 @@ function callIdOf({ toolCallId }: JsonObject): string[] {
   return typeof toolCallId === 'string' ? [toolCallId] : [];
 }
 
-/** The answer in one part: a decision about an approval, the result of a call that the client made, or what the client has put into a question or a rehearsal of ours. */
-function replyOf({ type, id, data, state, approval, toolCallId, output, errorText }: JsonObject): PendingReply[] {
-  if (typeof id === 'string' && isJsonObject(data)) return type === 'data-question' ? answerIn(id, data) : verdictIn(id, type, data);
+/**
+ * The answer in one part: a decision about an approval, the result of a call that the client made,
+ * or what the client has put into a question or a rehearsal of ours.
+ */
+function replyOf({
+  type,
+  id,
+  data,
+  state,
+  approval,
+  toolCallId,
+  output,
+  errorText,
+}: JsonObject): PendingReply[] {
+  if (typeof id === 'string' && isJsonObject(data))
+    return type === 'data-question' ? answerIn(id, data) : verdictIn(id, type, data);
   if (state === 'approval-responded') return decisionOf(approval);
   if (typeof toolCallId !== 'string') return [];
   if (state === 'output-available' && output !== undefined) return [{ toolCallId, result: output }];
-  if (state === 'output-error' && typeof errorText === 'string') return [{ toolCallId, error: errorText }];
+  if (state === 'output-error' && typeof errorText === 'string')
+    return [{ toolCallId, error: errorText }];
   return [];
 }
 
@@ -336,8 +496,16 @@ function answerIn(questionId: string, { answer, decision }: JsonObject): Pending
   return decision === 'deny' || decision === 'withdraw' ? [{ questionId, decision }] : [];
 }
 
-function verdictIn(rehearsalId: string, type: JsonValue | undefined, { decision, reason }: JsonObject): PendingReply[] {
-  if (type !== 'data-rehearsal' || (decision !== 'approve' && decision !== 'deny' && decision !== 'withdraw')) return [];
+function verdictIn(
+  rehearsalId: string,
+  type: JsonValue | undefined,
+  { decision, reason }: JsonObject,
+): PendingReply[] {
+  if (
+    type !== 'data-rehearsal' ||
+    (decision !== 'approve' && decision !== 'deny' && decision !== 'withdraw')
+  )
+    return [];
   return [{ rehearsalId, decision, ...(typeof reason === 'string' && { reason }) }];
 }
 
@@ -345,5 +513,11 @@ function decisionOf(approval: JsonValue | undefined): PendingReply[] {
   if (!isJsonObject(approval)) return [];
   const { id: approvalId, approved, reason } = approval;
   if (typeof approvalId !== 'string' || typeof approved !== 'boolean') return [];
-  return [{ approvalId, decision: approved ? 'approve' : 'deny', ...(typeof reason === 'string' && { reason }) }];
+  return [
+    {
+      approvalId,
+      decision: approved ? 'approve' : 'deny',
+      ...(typeof reason === 'string' && { reason }),
+    },
+  ];
 }

@@ -14,7 +14,15 @@ const usage = { inputTokens: 1, outputTokens: 1 };
 const EVENTS: LoopEvent[] = [
   { ...stamp, sequence: 1, type: 'run-start', requestId: 'r1', model: 'scripted', tools: [] },
   { ...stamp, sequence: 2, type: 'text-delta', step: 1, text: 'two\nlines' },
-  { ...stamp, sequence: 3, type: 'run-end', finishReason: 'stop', text: 'two\nlines', steps: 1, usage },
+  {
+    ...stamp,
+    sequence: 3,
+    type: 'run-end',
+    finishReason: 'stop',
+    text: 'two\nlines',
+    steps: 1,
+    usage,
+  },
 ];
 
 const runs = { started: 0, ended: 0 };
@@ -28,7 +36,8 @@ function run(events: Observable<LoopEvent>): Observable<LoopEvent> {
 class RunController {
   @Sse('run')
   run(@Headers('last-event-id') lastEventId?: string): Observable<MessageEvent> {
-    if (lastEventId !== undefined) throw new HttpException('The run is over.', HttpStatus.NO_CONTENT);
+    if (lastEventId !== undefined)
+      throw new HttpException('The run is over.', HttpStatus.NO_CONTENT);
     return concat(of({ id: '0', retry: 20 }), run(from(EVENTS)).pipe(toSse()));
   }
 
@@ -65,7 +74,11 @@ describe('toSse under @Sse()', () => {
     const { text, headers } = await request(url).get('/run').expect(200);
     expect(headers['content-type']).toBe('text/event-stream');
     expect(text).toBe(
-      ['\nid: 0\nretry: 20\n', ...EVENTS.map((event) => `id: ${event.sequence}\ndata: ${JSON.stringify(event)}\n`), ''].join('\n'),
+      [
+        '\nid: 0\nretry: 20\n',
+        ...EVENTS.map((event) => `id: ${event.sequence}\ndata: ${JSON.stringify(event)}\n`),
+        '',
+      ].join('\n'),
     );
   });
 

@@ -5,7 +5,14 @@ import { toSse } from '@toolloop/ui-stream';
 import { Subject, of, throwError } from 'rxjs';
 
 function delta(sequence: number): LoopEvent {
-  return { type: 'text-delta', step: 1, text: 'a', runId: 'r1', sequence, timestamp: '2026-01-01T00:00:00.000Z' };
+  return {
+    type: 'text-delta',
+    step: 1,
+    text: 'a',
+    runId: 'r1',
+    sequence,
+    timestamp: '2026-01-01T00:00:00.000Z',
+  };
 }
 
 function read(source = new Subject<LoopEvent>(), options: Parameters<typeof toSse>[0] = {}) {

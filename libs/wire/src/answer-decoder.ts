@@ -1,15 +1,24 @@
-import { ModelError, type ModelEvent, type ModelResponseIdentity, type Usage } from '@toolloop/protocol';
+import {
+  ModelError,
+  type ModelEvent,
+  type ModelResponseIdentity,
+  type Usage,
+} from '@toolloop/protocol';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
 import { EVENT_END, eventAt, parseWireObject, type WireObject } from './wire-object.js';
 
-/** The longest event or JSON body that is read, in characters: no answer is that long, and memory is finite. */
+/**
+ * The longest event or JSON body that is read, in characters: no answer is that long, and memory is
+ * finite.
+ */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
 
 const STREAM = { stream: true };
 
 /**
- * Decodes the bytes of an answer into model events, one batch per network read. It accepts an event stream
- * (https://html.spec.whatwg.org/multipage/server-sent-events.html), however its bytes are cut, and the plain JSON of a server that does not stream.
+ * Decodes the bytes of an answer into model events, one batch per network read. It accepts an event
+ * stream (https://html.spec.whatwg.org/multipage/server-sent-events.html), however its bytes are
+ * cut, and the plain JSON of a server that does not stream.
  */
 export class AnswerDecoder {
   /** Strips a byte order mark, and keeps the bytes of a character that is not complete yet. */
@@ -73,7 +82,10 @@ export class AnswerDecoder {
     if (this.format === 'unknown' && text.trimStart() !== '') this.recognise(this.body.join(''));
   }
 
-  /** Recognises the format by the first character and not by the content type, which compatible servers get wrong in both directions. */
+  /**
+   * Recognises the format by the first character and not by the content type, which compatible
+   * servers get wrong in both directions.
+   */
   private recognise(start: string): void {
     const first = start.trimStart().charAt(0);
     if (first === '<') {
@@ -94,7 +106,10 @@ export class AnswerDecoder {
     }
   }
 
-  /** Takes an event that is wholly here and has one payload, maybe behind its name, as those of all providers are; returns the place behind it, and -1 for anything else. */
+  /**
+   * Takes an event that is wholly here and has one payload, maybe behind its name, as those of all
+   * providers are; returns the place behind it, and -1 for anything else.
+   */
   private takeEvent(text: string, at: number): number {
     if (!this.isBetween) return -1;
     const found = eventAt(text, at);
@@ -137,7 +152,12 @@ export class AnswerDecoder {
   private takeBody(text: string): void {
     const body = parseWireObject(text) ?? firstOf(text);
     if (body === undefined)
-      this.answer.fail(new ModelError('The provider sent a JSON body that is not valid.', { code: 'invalid_answer', retryable: true }));
+      this.answer.fail(
+        new ModelError('The provider sent a JSON body that is not valid.', {
+          code: 'invalid_answer',
+          retryable: true,
+        }),
+      );
     else if (this.answer.recognises(body)) this.answer.takeWhole(body);
     else this.answer.fail(this.notAnAnswer('other JSON'));
   }
@@ -173,7 +193,8 @@ function tooLong(): ModelError {
 const NONE: ReadonlySet<string> = new Set();
 
 /**
- * The port of one API's format: it takes the payloads of one answer and gives model events. There is one instance for each answer.
+ * The port of one API's format: it takes the payloads of one answer and gives model events. There
+ * is one instance for each answer.
  *
  * @example
  * class EchoAnswer extends WireAnswer {
@@ -199,7 +220,10 @@ const NONE: ReadonlySet<string> = new Set();
  *   }
  *
  *   finish(): void {
- *     this.batch.push({ type: 'finish', finishReason: this.hasEnded && !this.hasLost ? 'stop' : 'incomplete' });
+ *     this.batch.push({
+ *       type: 'finish',
+ *       finishReason: this.hasEnded && !this.hasLost ? 'stop' : 'incomplete',
+ *     });
  *   }
  * }
  */
@@ -237,17 +261,26 @@ export abstract class WireAnswer {
   /** `true` once the answer has reported its end. */
   abstract get hasEnded(): boolean;
 
-  /** `true` once the provider has said how the answer ends. Nothing of it is missing then, even if the stream does not end properly. */
+  /**
+   * `true` once the provider has said how the answer ends. Nothing of it is missing then, even if
+   * the stream does not end properly.
+   */
   get isWhole(): boolean {
     return this.providerReason !== undefined && !this.hasLost;
   }
 
-  /** `true` while the provider waits for a request to continue: the body of that request's response is part of the same answer. */
+  /**
+   * `true` while the provider waits for a request to continue: the body of that request's response
+   * is part of the same answer.
+   */
   get isPaused(): boolean {
     return false;
   }
 
-  /** Ends the answer with a failure. Events before it are still handed out; only the first failure counts. */
+  /**
+   * Ends the answer with a failure. Events before it are still handed out; only the first failure
+   * counts.
+   */
   fail(error: ModelError): void {
     this.error ??= error;
   }
@@ -261,7 +294,9 @@ export abstract class WireAnswer {
     return this.batch.take();
   }
 
-  /** Makes the failure of an `event: error`, whose payload need not be JSON where a proxy wrote it. */
+  /**
+   * Makes the failure of an `event: error`, whose payload need not be JSON where a proxy wrote it.
+   */
   abstract toFailure(payload: string): ModelError;
   /** Takes a payload of an event stream. */
   abstract takeChunk(chunk: WireObject): void;
@@ -269,7 +304,10 @@ export abstract class WireAnswer {
   abstract recognises(body: WireObject): boolean;
   /** Takes a whole answer, from a server that does not stream. */
   abstract takeWhole(body: WireObject): void;
-  /** Takes the end of a body: of the answer's last one, or of one that paused. Called once for each body, unless the answer failed. */
+  /**
+   * Takes the end of a body: of the answer's last one, or of one that paused. Called once for each
+   * body, unless the answer failed.
+   */
   abstract finish(): void;
 }
 
@@ -280,8 +318,8 @@ export interface CallName {
 }
 
 /**
- * The events of one network read. Neighbouring deltas of the same kind become one event, so that a provider that packs 2,000 tokens into one
- * packet costs the loop one event, not 2,000.
+ * The events of one network read. Neighbouring deltas of the same kind become one event, so that a
+ * provider that packs 2,000 tokens into one packet costs the loop one event, not 2,000.
  */
 export class EventBatch {
   private events: ModelEvent[] = [];
@@ -318,7 +356,12 @@ export class EventBatch {
     this.events.push(
       typeof kind === 'string'
         ? { type: kind, text: delta }
-        : { type: 'tool-call-delta', toolCallId: kind.toolCallId, name: kind.name, argumentsDelta: delta },
+        : {
+            type: 'tool-call-delta',
+            toolCallId: kind.toolCallId,
+            name: kind.name,
+            argumentsDelta: delta,
+          },
     );
   }
 }

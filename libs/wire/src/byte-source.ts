@@ -3,7 +3,10 @@ import { setImmediate } from 'node:timers';
 
 /** The bytes of a body, one network read at a time and only when asked for. */
 export interface ByteSource {
-  /** Reads the next bytes; undefined at the end. A promise where they have to be waited for; it rejects when the connection breaks. */
+  /**
+   * Reads the next bytes; undefined at the end. A promise where they have to be waited for; it
+   * rejects when the connection breaks.
+   */
   read(): Uint8Array | undefined | Promise<Uint8Array | undefined>;
   /** `true` once all of the body is here, though it may not be read yet. */
   readonly isComplete?: boolean;
@@ -11,9 +14,17 @@ export interface ByteSource {
   close(): void;
 }
 
-/** The bytes of a Node stream, without a web stream around it. Bytes that are not asked for stay in the socket. */
+/**
+ * The bytes of a Node stream, without a web stream around it. Bytes that are not asked for stay in
+ * the socket.
+ */
 export class NodeBytes implements ByteSource {
-  private waiting: { readonly resolve: (bytes: Uint8Array | undefined) => void; readonly reject: (error: Error) => void } | undefined;
+  private waiting:
+    | {
+        readonly resolve: (bytes: Uint8Array | undefined) => void;
+        readonly reject: (error: Error) => void;
+      }
+    | undefined;
   private error: Error | undefined;
   private hasEnded = false;
   private left: number;
@@ -27,7 +38,9 @@ export class NodeBytes implements ByteSource {
     stream.on('readable', () => this.notify());
     stream.on('end', () => this.end());
     // What Node calls aborted was cut by the server.
-    stream.on('error', (error: Error) => this.end(error.message === 'aborted' ? new Error('other side closed') : error));
+    stream.on('error', (error: Error) =>
+      this.end(error.message === 'aborted' ? new Error('other side closed') : error),
+    );
     stream.on('close', () => this.hasEnded || this.end(new Error('other side closed')));
   }
 
@@ -111,7 +124,10 @@ export class IteratedBytes implements ByteSource {
 /** The milliseconds that the end of a body may take once the answer in it is complete. */
 const DRAIN_MS = 250;
 
-/** The bytes of a response, one network read at a time and only when asked for. Aborting the signal closes the socket at once, also during a read. */
+/**
+ * The bytes of a response, one network read at a time and only when asked for. Aborting the signal
+ * closes the socket at once, also during a read.
+ */
 export class ResponseBody {
   constructor(
     private readonly bytes: ByteSource | undefined,
@@ -128,14 +144,17 @@ export class ResponseBody {
     return this.bytes?.isComplete === true;
   }
 
-  /** Reads the next bytes; undefined at the end. A promise where they have to be waited for; it rejects when the connection breaks. */
+  /**
+   * Reads the next bytes; undefined at the end. A promise where they have to be waited for; it
+   * rejects when the connection breaks.
+   */
   read(): Uint8Array | undefined | Promise<Uint8Array | undefined> {
     return this.bytes?.read();
   }
 
   /**
-   * Reads to the end, so that the connection can serve the next request, and waits for the end of the event loop's turn. A server that never ends its body loses its
-   * connection instead.
+   * Reads to the end, so that the connection can serve the next request, and waits for the end of
+   * the event loop's turn. A server that never ends its body loses its connection instead.
    */
   drain(): Promise<void> {
     const reading = this.bytes?.read();
@@ -163,13 +182,18 @@ export class ResponseBody {
 /** The readers of complete answers that wait for the end of a turn. */
 const waiting: (() => void)[] = [];
 
-/** The readers that continue in one turn of the event loop: enough to reuse code and data while a processor has them at hand, and few enough for timers and sockets to come in between. */
+/**
+ * The readers that continue in one turn of the event loop: enough to reuse code and data while a
+ * processor has them at hand, and few enough for timers and sockets to come in between.
+ */
 const MOST_IN_A_TURN = 16;
 
 /**
- * Waits for the end of the event loop's turn, in which the answers of other runs are read as well. The calls of a run and its next request, which follow its answer, are then made for
- * many runs in a row, and the requests are sent together: with 200 runs at once a model call takes a third less CPU than where each run continues by itself. A single run is not held up, since
- * nothing else is to be read in its turn.
+ * Waits for the end of the event loop's turn, in which the answers of other runs are read as well.
+ * The calls of a run and its next request, which follow its answer, are then made for many runs in
+ * a row, and the requests are sent together: with 200 runs at once a model call takes a third less
+ * CPU than where each run continues by itself. A single run is not held up, since nothing else is
+ * to be read in its turn.
  */
 function turnEnd(): Promise<void> {
   return new Promise((resolve) => {

@@ -10,8 +10,9 @@ export type IdFit = (id: string) => string;
 const COUNTED = /^(.+:)(\d{1,6})$/;
 
 /**
- * Gives the calls of one transcript their ids on the wire, each of which a request has once. The provider's own id is kept where it is free: a transcript may
- * hold the calls of many providers, and some of them begin to count anew in every answer.
+ * Gives the calls of one transcript their ids on the wire, each of which a request has once. The
+ * provider's own id is kept where it is free: a transcript may hold the calls of many providers,
+ * and some of them begin to count anew in every answer.
  */
 export class CallNaming {
   private readonly used = new Set<string>();
@@ -35,7 +36,10 @@ export class CallNaming {
   }
 }
 
-/** Yields ids for a call, the best first, without an end: the provider's, one of the same form with the next number, the transcript's own, and that with a number. */
+/**
+ * Yields ids for a call, the best first, without an end: the provider's, one of the same form with
+ * the next number, the transcript's own, and that with a number.
+ */
 function* candidatesFor({ toolCallId, providerCallId = toolCallId }: ToolCall): Generator<string> {
   yield providerCallId;
   const [, start, count] = COUNTED.exec(providerCallId) ?? [];

@@ -13,18 +13,27 @@ const QUOTATION = 16;
 /** The shortest whole text that counts as a quotation: `Hello` stands in many errors. */
 const SHORTEST_TEXT = 6;
 
-/** The shortest key that is looked for: a shorter one, such as `none` for a local server, is no secret, and its letters stand in many errors. */
+/**
+ * The shortest key that is looked for: a shorter one, such as `none` for a local server, is no
+ * secret, and its letters stand in many errors.
+ */
 const SHORTEST_KEY = 8;
 
 /** The longest message of an error that is kept; nothing behind it has to be searched for. */
 const MESSAGE_CHARACTERS = 2_000;
 
 /**
- * Removes the key, and all that is quoted from the request, from an error: a provider may echo what it was sent, and errors end up in logs. Names of
- * models and tools stay, since an error is of no use without them. Reads the request once, and lets others run meanwhile: a transcript can be long.
+ * Removes the key, and all that is quoted from the request, from an error: a provider may echo what
+ * it was sent, and errors end up in logs. Names of models and tools stay, since an error is of no
+ * use without them. Reads the request once, and lets others run meanwhile: a transcript can be
+ * long.
  */
-export async function withDiscretion(error: ModelError, { apiKey, request }: Confidences): Promise<ModelError> {
-  const keyless = apiKey.length < SHORTEST_KEY ? error.message : error.message.replaceAll(apiKey, '[api key]');
+export async function withDiscretion(
+  error: ModelError,
+  { apiKey, request }: Confidences,
+): Promise<ModelError> {
+  const keyless =
+    apiKey.length < SHORTEST_KEY ? error.message : error.message.replaceAll(apiKey, '[api key]');
   const message = await withoutQuotations(shortened(keyless), textsIn(request));
   if (message === error.message) return error;
   const { code, status, isRetryable: retryable, requestId, retryAfterMs, cause } = error;
@@ -51,7 +60,8 @@ async function withoutQuotations(message: string, texts: readonly string[]): Pro
 function withoutWholeTexts(message: string, texts: readonly string[]): string {
   const pieces = new Set<string>();
   for (let length = SHORTEST_TEXT; length < QUOTATION; length += 1) {
-    for (let at = 0; at + length <= message.length; at += 1) pieces.add(message.slice(at, at + length));
+    for (let at = 0; at + length <= message.length; at += 1)
+      pieces.add(message.slice(at, at + length));
   }
   let rest = message;
   for (const text of texts) {
@@ -61,7 +71,9 @@ function withoutWholeTexts(message: string, texts: readonly string[]): string {
   return rest;
 }
 
-/** The number of characters of a request that are read in a row, which takes a millisecond or two. */
+/**
+ * The number of characters of a request that are read in a row, which takes a millisecond or two.
+ */
 const STRETCH = 256 * 1024;
 
 /** Looked up once: it is called for every character. */
@@ -69,14 +81,23 @@ const { imul } = Math;
 
 /** The factor of the rolling hash, and the one with which the oldest of the characters is in it. */
 const FACTOR = 31;
-const OLDEST_FACTOR = Array.from({ length: QUOTATION - 1 }).reduce<number>((power) => imul(power, FACTOR), 1);
+const OLDEST_FACTOR = Array.from({ length: QUOTATION - 1 }).reduce<number>(
+  (power) => imul(power, FACTOR),
+  1,
+);
 
 const FILTER_BITS = 0xffff;
 
-/** The places of a message at which a quotation from a text begins, found by the rolling hash of the characters in a row. */
+/**
+ * The places of a message at which a quotation from a text begins, found by the rolling hash of the
+ * characters in a row.
+ */
 class Quotations {
   private readonly starts = new Map<string, readonly number[]>();
-  /** The number of the message's pieces by their hashes, cut to 16 bits: hardly any other piece passes. */
+  /**
+   * The number of the message's pieces by their hashes, cut to 16 bits: hardly any other piece
+   * passes.
+   */
   private readonly filter = new Uint16Array(FILTER_BITS + 1);
   private readonly quoted = new Set<number>();
   private read = 0;
@@ -151,7 +172,13 @@ function textsIn({ instructions = '', messages }: ModelRequest): readonly string
 
 function textsOf(message: Message): readonly string[] {
   const { content } = message;
-  const said = typeof content === 'string' ? [content] : content.map((part) => (part.type === 'text' ? part.text : part.url));
-  const own = message.role === 'assistant' ? [message.reasoning ?? '', ...(message.toolCalls ?? []).map((call) => call.arguments)] : [];
+  const said =
+    typeof content === 'string'
+      ? [content]
+      : content.map((part) => (part.type === 'text' ? part.text : part.url));
+  const own =
+    message.role === 'assistant'
+      ? [message.reasoning ?? '', ...(message.toolCalls ?? []).map((call) => call.arguments)]
+      : [];
   return [...said, ...own];
 }

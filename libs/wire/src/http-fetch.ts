@@ -1,4 +1,10 @@
-import type { Agent, ClientRequest, IncomingMessage, OutgoingHttpHeaders, RequestOptions } from 'node:http';
+import type {
+  Agent,
+  ClientRequest,
+  IncomingMessage,
+  OutgoingHttpHeaders,
+  RequestOptions,
+} from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
 import { urlToHttpOptions } from 'node:url';
@@ -10,11 +16,16 @@ import { assertMayAsk } from './from-failure.js';
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
 export interface HttpFetchOptions {
-  /** The agent that holds the connections, for a proxy, a certificate or other limits. @default Node's global agents */
+  /**
+   * The agent that holds the connections, for a proxy, a certificate or other limits. @default
+   * Node's global agents
+   */
   readonly agent?: Agent;
 }
 
-/** The longest body of a failed answer: an error page can be endless, and the SDK reads all of it. */
+/**
+ * The longest body of a failed answer: an error page can be endless, and the SDK reads all of it.
+ */
 const MOST_ERROR_BYTES = 1024 * 1024;
 
 /** Returns the options of a decompressor that hands on what it has, however the answer ends. */
@@ -40,13 +51,19 @@ export function requestIdOf({ headers }: Response): string | undefined {
 
 /** Returns the bytes of a body; undefined where there is none. */
 export function bytesOf(response: Response): ByteSource | undefined {
-  return bytesByResponse.get(response) ?? (response.body === null ? undefined : new WebBytes(response.body));
+  return (
+    bytesByResponse.get(response) ??
+    (response.body === null ? undefined : new WebBytes(response.body))
+  );
 }
 
 /**
- * Creates a `fetch` on top of `node:http`, which is loaded with the first request and costs a fraction of the global one. It sends texts and bytes, follows no redirect (the answer is the
- * redirect), reads no faster than its reader, and closes the socket when the signal is aborted. A request on a kept connection that turns out to be closed, before any byte of an
- * answer, is sent once more. Node limits the headers to `--max-http-header-size`; the body of a failure ends after 1 MB.
+ * Creates a `fetch` on top of `node:http`, which is loaded with the first request and costs a
+ * fraction of the global one. It sends texts and bytes, follows no redirect (the answer is the
+ * redirect), reads no faster than its reader, and closes the socket when the signal is aborted. A
+ * request on a kept connection that turns out to be closed, before any byte of an answer, is sent
+ * once more. Node limits the headers to `--max-http-header-size`; the body of a failure ends after
+ * 1 MB.
  */
 export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
   return async (input, init = {}) => {
@@ -59,10 +76,12 @@ export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
 const nodeFetch = globalThis.fetch;
 
 /**
- * The `fetch` of a model that has none of its own: {@link httpFetch}, or the global one where the application has replaced it, or the environment
- * asks for a proxy. It is chosen anew for each request.
+ * The `fetch` of a model that has none of its own: {@link httpFetch}, or the global one where the
+ * application has replaced it, or the environment asks for a proxy. It is chosen anew for each
+ * request.
  */
-export const modelFetch: Fetch = (input, init) => (isRerouted() ? globalThis.fetch : leanFetch)(input, init);
+export const modelFetch: Fetch = (input, init) =>
+  (isRerouted() ? globalThis.fetch : leanFetch)(input, init);
 
 const leanFetch = httpFetch();
 
@@ -78,7 +97,9 @@ interface RequestTarget extends RequestOptions {
 function targetOf(input: Parameters<Fetch>[0], { method, headers }: RequestInit): RequestTarget {
   const own = headers instanceof Headers ? headers : new Headers(headers);
   // Node copies its options some times for each request: what it does not read is left out.
-  const { protocol, hostname, port, path, auth } = urlToHttpOptions(new URL(input instanceof Request ? input.url : input));
+  const { protocol, hostname, port, path, auth } = urlToHttpOptions(
+    new URL(input instanceof Request ? input.url : input),
+  );
   return {
     protocol,
     hostname,
@@ -91,8 +112,14 @@ function targetOf(input: Parameters<Fetch>[0], { method, headers }: RequestInit)
 }
 
 /** Sends a request, once more where its kept connection turns out to be closed. */
-function exchange(target: RequestTarget, body: string | Uint8Array | undefined, signal: AbortSignal | null | undefined): Promise<Response> {
-  const { request } = process.getBuiltinModule(target.protocol === 'https:' ? 'node:https' : 'node:http');
+function exchange(
+  target: RequestTarget,
+  body: string | Uint8Array | undefined,
+  signal: AbortSignal | null | undefined,
+): Promise<Response> {
+  const { request } = process.getBuiltinModule(
+    target.protocol === 'https:' ? 'node:https' : 'node:http',
+  );
   return new Promise((resolve, reject) => {
     assertMayAsk(target);
     const attempt = (onStale: (error: Error) => void): void => {
@@ -103,7 +130,12 @@ function exchange(target: RequestTarget, body: string | Uint8Array | undefined, 
       const sent = request(target);
       if (signal) destroyOnAbort(sent, signal);
       sent.end(body);
-      onAnswer(sent, { taken: (message) => resolve(toResponse(message)), failed: reject, stale: onStale, signal });
+      onAnswer(sent, {
+        taken: (message) => resolve(toResponse(message)),
+        failed: reject,
+        stale: onStale,
+        signal,
+      });
     };
     attempt(() => attempt((error) => reject(failed(error))));
   });
@@ -123,7 +155,10 @@ function destroyOnAbort(sent: ClientRequest, signal: AbortSignal): void {
   sent.once('close', () => signal.removeEventListener('abort', abort));
 }
 
-/** The ends of a request: an answer, a failure, and a connection that the server had given up while nothing was sent over it. */
+/**
+ * The ends of a request: an answer, a failure, and a connection that the server had given up while
+ * nothing was sent over it.
+ */
 interface RequestEnds {
   readonly taken: (message: IncomingMessage) => void;
   readonly failed: (error: Error) => void;
@@ -154,13 +189,17 @@ function onAnswer(sent: ClientRequest, ends: RequestEnds): void {
   });
 }
 
-/** Tells whether a request failed on a connection that was used before, without a byte of an answer: the server may have closed it before the request came. */
+/**
+ * Tells whether a request failed on a connection that was used before, without a byte of an answer:
+ * the server may have closed it before the request came.
+ */
 function staleness(sent: ClientRequest): (error: Error) => boolean {
   let [socket, before]: [Socket | undefined, number] = [undefined, 0];
   sent.once('socket', (used) => {
     [socket, before] = [used, used.bytesRead];
   });
-  return (error) => sent.reusedSocket && socket?.bytesRead === before && 'code' in error && STALE.has(error.code);
+  return (error) =>
+    sent.reusedSocket && socket?.bytesRead === before && 'code' in error && STALE.has(error.code);
 }
 
 const STALE = new Set<unknown>(['ECONNRESET', 'EPIPE']);
@@ -182,7 +221,10 @@ function toResponse(message: IncomingMessage): Response {
 /** The bytes of an answer, of a failed one no more than an error needs. */
 function bytesIn(message: IncomingMessage): NodeBytes {
   try {
-    return new NodeBytes(decompressed(message), isOk(message.statusCode) ? Infinity : MOST_ERROR_BYTES);
+    return new NodeBytes(
+      decompressed(message),
+      isOk(message.statusCode) ? Infinity : MOST_ERROR_BYTES,
+    );
   } catch (error) {
     message.destroy();
     throw failed(error);
@@ -203,7 +245,10 @@ function decompressed(message: IncomingMessage): Readable {
 }
 
 function headersOf({ rawHeaders }: IncomingMessage): [string, string][] {
-  return Array.from({ length: rawHeaders.length / 2 }, (_, index) => [rawHeaders[2 * index] ?? '', rawHeaders[2 * index + 1] ?? '']);
+  return Array.from({ length: rawHeaders.length / 2 }, (_, index) => [
+    rawHeaders[2 * index] ?? '',
+    rawHeaders[2 * index + 1] ?? '',
+  ]);
 }
 
 function toWebStream(bytes: NodeBytes): ReadableStream<Uint8Array> {
@@ -227,13 +272,18 @@ function failed(cause: unknown): TypeError {
 
 function abortReason(signal: AbortSignal): Error {
   const reason: unknown = signal.reason;
-  return reason instanceof Error ? reason : new DOMException('This operation was aborted', 'AbortError');
+  return reason instanceof Error
+    ? reason
+    : new DOMException('This operation was aborted', 'AbortError');
 }
 
 /** The number of bytes of a failed answer that are read: the error stands at its beginning. */
 const MOST_BYTES = 64 * 1024;
 
-/** Bounds the bodies of failed answers: the SDKs read them to their end, and a hostile server's has none. */
+/**
+ * Bounds the bodies of failed answers: the SDKs read them to their end, and a hostile server's has
+ * none.
+ */
 export function boundedErrors(fetch: Fetch): Fetch {
   return async (url, init) => {
     const response = await fetch(url, init);

@@ -14,7 +14,10 @@ import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
 import { IteratedBytes, ResponseBody, WebBytes } from './byte-source.js';
 import { fromReadError } from './from-failure.js';
 
-/** The number of characters after which `finish` no longer repeats the answer, so that an endless one is not kept in memory. */
+/**
+ * The number of characters after which `finish` no longer repeats the answer, so that an endless
+ * one is not kept in memory.
+ */
 const MOST_TO_REPEAT = 4_000_000;
 
 /** A body as a web stream or as an iterable. */
@@ -23,8 +26,9 @@ export type Bytes = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
 /** The source of an answer. */
 export interface AnswerSource {
   /**
-   * Requests the body; undefined when the signal was aborted before an answer came. Called again for as long as the answer is paused. The signal belongs to
-   * this answer alone: it is aborted when a time limit is reached, too.
+   * Requests the body; undefined when the signal was aborted before an answer came. Called again
+   * for as long as the answer is paused. The signal belongs to this answer alone: it is aborted
+   * when a time limit is reached, too.
    */
   readonly open: (signal: AbortSignal) => Promise<ResponseBody | undefined>;
   /** Removes the values that no error may repeat from one. */
@@ -53,17 +57,30 @@ export const NO_TIMEOUT = 2 ** 31 - 1;
 const FIRST_BYTE_MS = 600_000;
 
 /** Returns the time limits of a request, of which the model may have one itself. */
-export function toTimeLimits({ timeLimits }: ModelRequest, firstByteMs: number | undefined): ModelTimeLimits {
-  return { ...(timeLimits ?? NO_LIMITS), firstByteMs: firstByteMs ?? timeLimits?.firstByteMs ?? FIRST_BYTE_MS };
+export function toTimeLimits(
+  { timeLimits }: ModelRequest,
+  firstByteMs: number | undefined,
+): ModelTimeLimits {
+  return {
+    ...(timeLimits ?? NO_LIMITS),
+    firstByteMs: firstByteMs ?? timeLimits?.firstByteMs ?? FIRST_BYTE_MS,
+  };
 }
 
-const NO_LIMITS: ModelTimeLimits = { firstByteMs: Infinity, firstContentMs: Infinity, idleMs: Infinity };
+const NO_LIMITS: ModelTimeLimits = {
+  firstByteMs: Infinity,
+  firstContentMs: Infinity,
+  idleMs: Infinity,
+};
 
 /**
- * Reads an answer as model events, one batch per network read, so that the reader waits for the network and not for each event. Once the provider has said how
- * the answer ends, it is complete, even if its connection then breaks or never ends. The usage of an answer that fails comes before its error.
+ * Reads an answer as model events, one batch per network read, so that the reader waits for the
+ * network and not for each event. Once the provider has said how the answer ends, it is complete,
+ * even if its connection then breaks or never ends. The usage of an answer that fails comes before
+ * its error.
  *
- * @throws ModelError if the request is refused, the connection breaks, a time limit is reached or the answer holds a failure
+ * @throws ModelError if the request is refused, the connection breaks, a time limit is reached or
+ *   the answer holds a failure
  */
 export function readAnswer(answer: WireAnswer, source: AnswerSource): BatchedEvents {
   return new BatchedEvents(new AnswerReading(answer, source), source.signal);
@@ -88,7 +105,10 @@ class AnswerReading implements EventBatches {
     return this.isClosed && this.failure === undefined;
   }
 
-  /** One function and one promise for all that is waited for: each further one would be made in every step. */
+  /**
+   * One function and one promise for all that is waited for: each further one would be made in
+   * every step.
+   */
   async next(): Promise<readonly ModelEvent[] | undefined> {
     try {
       const warnings = this.begin();
@@ -180,14 +200,22 @@ class AnswerReading implements EventBatches {
     const { reportedUsage: usage } = this.answer;
     const isReported = this.failure !== undefined || usage === undefined;
     this.close();
-    const failure = (this.failure ??= { error: error instanceof ModelError ? await this.source.veil(error) : error });
+    const failure = (this.failure ??= {
+      error: error instanceof ModelError ? await this.source.veil(error) : error,
+    });
     if (isReported) throw failure.error;
     return [{ type: 'usage', usage }];
   }
 }
 
-/** Waits for a response no longer than until the signal is aborted: a `fetch` of the application may ignore it. */
-function untilAborted(opening: Promise<ResponseBody | undefined>, signal: AbortSignal): Promise<ResponseBody | undefined> {
+/**
+ * Waits for a response no longer than until the signal is aborted: a `fetch` of the application may
+ * ignore it.
+ */
+function untilAborted(
+  opening: Promise<ResponseBody | undefined>,
+  signal: AbortSignal,
+): Promise<ResponseBody | undefined> {
   return new Promise((resolve, reject) => {
     const leave = (): void => resolve(undefined);
     signal.addEventListener('abort', leave, { once: true });
@@ -205,7 +233,10 @@ function untilAborted(opening: Promise<ResponseBody | undefined>, signal: AbortS
 class BodyReading {
   /** `true` once nothing of the body is left. */
   isOver = false;
-  /** The events that were taken last; undefined once the answer is complete, or the signal is aborted. */
+  /**
+   * The events that were taken last; undefined once the answer is complete, or the signal is
+   * aborted.
+   */
   events: readonly ModelEvent[] | undefined = [];
   private readonly decoder: AnswerDecoder;
 
@@ -224,7 +255,10 @@ class BodyReading {
     return this.body.read();
   }
 
-  /** Takes what was read. Returns a promise while the end of the body is read, behind that of the answer. */
+  /**
+   * Takes what was read. Returns a promise while the end of the body is read, behind that of the
+   * answer.
+   */
   take(bytes: Uint8Array | undefined, signal: AbortSignal | undefined): Promise<void> | undefined {
     const { decoder } = this;
     this.events = decoder.done ? undefined : this.eventsIn(bytes, signal);
@@ -233,7 +267,10 @@ class BodyReading {
     return decoder.done ? this.finish() : undefined;
   }
 
-  private eventsIn(bytes: Uint8Array | undefined, signal: AbortSignal | undefined): readonly ModelEvent[] | undefined {
+  private eventsIn(
+    bytes: Uint8Array | undefined,
+    signal: AbortSignal | undefined,
+  ): readonly ModelEvent[] | undefined {
     const { clock } = this;
     clock.pause();
     if (clock.error !== undefined && !this.answer.isWhole) throw clock.error;
@@ -279,13 +316,20 @@ class BodyReading {
 }
 
 /**
- * Decodes the bytes of an answer that the application requested itself. The last event, `finish`, repeats the whole answer: text, reasoning, calls and usage.
- * Reads no faster than it is iterated. Beyond 4 million characters `finish` leaves text and reasoning out; the deltas have them.
+ * Decodes the bytes of an answer that the application requested itself. The last event, `finish`,
+ * repeats the whole answer: text, reasoning, calls and usage. Reads no faster than it is iterated.
+ * Beyond 4 million characters `finish` leaves text and reasoning out; the deltas have them.
  */
-export async function* readBytes(answer: WireAnswer, bytes: Bytes): AsyncGenerator<ModelEvent, void, undefined> {
+export async function* readBytes(
+  answer: WireAnswer,
+  bytes: Bytes,
+): AsyncGenerator<ModelEvent, void, undefined> {
   const source = 'getReader' in bytes ? new WebBytes(bytes) : new IteratedBytes(bytes);
   const fold = new AnswerFold();
-  for await (const event of readAnswer(answer, { open: () => Promise.resolve(new ResponseBody(source)), veil: (error) => error })) {
+  for await (const event of readAnswer(answer, {
+    open: () => Promise.resolve(new ResponseBody(source)),
+    veil: (error) => error,
+  })) {
     if (!isDelta(event) || fold.size <= MOST_TO_REPEAT) fold.take(event);
     yield event.type === 'finish' ? { ...event, ...repeated(fold), ...said(answer) } : event;
   }
@@ -295,7 +339,9 @@ function isDelta({ type }: ModelEvent): boolean {
   return type === 'text-delta' || type === 'reasoning-delta';
 }
 
-function repeated(fold: AnswerFold): Pick<ModelFinish, 'text' | 'reasoning' | 'toolCalls' | 'usage'> {
+function repeated(
+  fold: AnswerFold,
+): Pick<ModelFinish, 'text' | 'reasoning' | 'toolCalls' | 'usage'> {
   const { text, reasoning, toolCalls, usage } = fold.answer;
   const words = fold.size <= MOST_TO_REPEAT && { text, reasoning };
   return { ...words, toolCalls, ...(usage !== NO_USAGE && { usage }) };

@@ -13,7 +13,10 @@ export function ignoredOptions<Options extends object>(
 /** A piece of a JSON text: what is kept has its bytes already. */
 export type JsonPart = string | Uint8Array;
 
-/** A JSON object made of fields of which some are JSON text or its bytes already. What is in bytes is neither copied nor encoded again. */
+/**
+ * A JSON object made of fields of which some are JSON text or its bytes already. What is in bytes
+ * is neither copied nor encoded again.
+ */
 export class RequestBody {
   private readonly fields = new Map<string, readonly JsonPart[]>();
 
@@ -23,19 +26,25 @@ export class RequestBody {
 
   /** Sets each field whose value is not undefined. */
   setAll(values: Readonly<Record<string, unknown>>): void {
-    for (const name in values) if (values[name] !== undefined) this.fields.set(name, [JSON.stringify(values[name])]);
+    for (const name in values)
+      if (values[name] !== undefined) this.fields.set(name, [JSON.stringify(values[name])]);
   }
 
-  /** Sets the user's own fields as they are. `undefined` removes a field, for servers that refuse one of ours. */
+  /**
+   * Sets the user's own fields as they are. `undefined` removes a field, for servers that refuse
+   * one of ours.
+   */
   merge(own: ModelOptions['provider'] = {}): void {
-    for (const [name, value] of Object.entries(own)) if (value === undefined) this.fields.delete(name);
+    for (const [name, value] of Object.entries(own))
+      if (value === undefined) this.fields.delete(name);
     this.setAll(own);
   }
 
   /** The bytes of the object, in pieces to be sent one behind the other. */
   toBytes(): readonly Uint8Array[] {
     const parts: JsonPart[] = [];
-    for (const [name, value] of this.fields) parts.push(`${parts.length === 0 ? '{' : ','}${JSON.stringify(name)}:`, ...value);
+    for (const [name, value] of this.fields)
+      parts.push(`${parts.length === 0 ? '{' : ','}${JSON.stringify(name)}:`, ...value);
     parts.push(parts.length === 0 ? '{}' : '}');
     return joinedTexts(parts);
   }
@@ -74,8 +83,9 @@ interface Encoding {
 }
 
 /**
- * Encoded JSON by the identity of its source. Messages and tools are immutable and stay the same objects from step to step, so each is encoded once,
- * however long the run, and keeps its bytes, which the provider's prompt cache needs.
+ * Encoded JSON by the identity of its source. Messages and tools are immutable and stay the same
+ * objects from step to step, so each is encoded once, however long the run, and keeps its bytes,
+ * which the provider's prompt cache needs.
  */
 export class EncodedOnce<T extends object> {
   private readonly known = new WeakMap<T, Encoding>();
@@ -89,7 +99,10 @@ export class EncodedOnce<T extends object> {
   }
 }
 
-/** The bytes of the text that was encoded last, such as the instructions of a run, which are the same in each of its requests. */
+/**
+ * The bytes of the text that was encoded last, such as the instructions of a run, which are the
+ * same in each of its requests.
+ */
 export class LastText {
   private last: { readonly text: string; readonly bytes: Uint8Array } | undefined;
 
@@ -99,12 +112,15 @@ export class LastText {
   }
 }
 
-/** Pieces of this size are sent as they are; smaller ones are joined, so that a long list has few. */
+/**
+ * Pieces of this size are sent as they are; smaller ones are joined, so that a long list has few.
+ */
 const LARGE_PIECE = 64 * 1024;
 
 /**
- * Bytes that grow at their end. Small pieces are joined with those before them as soon as they are half as long together, so that of many pieces a few are
- * left and each byte is copied a few times, however many there are.
+ * Bytes that grow at their end. Small pieces are joined with those before them as soon as they are
+ * half as long together, so that of many pieces a few are left and each byte is copied a few times,
+ * however many there are.
  */
 export class GrowingBytes {
   readonly pieces: Uint8Array[] = [];
@@ -126,17 +142,24 @@ export class GrowingBytes {
   }
 }
 
-/** The writing of a transcript in the format of one API. Each message is taken once, behind those before it. */
+/**
+ * The writing of a transcript in the format of one API. Each message is taken once, behind those
+ * before it.
+ */
 export interface TranscriptWriter {
   take(message: Message): void;
 }
 
 /**
- * The transcripts that were written last, by their first message. The next request of a run has the messages of the one before and some more, so that only these are
- * written. A transcript that was changed in the middle is written anew.
+ * The transcripts that were written last, by their first message. The next request of a run has the
+ * messages of the one before and some more, so that only these are written. A transcript that was
+ * changed in the middle is written anew.
  */
 export class Transcripts<Writer extends TranscriptWriter> {
-  private readonly known = new WeakMap<Message, { readonly reader: string; readonly messages: Message[]; readonly writer: Writer }>();
+  private readonly known = new WeakMap<
+    Message,
+    { readonly reader: string; readonly messages: Message[]; readonly writer: Writer }
+  >();
 
   /**
    * Returns the writer that has taken exactly these messages.
@@ -148,7 +171,10 @@ export class Transcripts<Writer extends TranscriptWriter> {
   written(messages: readonly Message[], reader: string, begin: () => Writer): Writer {
     const [first] = messages;
     const last = first && this.known.get(first);
-    const transcript = last?.reader === reader && beginsWith(messages, last.messages) ? last : { reader, messages: [], writer: begin() };
+    const transcript =
+      last?.reader === reader && beginsWith(messages, last.messages)
+        ? last
+        : { reader, messages: [], writer: begin() };
     try {
       for (const message of messages.slice(transcript.messages.length)) {
         transcript.writer.take(message);
@@ -169,14 +195,18 @@ function beginsWith<T>(list: readonly T[], start: readonly T[]): boolean {
 }
 
 /**
- * Writes tools in the format of one API. Labels, effect and the like stay here: the model sees description and input schema. An unchanged toolset costs
- * nothing, also in the next run, and one that grew keeps the bytes of its earlier tools.
+ * Writes tools in the format of one API. Labels, effect and the like stay here: the model sees
+ * description and input schema. An unchanged toolset costs nothing, also in the next run, and one
+ * that grew keeps the bytes of its earlier tools.
  */
 export class ToolEncoder {
   private readonly tools = new EncodedOnce<ToolSpec>();
   private readonly toolsets = new WeakMap<readonly ToolSpec[], readonly Uint8Array[]>();
   /** The toolset from which others grow, by its first tool. */
-  private readonly bases = new WeakMap<ToolSpec, { readonly specs: readonly ToolSpec[]; readonly bytes: Uint8Array }>();
+  private readonly bases = new WeakMap<
+    ToolSpec,
+    { readonly specs: readonly ToolSpec[]; readonly bytes: Uint8Array }
+  >();
 
   constructor(private readonly toTool: (spec: ToolSpec) => object) {}
 

@@ -30,12 +30,18 @@ export function wireObjectsIn(value: unknown): readonly WireObject[] {
   return Array.isArray(value) ? value.filter(isWireObject) : [];
 }
 
-/** Makes a tool name that every provider accepts: a model may have invented one that its provider refuses to read again. */
+/**
+ * Makes a tool name that every provider accepts: a model may have invented one that its provider
+ * refuses to read again.
+ */
 export function toWireName(name: string): string {
   return name.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || '_';
 }
 
-/** Replaces arguments that are not a JSON object, since providers refuse a transcript with them; its error result explains what was wrong. */
+/**
+ * Replaces arguments that are not a JSON object, since providers refuse a transcript with them; its
+ * error result explains what was wrong.
+ */
 export function toWireArguments(text: string): string {
   return parseWireObject(text) === undefined ? '{}' : text;
 }
@@ -51,7 +57,10 @@ interface FoundEvent {
   readonly end: number;
 }
 
-/** Finds the event at a place: one line of data with a blank line behind it, and at most its name before. Undefined for any other, which a parser has to read. */
+/**
+ * Finds the event at a place: one line of data with a blank line behind it, and at most its name
+ * before. Undefined for any other, which a parser has to read.
+ */
 export function eventAt(text: string, at: number): FoundEvent | undefined {
   const isNamed = text.startsWith('event: ', at);
   const start = isNamed ? text.indexOf('\n', at) + 1 : at;

@@ -28,7 +28,10 @@ export function finishOf({ events }: Decoded): Extract<ModelEvent, { type: 'fini
   return events.find((event) => event.type === 'finish');
 }
 
-/** The events with neighbouring deltas joined, so that decodings of differently cut bytes can be compared. */
+/**
+ * The events with neighbouring deltas joined, so that decodings of differently cut bytes can be
+ * compared.
+ */
 export function joined(events: readonly ModelEvent[]): readonly ModelEvent[] {
   const out: ModelEvent[] = [];
   for (const event of events) {
@@ -41,9 +44,15 @@ export function joined(events: readonly ModelEvent[]): readonly ModelEvent[] {
 }
 
 function together(one: ModelEvent, other: ModelEvent): ModelEvent | undefined {
-  if (one.type === 'text-delta' && other.type === 'text-delta') return { ...one, text: one.text + other.text };
-  if (one.type === 'reasoning-delta' && other.type === 'reasoning-delta') return { ...one, text: one.text + other.text };
-  if (one.type === 'tool-call-delta' && other.type === 'tool-call-delta' && one.toolCallId === other.toolCallId) {
+  if (one.type === 'text-delta' && other.type === 'text-delta')
+    return { ...one, text: one.text + other.text };
+  if (one.type === 'reasoning-delta' && other.type === 'reasoning-delta')
+    return { ...one, text: one.text + other.text };
+  if (
+    one.type === 'tool-call-delta' &&
+    other.type === 'tool-call-delta' &&
+    one.toolCallId === other.toolCallId
+  ) {
     return { ...one, argumentsDelta: one.argumentsDelta + other.argumentsDelta };
   }
   return undefined;

@@ -9,12 +9,14 @@ const KEY = 'sk-own-secret';
 
 async function told(message: string, texts: readonly string[], apiKey = KEY): Promise<string> {
   const messages = texts.map((content): Message => ({ role: 'user', content }));
-  return (await withDiscretion(new ModelError(message), { apiKey, request: ask('', { messages }) })).message;
+  return (await withDiscretion(new ModelError(message), { apiKey, request: ask('', { messages }) }))
+    .message;
 }
 
 /** The message without what it quotes, found place by place. */
 function expected(message: string, texts: readonly string[]): string {
-  const isQuoted = (at: number): boolean => at + 16 <= message.length && texts.some((text) => text.includes(message.slice(at, at + 16)));
+  const isQuoted = (at: number): boolean =>
+    at + 16 <= message.length && texts.some((text) => text.includes(message.slice(at, at + 16)));
   let rest = '';
   for (let at = 0; at < message.length;) {
     if (!isQuoted(at)) rest += message.charAt(at++);
@@ -27,7 +29,10 @@ function expected(message: string, texts: readonly string[]): string {
   return rest;
 }
 
-/** A text of `length` characters of which many pieces occur again and again; the same for the same seed. */
+/**
+ * A text of `length` characters of which many pieces occur again and again; the same for the same
+ * seed.
+ */
 function textOf(length: number, seed: number): string {
   let state = seed + 1;
   return Array.from({ length }, () => {
@@ -49,33 +54,42 @@ describe('an error that quotes its request', () => {
   it('loses a quotation at the border of two stretches that are read', async () => {
     const quoted = 'the card number 4111 1111';
     for (let before = 262_144 - 30; before <= 262_144 + 2; before += 1) {
-      expect(await told(`Wrong: ${quoted}!`, [`${'x'.repeat(before)}${quoted}${'y'.repeat(9)}`])).toBe('Wrong: […]!');
+      expect(
+        await told(`Wrong: ${quoted}!`, [`${'x'.repeat(before)}${quoted}${'y'.repeat(9)}`]),
+      ).toBe('Wrong: […]!');
     }
   });
 
   it('loses short texts as a whole, and its key', async () => {
-    expect(await told(`Wrong key ${KEY} for "  my secret "`, ['my secret'])).toBe('Wrong key [api key] for "  […] "');
+    expect(await told(`Wrong key ${KEY} for "  my secret "`, ['my secret'])).toBe(
+      'Wrong key [api key] for "  […] "',
+    );
   });
 
   it.each<[string, string]>([
     ['of the error’s own words', 'It says why the model could not answer this request of yours. '],
     ['of one character', 'a'],
     ['of other words', 'Nothing of it stands in there, and it is long. '],
-  ])('leaves the event loop to others while a long transcript %s is read once', async (_what, words) => {
-    const texts = [words.repeat(Math.ceil((16 * 1024 * 1024) / words.length))];
-    const message = 'It says why the model could not answer this request of yours. '.repeat(8) + 'a'.repeat(100);
-    let ticks = 0;
-    const end = new AbortController();
-    const watching = (async () => {
-      while (!end.signal.aborted) {
-        await setImmediate();
-        ticks += 1;
-      }
-    })();
-    await told(message, texts);
-    const whileItWasRead = ticks;
-    end.abort();
-    await watching;
-    expect(whileItWasRead).toBeGreaterThanOrEqual(16 * 4 - 1); // a turn for each 256 K characters
-  });
+  ])(
+    'leaves the event loop to others while a long transcript %s is read once',
+    async (_what, words) => {
+      const texts = [words.repeat(Math.ceil((16 * 1024 * 1024) / words.length))];
+      const message =
+        'It says why the model could not answer this request of yours. '.repeat(8) +
+        'a'.repeat(100);
+      let ticks = 0;
+      const end = new AbortController();
+      const watching = (async () => {
+        while (!end.signal.aborted) {
+          await setImmediate();
+          ticks += 1;
+        }
+      })();
+      await told(message, texts);
+      const whileItWasRead = ticks;
+      end.abort();
+      await watching;
+      expect(whileItWasRead).toBeGreaterThanOrEqual(16 * 4 - 1); // a turn for each 256 K characters
+    },
+  );
 });

@@ -20,14 +20,20 @@ async function get(answer: Answer, init?: RequestInit): Promise<Response> {
 }
 
 /** A server that answers each connection with these bytes, whatever it is asked. */
-async function rawServer(bytes: string, isKeptOpen = false): Promise<{ readonly url: string; readonly close: () => void }> {
+async function rawServer(
+  bytes: string,
+  isKeptOpen = false,
+): Promise<{ readonly url: string; readonly close: () => void }> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
     socket.once('data', () => (isKeptOpen ? socket.write(bytes) : socket.end(bytes)));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, close: () => server.close() };
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    close: () => server.close(),
+  };
 }
 
 async function causeOf(reading: Promise<unknown>): Promise<unknown> {
@@ -47,21 +53,28 @@ describe('httpFetch', () => {
       body: '{"ä":1}',
       headers: { 'x-app': 'desk' },
     });
-    expect([response.status, response.ok, response.headers.get('x-own'), response.headers.getSetCookie()]).toEqual([
-      201,
-      true,
-      'yes',
-      ['a=1'],
-    ]);
+    expect([
+      response.status,
+      response.ok,
+      response.headers.get('x-own'),
+      response.headers.getSetCookie(),
+    ]).toEqual([201, true, 'yes', ['a=1']]);
     expect(await response.json()).toEqual({ a: 'é' });
     expect(provider?.requests).toMatchObject([
-      { method: 'POST', body: '{"ä":1}', headers: { 'x-app': 'desk', 'content-length': '8', 'accept-encoding': 'identity' } },
+      {
+        method: 'POST',
+        body: '{"ä":1}',
+        headers: { 'x-app': 'desk', 'content-length': '8', 'accept-encoding': 'identity' },
+      },
     ]);
   });
 
   it('follows no redirect: the answer is the redirect', async () => {
     const response = await get(answers(307, '', { location: 'http://127.0.0.1:9/' }));
-    expect([response.status, response.headers.get('location')]).toEqual([307, 'http://127.0.0.1:9/']);
+    expect([response.status, response.headers.get('location')]).toEqual([
+      307,
+      'http://127.0.0.1:9/',
+    ]);
     expect(provider?.requests).toHaveLength(1);
   });
 
@@ -74,14 +87,18 @@ describe('httpFetch', () => {
     ['deflate', deflateSync],
     ['br', brotliCompressSync],
   ])('reads what a server compresses unasked with %s', async (encoding, compress) => {
-    const response = await get((answer) => answer.writeHead(200, { 'content-encoding': encoding }).end(compress('Hello')));
+    const response = await get((answer) =>
+      answer.writeHead(200, { 'content-encoding': encoding }).end(compress('Hello')),
+    );
     expect(await response.text()).toBe('Hello');
   });
 
   it('fails for an unknown encoding, and for broken compression', async () => {
     expect(await causeOf(get(encoded('zip')))).toEqual(new Error('the answer is encoded as "zip"'));
     await provider?.[Symbol.asyncDispose]();
-    await expect(get(encoded('gzip')).then((response) => response.text())).rejects.toThrow('incorrect header check');
+    await expect(get(encoded('gzip')).then((response) => response.text())).rejects.toThrow(
+      'incorrect header check',
+    );
   });
 
   it('uses a connection again, and the agent it is given', async () => {
@@ -89,7 +106,11 @@ describe('httpFetch', () => {
     const agent = new Agent({ keepAlive: true });
     const fetch = httpFetch({ agent });
     for (let step = 0; step < 5; step += 1) await (await fetch(provider.baseURL)).text();
-    expect([provider.requests.length, provider.sockets.size, Object.values(agent.freeSockets).flat().length]).toEqual([5, 1, 1]);
+    expect([
+      provider.requests.length,
+      provider.sockets.size,
+      Object.values(agent.freeSockets).flat().length,
+    ]).toEqual([5, 1, 1]);
     agent.destroy();
   });
 
@@ -109,7 +130,8 @@ describe('httpFetch', () => {
     await once(server, 'listening');
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    const send = async (): Promise<string> => (await httpFetch({ agent })(url, { method: 'POST', body: '{}' })).text();
+    const send = async (): Promise<string> =>
+      (await httpFetch({ agent })(url, { method: 'POST', body: '{}' })).text();
     try {
       expect(await send()).toBe('Hello');
       expect(await send()).toBe('Hello');
@@ -132,7 +154,10 @@ describe('httpFetch', () => {
       socket.on('error', () => undefined);
       socket.on('data', () => {
         requests += 1;
-        if (requests === 1) socket.write('HTTP/1.1 200 OK\r\nconnection: keep-alive\r\ncontent-length: 5\r\n\r\nHello');
+        if (requests === 1)
+          socket.write(
+            'HTTP/1.1 200 OK\r\nconnection: keep-alive\r\ncontent-length: 5\r\n\r\nHello',
+          );
         else socket.write('HTTP/1.1 2', () => setImmediate(() => socket.destroy()));
       });
     }).listen(0, '127.0.0.1');
@@ -162,16 +187,32 @@ describe('httpFetch', () => {
   });
 
   it('sends texts and bytes only, and over HTTP only', async () => {
-    await expect(httpFetch()('http://127.0.0.1:9/', { method: 'POST', body: new FormData() })).rejects.toThrow('texts and bytes only');
-    await expect(httpFetch()('ftp://127.0.0.1:9/')).rejects.toThrow('Protocol "ftp:" not supported');
+    await expect(
+      httpFetch()('http://127.0.0.1:9/', { method: 'POST', body: new FormData() }),
+    ).rejects.toThrow('texts and bytes only');
+    await expect(httpFetch()('ftp://127.0.0.1:9/')).rejects.toThrow(
+      'Protocol "ftp:" not supported',
+    );
   });
 
   it.each([
     ['that is no HTTP', 'SSH-2.0-nothing\r\n', 'Parse Error: Expected HTTP/, RTSP/ or ICE/'],
     ['that is empty', '', 'socket hang up'],
-    ['with endless headers', `HTTP/1.1 200 OK\r\nx: ${'x'.repeat(100_000)}`, 'Parse Error: Header overflow'],
-    ['with a status that is none', 'HTTP/1.1 999 No\r\n\r\n', 'init["status"] must be in the range of 200 to 599, inclusive.'],
-    ['that switches protocols', 'HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n', 'other side closed'],
+    [
+      'with endless headers',
+      `HTTP/1.1 200 OK\r\nx: ${'x'.repeat(100_000)}`,
+      'Parse Error: Header overflow',
+    ],
+    [
+      'with a status that is none',
+      'HTTP/1.1 999 No\r\n\r\n',
+      'init["status"] must be in the range of 200 to 599, inclusive.',
+    ],
+    [
+      'that switches protocols',
+      'HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n',
+      'other side closed',
+    ],
   ])('fails for an answer %s', async (_what, bytes, message) => {
     const { url, close } = await rawServer(bytes);
     expect(await causeOf(httpFetch()(url))).toMatchObject({ message });
@@ -180,14 +221,18 @@ describe('httpFetch', () => {
 
   it('fails in the middle of a body that is cut', async () => {
     const { url, close } = await rawServer('HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nHello');
-    await expect(httpFetch()(url).then((response) => response.text())).rejects.toThrow('other side closed');
+    await expect(httpFetch()(url).then((response) => response.text())).rejects.toThrow(
+      'other side closed',
+    );
     close();
   });
 });
 
 describe('an abort', () => {
   it('sends nothing when it comes before the request', async () => {
-    await expect(get(answers(200, ''), { signal: AbortSignal.abort() })).rejects.toMatchObject({ name: 'AbortError' });
+    await expect(get(answers(200, ''), { signal: AbortSignal.abort() })).rejects.toMatchObject({
+      name: 'AbortError',
+    });
     expect(provider?.requests).toEqual([]);
   });
 
@@ -201,7 +246,9 @@ describe('an abort', () => {
 
   it('closes the socket when it comes in the middle of the body', async () => {
     const controller = new AbortController();
-    const response = await get((answer) => answer.writeHead(200).write('Hel'), { signal: controller.signal });
+    const response = await get((answer) => answer.writeHead(200).write('Hel'), {
+      signal: controller.signal,
+    });
     const reading = response.text();
     await sleep(20);
     controller.abort();

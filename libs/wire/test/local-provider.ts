@@ -1,4 +1,9 @@
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { LanguageModel } from '@toolloop/protocol';
 
@@ -9,7 +14,9 @@ export interface ReceivedRequest {
   readonly body: string;
 }
 
-/** The first request of a model loads its SDK and opens a connection; the further ones find both. */
+/**
+ * The first request of a model loads its SDK and opens a connection; the further ones find both.
+ */
 export const REQUESTS = [
   ['the first request of a model', false],
   ['a further request of a model', true],
@@ -17,7 +24,10 @@ export const REQUESTS = [
 
 export type Answer = (response: ServerResponse, request: ReceivedRequest) => void;
 
-/** A server on this machine that plays a provider: it answers request after request from the list, the last answer again and again. */
+/**
+ * A server on this machine that plays a provider: it answers request after request from the list,
+ * the last answer again and again.
+ */
 export class LocalProvider implements AsyncDisposable {
   readonly requests: ReceivedRequest[] = [];
   readonly sockets = new Set<Socket>();
@@ -51,12 +61,16 @@ export class LocalProvider implements AsyncDisposable {
   /** Resolves when every connection is closed. */
   async untilClosed(): Promise<void> {
     for (const socket of this.sockets) {
-      // `once` of node:events would reject for a connection that the other side reset, which is closed just as well.
+      // `once` of node:events would reject for a connection that the other side reset, which is
+      // closed just as well.
       if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve));
     }
   }
 
-  /** Lets a model make its first request, as if it had been made before the test: the provider refuses it, and forgets it. */
+  /**
+   * Lets a model make its first request, as if it had been made before the test: the provider
+   * refuses it, and forgets it.
+   */
   async warm(model: LanguageModel): Promise<void> {
     this.isWarming = true;
     const request = { messages: [{ role: 'user', content: 'Hi' }], tools: [] } as const;
@@ -75,11 +89,16 @@ export class LocalProvider implements AsyncDisposable {
     });
   }
 
-  private async serve(request: IncomingMessage, response: ServerResponse, script: readonly Answer[]): Promise<void> {
+  private async serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    script: readonly Answer[],
+  ): Promise<void> {
     response.on('error', () => undefined);
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
-    if (this.isWarming) return void response.writeHead(400, { 'content-type': 'application/json' }).end('{}');
+    if (this.isWarming)
+      return void response.writeHead(400, { 'content-type': 'application/json' }).end('{}');
     const { method = '', url = '', headers } = request;
     const received = { method, path: url, headers, body: Buffer.concat(parts).toString() };
     this.requests.push(received);
@@ -97,6 +116,11 @@ export function streams(...writes: readonly string[]): Answer {
 }
 
 /** Answers with a status and a body. */
-export function answers(status: number, body: string, headers: Readonly<Record<string, string>> = {}): Answer {
-  return (response) => response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
+export function answers(
+  status: number,
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+): Answer {
+  return (response) =>
+    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
 }

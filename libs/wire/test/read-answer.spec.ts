@@ -80,7 +80,12 @@ class SaidAnswer extends WireAnswer {
   override readonly hasEnded = false;
   private count = 0;
 
-  constructor(private readonly end: { readonly calls: readonly [string, string]; readonly reason: ModelFinishReason }) {
+  constructor(
+    private readonly end: {
+      readonly calls: readonly [string, string];
+      readonly reason: ModelFinishReason;
+    },
+  ) {
     super();
   }
 
@@ -113,7 +118,8 @@ class SaidAnswer extends WireAnswer {
 
 async function eventsIn(answer: WireAnswer, words: readonly string[]): Promise<ModelEvent[]> {
   const events: ModelEvent[] = [];
-  const body = new Response(words.map((word) => `data: ${JSON.stringify({ word })}\n\n`).join('')).body;
+  const body = new Response(words.map((word) => `data: ${JSON.stringify({ word })}\n\n`).join(''))
+    .body;
   for await (const event of readBytes(answer, body ?? new ReadableStream())) events.push(event);
   return events;
 }

@@ -13,7 +13,10 @@ export async function eventsOf(
   return events;
 }
 
-export async function failureOf(subject: LanguageModel, request: ModelRequest = ask('Hi')): Promise<ModelError> {
+export async function failureOf(
+  subject: LanguageModel,
+  request: ModelRequest = ask('Hi'),
+): Promise<ModelError> {
   const error: unknown = await eventsOf(subject, request).catch((reason: unknown) => reason);
   if (error instanceof ModelError) return error;
   throw new Error('There was no ModelError.', { cause: error });

@@ -2,12 +2,20 @@ import type { ToolSpec } from '@toolloop/core';
 import type { ModelRequest } from '@toolloop/protocol';
 
 /** A tool as the loop would hand it over, with all the things a provider must not see. */
-export function toolSpec(id: string, properties: NonNullable<ToolSpec['inputSchema']['properties']> = {}): ToolSpec {
+export function toolSpec(
+  id: string,
+  properties: NonNullable<ToolSpec['inputSchema']['properties']> = {},
+): ToolSpec {
   return Object.freeze({
     id,
     declaredId: `declared_${id}`,
     description: `What ${id} does.`,
-    inputSchema: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false },
+    inputSchema: {
+      type: 'object',
+      properties,
+      required: Object.keys(properties),
+      additionalProperties: false,
+    },
     outputSchema: { type: 'string' },
     effect: 'read_only',
     labels: { returns: 'untrusted', reads: 'private', egress: false },

@@ -6,21 +6,33 @@ export interface Entered {
   readonly name: string;
 }
 
-/** The functions of core that one run with one read call entered, and those of them that `ToolRunner.exec` entered. */
+/**
+ * The functions of core that one run with one read call entered, and those of them that
+ * `ToolRunner.exec` entered.
+ */
 export interface CallTrace {
   readonly run: readonly Entered[];
   readonly exec: readonly Entered[];
 }
 
-const ARGUMENTS = ['--conditions=@toolloop/source', '--import', '@swc-node/register/esm-register', 'test/architecture/trace/main.ts'];
+const ARGUMENTS = [
+  '--conditions=@toolloop/source',
+  '--import',
+  '@swc-node/register/esm-register',
+  'test/architecture/trace/main.ts',
+];
 
 /**
- * Traces one read call in a process of its own, whose sources of core are instrumented as they are loaded.
+ * Traces one read call in a process of its own, whose sources of core are instrumented as they are
+ * loaded.
  *
  * @throws Error where the process fails, with what it printed.
  */
 export function traceReadCall(): CallTrace {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ARGUMENTS, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 });
+  const { status, stdout, stderr } = spawnSync(process.execPath, ARGUMENTS, {
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+  });
   if (status !== 0) throw new Error(`The traced run failed.\n${stderr}`);
   return JSON.parse(stdout) as CallTrace;
 }
@@ -35,7 +47,10 @@ function movesBetweenFiles(entered: readonly Entered[]): number {
   return entered.filter(({ file }, index) => index > 0 && entered[index - 1]?.file !== file).length;
 }
 
-/** The functions, files and moves of a part of the trace in a sentence: a reader's measure of how far a call travels. */
+/**
+ * The functions, files and moves of a part of the trace in a sentence: a reader's measure of how
+ * far a call travels.
+ */
 export function reportOf(part: string, entered: readonly Entered[]): string {
   const functions = new Set(entered.map(({ file, name }) => `${file} ${name}`)).size;
   return `One read call: ${part} enters ${functions} functions in ${filesEntered(entered).length} files, ${entered.length} times, and moves between files ${movesBetweenFiles(entered)} times.`;

@@ -21,7 +21,10 @@ class CustomerTools {
   }
 }
 
-/** Runs one real application with one read tool, which the model calls once in each of two runs, and records every function of core that the second one enters. */
+/**
+ * Runs one real application with one read tool, which the model calls once in each of two runs, and
+ * records every function of core that the second one enters.
+ */
 export async function traceRun(): Promise<CallTrace> {
   const turns = [calls(call('crm__search', { name: 'Jane' })), text('She is customer c-123.')];
   const model = new ScriptedModel([...turns, ...turns]);
@@ -37,12 +40,16 @@ export async function traceRun(): Promise<CallTrace> {
   const result = await loop.run(request);
   const traced: CallTrace = { run: [...run], exec: [...exec] };
   model.assertComplete();
-  if (result.toolCalls[0]?.status !== 'succeeded') throw new Error('The traced call did not succeed.');
+  if (result.toolCalls[0]?.status !== 'succeeded')
+    throw new Error('The traced call did not succeed.');
   await moduleRef.close();
   return traced;
 }
 
-/** What is entered within the asynchronous context of `ToolRunner.exec` belongs to the call, whatever else runs meanwhile. */
+/**
+ * What is entered within the asynchronous context of `ToolRunner.exec` belongs to the call,
+ * whatever else runs meanwhile.
+ */
 function recordCalls(): { readonly run: readonly Entered[]; readonly exec: readonly Entered[] } {
   const run: Entered[] = [];
   const exec: Entered[] = [];

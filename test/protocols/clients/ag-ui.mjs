@@ -52,13 +52,20 @@ async function ask(question, answer = async () => undefined) {
 /** Answers the interrupts of the run before, in the next one. */
 function resolve(page, payload) {
   const { interrupts } = page.heard.ends.at(-1);
-  return page.run({ resume: interrupts.map(({ id: interruptId }) => ({ interruptId, status: 'resolved', payload })) });
+  return page.run({
+    resume: interrupts.map(({ id: interruptId }) => ({ interruptId, status: 'resolved', payload })),
+  });
 }
 
 function clientTool() {
   return ask(scenarios.clientTool.ask, async (page) => {
     const [toolCallId] = page.heard.ends.at(-1).pendingToolCallIds;
-    page.agent.messages.push({ id: 't1', role: 'tool', toolCallId, content: contentOf(scenarios.clientTool.answer) });
+    page.agent.messages.push({
+      id: 't1',
+      role: 'tool',
+      toolCallId,
+      content: contentOf(scenarios.clientTool.answer),
+    });
     await page.run();
   });
 }
@@ -79,7 +86,10 @@ async function abort() {
   return { hasAll: told(page).text.includes('39') };
 }
 
-/** An agent whose stream breaks in the middle; another one of the same thread, with what the first one has, has all of the answer, each message once. */
+/**
+ * An agent whose stream breaks in the middle; another one of the same thread, with what the first
+ * one has, has all of the answer, each message once.
+ */
 async function reconnect() {
   const lost = open();
   lost.agent.messages = [{ id: 'u1', role: 'user', content: 'Count for another agent' }];
@@ -98,7 +108,10 @@ async function reconnect() {
   return { text, ends, isSame: told(page).text === text };
 }
 
-/** An answer with a write is given anew, by the same message once more; then its question is changed, which has another id. */
+/**
+ * An answer with a write is given anew, by the same message once more; then its question is
+ * changed, which has another id.
+ */
 async function anew() {
   const { ask: asked, edited } = wordsFor('ag-ui');
   const page = open();
@@ -121,8 +134,10 @@ export const agUiPlays = () =>
     failedCall: () => ask(scenarios.failedCall.ask),
     failedRun: () => ask(scenarios.failedRun.ask),
     approved: () => ask(scenarios.approval.ask, (page) => resolve(page, { approved: true })),
-    denied: () => ask(scenarios.approval.ask, (page) => resolve(page, { approved: false, reason: 'Keep it.' })),
-    question: () => ask(scenarios.question.ask, (page) => resolve(page, { answer: scenarios.question.answer })),
+    denied: () =>
+      ask(scenarios.approval.ask, (page) => resolve(page, { approved: false, reason: 'Keep it.' })),
+    question: () =>
+      ask(scenarios.question.ask, (page) => resolve(page, { answer: scenarios.question.answer })),
     ...(scenarios.anew && { anew }),
     clientTool,
     abort,

@@ -1,17 +1,34 @@
-// assistant-ui in a page, with each of its runtimes for servers: the data stream, the assistant transport (of which it shows the state), and the AI SDK.
+// assistant-ui in a page, with each of its runtimes for servers: the data stream, the assistant
+// transport (of which it shows the state), and the AI SDK.
 import { JSDOM } from 'jsdom';
 import { headers, kept, play, scenarios, until, url, wordsFor } from './shared.mjs';
 
 const { window } = new JSDOM('<!doctype html><div id="page"></div>', { url: 'http://localhost' });
-for (const name of ['window', 'document', 'HTMLElement', 'Node', 'MutationObserver', 'localStorage', 'CustomEvent'])
-  Object.defineProperty(globalThis, name, { value: name === 'window' ? window : window[name], configurable: true, writable: true });
+for (const name of [
+  'window',
+  'document',
+  'HTMLElement',
+  'Node',
+  'MutationObserver',
+  'localStorage',
+  'CustomEvent',
+])
+  Object.defineProperty(globalThis, name, {
+    value: name === 'window' ? window : window[name],
+    configurable: true,
+    writable: true,
+  });
 const { createElement } = await import('react');
 const { createRoot } = await import('react-dom/client');
-const { AssistantRuntimeProvider, useAssistantTool, useAssistantTransportRuntime } = await import('@assistant-ui/react');
+const { AssistantRuntimeProvider, useAssistantTool, useAssistantTransportRuntime } =
+  await import('@assistant-ui/react');
 const { useDataStreamRuntime } = await import('@assistant-ui/react-data-stream');
-const { AssistantChatTransport, useAISDKChat, useChatRuntime } = await import('@assistant-ui/react-ai-sdk');
-const { lastAssistantMessageIsCompleteWithApprovalResponses: isDecided, lastAssistantMessageIsCompleteWithToolCalls: isMade } =
-  await import('ai');
+const { AssistantChatTransport, useAISDKChat, useChatRuntime } =
+  await import('@assistant-ui/react-ai-sdk');
+const {
+  lastAssistantMessageIsCompleteWithApprovalResponses: isDecided,
+  lastAssistantMessageIsCompleteWithToolCalls: isMade,
+} = await import('ai');
 
 /** The runtimes, as hooks; `seen` collects what they say went wrong. */
 const RUNTIMES = {
@@ -49,15 +66,32 @@ function unsent(commands) {
   return commands.flatMap(({ type, message }) => (type === 'add-message' ? [message] : []));
 }
 
-const METADATA = { unstable_state: null, unstable_annotations: [], unstable_data: [], steps: [], custom: {} };
+const METADATA = {
+  unstable_state: null,
+  unstable_annotations: [],
+  unstable_data: [],
+  steps: [],
+  custom: {},
+};
 
 /** A message of the state as the runtime shows it. */
 function toMessage({ id, role = 'user', parts }, index) {
-  const message = { id: id ?? `m${index}`, role, content: parts, createdAt: new Date(0), metadata: METADATA };
-  return role === 'assistant' ? { ...message, status: { type: 'complete', reason: 'stop' } } : { ...message, attachments: [] };
+  const message = {
+    id: id ?? `m${index}`,
+    role,
+    content: parts,
+    createdAt: new Date(0),
+    metadata: METADATA,
+  };
+  return role === 'assistant'
+    ? { ...message, status: { type: 'complete', reason: 'stop' } }
+    : { ...message, attachments: [] };
 }
 
-/** A page with a runtime, and what stands within it: the tools that it has, and the chat of the AI SDK where the runtime is made on one. */
+/**
+ * A page with a runtime, and what stands within it: the tools that it has, and the chat of the AI
+ * SDK where the runtime is made on one.
+ */
 async function open(hook, { more, tool } = {}) {
   const seen = [];
   let [runtime, chat] = [];
@@ -73,7 +107,9 @@ async function open(hook, { more, tool } = {}) {
     runtime = hook(seen, more);
     return createElement(AssistantRuntimeProvider, { runtime }, createElement(Within));
   };
-  const root = createRoot(window.document.getElementById('page').appendChild(window.document.createElement('div')));
+  const root = createRoot(
+    window.document.getElementById('page').appendChild(window.document.createElement('div')),
+  );
   root.render(createElement(Page));
   await until(() => runtime !== undefined);
   const thread = () => runtime.thread;
@@ -82,7 +118,9 @@ async function open(hook, { more, tool } = {}) {
 
 function told({ thread, seen }) {
   const { messages, isRunning } = thread().getState();
-  const parts = messages.filter(({ role }) => role === 'assistant').flatMap(({ content }) => content);
+  const parts = messages
+    .filter(({ role }) => role === 'assistant')
+    .flatMap(({ content }) => content);
   return {
     text: parts
       .filter(({ type }) => type === 'text')
@@ -90,7 +128,11 @@ function told({ thread, seen }) {
       .join(''),
     calls: parts
       .filter(({ type }) => type === 'tool-call')
-      .map(({ toolName, result, isError }) => [toolName, result ?? null, ...(isError ? ['error'] : [])]),
+      .map(({ toolName, result, isError }) => [
+        toolName,
+        result ?? null,
+        ...(isError ? ['error'] : []),
+      ]),
     isRunning,
     status: messages.at(-1)?.status?.type,
     ...(seen.length > 0 && { errors: seen }),
@@ -99,7 +141,10 @@ function told({ thread, seen }) {
 
 const isIdle = (page) =>
   !told(page).isRunning &&
-  (told(page).calls.length > 0 || told(page).text !== '' || page.seen.length > 0 || told(page).status === 'incomplete');
+  (told(page).calls.length > 0 ||
+    told(page).text !== '' ||
+    page.seen.length > 0 ||
+    told(page).status === 'incomplete');
 
 async function ask(hook, question, answer = async () => undefined, options = {}) {
   const page = await open(hook, options);
@@ -150,8 +195,14 @@ const byApproval = (approved) => async (page) => {
 /** The answer stands in the data of the question, and the chat is sent on without a message. */
 async function byData(page) {
   const withAnswer = (part) =>
-    part.type === 'data-question' ? { ...part, data: { ...part.data, answer: scenarios.question.answer } } : part;
-  page.chat().setMessages((messages) => messages.map((message) => ({ ...message, parts: message.parts.map(withAnswer) })));
+    part.type === 'data-question'
+      ? { ...part, data: { ...part.data, answer: scenarios.question.answer } }
+      : part;
+  page
+    .chat()
+    .setMessages((messages) =>
+      messages.map((message) => ({ ...message, parts: message.parts.map(withAnswer) })),
+    );
   await page.chat().sendMessage();
   await settled(page, scenarios.question.said);
 }
@@ -182,10 +233,15 @@ async function abort(hook, name) {
   return { hasAll: text.includes('39') };
 }
 
-/** A page whose stream breaks in the middle, and that resumes the run: it has all of the answer, each piece once. */
+/**
+ * A page whose stream breaks in the middle, and that resumes the run: it has all of the answer,
+ * each piece once.
+ */
 async function reconnect(more) {
   const page = await open(RUNTIMES.transport, { more });
-  page.thread().append({ role: 'user', content: [{ type: 'text', text: 'Count for another page' }] });
+  page
+    .thread()
+    .append({ role: 'user', content: [{ type: 'text', text: 'Count for another page' }] });
   await until(
     () => told(page).text.includes('3 '),
     () => told(page),
@@ -216,7 +272,9 @@ async function reconnectAiSdk() {
     return fetch(address, { ...init, signal: cut.signal });
   };
   const page = await open(RUNTIMES.aiSdk, { more: { fetch: breaking } });
-  page.thread().append({ role: 'user', content: [{ type: 'text', text: 'Count for a page on the AI SDK' }] });
+  page
+    .thread()
+    .append({ role: 'user', content: [{ type: 'text', text: 'Count for a page on the AI SDK' }] });
   await until(
     () => told(page).text.includes('3 '),
     () => told(page),
@@ -238,17 +296,23 @@ async function reconnectAiSdk() {
   return { text, roles: messages.map(({ role }) => role) };
 }
 
-/** An answer with a write is given anew, where the runtime can ask for that, and its question changed. */
+/**
+ * An answer with a write is given anew, where the runtime can ask for that, and its question
+ * changed.
+ */
 async function anew(name) {
   const { ask: asked, edited } = wordsFor(name);
   let conversationId = `assistant-ui-anew-${name}`;
   const noting = (address, init) => {
-    ({ id: conversationId } = JSON.parse(init.body)); // the runtime on the AI SDK has an id of its own
+    // the runtime on the AI SDK has an id of its own
+    ({ id: conversationId } = JSON.parse(init.body));
     return fetch(address, init);
   };
   const isAiSdk = name === 'aiSdk';
   const page = await open(RUNTIMES[name], {
-    more: isAiSdk ? { fetch: noting } : { body: { threadId: conversationId }, capabilities: { edit: true } },
+    more: isAiSdk
+      ? { fetch: noting }
+      : { body: { threadId: conversationId }, capabilities: { edit: true } },
   });
   const answered = (holds) =>
     until(
@@ -262,12 +326,16 @@ async function anew(name) {
   if (reload) {
     const { id } = page.thread().getState().messages.at(-1);
     page.thread().getMessageByIndex(1).reload();
-    await answered(() => page.thread().getState().messages.at(-1).id !== id && told(page).text === 'It is stamped.');
+    await answered(
+      () =>
+        page.thread().getState().messages.at(-1).id !== id && told(page).text === 'It is stamped.',
+    );
     regenerated = { calls: told(page).calls, kept: await kept(conversationId) };
   }
   if (isAiSdk) {
     page.close();
-    return { regenerated }; // an edit is sent as a new message, which names none that it takes the place of
+    // an edit is sent as a new message, which names none that it takes the place of
+    return { regenerated };
   }
   const { composer } = page.thread().getMessageByIndex(0);
   composer.beginEdit();
@@ -289,17 +357,44 @@ function playsOf(name) {
     failedCall: () => ask(hook, scenarios.failedCall.ask),
     failedRun: () => ask(hook, scenarios.failedRun.ask),
     ...(scenarios.cited && { cited: () => cited(hook) }),
-    approved: () => ask(hook, scenarios.approval.ask, isAiSdk ? byApproval(true) : byResult({ approved: true }, scenarios.approval.said)),
-    denied: () => ask(hook, scenarios.approval.ask, isAiSdk ? byApproval(false) : byResult({ approved: false }, scenarios.approval.said)),
-    question: () => ask(hook, scenarios.question.ask, isAiSdk ? byData : byResult(scenarios.question.answer, scenarios.question.said)),
-    clientTool: () => ask(hook, scenarios.clientTool.ask, byResult(scenarios.clientTool.answer, scenarios.clientTool.said)),
-    ownTool: () => ask(hook, scenarios.clientTool.ask, (page) => settled(page, scenarios.clientTool.said), { tool: ownTool() }),
+    approved: () =>
+      ask(
+        hook,
+        scenarios.approval.ask,
+        isAiSdk ? byApproval(true) : byResult({ approved: true }, scenarios.approval.said),
+      ),
+    denied: () =>
+      ask(
+        hook,
+        scenarios.approval.ask,
+        isAiSdk ? byApproval(false) : byResult({ approved: false }, scenarios.approval.said),
+      ),
+    question: () =>
+      ask(
+        hook,
+        scenarios.question.ask,
+        isAiSdk ? byData : byResult(scenarios.question.answer, scenarios.question.said),
+      ),
+    clientTool: () =>
+      ask(
+        hook,
+        scenarios.clientTool.ask,
+        byResult(scenarios.clientTool.answer, scenarios.clientTool.said),
+      ),
+    ownTool: () =>
+      ask(hook, scenarios.clientTool.ask, (page) => settled(page, scenarios.clientTool.said), {
+        tool: ownTool(),
+      }),
     ...(scenarios.anew && name !== 'dataStream' && { anew: () => anew(name) }),
     abort: () => abort(hook, `assistant-ui ${name}`),
     ...(isAiSdk && { reconnect: reconnectAiSdk }),
     ...(name === 'transport' && {
       reconnect: () => reconnect({ body: { threadId: 'assistant-ui-again', resumable: true } }),
-      resumeState: () => reconnect({ resumeStateApi: `${url}/ai/assistant/resume-state`, body: { resumable: true } }),
+      resumeState: () =>
+        reconnect({
+          resumeStateApi: `${url}/ai/assistant/resume-state`,
+          body: { resumable: true },
+        }),
     }),
   });
 }

@@ -1,4 +1,5 @@
-// Our own events as SSE: the `eventsource` package, which sends headers and is otherwise what browsers have.
+// Our own events as SSE: the `eventsource` package, which sends headers and is otherwise what
+// browsers have.
 import { EventSource } from 'eventsource';
 import { headers, play, route, scenarios, until, url } from './shared.mjs';
 
@@ -27,13 +28,22 @@ function told({ events }) {
       .filter(({ type }) => type === 'text-delta')
       .map(({ text }) => text)
       .join(''),
-    calls: results.map(({ id, status, result, error }) => [id, status, result ?? error?.safeMessage]),
-    injected: events.filter(({ type }) => type === 'tools-injected').flatMap(({ tools }) => tools.map((tool) => tool.id ?? tool)),
+    calls: results.map(({ id, status, result, error }) => [
+      id,
+      status,
+      result ?? error?.safeMessage,
+    ]),
+    injected: events
+      .filter(({ type }) => type === 'tools-injected')
+      .flatMap(({ tools }) => tools.map((tool) => tool.id ?? tool)),
     end: end?.error ? `${end.finishReason}: ${end.error.message}` : end?.finishReason,
   };
 }
 
-/** An EventSource cannot post: the answer goes to the routes of runs, and the run is read on by the one that resumes it. */
+/**
+ * An EventSource cannot post: the answer goes to the routes of runs, and the run is read on by the
+ * one that resumes it.
+ */
 async function ask(question, answerTo) {
   const stream = open(asking(question));
   await until(
@@ -42,12 +52,17 @@ async function ask(question, answerTo) {
   );
   if (!answerTo) return told(stream);
   const [{ runId }] = stream.events;
-  const request = stream.events.find(({ type }) => type === 'approval-request' || type === 'pending-request');
+  const request = stream.events.find(
+    ({ type }) => type === 'approval-request' || type === 'pending-request',
+  );
   await route(`/runs/${runId}/answer`, answerTo(request.approval ?? request.request));
   const response = await fetch(`${url}/runs/${runId}/resume`, { method: 'POST', headers });
   const data = (await response.text()).split('\n').filter((line) => line.startsWith('data: '));
   const { finishReason: asked } = stream.events.at(-1);
-  return { asked, done: told({ events: data.map((line) => JSON.parse(line.slice('data: '.length))) }) };
+  return {
+    asked,
+    done: told({ events: data.map((line) => JSON.parse(line.slice('data: '.length))) }),
+  };
 }
 
 async function abort() {
@@ -63,7 +78,10 @@ async function abort() {
   return { before };
 }
 
-/** Breaks the first connection in the middle: the package connects again by itself, behind the last event that it saw. */
+/**
+ * Breaks the first connection in the middle: the package connects again by itself, behind the last
+ * event that it saw.
+ */
 async function reconnect() {
   const cuts = [];
   const stream = open(asking('Count once'), (to, init) => {
@@ -81,7 +99,11 @@ async function reconnect() {
     () => stream.events.at(-1),
   );
   const sequences = stream.events.map(({ sequence }) => sequence);
-  return { text: told(stream).text, connections: cuts.length, isEachOnce: sequences.every((sequence, index) => sequence === index + 1) };
+  return {
+    text: told(stream).text,
+    connections: cuts.length,
+    isEachOnce: sequences.every((sequence, index) => sequence === index + 1),
+  };
 }
 
 export const eventSourcePlays = () =>
@@ -91,11 +113,25 @@ export const eventSourcePlays = () =>
     injected: () => ask(scenarios.injected.ask),
     failedCall: () => ask(scenarios.failedCall.ask),
     failedRun: () => ask(scenarios.failedRun.ask),
-    approved: () => ask(scenarios.approval.ask, ({ approvalId }) => ({ approvalId, decision: 'approve' })),
-    denied: () => ask(scenarios.approval.ask, ({ approvalId }) => ({ approvalId, decision: 'deny', reason: 'Keep it.' })),
-    question: () => ask(scenarios.question.ask, ({ questionId }) => ({ questionId, answer: scenarios.question.answer })),
+    approved: () =>
+      ask(scenarios.approval.ask, ({ approvalId }) => ({ approvalId, decision: 'approve' })),
+    denied: () =>
+      ask(scenarios.approval.ask, ({ approvalId }) => ({
+        approvalId,
+        decision: 'deny',
+        reason: 'Keep it.',
+      })),
+    question: () =>
+      ask(scenarios.question.ask, ({ questionId }) => ({
+        questionId,
+        answer: scenarios.question.answer,
+      })),
     clientTool: () =>
-      ask(scenarios.clientTool.ask, ({ toolCallId, pendingId }) => ({ toolCallId, pendingId, result: scenarios.clientTool.answer })),
+      ask(scenarios.clientTool.ask, ({ toolCallId, pendingId }) => ({
+        toolCallId,
+        pendingId,
+        result: scenarios.clientTool.answer,
+      })),
     abort,
     reconnect,
   });

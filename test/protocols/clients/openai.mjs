@@ -11,8 +11,13 @@ async function complete(messages) {
   stream.on('chunk', ({ choices: [{ delta } = {}] }) => {
     const event = delta?.toolloop;
     if (event?.type === 'tool-result')
-      seen.results.push([event.record.id, event.record.status, event.record.result ?? event.record.error?.safeMessage]);
-    if (event?.type === 'tools-injected') seen.injected.push(...event.tools.map((tool) => tool.id ?? tool));
+      seen.results.push([
+        event.record.id,
+        event.record.status,
+        event.record.result ?? event.record.error?.safeMessage,
+      ]);
+    if (event?.type === 'tools-injected')
+      seen.injected.push(...event.tools.map((tool) => tool.id ?? tool));
   });
   const [{ message, finish_reason: end }] = (await stream.finalChatCompletion()).choices;
   return { message, end, ...seen };
@@ -28,7 +33,11 @@ async function ask(question, answer) {
   if (answer === undefined) return told(first);
   const [wanted] = first.message.tool_calls;
   const result = { role: 'tool', tool_call_id: wanted.id, content: JSON.stringify(answer) };
-  return { asked: wanted.function.name, end: first.end, done: told(await complete([user, first.message, result])) };
+  return {
+    asked: wanted.function.name,
+    end: first.end,
+    done: told(await complete([user, first.message, result])),
+  };
 }
 
 async function failedRun() {
@@ -37,7 +46,10 @@ async function failedRun() {
 }
 
 async function abort() {
-  const stream = open().chat.completions.stream({ model: 'toolloop', messages: [{ role: 'user', content: 'Count for openai' }] });
+  const stream = open().chat.completions.stream({
+    model: 'toolloop',
+    messages: [{ role: 'user', content: 'Count for openai' }],
+  });
   let text = '';
   stream.on('content', (piece) => (text += piece));
   const done = stream.done().catch((error) => error.constructor.name);

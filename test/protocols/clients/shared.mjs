@@ -1,6 +1,10 @@
-// What the clients of all protocols have in common: the application, and the question of each scenario.
+// What the clients of all protocols have in common: the application, and the question of each
+// scenario.
 
-/** The person who asks each application, and the words for each scenario: what is asked, and where it continues with an answer, that answer and what is said then. */
+/**
+ * The person who asks each application, and the words for each scenario: what is asked, and where
+ * it continues with an answer, that answer and what is said then.
+ */
 const APPLICATIONS = {
   notes: {
     token: 'alice',
@@ -14,7 +18,12 @@ const APPLICATIONS = {
     approval: { ask: 'Delete it', said: 'That is settled.' },
     question: { ask: 'Ask me', answer: 'M', said: 'You have said it.' },
     anew: true,
-    clientTool: { ask: 'Pick one', tool: 'screen__pick', answer: 'red', said: 'You have picked one.' },
+    clientTool: {
+      ask: 'Pick one',
+      tool: 'screen__pick',
+      answer: 'red',
+      said: 'You have picked one.',
+    },
   },
   desk: {
     token: 'demo-mia',
@@ -24,7 +33,11 @@ const APPLICATIONS = {
     failedCall: { ask: 'Cancel order o-1021' },
     failedRun: { ask: 'Fail' },
     approval: { ask: 'Write to the customer of o-1021', said: 'That is settled.' },
-    question: { ask: 'Quote the postage of the parcel', answer: 2500, said: 'The quote postage: postage cents 1049.' },
+    question: {
+      ask: 'Quote the postage of the parcel',
+      answer: 2500,
+      said: 'The quote postage: postage cents 1049.',
+    },
     clientTool: {
       ask: 'Scan the barcode of the parcel',
       tool: 'device__scanBarcode',
@@ -38,16 +51,26 @@ export let url;
 export let headers;
 export let scenarios;
 
-/** Names the application that the clients ask from now on: `notes` of these tests, or the `desk` of the demo. */
+/**
+ * Names the application that the clients ask from now on: `notes` of these tests, or the `desk` of
+ * the demo.
+ */
 export function connect(address, name = 'notes') {
   url = address;
   scenarios = APPLICATIONS[name];
   headers = { authorization: `Bearer ${scenarios.token}` };
 }
 
-/** Resolves once something holds; rejects with what was seen last where it does not for half a minute. */
+/**
+ * Resolves once something holds; rejects with what was seen last where it does not for half a
+ * minute.
+ */
 export async function until(holds, seen = () => undefined) {
-  for (const end = Date.now() + 30_000; !holds(); await new Promise((resolve) => setTimeout(resolve, 5)))
+  for (
+    const end = Date.now() + 30_000;
+    !holds();
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  )
     if (Date.now() > end) throw new Error(`It did not come to this: ${JSON.stringify(seen())}`);
 }
 
@@ -56,7 +79,11 @@ export async function route(path, body) {
   const init =
     body === undefined
       ? { headers }
-      : { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(body) };
+      : {
+          method: 'POST',
+          headers: { ...headers, 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        };
   const response = await fetch(url + path, init);
   if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
   return response.json();
@@ -65,7 +92,8 @@ export async function route(path, body) {
 /** Runs each scenario, and keeps what went wrong in its place. */
 export async function play(plays) {
   const told = {};
-  for (const [name, one] of Object.entries(plays)) told[name] = await one().catch((error) => ({ wrong: String(error?.stack ?? error) }));
+  for (const [name, one] of Object.entries(plays))
+    told[name] = await one().catch((error) => ({ wrong: String(error?.stack ?? error) }));
   return told;
 }
 

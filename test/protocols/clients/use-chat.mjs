@@ -1,6 +1,10 @@
 // AI SDK 7: `useChat` of @ai-sdk/react in a page, with the transport that it has by default.
 import { useChat } from '@ai-sdk/react';
-import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from 'ai';
+import {
+  DefaultChatTransport,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
+} from 'ai';
 import { JSDOM } from 'jsdom';
 import { headers, kept, play, route, scenarios, until, url, wordsFor } from './shared.mjs';
 
@@ -14,7 +18,11 @@ let chats = 0;
 /** A page with a chat; `chat()` is what the hook returned last. */
 async function open({ as = headers, ...options } = {}, fetching = fetch) {
   const id = options.id ?? `use-chat-${(chats += 1)}`;
-  const transport = new DefaultChatTransport({ api: `${url}/ai/chat`, headers: as, fetch: fetching });
+  const transport = new DefaultChatTransport({
+    api: `${url}/ai/chat`,
+    headers: as,
+    fetch: fetching,
+  });
   let shown;
   const Page = () => {
     shown = useChat({ ...options, id, transport });
@@ -27,7 +35,9 @@ async function open({ as = headers, ...options } = {}, fetching = fetch) {
 }
 
 function told({ messages, status, error }) {
-  const parts = messages.filter(({ role }) => role === 'assistant').flatMap((message) => message.parts);
+  const parts = messages
+    .filter(({ role }) => role === 'assistant')
+    .flatMap((message) => message.parts);
   const calls = parts.filter(({ type }) => type.startsWith('tool-') || type === 'dynamic-tool');
   return {
     text: parts
@@ -40,13 +50,16 @@ function told({ messages, status, error }) {
       ...(part.output === undefined ? [] : [part.output]),
       ...(part.errorText ? [part.errorText] : []),
     ]),
-    injected: parts.filter(({ type }) => type === 'data-tools-injected').flatMap(({ data }) => data.tools.map((tool) => tool.id ?? tool)),
+    injected: parts
+      .filter(({ type }) => type === 'data-tools-injected')
+      .flatMap(({ data }) => data.tools.map((tool) => tool.id ?? tool)),
     status: error ? `${status}: ${error.message}` : status,
   };
 }
 
 /** A page shows what has come a little later. */
-const isAnswered = ({ messages, error }) => error !== undefined || messages.at(-1)?.role === 'assistant';
+const isAnswered = ({ messages, error }) =>
+  error !== undefined || messages.at(-1)?.role === 'assistant';
 
 const IDLE = ['ready', 'error'];
 
@@ -78,19 +91,27 @@ async function cited() {
   let sources;
   const { text } = await ask(scenarios.cited.ask, {}, async ({ chat }) => {
     const parts = chat().messages.flatMap((message) => message.parts);
-    sources = parts.filter(({ type }) => type === 'source-url').map(({ url, title }) => [url, title]);
+    sources = parts
+      .filter(({ type }) => type === 'source-url')
+      .map(({ url, title }) => [url, title]);
   });
   return { text, sources };
 }
 
-/** A run that ends with a call which the server has made: a client that sends its messages once all calls are made has none to send. */
+/**
+ * A run that ends with a call which the server has made: a client that sends its messages once all
+ * calls are made has none to send.
+ */
 async function stopped() {
   const sent = [];
   const counting = (address, init) => {
     sent.push(address);
     return fetch(address, init);
   };
-  const page = await open({ sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls }, counting);
+  const page = await open(
+    { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls },
+    counting,
+  );
   await page.chat().sendMessage({ text: scenarios.stopped.ask });
   await until(
     () => IDLE.includes(page.chat().status) && isAnswered(page.chat()),
@@ -110,26 +131,39 @@ function decide(approved) {
   });
 }
 
-/** The question is data of ours; it is answered over the routes of runs, and the chat is sent on without a message. */
+/**
+ * The question is data of ours; it is answered over the routes of runs, and the chat is sent on
+ * without a message.
+ */
 function question() {
   return ask(scenarios.question.ask, {}, async (page) => {
     const { data } = partOf(page, ({ type }) => type === 'data-question');
-    await route(`/runs/${data.runId}/answer`, { questionId: data.questionId, answer: scenarios.question.answer });
+    await route(`/runs/${data.runId}/answer`, {
+      questionId: data.questionId,
+      answer: scenarios.question.answer,
+    });
     await page.chat().sendMessage();
     await settled(page, scenarios.question.said);
   });
 }
 
 function clientTool() {
-  return ask(scenarios.clientTool.ask, { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls }, async (page) => {
-    const { tool, answer: output, said } = scenarios.clientTool;
-    const { toolCallId } = partOf(page, ({ type }) => type === `tool-${tool}`);
-    await page.chat().addToolOutput({ tool, toolCallId, output });
-    await settled(page, said);
-  });
+  return ask(
+    scenarios.clientTool.ask,
+    { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls },
+    async (page) => {
+      const { tool, answer: output, said } = scenarios.clientTool;
+      const { toolCallId } = partOf(page, ({ type }) => type === `tool-${tool}`);
+      await page.chat().addToolOutput({ tool, toolCallId, output });
+      await settled(page, said);
+    },
+  );
 }
 
-/** The client stops reading at once; the run is stopped by a request of its own, for which the message has its id. */
+/**
+ * The client stops reading at once; the run is stopped by a request of its own, for which the
+ * message has its id.
+ */
 async function abort() {
   const page = await open();
   void page.chat().sendMessage({ text: 'Count for use-chat' });
@@ -146,7 +180,10 @@ async function abort() {
   return { before: before.status, status };
 }
 
-/** A page that is loaded again in the middle of an answer: the connection of the first one breaks, and the second one has all of it, each piece once. */
+/**
+ * A page that is loaded again in the middle of an answer: the connection of the first one breaks,
+ * and the second one has all of it, each piece once.
+ */
 async function reconnect() {
   let cut;
   const breaking = (address, init) => {
@@ -175,7 +212,12 @@ async function reconnect() {
   return { text: shown.text, isSame: JSON.stringify(after) === JSON.stringify(shown) };
 }
 
-const shownIn = ({ chat, id }) => kept(id).then((entries) => ({ calls: told(chat()).calls, kept: entries, status: told(chat()).status }));
+const shownIn = ({ chat, id }) =>
+  kept(id).then((entries) => ({
+    calls: told(chat()).calls,
+    kept: entries,
+    status: told(chat()).status,
+  }));
 
 /** Resolves once something was asked and answered. */
 async function answered(page, asking) {
@@ -217,7 +259,11 @@ async function anewUnderWay() {
   const before = await route(`/runs/${first}`);
   await answered(page, page.chat().regenerate());
   const after = await route(`/runs/${first}`);
-  const shown = { text: told(page.chat()).text, kept: await kept(page.id), first: [before.status, after.status] };
+  const shown = {
+    text: told(page.chat()).text,
+    kept: await kept(page.id),
+    first: [before.status, after.status],
+  };
   page.close();
   return shown;
 }
@@ -230,8 +276,13 @@ async function anewWaiting() {
   const { approval } = partOf(page, (part) => part.state === 'approval-requested');
   await answered(page, page.chat().regenerate());
   const { id: second } = page.chat().messages.at(-1);
-  const waiting = await Promise.all([first, second].map((runId) => route(`/pending?runId=${runId}`)));
-  const late = await route(`/runs/${first}/answer`, { approvalId: approval.id, decision: 'approve' }).then(
+  const waiting = await Promise.all(
+    [first, second].map((runId) => route(`/pending?runId=${runId}`)),
+  );
+  const late = await route(`/runs/${first}/answer`, {
+    approvalId: approval.id,
+    decision: 'approve',
+  }).then(
     () => 'taken',
     () => 'refused',
   );
@@ -239,7 +290,10 @@ async function anewWaiting() {
   return { open: waiting.map(({ length }) => length), late, isOther: first !== second };
 }
 
-/** Two pages of a person take the same answer back at once, then one of another person, who knows the ids. */
+/**
+ * Two pages of a person take the same answer back at once, then one of another person, who knows
+ * the ids.
+ */
 async function anewTwice() {
   const { ask: asked } = wordsFor('use-chat at once');
   const first = await open();

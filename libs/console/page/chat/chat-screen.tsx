@@ -22,7 +22,10 @@ import { useConsole, useWords } from '../shell/console-context.js';
 import { keepConversation, keptConversation, useDraft } from '../shell/kept.js';
 import { hrefOf, rename } from '../shell/route.js';
 
-/** A conversation with the application: its questions, the calls that answer them, and what the model can call now. */
+/**
+ * A conversation with the application: its questions, the calls that answer them, and what the
+ * model can call now.
+ */
 export function ChatScreen({ named }: { readonly named: string | undefined }): ReactNode {
   const { thread, words, newThread } = useConsole();
   const { turns, status } = useObserved(thread);
@@ -55,12 +58,18 @@ export function ChatScreen({ named }: { readonly named: string | undefined }): R
         </div>
         <Composer isAnswering={status === 'answering'} />
       </section>
-      <Belt tools={last?.run.tools.length ? last.run.tools : first} isOpen={globalThis.innerWidth > 1020} />
+      <Belt
+        tools={last?.run.tools.length ? last.run.tools : first}
+        isOpen={globalThis.innerWidth > 1020}
+      />
     </div>
   );
 }
 
-/** Keeps the id of the conversation in the address once it has begun, and reads what was said in one that the address names: a page that is loaded again shows it. */
+/**
+ * Keeps the id of the conversation in the address once it has begun, and reads what was said in one
+ * that the address names: a page that is loaded again shows it.
+ */
 function useKept(named: string | undefined, hasBegun: boolean): Loaded<void> {
   const { thread, session } = useConsole();
   const { conversationId } = thread;
@@ -70,13 +79,19 @@ function useKept(named: string | undefined, hasBegun: boolean): Loaded<void> {
     keepConversation(session, conversationId);
   }, [session, conversationId, named, hasBegun]);
   const recall = useCallback(
-    () => ([named, keptConversation(session)].includes(conversationId) ? thread.recall() : Promise.resolve()),
+    () =>
+      [named, keptConversation(session)].includes(conversationId)
+        ? thread.recall()
+        : Promise.resolve(),
     [thread, conversationId, named, session],
   );
   return useLoaded(recall);
 }
 
-/** Tells whether nothing is kept of the conversation for this person: it has not ended a run yet, or is another's. */
+/**
+ * Tells whether nothing is kept of the conversation for this person: it has not ended a run yet, or
+ * is another's.
+ */
 function isUnknown(error: Error): boolean {
   return error instanceof ToolLoopHttpError && error.status === 404;
 }
@@ -103,7 +118,13 @@ function Welcome(): ReactNode {
   );
 }
 
-function TurnView({ turn, mayAskAnew }: { readonly turn: Turn; readonly mayAskAnew: boolean }): ReactNode {
+function TurnView({
+  turn,
+  mayAskAnew,
+}: {
+  readonly turn: Turn;
+  readonly mayAskAnew: boolean;
+}): ReactNode {
   const { words, session } = useConsole();
   const { t } = words;
   const { run, error, isKept = false } = turn;
@@ -127,7 +148,13 @@ function TurnView({ turn, mayAskAnew }: { readonly turn: Turn; readonly mayAskAn
 }
 
 /** A question, which can be answered anew, or asked in other words. */
-function Asked({ turn: { id, question }, mayAskAnew }: { readonly turn: Turn; readonly mayAskAnew: boolean }): ReactNode {
+function Asked({
+  turn: { id, question },
+  mayAskAnew,
+}: {
+  readonly turn: Turn;
+  readonly mayAskAnew: boolean;
+}): ReactNode {
   const { thread, words } = useConsole();
   const { t } = words;
   const [text, setText] = useState<string>();
@@ -181,7 +208,13 @@ function Asked({ turn: { id, question }, mayAskAnew }: { readonly turn: Turn; re
 const PARTS_SHOWN = 60;
 
 /** The parts of an answer in the order in which they came. */
-export function RunParts({ run, isLive = true }: { readonly run: RunView; readonly isLive?: boolean }): ReactNode {
+export function RunParts({
+  run,
+  isLive = true,
+}: {
+  readonly run: RunView;
+  readonly isLive?: boolean;
+}): ReactNode {
   const { t } = useWords();
   const [most, setMost] = useState(PARTS_SHOWN);
   const hidden = Math.max(0, run.parts.length - most);
@@ -203,11 +236,18 @@ export function RunParts({ run, isLive = true }: { readonly run: RunView; readon
 /** The citations that are shown: an answer may name thousands. */
 const CITATIONS_SHOWN = 20;
 
-/** The sources that the model names, each once. Beside a title, which anyone may have written, stands the host to which its link leads. */
+/**
+ * The sources that the model names, each once. Beside a title, which anyone may have written,
+ * stands the host to which its link leads.
+ */
 function Citations({ citations }: Pick<RunView, 'citations'>): ReactNode {
   const { t } = useWords();
   const sources = useMemo(
-    () => [...new Map(citations.map((one) => [one.url ?? one.source ?? one.title ?? one.quote, one])).entries()],
+    () => [
+      ...new Map(
+        citations.map((one) => [one.url ?? one.source ?? one.title ?? one.quote, one]),
+      ).entries(),
+    ],
     [citations],
   );
   if (sources.length === 0) return null;
@@ -221,7 +261,9 @@ function Citations({ citations }: Pick<RunView, 'citations'>): ReactNode {
           </li>
         ))}
       </ol>
-      {sources.length > CITATIONS_SHOWN && <p className="muted">{t('result.more', { n: sources.length - CITATIONS_SHOWN })}</p>}
+      {sources.length > CITATIONS_SHOWN && (
+        <p className="muted">{t('result.more', { n: sources.length - CITATIONS_SHOWN })}</p>
+      )}
     </section>
   );
 }
@@ -240,7 +282,15 @@ function Cited({ url, title, source, quote }: RunView['citations'][number]): Rea
   );
 }
 
-function Part({ part, run, isLive }: { readonly part: RunPart; readonly run: RunView; readonly isLive: boolean }): ReactNode {
+function Part({
+  part,
+  run,
+  isLive,
+}: {
+  readonly part: RunPart;
+  readonly run: RunView;
+  readonly isLive: boolean;
+}): ReactNode {
   const { t } = useWords();
   switch (part.kind) {
     case 'call': {
@@ -278,17 +328,23 @@ function Part({ part, run, isLive }: { readonly part: RunPart; readonly run: Run
   }
 }
 
-/** The end of a run where it is none of the usual: what it waits for, what it ran out of, how it failed. */
+/**
+ * The end of a run where it is none of the usual: what it waits for, what it ran out of, how it
+ * failed.
+ */
 export function RunOutcome({ run }: { readonly run: RunView }): ReactNode {
   const { t } = useWords();
   const { finishReason, rehearsal, report, error, finishDetail, status } = run;
   return (
     <>
       {rehearsal && <RequestView open={{ kind: 'rehearsal', request: rehearsal }} />}
-      {report && report.status !== 'waiting' && <p className="muted small">{t('run.rehearsal', { status: report.status })}</p>}
+      {report && report.status !== 'waiting' && (
+        <p className="muted small">{t('run.rehearsal', { status: report.status })}</p>
+      )}
       {status === 'ended' && finishReason !== undefined && finishReason !== 'stop' && (
         <p className={finishReason === 'error' ? 'problem' : 'warning-line'}>
-          <Icon name="alert" size={15} /> {error?.message ?? finishDetail ?? t(`finish.${finishReason}`)}
+          <Icon name="alert" size={15} />{' '}
+          {error?.message ?? finishDetail ?? t(`finish.${finishReason}`)}
         </p>
       )}
     </>
@@ -358,7 +414,12 @@ function Composer({ isAnswering }: { readonly isAnswering: boolean }): ReactNode
       />
       <div className="composer-foot">
         <label className="check" title={t('chat.rehearseHint')}>
-          <input type="checkbox" role="switch" checked={isRehearsal} onChange={({ target }) => setRehearsal(target.checked)} />{' '}
+          <input
+            type="checkbox"
+            role="switch"
+            checked={isRehearsal}
+            onChange={({ target }) => setRehearsal(target.checked)}
+          />{' '}
           {t('chat.rehearse')}
         </label>
         <ComposerButton isAnswering={isAnswering} isEmpty={text.trim() === ''} />
@@ -372,22 +433,38 @@ interface ComposerButtonProps {
   readonly isEmpty: boolean;
 }
 
-/** Sends, or stops what was sent. It is one element of the page, which keeps the focus when its meaning changes. */
+/**
+ * Sends, or stops what was sent. It is one element of the page, which keeps the focus when its
+ * meaning changes.
+ */
 function ComposerButton({ isAnswering, isEmpty }: ComposerButtonProps): ReactNode {
   const { thread, words } = useConsole();
   const { t } = words;
   return isAnswering ? (
-    <button type="button" className="button round" onClick={() => void thread.stop()} aria-label={t('chat.stop')}>
+    <button
+      type="button"
+      className="button round"
+      onClick={() => void thread.stop()}
+      aria-label={t('chat.stop')}
+    >
       <Icon name="stop" />
     </button>
   ) : (
-    <button type="submit" className="button primary round" disabled={isEmpty} aria-label={t('chat.send')}>
+    <button
+      type="submit"
+      className="button primary round"
+      disabled={isEmpty}
+      aria-label={t('chat.send')}
+    >
       <Icon name="send" />
     </button>
   );
 }
 
-/** Says each finished sentence of an answer once, and what it waits for: a letter at a time no one can listen to. */
+/**
+ * Says each finished sentence of an answer once, and what it waits for: a letter at a time no one
+ * can listen to.
+ */
 function useAnnouncements(run: RunView | undefined): void {
   const { announce, words } = useConsole();
   const last = run?.parts.findLast((part) => part.kind === 'text');

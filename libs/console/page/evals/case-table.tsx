@@ -38,7 +38,9 @@ export function CaseTable({ report, before }: CaseTableProps): ReactNode {
   const [filter, setFilter] = useState<Filter>('all');
   const [open, setOpen] = useState<CaseCell>();
   const cases = useMemo(() => rowsOf(report, before), [report, before]);
-  const shown = cases.filter(({ cells }) => filter === 'all' || cells.some(filter === 'failed' ? hasFailed : isChanged));
+  const shown = cases.filter(
+    ({ cells }) => filter === 'all' || cells.some(filter === 'failed' ? hasFailed : isChanged),
+  );
   return (
     <>
       <div className="heading">
@@ -47,7 +49,12 @@ export function CaseTable({ report, before }: CaseTableProps): ReactNode {
       </div>
       {shown.length === 0 && <p className="muted">{t('evals.none')}</p>}
       {shown.length > 0 && (
-        <div className="table-frame" tabIndex={0} role="group" aria-label={t('evals.cases', { n: cases.length })}>
+        <div
+          className="table-frame"
+          tabIndex={0}
+          role="group"
+          aria-label={t('evals.cases', { n: cases.length })}
+        >
           <table className="cases">
             <Variants variants={report.variants} />
             <tbody>
@@ -58,8 +65,17 @@ export function CaseTable({ report, before }: CaseTableProps): ReactNode {
           </table>
         </div>
       )}
-      {shown.length > MOST_CASES && <p className="muted">{t('result.more', { n: shown.length - MOST_CASES })}</p>}
-      {open && <OpenCell key={`${open.name} ${open.variant}`} cell={open} report={report} before={before} />}
+      {shown.length > MOST_CASES && (
+        <p className="muted">{t('result.more', { n: shown.length - MOST_CASES })}</p>
+      )}
+      {open && (
+        <OpenCell
+          key={`${open.name} ${open.variant}`}
+          cell={open}
+          report={report}
+          before={before}
+        />
+      )}
     </>
   );
 }
@@ -76,7 +92,13 @@ function CaseFilter({ filter, isCompared, onChoose }: CaseFilterProps): ReactNod
   return (
     <div className="filters" role="group" aria-label={t('evals.filter')}>
       {FILTERS.filter((one) => one !== 'changed' || isCompared).map((one) => (
-        <button key={one} type="button" className="filter" aria-pressed={filter === one} onClick={() => onChoose(one)}>
+        <button
+          key={one}
+          type="button"
+          className="filter"
+          aria-pressed={filter === one}
+          onClick={() => onChoose(one)}
+        >
           {t(`evals.${one}`)}
         </button>
       ))}
@@ -113,14 +135,20 @@ function Row({ row: { name, cells }, open, onOpen }: RowProps): ReactNode {
       <th scope="row">{name}</th>
       {cells.map((cell) => (
         <td key={cell.variant}>
-          <Cell cell={cell} isOpen={cell === open} onOpen={() => onOpen(cell === open ? undefined : cell)} />
+          <Cell
+            cell={cell}
+            isOpen={cell === open}
+            onOpen={() => onOpen(cell === open ? undefined : cell)}
+          />
         </td>
       ))}
     </tr>
   );
 }
 
-/** The cases of a report under each of its variants, beside the same ones of another by their names. */
+/**
+ * The cases of a report under each of its variants, beside the same ones of another by their names.
+ */
 function rowsOf(report: EvalReport, before?: EvalReport): readonly CaseRow[] {
   const [now, then] = [countsOf(report), before && countsOf(before)];
   const names = [...new Set(report.runs.map((run) => run.case))];
@@ -129,7 +157,13 @@ function rowsOf(report: EvalReport, before?: EvalReport): readonly CaseRow[] {
     cells: report.variants.map(({ name: variant }): CaseCell => {
       const key = keyOf(name, variant);
       const was = then?.get(key);
-      return { name, variant, passed: now.get(key)?.passed ?? 0, runs: now.get(key)?.runs ?? 0, ...(was && { before: was }) };
+      return {
+        name,
+        variant,
+        passed: now.get(key)?.passed ?? 0,
+        runs: now.get(key)?.runs ?? 0,
+        ...(was && { before: was }),
+      };
     }),
   }));
 }
@@ -169,7 +203,9 @@ function Cell({ cell, isOpen, onOpen }: CellProps): ReactNode {
   if (runs === 0) return <span className="muted">–</span>;
   const mood = passed === runs ? 'good' : passed === 0 ? 'danger' : 'caution';
   const said = ({ passed: n, runs: of }: Passed): string =>
-    of === 1 ? t(n === 1 ? 'evals.passed' : 'evals.notPassed') : t('evals.passedOf', { passed: n, runs: of });
+    of === 1
+      ? t(n === 1 ? 'evals.passed' : 'evals.notPassed')
+      : t('evals.passedOf', { passed: n, runs: of });
   return (
     <button type="button" className={`case-cell ${mood}`} aria-expanded={isOpen} onClick={onOpen}>
       <Icon name={passed === runs ? 'check' : 'cross'} size={14} /> {said(cell)}
@@ -179,12 +215,24 @@ function Cell({ cell, isOpen, onOpen }: CellProps): ReactNode {
 }
 
 /** The runs of a case under a variant, beside those of the other time. */
-function OpenCell({ cell: { name, variant }, report, before }: CaseTableProps & { readonly cell: CaseCell }): ReactNode {
+function OpenCell({
+  cell: { name, variant },
+  report,
+  before,
+}: CaseTableProps & { readonly cell: CaseCell }): ReactNode {
   const { t } = useConsole().words;
-  const runsIn = ({ runs }: EvalReport): readonly EvalRun[] => runs.filter((run) => run.case === name && run.variant === variant);
-  const sides = [{ title: t('evals.now'), runs: runsIn(report) }, ...(before ? [{ title: t('evals.before'), runs: runsIn(before) }] : [])];
+  const runsIn = ({ runs }: EvalReport): readonly EvalRun[] =>
+    runs.filter((run) => run.case === name && run.variant === variant);
+  const sides = [
+    { title: t('evals.now'), runs: runsIn(report) },
+    ...(before ? [{ title: t('evals.before'), runs: runsIn(before) }] : []),
+  ];
   return (
-    <section className="case-runs" aria-label={`${name}, ${variant}`} ref={(element) => element?.scrollIntoView({ block: 'nearest' })}>
+    <section
+      className="case-runs"
+      aria-label={`${name}, ${variant}`}
+      ref={(element) => element?.scrollIntoView({ block: 'nearest' })}
+    >
       <h3>
         {name} <span className="muted">· {variant}</span>
       </h3>
@@ -203,7 +251,13 @@ function OpenCell({ cell: { name, variant }, report, before }: CaseTableProps & 
   );
 }
 
-function CaseRun({ run, isAlone }: { readonly run: EvalRun; readonly isAlone: boolean }): ReactNode {
+function CaseRun({
+  run,
+  isAlone,
+}: {
+  readonly run: EvalRun;
+  readonly isAlone: boolean;
+}): ReactNode {
   const { words } = useConsole();
   const { t } = words;
   const { passed, repeat, scores, text, calls, error } = run;
@@ -214,7 +268,11 @@ function CaseRun({ run, isAlone }: { readonly run: EvalRun; readonly isAlone: bo
           <Icon name={passed ? 'check' : 'cross'} size={16} />
         </span>
         <div className="call-words">
-          <strong>{isAlone ? t(passed ? 'evals.passed' : 'evals.notPassed') : t('evals.repeat', { n: repeat })}</strong>
+          <strong>
+            {isAlone
+              ? t(passed ? 'evals.passed' : 'evals.notPassed')
+              : t('evals.repeat', { n: repeat })}
+          </strong>
           <p className="call-line">{listFacts(run, words).join(' · ')}</p>
         </div>
       </header>
@@ -231,7 +289,10 @@ function CaseRun({ run, isAlone }: { readonly run: EvalRun; readonly isAlone: bo
 }
 
 /** Lists how a run ended, and its price in time, tokens, money and questions to people. */
-function listFacts({ finishReason, durationMs, usage, approvals }: EvalRun, words: Words): readonly string[] {
+function listFacts(
+  { finishReason, durationMs, usage, approvals }: EvalRun,
+  words: Words,
+): readonly string[] {
   const { t } = words;
   return [
     t(`finish.${finishReason}`),

@@ -38,11 +38,16 @@ interface EvalsScreenProps {
   readonly beside: string | undefined;
 }
 
-/** The results of evaluations: each case under each variant, alone or beside those of another time. */
+/**
+ * The results of evaluations: each case under each variant, alone or beside those of another time.
+ */
 function EvalsScreen({ selected, beside }: EvalsScreenProps): ReactNode {
   const { place, session, words } = useConsole();
   const { t } = words;
-  const load = useCallback(() => askOwn(place, session, { path: 'evaluations', isAnswer: isList }), [place, session]);
+  const load = useCallback(
+    () => askOwn(place, session, { path: 'evaluations', isAnswer: isList }),
+    [place, session],
+  );
   const { value, error, reload } = useLoaded(load);
   const chosen = value?.find(({ id }) => id === selected) ?? value?.[0];
   return (
@@ -55,7 +60,8 @@ function EvalsScreen({ selected, beside }: EvalsScreenProps): ReactNode {
         {!value && !error && <Loading rows={5} />}
         {value?.length === 0 && (
           <Notice icon="evals" title={t('evals.empty')}>
-            {t('evals.emptyLead')} <code className="code">npx toolloop eval evals/cases.json --out …</code>
+            {t('evals.emptyLead')}{' '}
+            <code className="code">npx toolloop eval evals/cases.json --out …</code>
           </Notice>
         )}
         <ul className="rows">
@@ -64,7 +70,9 @@ function EvalsScreen({ selected, beside }: EvalsScreenProps): ReactNode {
           ))}
         </ul>
       </section>
-      {value && chosen && <ResultItem key={`${chosen.id} ${beside}`} chosen={chosen} beside={beside} all={value} />}
+      {value && chosen && (
+        <ResultItem key={`${chosen.id} ${beside}`} chosen={chosen} beside={beside} all={value} />
+      )}
     </div>
   );
 }
@@ -82,7 +90,9 @@ function ResultRow({ result: { id, at, name, variants }, isChosen }: ResultRowPr
   return (
     <li>
       <a href={hrefOf('evals', id)} className="row" aria-current={isChosen ? 'true' : undefined}>
-        <span className={`row-kind ${passed === runs ? 'effect-read_only' : 'effect-external_side_effect'}`}>
+        <span
+          className={`row-kind ${passed === runs ? 'effect-read_only' : 'effect-external_side_effect'}`}
+        >
           <Icon name={passed === runs ? 'check' : 'alert'} size={17} />
         </span>
         <span className="row-words">
@@ -130,7 +140,9 @@ function ResultItem({ chosen, beside, all }: ResultItemProps): ReactNode {
             <span>{t('evals.beside')}</span>
             <select
               value={beside ?? ''}
-              onChange={({ target }) => (target.value === '' ? go('evals', chosen.id) : go('evals', chosen.id, target.value))}
+              onChange={({ target }) =>
+                target.value === '' ? go('evals', chosen.id) : go('evals', chosen.id, target.value)
+              }
             >
               <option value="">{t('evals.alone')}</option>
               {others.map(({ id, name, at }) => (
@@ -168,11 +180,26 @@ function figuresIn(words: Words): readonly Figure[] {
   const { t } = words;
   const number = (value: number): string => words.number(value);
   return [
-    { title: t('evals.rate'), of: (one) => one.passRate, written: (value) => words.percent(value), isBetter: isMore },
-    { title: t('usage.cost'), of: (one) => one.costUsd, written: (value) => words.money(value, 'USD'), isBetter: isLess },
+    {
+      title: t('evals.rate'),
+      of: (one) => one.passRate,
+      written: (value) => words.percent(value),
+      isBetter: isMore,
+    },
+    {
+      title: t('usage.cost'),
+      of: (one) => one.costUsd,
+      written: (value) => words.money(value, 'USD'),
+      isBetter: isLess,
+    },
     { title: t('usage.tokens'), of: (one) => one.tokens, written: number, isBetter: isLess },
     { title: t('evals.approvals'), of: (one) => one.approvals, written: number, isBetter: isLess },
-    { title: t('evals.median'), of: (one) => one.medianMs, written: (value) => words.duration(value), isBetter: isLess },
+    {
+      title: t('evals.median'),
+      of: (one) => one.medianMs,
+      written: (value) => words.duration(value),
+      isBetter: isLess,
+    },
   ];
 }
 
@@ -204,7 +231,11 @@ function Variants({ report, before }: VariantsProps): ReactNode {
               <th scope="row">{variant.name}</th>
               {figures.map((figure) => (
                 <td key={figure.title} className="figure">
-                  <FigureCell figure={figure} now={variant} before={before?.variants.find(({ name }) => name === variant.name)} />
+                  <FigureCell
+                    figure={figure}
+                    now={variant}
+                    before={before?.variants.find(({ name }) => name === variant.name)}
+                  />
                 </td>
               ))}
             </tr>
@@ -221,7 +252,11 @@ interface FigureCellProps {
   readonly before: VariantSummary | undefined;
 }
 
-function FigureCell({ figure: { of, written, isBetter }, now, before }: FigureCellProps): ReactNode {
+function FigureCell({
+  figure: { of, written, isBetter },
+  now,
+  before,
+}: FigureCellProps): ReactNode {
   const { t } = useConsole().words;
   const value = of(now);
   const was = before && of(before);
@@ -230,7 +265,9 @@ function FigureCell({ figure: { of, written, isBetter }, now, before }: FigureCe
   return (
     <>
       {written(value)}
-      <small className={isBetter(value, was) ? 'was better' : 'was worse'}>{t('evals.was', { before: written(was) })}</small>
+      <small className={isBetter(value, was) ? 'was better' : 'was worse'}>
+        {t('evals.was', { before: written(was) })}
+      </small>
     </>
   );
 }

@@ -14,7 +14,9 @@ interface EvidenceProps {
   readonly request: ApprovalRequest;
 }
 
-/** What the run had read before it asked, and which of its results holds each argument of the call. */
+/**
+ * What the run had read before it asked, and which of its results holds each argument of the call.
+ */
 export function Evidence({ entry, request }: EvidenceProps): ReactNode {
   const { words, session } = useConsole();
   const { t } = words;
@@ -33,12 +35,19 @@ export function Evidence({ entry, request }: EvidenceProps): ReactNode {
   );
 }
 
-/** Tells whether the person may see the run of a request: it is theirs, or they are an operator who may. */
+/**
+ * Tells whether the person may see the run of a request: it is theirs, or they are an operator who
+ * may.
+ */
 export function mayReadRun({ requestedBy }: WaitingRequest, { actor, may }: Session): boolean {
   return requestedBy === actor.id || may.includes('runs');
 }
 
-function ReadBefore({ request: { runId, toolCallId, args } }: { readonly request: ApprovalRequest }): ReactNode {
+function ReadBefore({
+  request: { runId, toolCallId, args },
+}: {
+  readonly request: ApprovalRequest;
+}): ReactNode {
   const { client, feed, words } = useConsole();
   const { t } = words;
   const { view, error, reading } = useRun(client, runId, { notices: feed.watch });
@@ -46,17 +55,27 @@ function ReadBefore({ request: { runId, toolCallId, args } }: { readonly request
   if (reading === 'loading') return null;
   const calls = callsIn(view);
   const own = calls.findIndex((call) => call.toolCallId === toolCallId);
-  const before = calls.slice(0, own < 0 ? calls.length : own).filter(({ record }) => record?.status === 'succeeded');
+  const before = calls
+    .slice(0, own < 0 ? calls.length : own)
+    .filter(({ record }) => record?.status === 'succeeded');
   const values = Object.entries(args).flatMap(([name, value]) =>
     typeof value === 'string' || typeof value === 'number' ? [[name, textOf(value)] as const] : [],
   );
-  const origins = values.map(([name, value]) => ({ name, value, read: pathOf(value, view).read.map(({ call }) => call) }));
+  const origins = values.map(([name, value]) => ({
+    name,
+    value,
+    read: pathOf(value, view).read.map(({ call }) => call),
+  }));
   return (
     <>
       <p className="muted small">{t(before.length > 0 ? 'evidence.lead' : 'evidence.none')}</p>
       <ul>
         {before.map((call) => (
-          <ReadCall key={call.since} call={call} names={origins.filter(({ read }) => read.includes(call)).map(({ name }) => name)} />
+          <ReadCall
+            key={call.since}
+            call={call}
+            names={origins.filter(({ read }) => read.includes(call)).map(({ name }) => name)}
+          />
         ))}
       </ul>
       {origins.length > 0 && (
@@ -68,7 +87,9 @@ function ReadBefore({ request: { runId, toolCallId, args } }: { readonly request
                 <a className="value" href={hrefOf('runs', runId, 'path', value)}>
                   {visible(value)}
                 </a>
-                {read.length === 0 && <span className="muted small"> · {t('evidence.origin')}</span>}
+                {read.length === 0 && (
+                  <span className="muted small"> · {t('evidence.origin')}</span>
+                )}
               </dd>
             </div>
           ))}
@@ -78,17 +99,26 @@ function ReadBefore({ request: { runId, toolCallId, args } }: { readonly request
   );
 }
 
-function ReadCall({ call, names }: { readonly call: CallPart; readonly names: readonly string[] }): ReactNode {
+function ReadCall({
+  call,
+  names,
+}: {
+  readonly call: CallPart;
+  readonly names: readonly string[];
+}): ReactNode {
   const { t } = useConsole().words;
   return (
     <li className="place">
       <Icon name={call.isOfOthers ? 'alert' : 'check'} size={15} />
       <span>
-        <strong>{nameOf(call.tool, call.presentation)}</strong> <span className="muted small">{summaryOf(call.args)}</span>
+        <strong>{nameOf(call.tool, call.presentation)}</strong>{' '}
+        <span className="muted small">{summaryOf(call.args)}</span>
         {names.length > 0 && (
           <>
             <br />
-            <span className="small">{t('evidence.from', { name: names.map((name) => nameOf(name)).join(', ') })}</span>
+            <span className="small">
+              {t('evidence.from', { name: names.map((name) => nameOf(name)).join(', ') })}
+            </span>
           </>
         )}
       </span>

@@ -12,7 +12,10 @@ import { isWriting } from '../shell/frame.js';
 import { go, hrefOf } from '../shell/route.js';
 import { Evidence, mayReadRun } from './evidence.js';
 
-/** Everything that waits: what this person may answer first, of it the riskiest, then what expires soonest. */
+/**
+ * Everything that waits: what this person may answer first, of it the riskiest, then what expires
+ * soonest.
+ */
 function InboxScreen({ selected }: { readonly selected: string | undefined }): ReactNode {
   const { pending, words } = useConsole();
   const { requests, isLoading, error } = useObserved(pending);
@@ -38,13 +41,22 @@ function InboxScreen({ selected }: { readonly selected: string | undefined }): R
         )}
         <ul className="rows">
           {sorted.slice(0, MOST_SHOWN).map((entry) => (
-            <Row key={entry.id} entry={entry} isChosen={entry === chosen} siblings={groupOf(entry, sorted).length} />
+            <Row
+              key={entry.id}
+              entry={entry}
+              isChosen={entry === chosen}
+              siblings={groupOf(entry, sorted).length}
+            />
           ))}
         </ul>
-        {sorted.length > MOST_SHOWN && <p className="muted">{t('result.more', { n: sorted.length - MOST_SHOWN })}</p>}
+        {sorted.length > MOST_SHOWN && (
+          <p className="muted">{t('result.more', { n: sorted.length - MOST_SHOWN })}</p>
+        )}
       </section>
       {chosen && <Item key={chosen.id} entry={chosen} onAnswered={onAnswered} />}
-      {goneId !== undefined && !isLoading && !error && <Gone key={goneId} id={goneId} onNext={() => show(sorted[0]?.id)} />}
+      {goneId !== undefined && !isLoading && !error && (
+        <Gone key={goneId} id={goneId} onNext={() => show(sorted[0]?.id)} />
+      )}
     </div>
   );
 }
@@ -55,20 +67,27 @@ interface Chosen {
   /** What this person may answer first, of it the riskiest, then what expires soonest. */
   readonly sorted: readonly WaitingRequest[];
   readonly chosen: WaitingRequest | undefined;
-  /** The id of the request that was shown and waits no longer, unless this person has answered it here. */
+  /**
+   * The id of the request that was shown and waits no longer, unless this person has answered it
+   * here.
+   */
   readonly goneId: string | undefined;
   readonly show: (id: string | undefined) => void;
   readonly onAnswered: (ids: readonly string[]) => void;
 }
 
 /**
- * Keeps the request that is looked at where it is: a riskier one that comes, or the next one once another person has answered, would be under the cursor of a person who is about to answer.
+ * Keeps the request that is looked at where it is: a riskier one that comes, or the next one once
+ * another person has answered, would be under the cursor of a person who is about to answer.
  */
 function useChosen(requests: readonly WaitingRequest[], selected: string | undefined): Chosen {
   const [seen, setSeen] = useState<string>();
   const [answered, setAnswered] = useState<ReadonlySet<string>>(NONE);
   const sorted = useMemo(
-    () => requests.filter(({ id }) => !answered.has(id)).toSorted((a, b) => riskOf(b) - riskOf(a) || expiryOf(a) - expiryOf(b)),
+    () =>
+      requests
+        .filter(({ id }) => !answered.has(id))
+        .toSorted((a, b) => riskOf(b) - riskOf(a) || expiryOf(a) - expiryOf(b)),
     [requests, answered],
   );
   const named = selected ?? seen;
@@ -92,7 +111,9 @@ const NONE: ReadonlySet<string> = new Set();
 /** In the place of a request that waits no longer: who has answered it, and the way to the next. */
 function Gone({ id, onNext }: { readonly id: string; readonly onNext: () => void }): ReactNode {
   const { client, words } = useConsole();
-  const { value: { answer } = {} } = useLoaded(useCallback(() => client.approval(id), [client, id]));
+  const { value: { answer } = {} } = useLoaded(
+    useCallback(() => client.approval(id), [client, id]),
+  );
   return (
     <section className="item" role="status">
       <Notice icon="check" title={words.t('inbox.gone')}>
@@ -110,7 +131,9 @@ const TONES = { danger: 3, caution: 2, neutral: 1, positive: 0 } as const;
 
 function riskOf({ mayAnswer, kind, request }: WaitingRequest): number {
   const tone = 'presentation' in request ? TONES[request.presentation?.tone ?? 'neutral'] : 1;
-  return (mayAnswer === false ? 0 : 100) + (kind === 'approval' || kind === 'rehearsal' ? 10 : 0) + tone;
+  return (
+    (mayAnswer === false ? 0 : 100) + (kind === 'approval' || kind === 'rehearsal' ? 10 : 0) + tone
+  );
 }
 
 function expiryOf({ request }: WaitingRequest): number {
@@ -147,7 +170,12 @@ function Row({ entry, isChosen, siblings }: RowProps): ReactNode {
   );
 }
 
-const KIND_ICONS = { approval: 'audit', question: 'why', client: 'tools', rehearsal: 'play' } as const;
+const KIND_ICONS = {
+  approval: 'audit',
+  question: 'why',
+  client: 'tools',
+  rehearsal: 'play',
+} as const;
 
 interface ItemProps {
   readonly entry: WaitingRequest;
@@ -158,7 +186,9 @@ function Item({ entry, onAnswered }: ItemProps): ReactNode {
   const { words, session } = useConsole();
   const { t } = words;
   const { request, requestedBy, createdAt } = entry;
-  const [total] = useState(() => expiryOf(entry) - Date.parse(createdAt ?? new Date().toISOString()));
+  const [total] = useState(
+    () => expiryOf(entry) - Date.parse(createdAt ?? new Date().toISOString()),
+  );
   const left = Math.max(0, expiryOf(entry) - Date.now());
   return (
     <section className="item" aria-label={sentenceOf(entry, words)} data-triage="">
@@ -166,7 +196,9 @@ function Item({ entry, onAnswered }: ItemProps): ReactNode {
         <h2 dir="auto">{sentenceOf(entry, words)}</h2>
         <ul className="chips">
           <li className="chip">{t(`request.${entry.kind}`)}</li>
-          {requestedBy !== undefined && <li className="chip">{t('inbox.by', { by: requestedBy })}</li>}
+          {requestedBy !== undefined && (
+            <li className="chip">{t('inbox.by', { by: requestedBy })}</li>
+          )}
           {'declaredId' in request && <li className="chip code">{request.declaredId}</li>}
           {createdAt !== undefined && <li className="chip">{words.ago(createdAt)}</li>}
         </ul>
@@ -194,7 +226,8 @@ const FIELDS: Readonly<Record<string, string>> = {
 };
 
 /**
- * The keys of the inbox: `j` and `k` move, `a` goes to the yes and `d` to the no, so that Enter is the second key of what cannot be undone; `r`, `e` and `t` go to the reason, the arguments and
+ * The keys of the inbox: `j` and `k` move, `a` goes to the yes and `d` to the no, so that Enter is
+ * the second key of what cannot be undone; `r`, `e` and `t` go to the reason, the arguments and
  * what may be trusted, and a dot makes the decision one about all calls of the kind.
  */
 function useTriage(sorted: readonly WaitingRequest[], chosen: WaitingRequest | undefined): void {
@@ -202,10 +235,14 @@ function useTriage(sorted: readonly WaitingRequest[], chosen: WaitingRequest | u
     const press = (event: KeyboardEvent): void => {
       if (isWriting(event)) return;
       const step = { j: 1, k: -1 }[event.key];
-      const next = step === undefined ? undefined : sorted[sorted.findIndex((entry) => entry === chosen) + step];
+      const next =
+        step === undefined
+          ? undefined
+          : sorted[sorted.findIndex((entry) => entry === chosen) + step];
       if (next) go('inbox', next.id);
       const field = FIELDS[event.key];
-      const target = field === undefined ? null : document.querySelector<HTMLElement>(`[data-triage] ${field}`);
+      const target =
+        field === undefined ? null : document.querySelector<HTMLElement>(`[data-triage] ${field}`);
       if (!target) return;
       event.preventDefault();
       target.focus();

@@ -35,7 +35,10 @@ function Lines(): ReactNode {
   const load = useCallback(async () => {
     const head = await client.auditHead();
     const last = isJsonObject(head) && typeof head['sequence'] === 'number' ? head['sequence'] : 0;
-    const lines = await readLines(await client.auditLines(Math.max(1, last - MOST_LINES + 1)), MOST_LINES + LATER_LINES);
+    const lines = await readLines(
+      await client.auditLines(Math.max(1, last - MOST_LINES + 1)),
+      MOST_LINES + LATER_LINES,
+    );
     return { lines, last, broken: await brokenAt(lines, head, session.tenant) };
   }, [client, session.tenant]);
   const { value, error, reload } = useLoaded(load);
@@ -49,7 +52,12 @@ function Lines(): ReactNode {
         <span>{t('audit.search')}</span>
         <input type="search" value={wanted} onChange={({ target }) => setWanted(target.value)} />
       </label>
-      <VirtualList items={shown} rowHeight={ROW_HEIGHT} label={t('nav.audit')} keyOf={({ hash }) => textOf(hash)}>
+      <VirtualList
+        items={shown}
+        rowHeight={ROW_HEIGHT}
+        label={t('nav.audit')}
+        keyOf={({ hash }) => textOf(hash)}
+      >
         {(line) => <Line line={line} />}
       </VirtualList>
     </>
@@ -58,15 +66,21 @@ function Lines(): ReactNode {
 
 function filtered(lines: readonly JsonObject[], wanted: string): readonly JsonObject[] {
   const text = wanted.trim().toLowerCase();
-  const found = text === '' ? lines : lines.filter((line) => JSON.stringify(line).toLowerCase().includes(text));
+  const found =
+    text === '' ? lines : lines.filter((line) => JSON.stringify(line).toLowerCase().includes(text));
   return found.toReversed();
 }
 
 /**
- * Checks what can be checked without the key: the first entry follows from the tenant's name, the numbers have no gap, each entry names the hash of the one before, and the head
- * that of its own. Returns the number of the first entry that does not, 0 for the head's.
+ * Checks what can be checked without the key: the first entry follows from the tenant's name, the
+ * numbers have no gap, each entry names the hash of the one before, and the head that of its own.
+ * Returns the number of the first entry that does not, 0 for the head's.
  */
-async function brokenAt(lines: readonly JsonObject[], head: unknown, tenant: string): Promise<number | undefined> {
+async function brokenAt(
+  lines: readonly JsonObject[],
+  head: unknown,
+  tenant: string,
+): Promise<number | undefined> {
   const [first] = lines;
   if (!first) return undefined;
   const before = first['sequence'] === 1 ? await genesisOf(tenant) : undefined;
@@ -76,15 +90,23 @@ async function brokenAt(lines: readonly JsonObject[], head: unknown, tenant: str
     return previousHash !== last['hash'] || Number(sequence) !== Number(last['sequence']) + 1;
   });
   if (broken) return Number(broken['sequence']);
-  const isHeadThere = isJsonObject(head) && lines.some(({ sequence, hash }) => sequence === head['sequence'] && hash === head['hash']);
+  const isHeadThere =
+    isJsonObject(head) &&
+    lines.some(({ sequence, hash }) => sequence === head['sequence'] && hash === head['hash']);
   return isHeadThere ? undefined : 0;
 }
 
-/** The hash that the first entry of a tenant names; undefined in a browser that has no hashes, as on a page without TLS. */
+/**
+ * The hash that the first entry of a tenant names; undefined in a browser that has no hashes, as on
+ * a page without TLS.
+ */
 async function genesisOf(tenant: string): Promise<string | undefined> {
   const { subtle } = globalThis.crypto as { readonly subtle?: SubtleCrypto };
   if (!subtle) return undefined;
-  const hash = await subtle.digest('SHA-256', new TextEncoder().encode(`toolloop audit ${JSON.stringify(tenant)}`));
+  const hash = await subtle.digest(
+    'SHA-256',
+    new TextEncoder().encode(`toolloop audit ${JSON.stringify(tenant)}`),
+  );
   return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
@@ -97,12 +119,17 @@ interface ChainProps {
 function Chain({ lines, last, broken }: ChainProps): ReactNode {
   const { t } = useConsole().words;
   const isWhole = broken === undefined;
-  const said = lines.length < last ? t('audit.latest', { n: lines.length, of: last }) : t('audit.whole', { n: lines.length });
+  const said =
+    lines.length < last
+      ? t('audit.latest', { n: lines.length, of: last })
+      : t('audit.whole', { n: lines.length });
   return (
     <div className={`chain ${isWhole ? 'whole' : 'broken'}`} role="status">
       <Icon name={isWhole ? 'audit' : 'alert'} size={20} />
       <div>
-        <strong>{isWhole ? said : broken === 0 ? t('audit.headless') : t('audit.broken', { n: broken })}</strong>
+        <strong>
+          {isWhole ? said : broken === 0 ? t('audit.headless') : t('audit.broken', { n: broken })}
+        </strong>
         <p className="muted small">{t('audit.verify')}</p>
       </div>
     </div>
@@ -119,7 +146,9 @@ function Line({ line }: { readonly line: JsonObject }): ReactNode {
         <time className="muted small">{words.time(textOf(at))}</time>
         <span className="event-type">{textOf(kind)}</span>
         <span className="event-line">
-          {[declaredId, said, actorId].flatMap((part) => (part === undefined ? [] : [textOf(part)])).join(' · ')}
+          {[declaredId, said, actorId]
+            .flatMap((part) => (part === undefined ? [] : [textOf(part)]))
+            .join(' · ')}
         </span>
       </summary>
       <pre className="json">{JSON.stringify(line, null, 2)}</pre>

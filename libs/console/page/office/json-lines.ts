@@ -3,7 +3,10 @@ import type { JsonObject } from '@toolloop/protocol';
 export type { JsonObject } from '@toolloop/protocol';
 
 /** Reads a stream of JSON Lines, up to a number of them. */
-export async function readLines(stream: ReadableStream<Uint8Array>, most: number): Promise<readonly JsonObject[]> {
+export async function readLines(
+  stream: ReadableStream<Uint8Array>,
+  most: number,
+): Promise<readonly JsonObject[]> {
   const lines: JsonObject[] = [];
   let rest = '';
   const decoder = new TextDecoder();

@@ -80,11 +80,19 @@ interface ReachFilterProps {
 function ReachFilter({ reach, onChoose }: ReachFilterProps): ReactNode {
   const { words, session } = useConsole();
   const { t } = words;
-  const reaches = REACHES.filter((one) => one !== 'everything' || session.everywhere.includes('killSwitch'));
+  const reaches = REACHES.filter(
+    (one) => one !== 'everything' || session.everywhere.includes('killSwitch'),
+  );
   return (
     <div className="filters" role="group" aria-label={t('stops.what')}>
       {reaches.map((one) => (
-        <button key={one} type="button" className="filter" aria-pressed={reach === one} onClick={() => onChoose(one)}>
+        <button
+          key={one}
+          type="button"
+          className="filter"
+          aria-pressed={reach === one}
+          onClick={() => onChoose(one)}
+        >
           {t(`stops.${one}`, { tenant: session.tenant })}
         </button>
       ))}
@@ -101,7 +109,15 @@ function NameField({ reach }: Pick<ReachFilterProps, 'reach'>): ReactNode {
   return (
     <label className="field">
       <span>{t(`stops.${reach}Name`)}</span>
-      <input key={reach} name="name" required className="code" list={list} autoComplete="off" maxLength={128} />
+      <input
+        key={reach}
+        name="name"
+        required
+        className="code"
+        list={list}
+        autoComplete="off"
+        maxLength={128}
+      />
       <datalist id={list}>
         {names[reach].map((name) => (
           <option key={name} value={name} />
@@ -137,8 +153,12 @@ function useNames(): { readonly tool: readonly string[]; readonly source: readon
   const { client, session } = useConsole();
   const maySeeSources = session.may.includes('sources');
   const load = useCallback(async () => {
-    const [tools, sources] = await Promise.all([client.tools(), maySeeSources ? client.sources() : undefined]);
-    const ofSources = sources?.sources.flatMap((source) => source.tools.map(({ declaredId }) => declaredId)) ?? [];
+    const [tools, sources] = await Promise.all([
+      client.tools(),
+      maySeeSources ? client.sources() : undefined,
+    ]);
+    const ofSources =
+      sources?.sources.flatMap((source) => source.tools.map(({ declaredId }) => declaredId)) ?? [];
     return {
       tool: [...new Set([...tools.map(({ id }) => id), ...ofSources])],
       source: sources?.sources.map(({ source }) => source) ?? [],
@@ -147,21 +167,31 @@ function useNames(): { readonly tool: readonly string[]; readonly source: readon
   return useLoaded(load).value ?? { tool: [], source: [] };
 }
 
-function StopItem({ stop, onReleased }: { readonly stop: Stop; readonly onReleased: () => void }): ReactNode {
+function StopItem({
+  stop,
+  onReleased,
+}: {
+  readonly stop: Stop;
+  readonly onReleased: () => void;
+}): ReactNode {
   const { client, words, session, announce } = useConsole();
   const { t } = words;
   const { send, problem, isBusy } = useSwitching(onReleased);
   const mayRelease = stop.tenant !== undefined || session.everywhere.includes('killSwitch');
   const release = (event: SubmitEvent<HTMLFormElement>): void => {
     event.preventDefault();
-    send(client.release(stop.stopId, wordIn(new FormData(event.currentTarget), 'reason')), () => announce(t('stops.released')));
+    send(client.release(stop.stopId, wordIn(new FormData(event.currentTarget), 'reason')), () =>
+      announce(t('stops.released')),
+    );
   };
   return (
     <li className="stop">
       <p>
         <strong>{targetOf(stop, words)}</strong>
       </p>
-      <p className="warning-line">{t('tools.stoppedBy', { by: stop.author, reason: stop.reason, when: words.ago(stop.at) })}</p>
+      <p className="warning-line">
+        {t('tools.stoppedBy', { by: stop.author, reason: stop.reason, when: words.ago(stop.at) })}
+      </p>
       {mayRelease ? (
         <form className="beside-form" onSubmit={release}>
           <ReasonField />

@@ -11,15 +11,24 @@ import { DraftItem, VersionItem } from './policy-version.js';
 const STOPS = 'stops';
 const DRAFT = 'draft';
 
-/** The policies of the tenant, which narrow those of the application: their versions, what another one would have decided, and what is stopped. */
+/**
+ * The policies of the tenant, which narrow those of the application: their versions, what another
+ * one would have decided, and what is stopped.
+ */
 function PoliciesScreen({ selected }: { readonly selected: string | undefined }): ReactNode {
   const { client, words, session } = useConsole();
   const { t } = words;
   const maySee = session.may.includes('policy');
-  const load = useCallback(async () => (maySee ? withStarted(await client.policies()) : []), [client, maySee]);
+  const load = useCallback(
+    async () => (maySee ? withStarted(await client.policies()) : []),
+    [client, maySee],
+  );
   const { value: versions, error, reload } = useLoaded(load);
   const chosen = maySee ? selected : STOPS;
-  const version = chosen === undefined ? versions?.[0] : versions?.find(({ number }) => String(number) === chosen);
+  const version =
+    chosen === undefined
+      ? versions?.[0]
+      : versions?.find(({ number }) => String(number) === chosen);
   return (
     <div className="policies split">
       <section className="list" aria-label={t('nav.policies')}>
@@ -32,14 +41,25 @@ function PoliciesScreen({ selected }: { readonly selected: string | undefined })
         </ul>
         <section className="tool-group">
           <h2>{t('policies.versions')}</h2>
-          {maySee ? <Versions versions={versions} chosen={version} /> : <Locked permission="policy" />}
+          {maySee ? (
+            <Versions versions={versions} chosen={version} />
+          ) : (
+            <Locked permission="policy" />
+          )}
           {error && <Failed error={error} retry={reload} />}
           {!versions && !error && <Loading />}
         </section>
       </section>
       {chosen === STOPS && <KillSwitch />}
       {chosen === DRAFT && versions?.[0] && <DraftItem newest={versions[0]} onPut={reload} />}
-      {version && versions && <VersionItem key={version.number} version={version} newest={versions[0] ?? version} onPut={reload} />}
+      {version && versions && (
+        <VersionItem
+          key={version.number}
+          version={version}
+          newest={versions[0] ?? version}
+          onPut={reload}
+        />
+      )}
     </div>
   );
 }
@@ -53,7 +73,11 @@ function withStarted(put: readonly PutPolicies[]): readonly PutPolicies[] {
 function DraftLink({ isChosen }: { readonly isChosen: boolean }): ReactNode {
   const { t } = useConsole().words;
   return (
-    <a className="button" href={hrefOf('policies', DRAFT)} aria-current={isChosen ? 'page' : undefined}>
+    <a
+      className="button"
+      href={hrefOf('policies', DRAFT)}
+      aria-current={isChosen ? 'page' : undefined}
+    >
       <Icon name="plus" size={16} /> {t('policies.draft')}
     </a>
   );
@@ -64,7 +88,11 @@ function SwitchRow({ isChosen }: { readonly isChosen: boolean }): ReactNode {
   const { t } = useConsole().words;
   return (
     <li>
-      <a href={hrefOf('policies', STOPS)} className="row" aria-current={isChosen ? 'true' : undefined}>
+      <a
+        href={hrefOf('policies', STOPS)}
+        className="row"
+        aria-current={isChosen ? 'true' : undefined}
+      >
         <span className="row-kind effect-external_side_effect">
           <Icon name="stop" size={17} />
         </span>
@@ -86,7 +114,12 @@ function Versions({ versions = [], chosen }: VersionsProps): ReactNode {
   return (
     <ul className="rows">
       {versions.map((version, index) => (
-        <VersionRow key={version.number} version={version} isInForce={index === 0} isChosen={version === chosen} />
+        <VersionRow
+          key={version.number}
+          version={version}
+          isInForce={index === 0}
+          isChosen={version === chosen}
+        />
       ))}
     </ul>
   );
@@ -98,22 +131,35 @@ interface VersionRowProps {
   readonly isChosen: boolean;
 }
 
-function VersionRow({ version: { number, author, reason, at, rollbackOf }, isInForce, isChosen }: VersionRowProps): ReactNode {
+function VersionRow({
+  version: { number, author, reason, at, rollbackOf },
+  isInForce,
+  isChosen,
+}: VersionRowProps): ReactNode {
   const { words } = useConsole();
   const { t } = words;
   const said =
     number === 0
       ? t('policies.started')
-      : [author, words.ago(at), rollbackOf === undefined ? reason : t('policies.rollbackOf', { n: rollbackOf })].join(' · ');
+      : [
+          author,
+          words.ago(at),
+          rollbackOf === undefined ? reason : t('policies.rollbackOf', { n: rollbackOf }),
+        ].join(' · ');
   return (
     <li>
-      <a href={hrefOf('policies', String(number))} className="row" aria-current={isChosen ? 'true' : undefined}>
+      <a
+        href={hrefOf('policies', String(number))}
+        className="row"
+        aria-current={isChosen ? 'true' : undefined}
+      >
         <span className={isInForce ? 'row-kind effect-read_only' : 'row-kind'}>
           <Icon name={isInForce ? 'check' : 'audit'} size={17} />
         </span>
         <span className="row-words">
           <strong>
-            {t('policies.version', { n: number })} {isInForce && <span className="muted">· {t('policies.inForce')}</span>}
+            {t('policies.version', { n: number })}{' '}
+            {isInForce && <span className="muted">· {t('policies.inForce')}</span>}
           </strong>
           <small className="muted">{said}</small>
         </span>

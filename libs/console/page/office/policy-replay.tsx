@@ -33,7 +33,10 @@ interface Replayed {
 
 const NOTHING: Replayed = { runs: 0, decided: 0, skipped: 0, changed: [], isOver: false };
 
-/** Decides again about the last calls of the tenant by other policies, and lists those that would turn out otherwise. Nothing is called, and nothing changes. */
+/**
+ * Decides again about the last calls of the tenant by other policies, and lists those that would
+ * turn out otherwise. Nothing is called, and nothing changes.
+ */
 export function PolicyReplay({ by }: { readonly by: By }): ReactNode {
   const { client, words, session, announce } = useConsole();
   const { t } = words;
@@ -60,16 +63,26 @@ export function PolicyReplay({ by }: { readonly by: By }): ReactNode {
       </div>
       <p className="muted small">{t('replay.lead')}</p>
       {error && <Failed error={error} />}
-      {isBusy && <progress max={DECISIONS} value={replayed.decided} aria-label={t('replay.title')} />}
+      {isBusy && (
+        <progress max={DECISIONS} value={replayed.decided} aria-label={t('replay.title')} />
+      )}
       {replayed && !error && <Outcome replayed={replayed} />}
     </section>
   );
 }
 
-async function replay(client: ToolLoopClient, by: By, show: (replayed: Replayed) => void): Promise<Replayed> {
+async function replay(
+  client: ToolLoopClient,
+  by: By,
+  show: (replayed: Replayed) => void,
+): Promise<Replayed> {
   let replayed = NOTHING;
   for (let after: string | undefined; !replayed.isOver;) {
-    const runs = await client.runs({ ofTenant: true, limit: PAGE, ...(after !== undefined && { after }) });
+    const runs = await client.runs({
+      ofTenant: true,
+      limit: PAGE,
+      ...(after !== undefined && { after }),
+    });
     after = runs.at(-1)?.runId;
     if (runs.length > 0)
       replayed = withRuns(
@@ -81,7 +94,8 @@ async function replay(client: ToolLoopClient, by: By, show: (replayed: Replayed)
           )
         ).runs,
       );
-    const isOver = runs.length < PAGE || replayed.decided >= DECISIONS || replayed.runs >= MOST_RUNS;
+    const isOver =
+      runs.length < PAGE || replayed.decided >= DECISIONS || replayed.runs >= MOST_RUNS;
     replayed = { ...replayed, isOver };
     show(replayed);
   }
@@ -95,7 +109,10 @@ function withRuns(before: Replayed, runs: readonly ReplayedRun[]): Replayed {
     runs: before.runs + taken.length,
     decided: taken.reduce((sum, run) => sum + run.decided, before.decided),
     skipped: taken.reduce((sum, { skipped }) => sum + skipped.length, before.skipped),
-    changed: [...before.changed, ...taken.flatMap(({ runId, changed }) => changed.map((flip) => ({ runId, flip })))],
+    changed: [
+      ...before.changed,
+      ...taken.flatMap(({ runId, changed }) => changed.map((flip) => ({ runId, flip }))),
+    ],
     isOver: false,
   };
 }
@@ -111,7 +128,11 @@ function firstRuns(runs: readonly ReplayedRun[], decisions: number): readonly Re
   return first;
 }
 
-function Outcome({ replayed: { runs, decided, skipped, changed, isOver } }: { readonly replayed: Replayed }): ReactNode {
+function Outcome({
+  replayed: { runs, decided, skipped, changed, isOver },
+}: {
+  readonly replayed: Replayed;
+}): ReactNode {
   const { t } = useConsole().words;
   return (
     <>
@@ -144,7 +165,8 @@ function Flip({ changed: { runId, flip } }: { readonly changed: Changed }): Reac
     <a className="flip" href={hrefOf('runs', runId)}>
       <strong>{nameOf(declaredId)}</strong> <span className="code muted">{declaredId}</span>
       <span className="flip-way">
-        <DecisionChip decision={before} /> <Icon name="open" size={14} /> <DecisionChip decision={after} />
+        <DecisionChip decision={before} /> <Icon name="open" size={14} />{' '}
+        <DecisionChip decision={after} />
       </span>
     </a>
   );

@@ -14,8 +14,14 @@ interface VersionItemProps {
   readonly onPut: () => void;
 }
 
-/** One version: what it changed, what it says, what it would have decided, and the way back to it. */
-export function VersionItem({ version: { number, author, reason, at }, newest, onPut }: VersionItemProps): ReactNode {
+/**
+ * One version: what it changed, what it says, what it would have decided, and the way back to it.
+ */
+export function VersionItem({
+  version: { number, author, reason, at },
+  newest,
+  onPut,
+}: VersionItemProps): ReactNode {
   const { client, words } = useConsole();
   const { t } = words;
   const [before, setBefore] = useState(Math.max(0, number - 1));
@@ -26,7 +32,9 @@ export function VersionItem({ version: { number, author, reason, at }, newest, o
       <header>
         <h2>{t('policies.version', { n: number })}</h2>
         <ul className="chips">
-          {number === newest.number && <li className="chip effect-read_only">{t('policies.inForce')}</li>}
+          {number === newest.number && (
+            <li className="chip effect-read_only">{t('policies.inForce')}</li>
+          )}
           {number > 0 && <li className="chip">{author}</li>}
           {number > 0 && <li className="chip">{words.time(at)}</li>}
         </ul>
@@ -39,11 +47,13 @@ export function VersionItem({ version: { number, author, reason, at }, newest, o
             <label className="field beside">
               <span>{t('policies.comparedTo')}</span>
               <select value={before} onChange={({ target }) => setBefore(Number(target.value))}>
-                {Array.from({ length: newest.number + 1 }, (_, one) => newest.number - one).map((one) => (
-                  <option key={one} value={one}>
-                    {t('policies.version', { n: one })}
-                  </option>
-                ))}
+                {Array.from({ length: newest.number + 1 }, (_, one) => newest.number - one).map(
+                  (one) => (
+                    <option key={one} value={one}>
+                      {t('policies.version', { n: one })}
+                    </option>
+                  ),
+                )}
               </select>
             </label>
           </div>
@@ -51,7 +61,9 @@ export function VersionItem({ version: { number, author, reason, at }, newest, o
         </>
       )}
       <PolicyReplay by={number} />
-      {number !== newest.number && <RollBack number={number} expected={newest.number} onPut={onPut} />}
+      {number !== newest.number && (
+        <RollBack number={number} expected={newest.number} onPut={onPut} />
+      )}
       <details className="schema">
         <summary>{t('policies.text')}</summary>
         {error && <Failed error={error} retry={reload} />}
@@ -78,12 +90,17 @@ function Changes({ from, to }: { readonly from: number; readonly to: number }): 
 }
 
 /** A difference: what went is struck, what came stands behind it. */
-function ChangeLine({ change: { at, before, after } }: { readonly change: ChangedPolicy }): ReactNode {
+function ChangeLine({
+  change: { at, before, after },
+}: {
+  readonly change: ChangedPolicy;
+}): ReactNode {
   return (
     <li>
       <span className="code muted">{at === '' ? '/' : at}</span>
       <span className="code diff">
-        {before !== undefined && <del>{textOf(before)}</del>} {after !== undefined && <ins>{textOf(after)}</ins>}
+        {before !== undefined && <del>{textOf(before)}</del>}{' '}
+        {after !== undefined && <ins>{textOf(after)}</ins>}
       </span>
     </li>
   );
@@ -149,7 +166,8 @@ function RollBack({
   readonly onPut: () => void;
 }): ReactNode {
   const { client, words } = useConsole();
-  const put = (reason: string): Promise<PutPolicies> => client.rollBack(number, { expected, reason });
+  const put = (reason: string): Promise<PutPolicies> =>
+    client.rollBack(number, { expected, reason });
   return <PutForm label={words.t('policies.rollBack')} put={put} onPut={onPut} />;
 }
 
@@ -163,7 +181,9 @@ export function DraftItem({
 }): ReactNode {
   const { client, words } = useConsole();
   const { t } = words;
-  const [text, setText] = useState(() => JSON.stringify(policies?.length === 1 ? policies[0] : (policies ?? EMPTY), null, 2));
+  const [text, setText] = useState(() =>
+    JSON.stringify(policies?.length === 1 ? policies[0] : (policies ?? EMPTY), null, 2),
+  );
   const draft = draftIn(text);
   return (
     <section className="item" aria-label={t('policies.draft')}>
@@ -173,7 +193,13 @@ export function DraftItem({
       </header>
       <label className="field">
         <span>{t('policies.text')}</span>
-        <textarea className="code" rows={16} spellCheck={false} value={text} onChange={({ target }) => setText(target.value)} />
+        <textarea
+          className="code"
+          rows={16}
+          spellCheck={false}
+          value={text}
+          onChange={({ target }) => setText(target.value)}
+        />
       </label>
       {draft === undefined ? (
         <p className="problem" role="alert">
@@ -182,7 +208,11 @@ export function DraftItem({
       ) : (
         <>
           <PolicyReplay by={draft} />
-          <PutForm label={t('policies.put')} put={(reason) => client.putPolicies(draft, { expected: number, reason })} onPut={onPut} />
+          <PutForm
+            label={t('policies.put')}
+            put={(reason) => client.putPolicies(draft, { expected: number, reason })}
+            onPut={onPut}
+          />
         </>
       )}
     </section>

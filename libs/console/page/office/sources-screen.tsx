@@ -7,7 +7,9 @@ import { Failed, Loading, Locked, Notice, Problem } from '../parts/states.js';
 import { useConsole } from '../shell/console-context.js';
 import { hrefOf } from '../shell/route.js';
 
-/** The sources of tools: how they are, what they offer, what is pinned of it, and what is kept out. */
+/**
+ * The sources of tools: how they are, what they offer, what is pinned of it, and what is kept out.
+ */
 function SourcesScreen(): ReactNode {
   const { words, session } = useConsole();
   const { t } = words;
@@ -46,7 +48,13 @@ function Sources(): ReactNode {
 
 const STATES = { starting: 'caution', ready: 'effect-read_only', unreachable: 'danger' } as const;
 
-function Source({ source, onAsked }: { readonly source: ListedSource; readonly onAsked: () => void }): ReactNode {
+function Source({
+  source,
+  onAsked,
+}: {
+  readonly source: ListedSource;
+  readonly onAsked: () => void;
+}): ReactNode {
   const { words, session } = useConsole();
   const { t } = words;
   const { prefix, trusted, state, since, tools, quarantined, leftOut, lastError } = source;
@@ -58,12 +66,16 @@ function Source({ source, onAsked }: { readonly source: ListedSource; readonly o
           <ul className="chips">
             <li className={`chip ${STATES[state]}`}>{t(`source.${state}`)}</li>
             <li className="chip">{words.ago(since)}</li>
-            <li className={trusted ? 'chip' : 'chip caution'}>{t(trusted ? 'source.trusted' : 'source.stranger')}</li>
+            <li className={trusted ? 'chip' : 'chip caution'}>
+              {t(trusted ? 'source.trusted' : 'source.stranger')}
+            </li>
             {prefix !== undefined && <li className="chip code">{prefix}__*</li>}
           </ul>
         </div>
         <div className="actions">
-          {session.everywhere.includes('sources') && <AskAgain name={prefix ?? source.source} onAsked={onAsked} />}
+          {session.everywhere.includes('sources') && (
+            <AskAgain name={prefix ?? source.source} onAsked={onAsked} />
+          )}
           {session.may.includes('killSwitch') && (
             <a className="button danger" href={hrefOf('policies', 'stops')}>
               <Icon name="stop" size={16} /> {t('policies.switch')}
@@ -79,11 +91,21 @@ function Source({ source, onAsked }: { readonly source: ListedSource; readonly o
   );
 }
 
-function AskAgain({ name, onAsked }: { readonly name: string; readonly onAsked: () => void }): ReactNode {
+function AskAgain({
+  name,
+  onAsked,
+}: {
+  readonly name: string;
+  readonly onAsked: () => void;
+}): ReactNode {
   const { client, words } = useConsole();
   const [problem, setProblem] = useState<string>();
   const ask = (): void => {
-    client.refreshSource(name).then(onAsked, (error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
+    client
+      .refreshSource(name)
+      .then(onAsked, (error: unknown) =>
+        setProblem(error instanceof Error ? error.message : String(error)),
+      );
   };
   return (
     <>
@@ -132,12 +154,16 @@ function Offered({ tools, trusted }: Pick<ListedSource, 'tools' | 'trusted'>): R
           ))}
         </tbody>
       </table>
-      {tools.length > MOST_ROWS && <p className="muted">{t('result.more', { n: tools.length - MOST_ROWS })}</p>}
+      {tools.length > MOST_ROWS && (
+        <p className="muted">{t('result.more', { n: tools.length - MOST_ROWS })}</p>
+      )}
     </div>
   );
 }
 
-/** The tools that are kept out, each with its reason and with what a policy would say to let it in. */
+/**
+ * The tools that are kept out, each with its reason and with what a policy would say to let it in.
+ */
 function Quarantine({ tools }: { readonly tools: ListedSource['quarantined'] }): ReactNode {
   const { t } = useConsole().words;
   return (
@@ -153,7 +179,9 @@ function Quarantine({ tools }: { readonly tools: ListedSource['quarantined'] }):
             {schemaHash !== undefined && (
               <details className="schema">
                 <summary>{t('source.letIn')}</summary>
-                <pre className="json">{JSON.stringify({ vouched: { [id]: { schemaHash } } }, null, 2)}</pre>
+                <pre className="json">
+                  {JSON.stringify({ vouched: { [id]: { schemaHash } } }, null, 2)}
+                </pre>
               </details>
             )}
           </li>

@@ -14,7 +14,10 @@ const MOST_BARS = 40;
 /** The most rows that a report has. */
 const MOST_ROWS = 1_000;
 
-/** What was used in the last 30 days: one's own, for operators that of the tenant, and for those of all tenants that of each. */
+/**
+ * What was used in the last 30 days: one's own, for operators that of the tenant, and for those of
+ * all tenants that of each.
+ */
 function UsageScreen({ by }: { readonly by: string | undefined }): ReactNode {
   const { client, words, session } = useConsole();
   const { t } = words;
@@ -39,7 +42,12 @@ function UsageScreen({ by }: { readonly by: string | undefined }): ReactNode {
         <h1>{t('nav.usage')}</h1>
         <nav className="filters" aria-label={t('usage.by')}>
           {groupsFor(session).map((one) => (
-            <a key={one} className="filter" href={hrefOf('usage', one)} aria-current={group === one ? 'true' : undefined}>
+            <a
+              key={one}
+              className="filter"
+              href={hrefOf('usage', one)}
+              aria-current={group === one ? 'true' : undefined}
+            >
               {t(`usage.${one}`)}
             </a>
           ))}
@@ -72,8 +80,16 @@ function measuresOf(words: Words): readonly Measure[] {
   return [
     { title: words.t('usage.calls'), of: (row) => row.calls, written },
     { title: words.t('usage.answers'), of: (row) => row.answers, written },
-    { title: words.t('usage.tokens'), of: ({ inputTokens, outputTokens }) => inputTokens + outputTokens, written },
-    { title: words.t('usage.cost'), of: (row) => row.usd, written: (value) => words.money(value, 'USD') },
+    {
+      title: words.t('usage.tokens'),
+      of: ({ inputTokens, outputTokens }) => inputTokens + outputTokens,
+      written,
+    },
+    {
+      title: words.t('usage.cost'),
+      of: (row) => row.usd,
+      written: (value) => words.money(value, 'USD'),
+    },
   ];
 }
 
@@ -98,7 +114,9 @@ function Charts({ rows, group }: ChartsProps): ReactNode {
         ))}
       </dl>
       {unpriced > 0 && <p className="muted small">{words.t('usage.unpriced', { n: unpriced })}</p>}
-      {rows.length === MOST_ROWS && <p className="muted small">{words.t('usage.cut', { n: MOST_ROWS })}</p>}
+      {rows.length === MOST_ROWS && (
+        <p className="muted small">{words.t('usage.cut', { n: MOST_ROWS })}</p>
+      )}
       <div className="charts">
         {used.map((measure) => (
           <Bars key={measure.title} {...{ measure, rows, group }} />
@@ -109,10 +127,17 @@ function Charts({ rows, group }: ChartsProps): ReactNode {
 }
 
 /** The rows as bars: days in their order, everything else the largest first. */
-function Bars({ measure: { title, of, written }, rows, group }: ChartsProps & { readonly measure: Measure }): ReactNode {
+function Bars({
+  measure: { title, of, written },
+  rows,
+  group,
+}: ChartsProps & { readonly measure: Measure }): ReactNode {
   const { words } = useConsole();
   const used = rows.filter((row) => of(row) > 0);
-  const sorted = group === 'day' ? used.slice(-MOST_BARS) : used.toSorted((one, other) => of(other) - of(one)).slice(0, MOST_BARS);
+  const sorted =
+    group === 'day'
+      ? used.slice(-MOST_BARS)
+      : used.toSorted((one, other) => of(other) - of(one)).slice(0, MOST_BARS);
   const most = Math.max(...used.map(of));
   return (
     <section className="chart" aria-label={title}>
@@ -126,13 +151,21 @@ function Bars({ measure: { title, of, written }, rows, group }: ChartsProps & { 
           </li>
         ))}
       </ul>
-      {used.length > sorted.length && <p className="muted small">{words.t('result.more', { n: used.length - sorted.length })}</p>}
+      {used.length > sorted.length && (
+        <p className="muted small">{words.t('result.more', { n: used.length - sorted.length })}</p>
+      )}
     </section>
   );
 }
 
 /** The name of a bar, which opens what it is about: the tool, or the runs of the person. */
-function BarName({ row, group }: { readonly row: UsageSums; readonly group: UsageGroup }): ReactNode {
+function BarName({
+  row,
+  group,
+}: {
+  readonly row: UsageSums;
+  readonly group: UsageGroup;
+}): ReactNode {
   const { words, session } = useConsole();
   const name = row[group];
   if (name === undefined) return <span className="bar-name muted">{words.t('usage.none')}</span>;

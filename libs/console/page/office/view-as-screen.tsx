@@ -8,7 +8,10 @@ import { Failed, Loading, Locked, Notice } from '../parts/states.js';
 import { useConsole } from '../shell/console-context.js';
 import { go, hrefOf } from '../shell/route.js';
 
-/** The application as another person sees it: lists and reasons, with a lock and its rule where something is withheld, and nothing to act on. */
+/**
+ * The application as another person sees it: lists and reasons, with a lock and its rule where
+ * something is withheld, and nothing to act on.
+ */
 function ViewAsScreen({ actorId }: { readonly actorId: string | undefined }): ReactNode {
   const { words, session } = useConsole();
   const { t } = words;
@@ -38,7 +41,15 @@ function Choose({ actorId }: { readonly actorId: string | undefined }): ReactNod
     <form className="why-ask as-ask" onSubmit={look}>
       <label className="field">
         <span>{t('as.who')}</span>
-        <input key={actorId} name="actor" required defaultValue={actorId} list={list} autoComplete="off" maxLength={256} />
+        <input
+          key={actorId}
+          name="actor"
+          required
+          defaultValue={actorId}
+          list={list}
+          autoComplete="off"
+          maxLength={256}
+        />
         <datalist id={list}>
           {people.map((person) => (
             <option key={person} value={person} />
@@ -62,7 +73,10 @@ function look(event: SubmitEvent<HTMLFormElement>): void {
 export function usePeople(): readonly string[] {
   const { client, session } = useConsole();
   const mayKnow = session.may.includes('usage');
-  const load = useCallback(async () => (mayKnow ? client.usage({ groupBy: ['actor'] }) : []), [client, mayKnow]);
+  const load = useCallback(
+    async () => (mayKnow ? client.usage({ groupBy: ['actor'] }) : []),
+    [client, mayKnow],
+  );
   return useLoaded(load).value?.flatMap(({ actor }) => actor ?? []) ?? [];
 }
 
@@ -81,9 +95,12 @@ function View({ actorId }: { readonly actorId: string }): ReactNode {
       <p className="as-bar" role="status">
         <Icon name="eye" size={18} />
         <span>
-          <strong>{t('as.looking', { name })}</strong> {[session.tenant, ...actor.roles].join(' · ')}
+          <strong>{t('as.looking', { name })}</strong>{' '}
+          {[session.tenant, ...actor.roles].join(' · ')}
           <br />
-          <small>{t('as.audited', { name, by: session.actor.name ?? session.actor.id ?? '' })}</small>
+          <small>
+            {t('as.audited', { name, by: session.actor.name ?? session.actor.id ?? '' })}
+          </small>
         </span>
       </p>
       <section className="panel">
@@ -102,7 +119,10 @@ function View({ actorId }: { readonly actorId: string }): ReactNode {
 
 const STATES = ['listed', 'later', 'withheld'] as const;
 
-/** Tools of entities come with what a call brings; whatever else is not listed, or cannot be called, is withheld. */
+/**
+ * Tools of entities come with what a call brings; whatever else is not listed, or cannot be called,
+ * is withheld.
+ */
 function stateOf({ isListed, isCallable }: ViewedTool): (typeof STATES)[number] {
   if (isCallable === false) return 'withheld';
   return isListed ? 'listed' : 'later';
@@ -125,7 +145,8 @@ function ToolGroups({ tools, state, actorId }: ToolGroupsProps): ReactNode {
   return (
     <div className="as-part">
       <h3>
-        {state === 'withheld' && <Icon name="lock" size={15} />} {t(`as.${state}`, { n: tools.length })}
+        {state === 'withheld' && <Icon name="lock" size={15} />}{' '}
+        {t(`as.${state}`, { n: tools.length })}
       </h3>
       {[...grouped(tools, ({ declaredId }) => spaceOf(declaredId))].map(([space, members]) => (
         <details key={space} className="as-group" open={members.length <= MOST_OPEN}>
@@ -145,32 +166,50 @@ function ToolGroups({ tools, state, actorId }: ToolGroupsProps): ReactNode {
 
 const MOST_OPEN = 12;
 
-function ToolRow({ tool, actorId }: { readonly tool: ViewedTool; readonly actorId: string }): ReactNode {
+function ToolRow({
+  tool,
+  actorId,
+}: {
+  readonly tool: ViewedTool;
+  readonly actorId: string;
+}): ReactNode {
   const { t } = useConsole().words;
   const { declaredId, presentation, isCallable, reasons } = tool;
   const asked = isCallable === false ? reasons.filter(({ holds }) => !holds) : reasons;
   const decisive = asked.find(({ decision }) => decision) ?? asked.at(-1);
   return (
     <li className={isCallable === false ? 'as-tool withheld' : 'as-tool'}>
-      <Icon name={isCallable === false ? 'lock' : isCallable === 'asks' ? 'wait' : 'check'} size={16} />
+      <Icon
+        name={isCallable === false ? 'lock' : isCallable === 'asks' ? 'wait' : 'check'}
+        size={16}
+      />
       <span className="row-words">
         <span>
-          <strong>{nameOf(declaredId, presentation)}</strong> <span className="code muted small">{declaredId}</span>
+          <strong>{nameOf(declaredId, presentation)}</strong>{' '}
+          <span className="code muted small">{declaredId}</span>
         </span>
         {decisive && (
           <small className="muted">
-            <span className="code">{decisive.decision?.rule ?? decisive.by}</span> · {decisive.decision?.reason ?? decisive.reason}
+            <span className="code">{decisive.decision?.rule ?? decisive.by}</span> ·{' '}
+            {decisive.decision?.reason ?? decisive.reason}
           </small>
         )}
       </span>
-      <a className="small" href={hrefOf('why', declaredId, 'as', actorId)} aria-label={`${t('nav.why')}: ${declaredId}`}>
+      <a
+        className="small"
+        href={hrefOf('why', declaredId, 'as', actorId)}
+        aria-label={`${t('nav.why')}: ${declaredId}`}
+      >
         {t('nav.why')}
       </a>
     </li>
   );
 }
 
-function Waiting({ waiting, name }: Pick<ViewedActor, 'waiting'> & { readonly name: string }): ReactNode {
+function Waiting({
+  waiting,
+  name,
+}: Pick<ViewedActor, 'waiting'> & { readonly name: string }): ReactNode {
   const { words } = useConsole();
   const { t } = words;
   return (
@@ -184,7 +223,8 @@ function Waiting({ waiting, name }: Pick<ViewedActor, 'waiting'> & { readonly na
             <span className="row-words">
               <strong>{sentenceOf(entry, words)}</strong>
               <small className="muted">
-                {t(entry.mayAnswer ? 'as.mayAnswer' : 'as.mayNotAnswer', { name })} · {words.ago(entry.request.expiresAt)}
+                {t(entry.mayAnswer ? 'as.mayAnswer' : 'as.mayNotAnswer', { name })} ·{' '}
+                {words.ago(entry.request.expiresAt)}
               </small>
             </span>
           </li>
@@ -224,7 +264,18 @@ function Runs({ runs }: Pick<ViewedActor, 'runs'>): ReactNode {
   );
 }
 
-const ACTIONS = ['explain', 'policy', 'killSwitch', 'replay', 'sources', 'runs', 'undo', 'usage', 'audit', 'viewAs'] as const;
+const ACTIONS = [
+  'explain',
+  'policy',
+  'killSwitch',
+  'replay',
+  'sources',
+  'runs',
+  'undo',
+  'usage',
+  'audit',
+  'viewAs',
+] as const;
 
 /** The actions of operators: a lock names the permission. */
 function Sections({ may }: Pick<ViewedActor, 'may'>): ReactNode {
@@ -235,7 +286,8 @@ function Sections({ may }: Pick<ViewedActor, 'may'>): ReactNode {
       <ul className="chips">
         {ACTIONS.map((action) => (
           <li key={action} className={may.includes(action) ? 'chip effect-read_only' : 'chip'}>
-            <Icon name={may.includes(action) ? 'check' : 'lock'} size={13} /> <span className="code">{action}</span>
+            <Icon name={may.includes(action) ? 'check' : 'lock'} size={13} />{' '}
+            <span className="code">{action}</span>
           </li>
         ))}
       </ul>

@@ -8,8 +8,17 @@ import { grouped, nameOf, spaceOf } from './names.js';
 /** The groups that are open from the start: an entity's list may bring dozens. */
 const OPEN_GROUPS = 8;
 
-/** What the model can call at this point, by where it comes from; what is gone is struck, with the reason. */
-export function Belt({ tools, isOpen = true }: { readonly tools: readonly BeltTool[]; readonly isOpen?: boolean }): ReactNode {
+/**
+ * What the model can call at this point, by where it comes from; what is gone is struck, with the
+ * reason.
+ */
+export function Belt({
+  tools,
+  isOpen = true,
+}: {
+  readonly tools: readonly BeltTool[];
+  readonly isOpen?: boolean;
+}): ReactNode {
   const { t } = useWords();
   const groups = grouped(tools, sourceOf);
   const here = tools.filter(({ gone }) => gone === undefined).length;
@@ -24,7 +33,11 @@ export function Belt({ tools, isOpen = true }: { readonly tools: readonly BeltTo
       {[...groups].toReversed().map(([source, members], index) => (
         <details
           key={source}
-          className={members.some(({ instanceId }) => instanceId !== undefined) ? 'belt-group entity' : 'belt-group'}
+          className={
+            members.some(({ instanceId }) => instanceId !== undefined)
+              ? 'belt-group entity'
+              : 'belt-group'
+          }
           open={index < OPEN_GROUPS}
         >
           <summary>

@@ -28,7 +28,10 @@ export function CallCard({ call, run, isLive = true }: CallCardProps): ReactNode
   const mood = moodOf(call, run);
   const { record } = call;
   return (
-    <article className={`call ${mood} ${call.presentation?.tone ?? 'neutral'}`} id={`call-${call.since}`}>
+    <article
+      className={`call ${mood} ${call.presentation?.tone ?? 'neutral'}`}
+      id={`call-${call.since}`}
+    >
       <header>
         <span className="call-state">
           <Icon name={ICONS[mood]} size={16} />
@@ -37,7 +40,13 @@ export function CallCard({ call, run, isLive = true }: CallCardProps): ReactNode
           <h3>{titleOf(call, mood)}</h3>
           <p className="call-line">{lineOf(call)}</p>
         </div>
-        <button type="button" className="ghost" aria-expanded={isOpen} aria-controls={details} onClick={() => setOpen(!isOpen)}>
+        <button
+          type="button"
+          className="ghost"
+          aria-expanded={isOpen}
+          aria-controls={details}
+          onClick={() => setOpen(!isOpen)}
+        >
           {words.t(isOpen ? 'call.less' : 'call.more')}
         </button>
       </header>
@@ -47,9 +56,13 @@ export function CallCard({ call, run, isLive = true }: CallCardProps): ReactNode
           <ResultView value={record.result} form={call.presentation?.result} />
         </div>
       )}
-      {call.progress !== undefined && !record && <progress className="call-progress" aria-label={words.t('call.running')} />}
+      {call.progress !== undefined && !record && (
+        <progress className="call-progress" aria-label={words.t('call.running')} />
+      )}
       {record?.error && <p className="problem">{record.error.safeMessage}</p>}
-      {call.request && !record && <RequestView open={call.request} answer={call.answer} isLive={isLive} />}
+      {call.request && !record && (
+        <RequestView open={call.request} answer={call.answer} isLive={isLive} />
+      )}
       {record && <Answered call={call} />}
       {isOpen && <Details id={details} call={call} run={run} />}
       {call.brought.length > 0 && <Brought call={call} />}
@@ -57,16 +70,31 @@ export function CallCard({ call, run, isLive = true }: CallCardProps): ReactNode
   );
 }
 
-const ICONS: Readonly<Record<Mood, IconName>> = { busy: 'more', done: 'check', failed: 'cross', waiting: 'wait' };
+const ICONS: Readonly<Record<Mood, IconName>> = {
+  busy: 'more',
+  done: 'check',
+  failed: 'cross',
+  waiting: 'wait',
+};
 
 function moodOf({ record, request, answer }: CallPart, { status }: RunView): Mood {
-  if (record) return record.status === 'succeeded' ? 'done' : record.status === 'waiting' ? 'waiting' : 'failed';
+  if (record)
+    return record.status === 'succeeded'
+      ? 'done'
+      : record.status === 'waiting'
+        ? 'waiting'
+        : 'failed';
   if (request && !answer) return 'waiting';
   return status === 'ended' ? 'failed' : 'busy';
 }
 
 function titleOf({ tool, presentation }: CallPart, mood: Mood): string {
-  const said = { busy: presentation?.running, done: presentation?.done, failed: undefined, waiting: undefined }[mood];
+  const said = {
+    busy: presentation?.running,
+    done: presentation?.done,
+    failed: undefined,
+    waiting: undefined,
+  }[mood];
   return said ?? nameOf(tool, presentation);
 }
 
@@ -89,8 +117,12 @@ function Chips({ call, run }: CallCardProps): ReactNode {
       {effect && <li className={`chip effect-${effect}`}>{t(`effect.${effect}`)}</li>}
       {record && <li className="chip">{words.duration(record.durationMs)}</li>}
       {record?.rehearsal && <li className="chip caution">{t(`call.${record.rehearsal}`)}</li>}
-      {decision && decision.kind !== 'allow' && <li className="chip caution">{t(`decision.${decision.kind}`)}</li>}
-      {directive && <li className="chip caution">{t('call.directive', { status: directive.status })}</li>}
+      {decision && decision.kind !== 'allow' && (
+        <li className="chip caution">{t(`decision.${decision.kind}`)}</li>
+      )}
+      {directive && (
+        <li className="chip caution">{t('call.directive', { status: directive.status })}</li>
+      )}
       {record?.truncated && <li className="chip">{t('call.truncated')}</li>}
       <Attempts call={call} />
       {usage && <li className="chip">{usageText(usage, words)}</li>}
@@ -107,14 +139,20 @@ function Attempts({ call: { record, stands } }: Pick<CallCardProps, 'call'>): Re
   return (
     <>
       {attempt > 1 && <li className="chip">{t('call.attempt', { n: attempt })}</li>}
-      {(stands === true || madeBefore !== undefined) && <li className="chip caution">{t('call.stands')}</li>}
+      {(stands === true || madeBefore !== undefined) && (
+        <li className="chip caution">{t('call.stands')}</li>
+      )}
     </>
   );
 }
 
-/** Tells whether the run had read what others may have written: as the server says of what waits, and otherwise by the results of earlier steps. */
+/**
+ * Tells whether the run had read what others may have written: as the server says of what waits,
+ * and otherwise by the results of earlier steps.
+ */
 function isAfterOthers({ step, effect, request }: CallPart, { parts }: RunView): boolean {
-  if (request?.kind === 'approval' || request?.kind === 'question') return request.request.isTainted === true;
+  if (request?.kind === 'approval' || request?.kind === 'question')
+    return request.request.isTainted === true;
   if (effect === undefined || effect === 'read_only') return false;
   return parts.some((part) => part.kind === 'call' && part.isOfOthers && part.step < step);
 }
@@ -128,7 +166,9 @@ function usageOf({ step, since }: CallPart, { parts, usageByStep }: RunView): Us
 /** Tokens, and the cost where it is known. */
 export function usageText({ inputTokens, outputTokens, costUsd }: Usage, words: Words): string {
   const tokens = words.t('run.tokens', { n: inputTokens + outputTokens });
-  return costUsd === undefined || costUsd === 0 ? tokens : `${tokens} · ${words.money(costUsd, 'USD')}`;
+  return costUsd === undefined || costUsd === 0
+    ? tokens
+    : `${tokens} · ${words.money(costUsd, 'USD')}`;
 }
 
 function answerText({ answer }: CallPart, { t }: Words): string {
@@ -144,7 +184,9 @@ function Answered({ call }: { readonly call: CallPart }): ReactNode {
   return (
     <>
       <p className="muted small">{answerText(call, words)}</p>
-      {call.request?.kind === 'approval' && <VerdictControl approvalId={call.request.request.approvalId} />}
+      {call.request?.kind === 'approval' && (
+        <VerdictControl approvalId={call.request.request.approvalId} />
+      )}
     </>
   );
 }
@@ -172,7 +214,15 @@ function Details({ id, call, run }: DetailsProps): ReactNode {
         <div>
           <dt>{t('call.tool')}</dt>
           <dd>
-            <a href={hrefOf('why', declared, ...(run.runId === undefined ? [] : [run.runId, call.toolCallId]))}>{visible(call.tool)}</a>
+            <a
+              href={hrefOf(
+                'why',
+                declared,
+                ...(run.runId === undefined ? [] : [run.runId, call.toolCallId]),
+              )}
+            >
+              {visible(call.tool)}
+            </a>
           </dd>
         </div>
         {decision && (
@@ -214,7 +264,9 @@ function Brought({ call: { brought } }: { readonly call: CallPart }): ReactNode 
             {nameOf(id)}
           </li>
         ))}
-        {brought.length > MOST_CHIPS && <li className="muted small">{t('call.others', { n: brought.length - MOST_CHIPS })}</li>}
+        {brought.length > MOST_CHIPS && (
+          <li className="muted small">{t('call.others', { n: brought.length - MOST_CHIPS })}</li>
+        )}
       </ul>
     </div>
   );

@@ -20,7 +20,10 @@ export function DecisionForm({ open, isBusy, send }: DecisionProps): ReactNode {
   const request = open.kind === 'approval' ? open.request : undefined;
   const submit = (event: SubmitEvent<HTMLFormElement>): void => {
     event.preventDefault();
-    decide(event.nativeEvent.submitter?.getAttribute('value') === 'deny' ? 'deny' : 'approve', new FormData(event.currentTarget));
+    decide(
+      event.nativeEvent.submitter?.getAttribute('value') === 'deny' ? 'deny' : 'approve',
+      new FormData(event.currentTarget),
+    );
   };
   return (
     <form className="decision" onSubmit={submit}>
@@ -54,7 +57,10 @@ function useDecision({ open, send }: Pick<DecisionProps, 'open' | 'send'>): OwnD
   const [problem, setProblem] = useState<string>();
   const decide: OwnDecision['decide'] = (decision, typed) => {
     const reason = typed.get('reason');
-    const said = { decision, ...(typeof reason === 'string' && reason.trim() !== '' && { reason }) };
+    const said = {
+      decision,
+      ...(typeof reason === 'string' && reason.trim() !== '' && { reason }),
+    };
     if (open.kind === 'rehearsal') return send({ rehearsalId: open.request.rehearsalId, ...said });
     const amend = decision === 'approve' ? amendmentIn(typed, open.request) : {};
     if (amend === undefined) return setProblem(t('request.notJson'));
@@ -71,7 +77,13 @@ function ArgumentsField({ args }: Pick<ApprovalRequest, 'args'>): ReactNode {
   return (
     <label className="field">
       <span>{t('request.edit')}</span>
-      <textarea name="args" className="code" rows={4} spellCheck={false} defaultValue={JSON.stringify(args, null, 2)} />
+      <textarea
+        name="args"
+        className="code"
+        rows={4}
+        spellCheck={false}
+        defaultValue={JSON.stringify(args, null, 2)}
+      />
     </label>
   );
 }
@@ -80,7 +92,13 @@ function DecisionButtons({ isBusy }: Pick<DecisionProps, 'isBusy'>): ReactNode {
   const { t } = useWords();
   return (
     <div className="actions">
-      <button type="submit" value="approve" className="button primary" disabled={isBusy} data-key="a">
+      <button
+        type="submit"
+        value="approve"
+        className="button primary"
+        disabled={isBusy}
+        data-key="a"
+      >
         <Icon name="check" size={16} /> {t('request.approve')}
       </button>
       <button type="submit" value="deny" className="button danger" disabled={isBusy} data-key="d">
@@ -90,8 +108,15 @@ function DecisionButtons({ isBusy }: Pick<DecisionProps, 'isBusy'>): ReactNode {
   );
 }
 
-/** The values and sources that the person may trust with a yes: for the rest of the run, or as an operator for good. */
-function Trust({ offered: { arguments: names = [], sources = [], always = [] } }: { readonly offered: Endorsable }): ReactNode {
+/**
+ * The values and sources that the person may trust with a yes: for the rest of the run, or as an
+ * operator for good.
+ */
+function Trust({
+  offered: { arguments: names = [], sources = [], always = [] },
+}: {
+  readonly offered: Endorsable;
+}): ReactNode {
   const { words, session } = useConsole();
   const { t } = words;
   const forGood = session.may.includes('policy') ? always : [];
@@ -100,12 +125,14 @@ function Trust({ offered: { arguments: names = [], sources = [], always = [] } }
       <legend>{t('request.trust')}</legend>
       {names.map((name) => (
         <label key={name} className="check">
-          <input type="checkbox" name="trustArgument" value={name} /> {t('request.trustArgument', { name })}
+          <input type="checkbox" name="trustArgument" value={name} />{' '}
+          {t('request.trustArgument', { name })}
         </label>
       ))}
       {sources.map((name) => (
         <label key={name} className="check">
-          <input type="checkbox" name="trustSource" value={name} /> {t('request.trustSource', { name })}
+          <input type="checkbox" name="trustSource" value={name} />{' '}
+          {t('request.trustSource', { name })}
         </label>
       ))}
       {forGood.map((name) => (
@@ -133,7 +160,9 @@ function Together({ approvalId }: { readonly approvalId: string }): ReactNode {
       </label>
       <ul>
         {others.map((other) => (
-          <li key={other.id}>{[sentenceOf(other, words), detailOf(other)].filter(Boolean).join(' · ')}</li>
+          <li key={other.id}>
+            {[sentenceOf(other, words), detailOf(other)].filter(Boolean).join(' · ')}
+          </li>
         ))}
       </ul>
     </div>
@@ -149,17 +178,33 @@ function textsIn(typed: FormData, name: string): readonly string[] {
 }
 
 /** The part of the decision that is about more than the call. */
-function reachIn(typed: FormData, decision: 'approve' | 'deny', reason: string | undefined): DecisionReach {
+function reachIn(
+  typed: FormData,
+  decision: 'approve' | 'deny',
+  reason: string | undefined,
+): DecisionReach {
   const also = textsIn(typed, 'also').flatMap((ids) => ids.split(' '));
   const [argument] = decision === 'approve' ? textsIn(typed, 'always') : [];
-  return { ...(also.length > 0 && { also }), ...(argument !== undefined && { always: { argument, reason: reason ?? '' } }) };
+  return {
+    ...(also.length > 0 && { also }),
+    ...(argument !== undefined && { always: { argument, reason: reason ?? '' } }),
+  };
 }
 
-/** The changes that the person has made to the call; undefined where they are no object. Arguments that stay as they were are none. */
+/**
+ * The changes that the person has made to the call; undefined where they are no object. Arguments
+ * that stay as they were are none.
+ */
 function amendmentIn(typed: FormData, { args }: ApprovalRequest): Amendment | undefined {
   const [trusted, sources] = [textsIn(typed, 'trustArgument'), textsIn(typed, 'trustSource')];
-  const endorse = { ...(trusted.length > 0 && { arguments: trusted }), ...(sources.length > 0 && { sources }) };
-  const said = { ...(typed.get('remember') !== null && { remember: true }), ...(Object.keys(endorse).length > 0 && { endorse }) };
+  const endorse = {
+    ...(trusted.length > 0 && { arguments: trusted }),
+    ...(sources.length > 0 && { sources }),
+  };
+  const said = {
+    ...(typed.get('remember') !== null && { remember: true }),
+    ...(Object.keys(endorse).length > 0 && { endorse }),
+  };
   const text = typed.get('args');
   if (typeof text !== 'string') return said;
   try {

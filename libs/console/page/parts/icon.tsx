@@ -36,9 +36,22 @@ const PATHS = {
 export type IconName = keyof typeof PATHS;
 
 /** A drawing beside a word, so that screen readers pass it over. */
-export function Icon({ name, size = 18 }: { readonly name: IconName; readonly size?: number }): ReactNode {
+export function Icon({
+  name,
+  size = 18,
+}: {
+  readonly name: IconName;
+  readonly size?: number;
+}): ReactNode {
   return (
-    <svg className={`icon icon-${name}`} width={size} height={size} viewBox="0 0 24 24" aria-hidden="true" focusable="false">
+    <svg
+      className={`icon icon-${name}`}
+      width={size}
+      height={size}
+      viewBox="0 0 24 24"
+      aria-hidden="true"
+      focusable="false"
+    >
       <path d={PATHS[name]} />
     </svg>
   );

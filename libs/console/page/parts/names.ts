@@ -1,4 +1,9 @@
-import { type JsonObject, type JsonValue, type ToolPresentation, visible } from '@toolloop/protocol';
+import {
+  type JsonObject,
+  type JsonValue,
+  type ToolPresentation,
+  visible,
+} from '@toolloop/protocol';
 
 /** The name of a tool for people: its declaration's, or the last part of its id in words. */
 export function nameOf(tool: string, presentation?: ToolPresentation): string {
@@ -22,7 +27,9 @@ const LONGEST_VALUE = 48;
 
 /** The first arguments in one line. */
 export function summaryOf(args: JsonObject | undefined): string {
-  const entries = Object.entries(args ?? {}).filter(([, value]) => value !== null && typeof value !== 'object');
+  const entries = Object.entries(args ?? {}).filter(
+    ([, value]) => value !== null && typeof value !== 'object',
+  );
   return entries
     .slice(0, MOST_VALUES)
     .map(([name, value]) => visible(`${name}: ${cut(textOf(value))}`))
@@ -34,11 +41,16 @@ export function textOf(value: JsonValue | undefined): string {
 }
 
 function cut(text: string): string {
-  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE).replace(/[\ud800-\udbff]$/, '')}…` : text;
+  return text.length > LONGEST_VALUE
+    ? `${text.slice(0, LONGEST_VALUE).replace(/[\ud800-\udbff]$/, '')}…`
+    : text;
 }
 
 /** The items by a key, in the order in which the keys came. */
-export function grouped<Item>(items: readonly Item[], keyOf: (item: Item) => string): ReadonlyMap<string, readonly Item[]> {
+export function grouped<Item>(
+  items: readonly Item[],
+  keyOf: (item: Item) => string,
+): ReadonlyMap<string, readonly Item[]> {
   const groups = new Map<string, Item[]>();
   for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
   return groups;

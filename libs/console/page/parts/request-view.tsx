@@ -1,7 +1,18 @@
 import { type ReactNode, useState } from 'react';
 import { type OpenRequest, type RequestAnswer, requestIdOf, useObserved } from '@toolloop/react';
-import { type Amendment, type DecisionReach, ToolLoopHttpError, type WaitingRequest } from '@toolloop/client';
-import { type ApprovalRequest, type PendingReply, type RehearsalRequest, type ToolPreview, visible } from '@toolloop/protocol';
+import {
+  type Amendment,
+  type DecisionReach,
+  ToolLoopHttpError,
+  type WaitingRequest,
+} from '@toolloop/client';
+import {
+  type ApprovalRequest,
+  type PendingReply,
+  type RehearsalRequest,
+  type ToolPreview,
+  visible,
+} from '@toolloop/protocol';
 import { useConsole, useWords } from '../shell/console-context.js';
 import { Icon } from './icon.js';
 import { DecisionForm } from './decision-form.js';
@@ -14,31 +25,48 @@ export interface RequestViewProps {
   readonly open: OpenRequest | { readonly kind: 'rehearsal'; readonly request: RehearsalRequest };
   readonly answer?: RequestAnswer | undefined;
   readonly isLive?: boolean;
-  /** Called once this person has answered, with the ids of all requests that the answer is about. */
+  /**
+   * Called once this person has answered, with the ids of all requests that the answer is about.
+   */
   readonly onAnswered?: (ids: readonly string[]) => void;
 }
 
 /** What a call asks, and the means to answer it for those whose answer counts. */
-export function RequestView({ open, answer, isLive = true, onAnswered }: RequestViewProps): ReactNode {
+export function RequestView({
+  open,
+  answer,
+  isLive = true,
+  onAnswered,
+}: RequestViewProps): ReactNode {
   const words = useWords();
   const { pending } = useConsole();
   const id = open.kind === 'rehearsal' ? open.request.rehearsalId : requestIdOf(open);
   const entry = useObserved(pending).requests.find((other) => other.id === id);
   const { problem, isBusy, send } = useAnswering(open, id, onAnswered);
-  if (answer) return <p className="request-answer">{words.t(`answered.${answer.decision}`, { by: answer.by })}</p>;
-  const mayAnswer = open.kind === 'approval' || open.kind === 'rehearsal' ? entry?.mayAnswer === true : true;
+  if (answer)
+    return (
+      <p className="request-answer">{words.t(`answered.${answer.decision}`, { by: answer.by })}</p>
+    );
+  const mayAnswer =
+    open.kind === 'approval' || open.kind === 'rehearsal' ? entry?.mayAnswer === true : true;
   return (
     <section className={`request asks-${open.kind}`} aria-label={words.t(`request.${open.kind}`)}>
       <Asked open={open} />
-      {!isLive ? null : mayAnswer ? <AnswerForm {...{ open, isBusy, send }} /> : <Elsewhere {...{ open, entry, isBusy, send }} />}
+      {!isLive ? null : mayAnswer ? (
+        <AnswerForm {...{ open, isBusy, send }} />
+      ) : (
+        <Elsewhere {...{ open, entry, isBusy, send }} />
+      )}
       <Problem text={problem} />
       {entry?.roles !== undefined && entry.roles.length > 0 && (
         <p className="muted small">
-          <Icon name="lock" size={14} /> <bdi>{words.t('request.needs', { roles: words.anyOf(entry.roles) })}</bdi>
+          <Icon name="lock" size={14} />{' '}
+          <bdi>{words.t('request.needs', { roles: words.anyOf(entry.roles) })}</bdi>
         </p>
       )}
       <p className="muted small">
-        <Icon name="wait" size={14} /> {words.t('request.expires', { when: words.ago(open.request.expiresAt) })}
+        <Icon name="wait" size={14} />{' '}
+        {words.t('request.expires', { when: words.ago(open.request.expiresAt) })}
       </p>
     </section>
   );
@@ -51,13 +79,20 @@ export interface Answering {
 }
 
 /** Sends an answer. Of two people who answer at once the second is told who was first. */
-function useAnswering({ kind, request }: RequestViewProps['open'], id: string, onAnswered: RequestViewProps['onAnswered']): Answering {
+function useAnswering(
+  { kind, request }: RequestViewProps['open'],
+  id: string,
+  onAnswered: RequestViewProps['onAnswered'],
+): Answering {
   const { client, pending, announce, words, thread } = useConsole();
   const [problem, setProblem] = useState<string>();
   const [isBusy, setBusy] = useState(false);
   const send: Answering['send'] = (reply, amend, reach) => {
     setBusy(true);
-    const isDecision = 'approvalId' in reply && reply.decision !== 'withdraw' && (amend !== undefined || reach !== undefined);
+    const isDecision =
+      'approvalId' in reply &&
+      reply.decision !== 'withdraw' &&
+      (amend !== undefined || reach !== undefined);
     const sent = isDecision
       ? client.decide(reply.approvalId, reply.decision, reply.reason, amend, reach)
       : client.answer(request.runId, reply);
@@ -75,9 +110,13 @@ function useAnswering({ kind, request }: RequestViewProps['open'], id: string, o
   };
   const refusal = async (error: unknown): Promise<string> => {
     const isLost = error instanceof ToolLoopHttpError && error.code === 'already_answered';
-    if (!isLost || kind !== 'approval') return error instanceof Error ? error.message : String(error);
+    if (!isLost || kind !== 'approval')
+      return error instanceof Error ? error.message : String(error);
     const { answer } = await client.approval(request.approvalId);
-    return words.t('request.lost', { by: answer?.decidedBy ?? '?', when: words.ago(answer?.decidedAt ?? new Date().toISOString()) });
+    return words.t('request.lost', {
+      by: answer?.decidedBy ?? '?',
+      when: words.ago(answer?.decidedAt ?? new Date().toISOString()),
+    });
   };
   return { problem, isBusy, send };
 }
@@ -145,7 +184,11 @@ function ApprovalAsked({ request }: { readonly request: ApprovalRequest }): Reac
 }
 
 /** The values before and after. */
-export function Diff({ changes }: { readonly changes: NonNullable<ToolPreview['changes']> }): ReactNode {
+export function Diff({
+  changes,
+}: {
+  readonly changes: NonNullable<ToolPreview['changes']>;
+}): ReactNode {
   const words = useWords();
   return (
     <table className="diff">
@@ -183,8 +226,18 @@ function AnswerForm({ open, isBusy, send }: FormProps): ReactNode {
     case 'question': {
       const { questionId, schema } = open.request;
       return (
-        <SchemaForm schema={schema} submit={t('request.answer')} isBusy={isBusy} onSubmit={(answer) => send({ questionId, answer })}>
-          <button type="button" className="button" disabled={isBusy} onClick={() => send({ questionId, decision: 'withdraw' })}>
+        <SchemaForm
+          schema={schema}
+          submit={t('request.answer')}
+          isBusy={isBusy}
+          onSubmit={(answer) => send({ questionId, answer })}
+        >
+          <button
+            type="button"
+            className="button"
+            disabled={isBusy}
+            onClick={() => send({ questionId, decision: 'withdraw' })}
+          >
             {t('request.withdraw')}
           </button>
         </SchemaForm>
@@ -199,7 +252,12 @@ function AnswerForm({ open, isBusy, send }: FormProps): ReactNode {
           isBusy={isBusy}
           onSubmit={(result) => send({ toolCallId, pendingId, result })}
         >
-          <button type="button" className="button" disabled={isBusy} onClick={() => send({ toolCallId, pendingId, decision: 'withdraw' })}>
+          <button
+            type="button"
+            className="button"
+            disabled={isBusy}
+            onClick={() => send({ toolCallId, pendingId, decision: 'withdraw' })}
+          >
             {t('request.withdraw')}
           </button>
         </SchemaForm>
@@ -211,12 +269,19 @@ function AnswerForm({ open, isBusy, send }: FormProps): ReactNode {
 }
 
 /** For those who only wait: whose turn it is, and how to take the call back. */
-function Elsewhere({ open, entry, isBusy, send }: FormProps & { readonly entry: WaitingRequest | undefined }): ReactNode {
+function Elsewhere({
+  open,
+  entry,
+  isBusy,
+  send,
+}: FormProps & { readonly entry: WaitingRequest | undefined }): ReactNode {
   const { words, session } = useConsole();
   const isOwn = entry?.requestedBy === undefined || entry.requestedBy === session.actor.id;
   const withdraw = (): void => {
-    if (open.kind === 'approval') send({ approvalId: open.request.approvalId, decision: 'withdraw' });
-    if (open.kind === 'rehearsal') send({ rehearsalId: open.request.rehearsalId, decision: 'withdraw' });
+    if (open.kind === 'approval')
+      send({ approvalId: open.request.approvalId, decision: 'withdraw' });
+    if (open.kind === 'rehearsal')
+      send({ rehearsalId: open.request.rehearsalId, decision: 'withdraw' });
   };
   return (
     <div className="elsewhere">

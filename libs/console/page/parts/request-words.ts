@@ -16,11 +16,19 @@ export function detailOf({ kind, request }: WaitingRequest): string {
   return kind === 'approval' && request.preview === undefined ? summaryOf(request.args) : '';
 }
 
-/** The requests of which one decision can be taken: calls of one kind that a step makes, all of which the person may decide. */
-export function groupOf(entry: WaitingRequest, all: readonly WaitingRequest[]): readonly ApprovalEntry[] {
+/**
+ * The requests of which one decision can be taken: calls of one kind that a step makes, all of
+ * which the person may decide.
+ */
+export function groupOf(
+  entry: WaitingRequest,
+  all: readonly WaitingRequest[],
+): readonly ApprovalEntry[] {
   if (entry.kind !== 'approval') return [];
   const { group } = entry.request;
-  const approvals = all.filter((one): one is ApprovalEntry => one.kind === 'approval' && one.mayAnswer === true);
+  const approvals = all.filter(
+    (one): one is ApprovalEntry => one.kind === 'approval' && one.mayAnswer === true,
+  );
   return group === undefined ? [entry] : approvals.filter(({ request }) => request.group === group);
 }
 

@@ -1,5 +1,10 @@
 import { createContext, type ReactNode, useContext } from 'react';
-import { type JsonObject, type JsonValue, type ToolPresentation, visible } from '@toolloop/protocol';
+import {
+  type JsonObject,
+  type JsonValue,
+  type ToolPresentation,
+  visible,
+} from '@toolloop/protocol';
 import { useWords } from '../shell/console-context.js';
 import { nameOf } from './names.js';
 import { isObject, moneyText, valueText } from './value-text.js';
@@ -9,17 +14,30 @@ const MOST_METRICS = 12;
 
 type Form = NonNullable<ToolPresentation['result']>;
 
-/** A result in the form that its tool declares, or that its value suggests: rows as a table, a few values as figures. What is not seen in it is written out, as {@link valueText} does. */
-export function ResultView({ value, form }: { readonly value: JsonValue; readonly form?: Form | undefined }): ReactNode {
+/**
+ * A result in the form that its tool declares, or that its value suggests: rows as a table, a few
+ * values as figures. What is not seen in it is written out, as {@link valueText} does.
+ */
+export function ResultView({
+  value,
+  form,
+}: {
+  readonly value: JsonValue;
+  readonly form?: Form | undefined;
+}): ReactNode {
   const shown = form ?? formOf(value);
-  if (shown === 'table' && Array.isArray(value) && value.every(isObject)) return <Table rows={value} />;
+  if (shown === 'table' && Array.isArray(value) && value.every(isObject))
+    return <Table rows={value} />;
   if (shown === 'metrics' && isObject(value)) return <Metrics value={value} />;
   if (typeof value === 'string') return <p className="result-text">{visible(value)}</p>;
   return <pre className="json">{visible(JSON.stringify(value, null, 2))}</pre>;
 }
 
 function formOf(value: JsonValue): Form {
-  if (Array.isArray(value)) return value.length > 0 && value.every((row: JsonValue) => isObject(row) && isFlat(row)) ? 'table' : 'json';
+  if (Array.isArray(value))
+    return value.length > 0 && value.every((row: JsonValue) => isObject(row) && isFlat(row))
+      ? 'table'
+      : 'json';
   if (!isObject(value)) return 'text';
   return isFlat(value) && Object.keys(value).length <= MOST_METRICS ? 'metrics' : 'json';
 }
@@ -51,7 +69,9 @@ function Table({ rows }: { readonly rows: readonly JsonObject[] }): ReactNode {
           ))}
         </tbody>
       </table>
-      {rows.length > MOST_ROWS && <p className="muted">{words.t('result.more', { n: rows.length - MOST_ROWS })}</p>}
+      {rows.length > MOST_ROWS && (
+        <p className="muted">{words.t('result.more', { n: rows.length - MOST_ROWS })}</p>
+      )}
     </div>
   );
 }
@@ -74,7 +94,10 @@ function Metrics({ value }: { readonly value: JsonObject }): ReactNode {
   );
 }
 
-/** The address at which the way of a value through its run is shown; absent where there is no such page. */
+/**
+ * The address at which the way of a value through its run is shown; absent where there is no such
+ * page.
+ */
 export const ValueAddress = createContext<((value: string) => string) | undefined>(undefined);
 
 const SHORTEST_LINKED = 2;
@@ -84,7 +107,12 @@ function Value({ value }: { readonly value: JsonValue | undefined }): ReactNode 
   const words = useWords();
   const addressOf = useContext(ValueAddress);
   const text = valueText(value, words);
-  if (!addressOf || (typeof value !== 'string' && typeof value !== 'number') || String(value).length < SHORTEST_LINKED) return text;
+  if (
+    !addressOf ||
+    (typeof value !== 'string' && typeof value !== 'number') ||
+    String(value).length < SHORTEST_LINKED
+  )
+    return text;
   return (
     <a className="value" href={addressOf(String(value))} title={words.t('path.of')}>
       {text}
@@ -94,7 +122,10 @@ function Value({ value }: { readonly value: JsonValue | undefined }): ReactNode 
 
 function isFlat(value: JsonObject): boolean {
   return Object.values(value).every(
-    (one) => isScalar(one) || (isObject(one) && 'currency' in one) || (Array.isArray(one) && one.every(isScalar)),
+    (one) =>
+      isScalar(one) ||
+      (isObject(one) && 'currency' in one) ||
+      (Array.isArray(one) && one.every(isScalar)),
   );
 }
 

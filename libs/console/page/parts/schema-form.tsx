@@ -17,8 +17,18 @@ interface SchemaFormProps {
 /** The name of the field of a schema that is no object. */
 const WHOLE = 'value';
 
-/** A form made from a schema. What no field can hold, such as a nested object, is written as JSON; the server checks the whole. */
-export function SchemaForm({ schema, submit, isBusy = false, initial = {}, onSubmit, children }: SchemaFormProps): ReactNode {
+/**
+ * A form made from a schema. What no field can hold, such as a nested object, is written as JSON;
+ * the server checks the whole.
+ */
+export function SchemaForm({
+  schema,
+  submit,
+  isBusy = false,
+  initial = {},
+  onSubmit,
+  children,
+}: SchemaFormProps): ReactNode {
   const { t } = useWords();
   const isWhole = schema.type !== 'object';
   const properties = isWhole ? { [WHOLE]: schema } : (schema.properties ?? {});
@@ -38,7 +48,14 @@ export function SchemaForm({ schema, submit, isBusy = false, initial = {}, onSub
   return (
     <form className="schema-form" onSubmit={send}>
       {Object.entries(properties).map(([name, field]) => (
-        <Field key={name} name={name} schema={schemaOf(field)} isRequired={required.has(name)} initial={initial[name]} isAlone={isWhole} />
+        <Field
+          key={name}
+          name={name}
+          schema={schemaOf(field)}
+          isRequired={required.has(name)}
+          initial={initial[name]}
+          isAlone={isWhole}
+        />
       ))}
       {Object.keys(properties).length === 0 && <p className="muted">{t('form.nothing')}</p>}
       <Problem text={problem} />
@@ -66,7 +83,12 @@ function Field({ name, schema, isRequired, initial, isAlone }: FieldProps): Reac
   const hint = schema.description ?? schema.title;
   const label = isAlone ? t('form.answer') : nameOf(name);
   const described = hint === undefined ? undefined : `${id}-hint`;
-  const common = { id, name, required: isRequired && schema.type !== 'boolean', 'aria-describedby': described };
+  const common = {
+    id,
+    name,
+    required: isRequired && schema.type !== 'boolean',
+    'aria-describedby': described,
+  };
   return (
     <div className="field">
       <label htmlFor={id}>
@@ -107,18 +129,41 @@ function Input({ common, schema, start }: InputProps): ReactNode {
     case 'number': {
       const { minimum, maximum } = schema;
       return (
-        <input {...common} type="number" step={schema.type === 'integer' ? 1 : 'any'} min={minimum} max={maximum} defaultValue={text} />
+        <input
+          {...common}
+          type="number"
+          step={schema.type === 'integer' ? 1 : 'any'}
+          min={minimum}
+          max={maximum}
+          defaultValue={text}
+        />
       );
     }
     case 'string': {
       const { minLength, maxLength, format } = schema;
-      if ((maxLength ?? 0) > 200) return <textarea {...common} rows={3} maxLength={maxLength} defaultValue={text} />;
+      if ((maxLength ?? 0) > 200)
+        return <textarea {...common} rows={3} maxLength={maxLength} defaultValue={text} />;
       return (
-        <input {...common} type={format === 'date' ? 'date' : 'text'} minLength={minLength} maxLength={maxLength} defaultValue={text} />
+        <input
+          {...common}
+          type={format === 'date' ? 'date' : 'text'}
+          minLength={minLength}
+          maxLength={maxLength}
+          defaultValue={text}
+        />
       );
     }
     default:
-      return <textarea {...common} rows={3} className="code" spellCheck={false} defaultValue={text} placeholder={'{ }'} />;
+      return (
+        <textarea
+          {...common}
+          rows={3}
+          className="code"
+          spellCheck={false}
+          defaultValue={text}
+          placeholder={'{ }'}
+        />
+      );
   }
 }
 
@@ -127,13 +172,19 @@ function valuesIn(typed: FormData, properties: NonNullable<JSONSchema7['properti
   for (const [name, field] of Object.entries(properties)) {
     const schema = schemaOf(field);
     const text = typed.get(name);
-    const value = typeOf(schema) === 'boolean' ? text !== null : valueOf(typeof text === 'string' ? text : '', schema);
+    const value =
+      typeOf(schema) === 'boolean'
+        ? text !== null
+        : valueOf(typeof text === 'string' ? text : '', schema);
     if (value !== undefined) values[name] = value;
   }
   return values;
 }
 
-/** The value of a field: absent where nothing was typed, so that defaults and optional fields stay what they are. */
+/**
+ * The value of a field: absent where nothing was typed, so that defaults and optional fields stay
+ * what they are.
+ */
 function valueOf(text: string, schema: JSONSchema7): JsonValue | undefined {
   if (text === '') return undefined;
   if (schema.enum) return schema.enum.map(toJson).find((choice) => textOf(choice) === text) ?? text;
@@ -162,7 +213,13 @@ function defaultOf(schema: JSONSchema7): JsonValue | undefined {
 
 /** The types of schemas and of JSON differ in names alone. */
 function toJson(value: unknown): JsonValue {
-  if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value;
+  if (
+    value === null ||
+    typeof value === 'string' ||
+    typeof value === 'number' ||
+    typeof value === 'boolean'
+  )
+    return value;
   if (Array.isArray(value)) return value.map(toJson);
   if (typeof value !== 'object') return null;
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, toJson(one)]));

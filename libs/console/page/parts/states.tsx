@@ -48,7 +48,13 @@ export function Loading({ rows = 3 }: { readonly rows?: number }): ReactNode {
 }
 
 /** The failure of a request: locked where a permission is missing, otherwise what to do. */
-export function Failed({ error, retry }: { readonly error: Error; readonly retry?: () => void }): ReactNode {
+export function Failed({
+  error,
+  retry,
+}: {
+  readonly error: Error;
+  readonly retry?: () => void;
+}): ReactNode {
   const { t } = useWords();
   if (error instanceof ToolLoopHttpError && error.status === 403)
     return (
@@ -110,7 +116,11 @@ export class Boundary extends Component<BoundaryProps, { readonly error?: Error 
     if (!error) return children;
     const isUnfetched = error instanceof UnfetchedScript;
     return (
-      <Notice icon="alert" title={words.t(isUnfetched ? 'state.unfetched' : 'state.broken')} tone="danger">
+      <Notice
+        icon="alert"
+        title={words.t(isUnfetched ? 'state.unfetched' : 'state.broken')}
+        tone="danger"
+      >
         <p>{isUnfetched ? words.t('state.unfetchedHint') : error.message}</p>
         <button type="button" className="button" onClick={this.retry}>
           {words.t('state.retry')}

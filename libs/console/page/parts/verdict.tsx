@@ -1,4 +1,11 @@
-import { createContext, type ReactNode, type SubmitEvent, useCallback, useContext, useState } from 'react';
+import {
+  createContext,
+  type ReactNode,
+  type SubmitEvent,
+  useCallback,
+  useContext,
+  useState,
+} from 'react';
 import type { Verdict } from '@toolloop/protocol';
 import { useConsole } from '../shell/console-context.js';
 import { askOwn } from '../shell/session.js';
@@ -15,7 +22,13 @@ interface Verdicts {
 const VerdictsContext = createContext<Verdicts | undefined>(undefined);
 
 /** Has the verdicts on a run within it, where the application keeps any. */
-export function WithVerdicts({ runId, children }: { readonly runId: string; readonly children: ReactNode }): ReactNode {
+export function WithVerdicts({
+  runId,
+  children,
+}: {
+  readonly runId: string;
+  readonly children: ReactNode;
+}): ReactNode {
   const { session } = useConsole();
   if (!session.evaluations.verdicts) return children;
   return <LoadedVerdicts runId={runId}>{children}</LoadedVerdicts>;
@@ -29,10 +42,19 @@ function isVerdicts(value: unknown): value is readonly Verdict[] {
   return Array.isArray(value) && value.every(isVerdict);
 }
 
-function LoadedVerdicts({ runId, children }: { readonly runId: string; readonly children: ReactNode }): ReactNode {
+function LoadedVerdicts({
+  runId,
+  children,
+}: {
+  readonly runId: string;
+  readonly children: ReactNode;
+}): ReactNode {
   const { place, session } = useConsole();
   const path = `verdicts/${encodeURIComponent(runId)}`;
-  const load = useCallback(() => askOwn(place, session, { path, isAnswer: isVerdicts }), [place, session, path]);
+  const load = useCallback(
+    () => askOwn(place, session, { path, isAnswer: isVerdicts }),
+    [place, session, path],
+  );
   const { value, reload } = useLoaded(load);
   const verdicts: Verdicts | undefined = value && {
     of: (approvalId) => value.find((verdict) => verdict.approvalId === approvalId),
@@ -49,8 +71,15 @@ export function useVerdict(): Verdict | undefined {
   return useContext(VerdictsContext)?.of(undefined);
 }
 
-/** The question whether a run, or the decision about one of its approvals, was right. Evaluations read the answer. */
-export function VerdictControl({ approvalId }: { readonly approvalId?: string | undefined }): ReactNode {
+/**
+ * The question whether a run, or the decision about one of its approvals, was right. Evaluations
+ * read the answer.
+ */
+export function VerdictControl({
+  approvalId,
+}: {
+  readonly approvalId?: string | undefined;
+}): ReactNode {
   const { t } = useConsole().words;
   const { verdicts, isAsked, setAsked, problem, say } = useOwnVerdict(approvalId);
   if (!verdicts) return null;
@@ -59,7 +88,12 @@ export function VerdictControl({ approvalId }: { readonly approvalId?: string | 
   return (
     <div className="said-bar" role="group" aria-label={question}>
       <span className="muted small">{question}</span>
-      <button type="button" className="filter" aria-pressed={known?.verdict === 'right'} onClick={() => say('right')}>
+      <button
+        type="button"
+        className="filter"
+        aria-pressed={known?.verdict === 'right'}
+        onClick={() => say('right')}
+      >
         <Icon name="check" size={14} /> {t('verdict.right')}
       </button>
       <button
@@ -97,13 +131,19 @@ function useOwnVerdict(approvalId: string | undefined): OwnVerdict {
   const [problem, setProblem] = useState<string>();
   const say: OwnVerdict['say'] = (verdict, why) => {
     verdicts
-      ?.say({ verdict, ...(approvalId !== undefined && { approvalId }), ...(why !== undefined && { why }) })
+      ?.say({
+        verdict,
+        ...(approvalId !== undefined && { approvalId }),
+        ...(why !== undefined && { why }),
+      })
       .then(() => {
         setProblem(undefined);
         setAsked(false);
         announce(words.t('verdict.kept'));
       })
-      .catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
+      .catch((error: unknown) =>
+        setProblem(error instanceof Error ? error.message : String(error)),
+      );
   };
   return { verdicts, isAsked, setAsked, problem, say };
 }

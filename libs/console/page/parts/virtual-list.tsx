@@ -10,7 +10,13 @@ interface VirtualListProps<Item> {
 }
 
 /** A list of which only the rows in sight are in the document, however long it is. */
-export function VirtualList<Item>({ items, rowHeight, label, keyOf, children }: VirtualListProps<Item>): ReactNode {
+export function VirtualList<Item>({
+  items,
+  rowHeight,
+  label,
+  keyOf,
+  children,
+}: VirtualListProps<Item>): ReactNode {
   const frame = useRef<HTMLDivElement>(null);
   // A new function would have the places of all rows counted again at each scroll.
   const getItemKey = useCallback(
@@ -33,7 +39,12 @@ export function VirtualList<Item>({ items, rowHeight, label, keyOf, children }: 
         {rows.getVirtualItems().map(({ key, index, start }) => {
           const item = items[index];
           return (
-            <li key={key} data-index={index} ref={rows.measureElement} style={{ transform: `translateY(${start}px)` }}>
+            <li
+              key={key}
+              data-index={index}
+              ref={rows.measureElement}
+              style={{ transform: `translateY(${start}px)` }}
+            >
               {item === undefined ? null : children(item, index)}
             </li>
           );

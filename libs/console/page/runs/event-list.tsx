@@ -17,7 +17,9 @@ export function EventList({ events, position, onMove }: EventListProps): ReactNo
   const [filter, setFilter] = useState('');
   const shown = useMemo(() => {
     const wanted = filter.trim().toLowerCase();
-    return wanted === '' ? events : events.filter((event) => JSON.stringify(event).toLowerCase().includes(wanted));
+    return wanted === ''
+      ? events
+      : events.filter((event) => JSON.stringify(event).toLowerCase().includes(wanted));
   }, [events, filter]);
   return (
     <div className="events">
@@ -28,7 +30,12 @@ export function EventList({ events, position, onMove }: EventListProps): ReactNo
       <p className="muted small" role="status">
         {t('run.events', { n: shown.length })}
       </p>
-      <VirtualList items={shown} rowHeight={ROW_HEIGHT} label={t('run.events', { n: shown.length })} keyOf={({ sequence }) => sequence}>
+      <VirtualList
+        items={shown}
+        rowHeight={ROW_HEIGHT}
+        label={t('run.events', { n: shown.length })}
+        keyOf={({ sequence }) => sequence}
+      >
         {(event) => <EventRow event={event} isPast={event.sequence <= position} onMove={onMove} />}
       </VirtualList>
     </div>
@@ -63,6 +70,8 @@ function EventRow({
 }
 
 function lineOf(rest: object): string {
-  const entries = Object.entries(rest).filter(([name, value]) => name !== 'step' && typeof value !== 'object');
+  const entries = Object.entries(rest).filter(
+    ([name, value]) => name !== 'step' && typeof value !== 'object',
+  );
   return entries.map(([name, value]) => `${name}: ${String(value)}`).join(' · ');
 }

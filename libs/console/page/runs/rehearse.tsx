@@ -1,5 +1,10 @@
 import { type ReactNode, useCallback, useEffect, useRef, useState } from 'react';
-import type { ComparedCall, RehearsalChoices, RehearsedRun, ToolLoopClient } from '@toolloop/client';
+import type {
+  ComparedCall,
+  RehearsalChoices,
+  RehearsedRun,
+  ToolLoopClient,
+} from '@toolloop/client';
 import { DecisionChip } from '../parts/decision-chip.js';
 import { useLoaded } from '../parts/loaded.js';
 import { nameOf } from '../parts/names.js';
@@ -21,7 +26,10 @@ interface Terms {
 
 const AS_IS: Terms = { model: '', policy: '' };
 
-/** A rehearsal of the question as it is, or for operators of the whole run with another model or policy, whose decisions then stand beside the recorded ones. */
+/**
+ * A rehearsal of the question as it is, or for operators of the whole run with another model or
+ * policy, whose decisions then stand beside the recorded ones.
+ */
 export function Rehearse({ runId, conversationId, onClose }: RehearseProps): ReactNode {
   const { client, words, announce } = useConsole();
   const { t } = words;
@@ -78,18 +86,30 @@ interface Work {
   readonly forget: () => void;
 }
 
-/** A rehearsal begins once, however often its button is pressed: a policy may take long to answer, and each question as it is makes a run. */
+/**
+ * A rehearsal begins once, however often its button is pressed: a policy may take long to answer,
+ * and each question as it is makes a run.
+ */
 function useWork(): Work {
-  const [{ asked, problem }, setWork] = useState<{ readonly asked?: Promise<void>; readonly problem?: string }>({});
+  const [{ asked, problem }, setWork] = useState<{
+    readonly asked?: Promise<void>;
+    readonly problem?: string;
+  }>({});
   const begin = (work: Promise<void>): void => {
-    const end = (ended: { readonly problem?: string }): void => setWork((now) => (now.asked === work ? ended : now));
+    const end = (ended: { readonly problem?: string }): void =>
+      setWork((now) => (now.asked === work ? ended : now));
     setWork({ asked: work });
     work.then(
       () => end({}),
       (error: unknown) => end({ problem: error instanceof Error ? error.message : String(error) }),
     );
   };
-  return { isBusy: asked !== undefined, ...(problem !== undefined && { problem }), begin, forget: () => setWork({}) };
+  return {
+    isBusy: asked !== undefined,
+    ...(problem !== undefined && { problem }),
+    begin,
+    forget: () => setWork({}),
+  };
 }
 
 interface ChosenComparison {
@@ -100,7 +120,10 @@ interface ChosenComparison {
   readonly rehearse: () => Promise<void>;
 }
 
-/** The terms that are chosen, and what a rehearsal with them has brought so far. Other terms, or leaving, end the reading of one that is under way. */
+/**
+ * The terms that are chosen, and what a rehearsal with them has brought so far. Other terms, or
+ * leaving, end the reading of one that is under way.
+ */
 function useComparison(runId: string): ChosenComparison {
   const { client } = useConsole();
   const [terms, setTerms] = useState(AS_IS);
@@ -115,7 +138,9 @@ function useComparison(runId: string): ChosenComparison {
   const rehearse = (): Promise<void> => {
     reading.current = new AbortController();
     const { signal } = reading.current;
-    return compare(client, { runId, terms, signal }, (one) => (signal.aborted ? undefined : setRehearsed(one)));
+    return compare(client, { runId, terms, signal }, (one) =>
+      signal.aborted ? undefined : setRehearsed(one),
+    );
   };
   return { terms, choose, rehearsed, rehearse };
 }
@@ -141,21 +166,44 @@ async function compare(
   show(begun);
   if (begun.isOver || rehearsedBy === undefined || signal.aborted) return;
   for await (const { type } of client.events(rehearsedBy, { signal }))
-    if (type === 'step-end') show({ ...(await client.rehearsal(rehearsedBy, policy)), isOver: false });
+    if (type === 'step-end')
+      show({ ...(await client.rehearsal(rehearsedBy, policy)), isOver: false });
   show(await client.rehearsal(rehearsedBy, policy));
 }
 
-/** The models and policies that the application has for it. Only those who may rehearse with them are asked to choose. */
-function Choices({ terms, choose }: { readonly terms: Terms; readonly choose: (terms: Terms) => void }): ReactNode {
+/**
+ * The models and policies that the application has for it. Only those who may rehearse with them
+ * are asked to choose.
+ */
+function Choices({
+  terms,
+  choose,
+}: {
+  readonly terms: Terms;
+  readonly choose: (terms: Terms) => void;
+}): ReactNode {
   const { client, words, session } = useConsole();
   const { t } = words;
   const may = session.may.includes('replay');
-  const load = useCallback(() => (may ? client.rehearsalChoices() : Promise.resolve(NO_CHOICES)), [client, may]);
+  const load = useCallback(
+    () => (may ? client.rehearsalChoices() : Promise.resolve(NO_CHOICES)),
+    [client, may],
+  );
   const { value: { models, policies } = NO_CHOICES } = useLoaded(load);
   return (
     <>
-      <Choice label={t('run.rehearseModel')} names={models} name={terms.model} choose={(model) => choose({ ...terms, model })} />
-      <Choice label={t('run.rehearsePolicy')} names={policies} name={terms.policy} choose={(policy) => choose({ ...terms, policy })} />
+      <Choice
+        label={t('run.rehearseModel')}
+        names={models}
+        name={terms.model}
+        choose={(model) => choose({ ...terms, model })}
+      />
+      <Choice
+        label={t('run.rehearsePolicy')}
+        names={policies}
+        name={terms.policy}
+        choose={(policy) => choose({ ...terms, policy })}
+      />
     </>
   );
 }
@@ -194,7 +242,9 @@ function Comparison({ rehearsed }: { readonly rehearsed: RehearsedRun }): ReactN
     <section className="compared" aria-label={t('run.rehearseCompared')}>
       <p role="status">
         {isOver ? <strong>{t('replay.changed', { n: flips })}</strong> : t('run.rehearseRunning')}{' '}
-        {rehearsedBy !== undefined && <a href={hrefOf('runs', rehearsedBy)}>{t('run.rehearseOpen')}</a>}
+        {rehearsedBy !== undefined && (
+          <a href={hrefOf('runs', rehearsedBy)}>{t('run.rehearseOpen')}</a>
+        )}
       </p>
       {finishReason !== 'stop' && (
         <p className="problem" role="alert">
@@ -202,7 +252,12 @@ function Comparison({ rehearsed }: { readonly rehearsed: RehearsedRun }): ReactN
         </p>
       )}
       {calls.length > 0 && (
-        <div className="table-frame" tabIndex={0} role="group" aria-label={t('run.rehearseCompared')}>
+        <div
+          className="table-frame"
+          tabIndex={0}
+          role="group"
+          aria-label={t('run.rehearseCompared')}
+        >
           <table>
             <thead>
               <tr>
@@ -220,7 +275,9 @@ function Comparison({ rehearsed }: { readonly rehearsed: RehearsedRun }): ReactN
           </table>
         </div>
       )}
-      {calls.length > MOST_ROWS && <p className="muted">{t('run.rehearseMore', { n: calls.length - MOST_ROWS })}</p>}
+      {calls.length > MOST_ROWS && (
+        <p className="muted">{t('run.rehearseMore', { n: calls.length - MOST_ROWS })}</p>
+      )}
     </section>
   );
 }
@@ -228,16 +285,33 @@ function Comparison({ rehearsed }: { readonly rehearsed: RehearsedRun }): ReactN
 /** A page never has more rows than this. */
 const MOST_ROWS = 100;
 
-function Row({ call: { step, declaredId, recorded, candidate, flipped, why } }: { readonly call: ComparedCall }): ReactNode {
+function Row({
+  call: { step, declaredId, recorded, candidate, flipped, why },
+}: {
+  readonly call: ComparedCall;
+}): ReactNode {
   const { t } = useConsole().words;
   return (
     <tr className={flipped ? 'flipped' : undefined}>
       <td className="figure">{step}</td>
       <th scope="row">
-        {nameOf(declaredId)} {flipped && <span className="chip caution">{t('run.rehearseFlipped')}</span>}
+        {nameOf(declaredId)}{' '}
+        {flipped && <span className="chip caution">{t('run.rehearseFlipped')}</span>}
       </th>
-      <td>{recorded ? <DecisionChip decision={recorded} /> : <span className="muted">{t('rehearsed.not_made')}</span>}</td>
-      <td>{candidate ? <DecisionChip decision={candidate} /> : <span className="muted">{t(`rehearsed.${why ?? 'not_made'}`)}</span>}</td>
+      <td>
+        {recorded ? (
+          <DecisionChip decision={recorded} />
+        ) : (
+          <span className="muted">{t('rehearsed.not_made')}</span>
+        )}
+      </td>
+      <td>
+        {candidate ? (
+          <DecisionChip decision={candidate} />
+        ) : (
+          <span className="muted">{t(`rehearsed.${why ?? 'not_made'}`)}</span>
+        )}
+      </td>
     </tr>
   );
 }
@@ -249,7 +323,10 @@ interface QuestionProps {
   readonly setQuestion: (question: string) => void;
 }
 
-/** The question to rehearse: that of the run where the page or its conversation has it, and otherwise what is typed. */
+/**
+ * The question to rehearse: that of the run where the page or its conversation has it, and
+ * otherwise what is typed.
+ */
 function Question({ runId, conversationId, question, setQuestion }: QuestionProps): ReactNode {
   const { client, thread, words } = useConsole();
   const load = useCallback(async () => {
@@ -277,7 +354,12 @@ function Question({ runId, conversationId, question, setQuestion }: QuestionProp
       )}
       <label className="field">
         <span>{words.t('run.rehearseQuestion')}</span>
-        <textarea rows={3} maxLength={8000} value={question} onChange={({ target }) => setQuestion(target.value)} />
+        <textarea
+          rows={3}
+          maxLength={8000}
+          value={question}
+          onChange={({ target }) => setQuestion(target.value)}
+        />
       </label>
     </>
   );

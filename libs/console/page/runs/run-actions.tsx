@@ -18,7 +18,10 @@ interface RunActionsProps {
   readonly conversationId: string | undefined;
 }
 
-/** What can be done with a run: end it, continue from one of its steps, rehearse its question again, undo it, each of which asks once more; and make a test or a case of it. */
+/**
+ * What can be done with a run: end it, continue from one of its steps, rehearse its question again,
+ * undo it, each of which asks once more; and make a test or a case of it.
+ */
 export function RunActions({ run, view, conversationId }: RunActionsProps): ReactNode {
   const { words } = useConsole();
   const { t } = words;
@@ -52,7 +55,13 @@ export function RunActions({ run, view, conversationId }: RunActionsProps): Reac
         </button>
       )}
       {asked === 'keep' && <Keep runId={run.runId} onClose={() => setAsked(undefined)} />}
-      {asked === 'rehearse' && <Rehearse runId={run.runId} conversationId={conversationId} onClose={() => setAsked(undefined)} />}
+      {asked === 'rehearse' && (
+        <Rehearse
+          runId={run.runId}
+          conversationId={conversationId}
+          onClose={() => setAsked(undefined)}
+        />
+      )}
       {asked && asked !== 'keep' && asked !== 'rehearse' && (
         <Confirm key={asked} {...{ asked, run, view }} onClose={() => setAsked(undefined)} />
       )}
@@ -108,13 +117,23 @@ function Confirm({ asked, run: { runId }, view, onClose }: ConfirmProps): ReactN
   );
 }
 
-/** The commands that make files of a run. They are for the machine of a developer, where the files belong: a browser has no repository. */
-function keptBy(runId: string, who: string, why: string | undefined): readonly (readonly [name: WordKey, command: string])[] {
+/**
+ * The commands that make files of a run. They are for the machine of a developer, where the files
+ * belong: a browser has no repository.
+ */
+function keptBy(
+  runId: string,
+  who: string,
+  why: string | undefined,
+): readonly (readonly [name: WordKey, command: string])[] {
   const said = why === undefined ? '' : ` --why ${shellText(why)}`;
   return [
     ['run.keepTest', `npx toolloop runs test ${runId} --out test/runs ${who}`],
     ['run.keepCase', `npx toolloop runs case ${runId} --to evals/cases.json ${who}`],
-    ['run.keepWrong', `npx toolloop runs case ${runId} --to evals/cases.json --verdict wrong${said} ${who}`],
+    [
+      'run.keepWrong',
+      `npx toolloop runs case ${runId} --to evals/cases.json --verdict wrong${said} ${who}`,
+    ],
   ];
 }
 
@@ -123,13 +142,20 @@ function shellText(text: string): string {
   return /^[\w@.:/-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-function Keep({ runId, onClose }: { readonly runId: string; readonly onClose: () => void }): ReactNode {
+function Keep({
+  runId,
+  onClose,
+}: {
+  readonly runId: string;
+  readonly onClose: () => void;
+}): ReactNode {
   const { words, announce, session } = useConsole();
   const { t } = words;
   const verdict = useVerdict();
   const who = `--app dist/app.module.js --actor ${shellText(session.actor.id ?? '')} --tenant ${shellText(session.tenant)}`;
   const commands = keptBy(runId, who, verdict?.verdict === 'wrong' ? verdict.why : undefined);
-  const copy = (command: string): void => void navigator.clipboard.writeText(command).then(() => announce(t('run.keepCopied')));
+  const copy = (command: string): void =>
+    void navigator.clipboard.writeText(command).then(() => announce(t('run.keepCopied')));
   return (
     <dialog
       className="confirm"
@@ -166,18 +192,27 @@ interface ForkStepProps {
   readonly setStep: (step: number) => void;
 }
 
-/** The step from which to continue, with the effects that took place up to it and are not repeated. */
+/**
+ * The step from which to continue, with the effects that took place up to it and are not repeated.
+ */
 function ForkStep({ view, step, setStep }: ForkStepProps): ReactNode {
   const { words } = useConsole();
   const kept = view.parts.filter(
-    (part): part is CallPart => part.kind === 'call' && part.step <= step && part.record?.status === 'succeeded',
+    (part): part is CallPart =>
+      part.kind === 'call' && part.step <= step && part.record?.status === 'succeeded',
   );
   const effects = kept.filter(({ effect }) => effect !== 'read_only');
   return (
     <>
       <label className="field">
         <span>{words.t('run.forkStep')}</span>
-        <input type="number" min={0} max={view.step} value={step} onChange={({ target }) => setStep(Number(target.value))} />
+        <input
+          type="number"
+          min={0}
+          max={view.step}
+          value={step}
+          onChange={({ target }) => setStep(Number(target.value))}
+        />
       </label>
       <p className="muted">{words.t('run.forkEffects', { n: effects.length })}</p>
       <ul className="plain">

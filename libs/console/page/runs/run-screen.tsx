@@ -23,7 +23,10 @@ interface RunScreenProps {
   readonly path: readonly string[];
 }
 
-/** One run in three readings of one log. The scrubber moves all of them through time, and the belt with them. */
+/**
+ * One run in three readings of one log. The scrubber moves all of them through time, and the belt
+ * with them.
+ */
 function RunScreen({ runId, path: [asked, value] }: RunScreenProps): ReactNode {
   const { client, words, feed } = useConsole();
   const { t } = words;
@@ -43,9 +46,21 @@ function RunScreen({ runId, path: [asked, value] }: RunScreenProps): ReactNode {
             {reading === 'story' && <Story runId={runId} run={shown} isLive={position >= last} />}
             {reading === 'timeline' && <Timeline events={events} position={position} />}
             {reading === 'path' && <ValuePathView run={shown} runId={runId} value={value} />}
-            {reading === 'events' && <EventList events={events} position={position} onMove={move} />}
+            {reading === 'events' && (
+              <EventList events={events} position={position} onMove={move} />
+            )}
           </div>
-          {last > 0 && <Scrubber {...{ position, last, at: events[position - 1]?.timestamp, isLive: progress === 'live' }} onMove={move} />}
+          {last > 0 && (
+            <Scrubber
+              {...{
+                position,
+                last,
+                at: events[position - 1]?.timestamp,
+                isLive: progress === 'live',
+              }}
+              onMove={move}
+            />
+          )}
         </section>
         <Belt tools={shown.tools} isOpen={globalThis.innerWidth > 1020} />
       </div>
@@ -76,12 +91,22 @@ function useScrubbedRun({ events, view }: Pick<RunState, 'events' | 'view'>): Sc
   return { position, last, shown, move };
 }
 
-function ReadingTabs({ runId, reading }: { readonly runId: string; readonly reading: Reading }): ReactNode {
+function ReadingTabs({
+  runId,
+  reading,
+}: {
+  readonly runId: string;
+  readonly reading: Reading;
+}): ReactNode {
   const { t } = useConsole().words;
   return (
     <nav className="tabs" aria-label={t('run.readings')}>
       {READINGS.map((one) => (
-        <a key={one} href={hrefOf('runs', runId, one)} aria-current={one === reading ? 'page' : undefined}>
+        <a
+          key={one}
+          href={hrefOf('runs', runId, one)}
+          aria-current={one === reading ? 'page' : undefined}
+        >
           {t(one === 'events' ? 'run.log' : one === 'path' ? 'path.title' : `run.${one}`)}
         </a>
       ))}
@@ -108,7 +133,13 @@ function Story({ runId, run, isLive }: StoryProps): ReactNode {
   );
 }
 
-function RunHeader({ runId, state: { run, view, reading, events } }: { readonly runId: string; readonly state: RunState }): ReactNode {
+function RunHeader({
+  runId,
+  state: { run, view, reading, events },
+}: {
+  readonly runId: string;
+  readonly state: RunState;
+}): ReactNode {
   const [first] = events;
   const conversationId = first?.type === 'run-start' ? first.conversationId : undefined;
   const { words } = useConsole();
@@ -122,7 +153,9 @@ function RunHeader({ runId, state: { run, view, reading, events } }: { readonly 
         </h1>
         <ul className="chips">
           {run && <li className={`chip status-${run.status}`}>{t(`status.${run.status}`)}</li>}
-          {reading === 'live' && run?.status !== 'ended' && <li className="chip live">{t('run.live')}</li>}
+          {reading === 'live' && run?.status !== 'ended' && (
+            <li className="chip live">{t('run.live')}</li>
+          )}
           {view.isRehearsal && <li className="chip caution">{t('chat.rehearse')}</li>}
           {model !== undefined && <li className="chip">{model}</li>}
           <li className="chip">{t('run.steps', { n: step })}</li>
@@ -132,7 +165,9 @@ function RunHeader({ runId, state: { run, view, reading, events } }: { readonly 
           )}
           {run?.forkOf && (
             <li className="chip">
-              <a href={hrefOf('runs', run.forkOf.runId)}>{t('run.forkOf', { step: run.forkOf.step })}</a>
+              <a href={hrefOf('runs', run.forkOf.runId)}>
+                {t('run.forkOf', { step: run.forkOf.step })}
+              </a>
             </li>
           )}
         </ul>
@@ -164,7 +199,9 @@ function Scrubber({ position, last, at, isLive, onMove }: ScrubberProps): ReactN
           max={last}
           value={position}
           aria-valuetext={words.t('run.at', { n: position, of: last })}
-          onChange={({ target }) => onMove(Number(target.value) >= last ? undefined : Number(target.value))}
+          onChange={({ target }) =>
+            onMove(Number(target.value) >= last ? undefined : Number(target.value))
+          }
         />
       </label>
       <span className="scrubber-words muted small">
@@ -179,7 +216,11 @@ function Scrubber({ position, last, at, isLive, onMove }: ScrubberProps): ReactN
 }
 
 /** The arrow keys move through time wherever the focus is on no field. */
-function useScrubKeys(position: number, last: number, move: (position: number | undefined) => void): void {
+function useScrubKeys(
+  position: number,
+  last: number,
+  move: (position: number | undefined) => void,
+): void {
   useEffect(() => {
     const press = (event: KeyboardEvent): void => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];

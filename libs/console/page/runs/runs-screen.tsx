@@ -12,7 +12,10 @@ const PAGE = 100;
 const ROW_HEIGHT = 61;
 
 interface RunsScreenProps {
-  /** The person whose runs an operator lists: an empty text for everyone of the tenant, undefined for one's own. */
+  /**
+   * The person whose runs an operator lists: an empty text for everyone of the tenant, undefined
+   * for one's own.
+   */
   readonly of: string | undefined;
 }
 
@@ -22,7 +25,11 @@ function RunsScreen({ of }: RunsScreenProps): ReactNode {
   const { t } = words;
   const [status, setStatus] = useState<Run['status']>();
   const selection: RunSelection = useMemo(
-    () => ({ limit: PAGE, ...(status && { status }), ...(of === '' ? { ofTenant: true } : of !== undefined && { actorId: of }) }),
+    () => ({
+      limit: PAGE,
+      ...(status && { status }),
+      ...(of === '' ? { ofTenant: true } : of !== undefined && { actorId: of }),
+    }),
     [status, of],
   );
   const first = useCallback(() => client.runs(selection), [client, selection]);
@@ -35,7 +42,13 @@ function RunsScreen({ of }: RunsScreenProps): ReactNode {
         {session.may.includes('runs') && <Whose of={of} />}
         <div className="filters" role="group" aria-label={t('runs.filter')}>
           {[undefined, ...STATUSES].map((one) => (
-            <button key={one ?? 'all'} type="button" className="filter" aria-pressed={status === one} onClick={() => setStatus(one)}>
+            <button
+              key={one ?? 'all'}
+              type="button"
+              className="filter"
+              aria-pressed={status === one}
+              onClick={() => setStatus(one)}
+            >
               {t(one === undefined ? 'runs.all' : `status.${one}`)}
             </button>
           ))}
@@ -48,7 +61,9 @@ function RunsScreen({ of }: RunsScreenProps): ReactNode {
           {of === undefined && t('runs.emptyLead')}
         </Notice>
       )}
-      {value && value.length > 0 && <Runs key={JSON.stringify(selection)} first={value} selection={selection} />}
+      {value && value.length > 0 && (
+        <Runs key={JSON.stringify(selection)} first={value} selection={selection} />
+      )}
     </div>
   );
 }
@@ -60,10 +75,18 @@ function Whose({ of }: RunsScreenProps): ReactNode {
   const people = of === undefined || of === '' ? [] : [of];
   return (
     <nav className="filters" aria-label={t('runs.whose')}>
-      <a className="filter" href={hrefOf('runs')} aria-current={of === undefined ? 'true' : undefined}>
+      <a
+        className="filter"
+        href={hrefOf('runs')}
+        aria-current={of === undefined ? 'true' : undefined}
+      >
         {t('runs.mine')}
       </a>
-      <a className="filter" href={hrefOf('runs', 'of')} aria-current={of === '' ? 'true' : undefined}>
+      <a
+        className="filter"
+        href={hrefOf('runs', 'of')}
+        aria-current={of === '' ? 'true' : undefined}
+      >
         {t('runs.everyone')}
       </a>
       {people.map((person) => (
@@ -75,7 +98,13 @@ function Whose({ of }: RunsScreenProps): ReactNode {
   );
 }
 
-function Runs({ first, selection }: { readonly first: readonly Run[]; readonly selection: RunSelection }): ReactNode {
+function Runs({
+  first,
+  selection,
+}: {
+  readonly first: readonly Run[];
+  readonly selection: RunSelection;
+}): ReactNode {
   const { client, words } = useConsole();
   const [later, setLater] = useState<readonly Run[]>([]);
   const known = new Set(first.map(({ runId }) => runId));
@@ -89,7 +118,12 @@ function Runs({ first, selection }: { readonly first: readonly Run[]; readonly s
   };
   return (
     <>
-      <VirtualList items={runs} rowHeight={ROW_HEIGHT} label={words.t('nav.runs')} keyOf={({ runId }) => runId}>
+      <VirtualList
+        items={runs}
+        rowHeight={ROW_HEIGHT}
+        label={words.t('nav.runs')}
+        keyOf={({ runId }) => runId}
+      >
         {(run) => <RunRow run={run} />}
       </VirtualList>
       {!isComplete && (

@@ -25,19 +25,39 @@ const WIDTH = 1000;
 const LANE_HEIGHT = 22;
 const LEAST_WIDTH = 4;
 
-/** The lanes of a run: what the model, the tools and people took their time for. A wait for people is hatched. */
-export function Timeline({ events, position }: { readonly events: readonly LoopEvent[]; readonly position: number }): ReactNode {
+/**
+ * The lanes of a run: what the model, the tools and people took their time for. A wait for people
+ * is hatched.
+ */
+export function Timeline({
+  events,
+  position,
+}: {
+  readonly events: readonly LoopEvent[];
+  readonly position: number;
+}): ReactNode {
   const spans = useMemo(() => spansOf(events), [events]);
   const scale = scaleTime(events, position);
   return (
     <div className="timeline">
       <svg className="unseen" aria-hidden="true">
-        <pattern id="hatched" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+        <pattern
+          id="hatched"
+          width="7"
+          height="7"
+          patternUnits="userSpaceOnUse"
+          patternTransform="rotate(45)"
+        >
           <line className="hatch" x1="0" x2="0" y1="0" y2="7" />
         </pattern>
       </svg>
       {LANES.map((lane) => (
-        <Lane key={lane} lane={lane} spans={stacked(spans.filter((span) => span.lane === lane))} scale={scale} />
+        <Lane
+          key={lane}
+          lane={lane}
+          spans={stacked(spans.filter((span) => span.lane === lane))}
+          scale={scale}
+        />
       ))}
     </div>
   );
@@ -54,7 +74,10 @@ interface TimeScale {
 function scaleTime(events: readonly LoopEvent[], position: number): TimeScale {
   const start = Date.parse(events[0]?.timestamp ?? '');
   const total = Math.max(1, Date.parse(events.at(-1)?.timestamp ?? '') - start);
-  return { x: (ms) => ((ms - start) / total) * WIDTH, now: Date.parse(events[position - 1]?.timestamp ?? '') };
+  return {
+    x: (ms) => ((ms - start) / total) * WIDTH,
+    now: Date.parse(events[position - 1]?.timestamp ?? ''),
+  };
 }
 
 interface LaneProps {
@@ -73,7 +96,8 @@ function Lane({ lane, spans, scale }: LaneProps): ReactNode {
       <ol className="lane-list">
         {spans.map(({ span }) => (
           <li key={`${span.since} ${span.name}`} className={span.isBad ? 'bad' : undefined}>
-            <span>{span.name}</span> <span className="muted">{words.duration(span.to - span.from)}</span>
+            <span>{span.name}</span>{' '}
+            <span className="muted">{words.duration(span.to - span.from)}</span>
           </li>
         ))}
       </ol>
@@ -101,7 +125,11 @@ function LanePicture({ spans, scale }: Omit<LaneProps, 'lane'>): ReactNode {
   );
 }
 
-function SpanBar({ span, row, scale: { x, now } }: StackedSpan & Pick<LaneProps, 'scale'>): ReactNode {
+function SpanBar({
+  span,
+  row,
+  scale: { x, now },
+}: StackedSpan & Pick<LaneProps, 'scale'>): ReactNode {
   const words = useWords();
   const { lane, name, from, to, isBad } = span;
   return (
@@ -137,14 +165,20 @@ function spanOf(event: LoopEvent, begun: Map<string, LoopEvent>): readonly Span[
       const name = nameOf(id);
       if (status === 'waiting') return [];
       const [from, to] = [Date.parse(String(startedAt)), Date.parse(String(endedAt))];
-      return [{ lane: 'tool', name, from, to, since: event.sequence, isBad: status !== 'succeeded' }];
+      return [
+        { lane: 'tool', name, from, to, since: event.sequence, isBad: status !== 'succeeded' },
+      ];
     }
     case 'approval-request':
       begun.set(event.approval.approvalId, event);
       return [];
     case 'approval-decision': {
       const { approvalId, decision } = event.decision;
-      return ended(begun, approvalId, event, { lane: 'person', name: event.decidedBy, isBad: decision !== 'approve' });
+      return ended(begun, approvalId, event, {
+        lane: 'person',
+        name: event.decidedBy,
+        isBad: decision !== 'approve',
+      });
     }
     case 'pending-request':
       begun.set(
@@ -157,16 +191,34 @@ function spanOf(event: LoopEvent, begun: Map<string, LoopEvent>): readonly Span[
       );
       return [];
     case 'pending-answer':
-      return ended(begun, event.pendingId, event, { lane: 'person', name: event.answeredBy, isBad: event.decision === 'deny' });
+      return ended(begun, event.pendingId, event, {
+        lane: 'person',
+        name: event.answeredBy,
+        isBad: event.decision === 'deny',
+      });
     default:
       return [];
   }
 }
 
-function ended(begun: Map<string, LoopEvent>, key: string, event: LoopEvent, span: Pick<Span, 'lane' | 'name' | 'isBad'>): readonly Span[] {
+function ended(
+  begun: Map<string, LoopEvent>,
+  key: string,
+  event: LoopEvent,
+  span: Pick<Span, 'lane' | 'name' | 'isBad'>,
+): readonly Span[] {
   const start = begun.get(key);
   begun.delete(key);
-  return start ? [{ ...span, from: Date.parse(start.timestamp), to: Date.parse(event.timestamp), since: start.sequence }] : [];
+  return start
+    ? [
+        {
+          ...span,
+          from: Date.parse(start.timestamp),
+          to: Date.parse(event.timestamp),
+          since: start.sequence,
+        },
+      ]
+    : [];
 }
 
 /** Puts spans that overlap on rows of their own. */

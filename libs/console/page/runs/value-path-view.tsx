@@ -22,8 +22,20 @@ export function ValuePathView({ run, runId, value }: ValuePathViewProps): ReactN
       {!path && <p className="muted">{t('path.lead')}</p>}
       {path && (
         <ol className="way" aria-label={t('path.way', { value: value ?? '' })}>
-          <Stage title={t('path.read')} places={path.read} runId={runId} part="result" none={t('path.notRead')} />
-          <Stage title={t('path.reached')} places={path.reached} runId={runId} part="args" none={t('path.notReached')} />
+          <Stage
+            title={t('path.read')}
+            places={path.read}
+            runId={runId}
+            part="result"
+            none={t('path.notRead')}
+          />
+          <Stage
+            title={t('path.reached')}
+            places={path.reached}
+            runId={runId}
+            part="args"
+            none={t('path.notReached')}
+          />
           {path.said.length > 0 && <Answers said={path.said} />}
         </ol>
       )}
@@ -43,7 +55,15 @@ function ValueForm({ runId, value }: Pick<ValuePathViewProps, 'runId' | 'value'>
     <form className="beside-form" onSubmit={look}>
       <label className="field">
         <span>{t('path.value')}</span>
-        <input key={value} name="value" required defaultValue={value} className="code" maxLength={500} autoComplete="off" />
+        <input
+          key={value}
+          name="value"
+          required
+          defaultValue={value}
+          className="code"
+          maxLength={500}
+          autoComplete="off"
+        />
       </label>
       <button type="submit" className="button primary">
         <Icon name="path" size={16} /> {t('path.find')}
@@ -88,14 +108,20 @@ function Stage({ title, places, part, none }: StageProps): ReactNode {
           <li key={`${call.since} ${at}`} className="place">
             <Icon name={part === 'result' ? 'open' : 'tools'} size={15} />
             <span>
-              <strong>{nameOf(call.tool, call.presentation)}</strong> <span className="code muted">{call.tool}</span>
+              <strong>{nameOf(call.tool, call.presentation)}</strong>{' '}
+              <span className="code muted">{call.tool}</span>
               <br />
               <span className="small">
-                <span className="muted">{t('path.step', { n: call.step })}</span> · <code className="code">{at === '' ? '/' : at}</code>
+                <span className="muted">{t('path.step', { n: call.step })}</span> ·{' '}
+                <code className="code">{at === '' ? '/' : at}</code>
               </span>
             </span>
-            {part === 'result' && call.isOfOthers && <span className="chip caution">{t('call.ofOthers')}</span>}
-            {part === 'args' && call.effect && <span className={`chip effect-${call.effect}`}>{t(`effect.${call.effect}`)}</span>}
+            {part === 'result' && call.isOfOthers && (
+              <span className="chip caution">{t('call.ofOthers')}</span>
+            )}
+            {part === 'args' && call.effect && (
+              <span className={`chip effect-${call.effect}`}>{t(`effect.${call.effect}`)}</span>
+            )}
           </li>
         ))}
       </ul>

@@ -10,7 +10,10 @@ export interface ValuePlace {
   readonly at: string;
 }
 
-/** The way of a value through a run: the results in which it was read, and the calls that it reached. */
+/**
+ * The way of a value through a run: the results in which it was read, and the calls that it
+ * reached.
+ */
 export interface ValuePath {
   readonly read: readonly ValuePlace[];
   readonly reached: readonly ValuePlace[];
@@ -22,7 +25,10 @@ export interface ValuePath {
 const SHORTEST_PART = 4;
 const MOST_PLACES = 100;
 
-/** Finds the way of a value, by what people may see of the calls: their results and arguments, in the order in which they came. */
+/**
+ * Finds the way of a value, by what people may see of the calls: their results and arguments, in
+ * the order in which they came.
+ */
 export function pathOf(value: string, run: RunView): ValuePath {
   const calls = callsIn(run);
   const wanted = searched(value.trim());
@@ -38,15 +44,23 @@ export function pathOf(value: string, run: RunView): ValuePath {
           .map(({ at }) => ({ call, at })),
       )
       .slice(0, MOST_PLACES);
-  const texts = run.parts.flatMap((part) => (part.kind === 'text' && wanted.length >= SHORTEST_PART ? [part] : []));
+  const texts = run.parts.flatMap((part) =>
+    part.kind === 'text' && wanted.length >= SHORTEST_PART ? [part] : [],
+  );
   return {
     read: placesIn(({ record }) => record?.result),
-    reached: placesIn(({ args, record }) => ({ ...args, ...(record?.entity && { instance: record.entity.instanceId }) })),
+    reached: placesIn(({ args, record }) => ({
+      ...args,
+      ...(record?.entity && { instance: record.entity.instanceId }),
+    })),
     said: texts.filter(({ text }) => searched(text).includes(wanted)),
   };
 }
 
-/** A text as it is compared: in small letters, and with what an address cannot hold replaced as in the address of the value. */
+/**
+ * A text as it is compared: in small letters, and with what an address cannot hold replaced as in
+ * the address of the value.
+ */
 function searched(text: string): string {
   return addressable(text).toLowerCase();
 }
@@ -68,8 +82,11 @@ interface Leaf {
 
 function leavesOf(value: JsonValue | undefined, at: string): readonly Leaf[] {
   if (value === undefined || value === null) return [];
-  if (Array.isArray(value)) return value.flatMap((one: JsonValue, index) => leavesOf(one, `${at}/${index}`));
+  if (Array.isArray(value))
+    return value.flatMap((one: JsonValue, index) => leavesOf(one, `${at}/${index}`));
   if (isJsonObject(value))
-    return Object.entries(value).flatMap(([name, one]) => leavesOf(one, `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`));
+    return Object.entries(value).flatMap(([name, one]) =>
+      leavesOf(one, `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
+    );
   return [{ at, text: textOf(value) }];
 }

@@ -117,7 +117,8 @@ function useThread(
 ): Pick<Console, 'thread' | 'newThread'> {
   const { durable } = session;
   const threadOf = useCallback(
-    (conversationId: string = crypto.randomUUID()) => new Thread(client, { conversationId, durable, notices: feed.watch }),
+    (conversationId: string = crypto.randomUUID()) =>
+      new Thread(client, { conversationId, durable, notices: feed.watch }),
     [client, feed, durable],
   );
   const named = conversationIn(route);
@@ -133,7 +134,10 @@ function useThread(
   return { thread, newThread };
 }
 
-/** Resumes the run of the chat once what it asked is answered by any person: nothing else does where runs are not durable. It looks whenever the list of what waits was read again. */
+/**
+ * Resumes the run of the chat once what it asked is answered by any person: nothing else does where
+ * runs are not durable. It looks whenever the list of what waits was read again.
+ */
 function Continuation(): ReactNode {
   const { client, pending, thread } = useConsole();
   const { requests } = useObserved(pending);
@@ -153,7 +157,9 @@ function Continuation(): ReactNode {
 
 /** The ids of what a run has asked and has read no answer to. */
 function askedBy({ parts, rehearsal }: RunView): readonly string[] {
-  const calls = parts.flatMap((part) => (part.kind === 'call' && part.request && !part.answer && !part.record ? [part.request] : []));
+  const calls = parts.flatMap((part) =>
+    part.kind === 'call' && part.request && !part.answer && !part.record ? [part.request] : [],
+  );
   return [...calls.map(requestIdOf), ...(rehearsal ? [rehearsal.rehearsalId] : [])];
 }
 
@@ -167,7 +173,8 @@ function Screen({ route }: { readonly route: Route }): ReactNode {
     case 'inbox':
       return <InboxScreen selected={first} />;
     case 'runs':
-      if (first === undefined || first === 'of') return <RunsScreen of={first === 'of' ? (rest[0] ?? EVERYONE) : undefined} />;
+      if (first === undefined || first === 'of')
+        return <RunsScreen of={first === 'of' ? (rest[0] ?? EVERYONE) : undefined} />;
       return <RunScreen key={first} runId={first} path={rest} />;
     case 'tools':
       return <ToolsScreen selected={first} />;

@@ -37,5 +37,8 @@ export function useWords(): Words {
 /** Calls back when the server says that a list has changed, while the component is shown. */
 export function useChange(kind: Changed, refresh: () => void): void {
   const { feed } = useConsole();
-  useEffect(() => feed.watch((changed) => (changed === kind ? refresh() : undefined)), [feed, kind, refresh]);
+  useEffect(
+    () => feed.watch((changed) => (changed === kind ? refresh() : undefined)),
+    [feed, kind, refresh],
+  );
 }

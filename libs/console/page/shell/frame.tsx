@@ -29,7 +29,13 @@ const SECTIONS: readonly Section[] = [
   { id: 'policies', icon: 'policy', word: 'nav.policies', letter: 'p', needs: 'policy' },
   { id: 'sources', icon: 'source', word: 'nav.sources', letter: 's', needs: 'sources' },
   { id: 'as', icon: 'eye', word: 'nav.as', letter: 'v', needs: 'viewAs' },
-  { id: 'evals', icon: 'evals', word: 'nav.evals', letter: 'e', isThere: ({ evaluations }) => evaluations.results },
+  {
+    id: 'evals',
+    icon: 'evals',
+    word: 'nav.evals',
+    letter: 'e',
+    isThere: ({ evaluations }) => evaluations.results,
+  },
   { id: 'usage', icon: 'usage', word: 'nav.usage', letter: 'u' },
   { id: 'audit', icon: 'audit', word: 'nav.audit', letter: 'a', needs: 'audit' },
 ];
@@ -40,7 +46,13 @@ export function sectionsOf(session: Session): readonly Section[] {
 }
 
 /** What surrounds every screen: where one can go, who one is, and the palette. */
-export function Frame({ route, children }: { readonly route: Route; readonly children: ReactNode }): ReactNode {
+export function Frame({
+  route,
+  children,
+}: {
+  readonly route: Route;
+  readonly children: ReactNode;
+}): ReactNode {
   const { words, session, place } = useConsole();
   const [isOpen, setOpen] = useState(false);
   useKeys(useCallback(() => setOpen(true), []));
@@ -90,16 +102,28 @@ export function Frame({ route, children }: { readonly route: Route; readonly chi
   );
 }
 
-function NavItem({ section: { id, icon, word, needs }, isHere }: { readonly section: Section; readonly isHere: boolean }): ReactNode {
+function NavItem({
+  section: { id, icon, word, needs },
+  isHere,
+}: {
+  readonly section: Section;
+  readonly isHere: boolean;
+}): ReactNode {
   const { words, session } = useConsole();
   const isLocked = needs !== undefined && !session.may.includes(needs);
   const link = useRef<HTMLAnchorElement>(null);
   useEffect(() => {
-    if (isHere) link.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' }); // in a narrow window they lie in one line
+    // in a narrow window they lie in one line
+    if (isHere) link.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }, [isHere]);
   return (
     <li className={`nav-${id}`}>
-      <a ref={link} className="nav-link" href={hrefOf(id)} aria-current={isHere ? 'page' : undefined}>
+      <a
+        ref={link}
+        className="nav-link"
+        href={hrefOf(id)}
+        aria-current={isHere ? 'page' : undefined}
+      >
         <Icon name={icon} />
         <span>{words.t(word)}</span>
         {isLocked && <Icon name="lock" size={14} />}
@@ -164,7 +188,13 @@ function SignOut(): ReactNode {
   const { words, session, signOut } = useConsole();
   if (session.csrf === undefined) return null;
   return (
-    <button type="button" className="ghost round" onClick={signOut} aria-label={words.t('signIn.leave')} title={words.t('signIn.leave')}>
+    <button
+      type="button"
+      className="ghost round"
+      onClick={signOut}
+      aria-label={words.t('signIn.leave')}
+      title={words.t('signIn.leave')}
+    >
       <Icon name="out" size={16} />
     </button>
   );
@@ -175,7 +205,10 @@ function skipTo(event: { preventDefault(): void }, selector: string): void {
   document.querySelector<HTMLElement>(selector)?.focus();
 }
 
-/** The keys of the whole page: ⌘K or Ctrl-K for the palette, `g` and a letter for a section. None of them while one writes. */
+/**
+ * The keys of the whole page: ⌘K or Ctrl-K for the palette, `g` and a letter for a section. None of
+ * them while one writes.
+ */
 function useKeys(openPalette: () => void): void {
   useEffect(() => {
     let isBehindG = false;
@@ -197,7 +230,8 @@ function useKeys(openPalette: () => void): void {
 }
 
 /** A box that one ticks takes no letters. */
-const WRITTEN = 'input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], dialog';
+const WRITTEN =
+  'input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], dialog';
 
 /** Tells whether a key belongs to a field in which one writes, to a dialog or to the browser. */
 export function isWriting({ target, metaKey, ctrlKey, altKey }: KeyboardEvent): boolean {

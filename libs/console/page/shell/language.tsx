@@ -35,7 +35,8 @@ export function useLanguage(): Language {
     };
   }, [language, tries]);
   useEffect(() => {
-    document.documentElement.lang = isLost ? words.language : language; // a screen reader speaks the words that are there
+    // a screen reader speaks the words that are there
+    document.documentElement.lang = isLost ? words.language : language;
   }, [words, isLost, language]);
   const retry = useCallback(() => {
     allowLoad();

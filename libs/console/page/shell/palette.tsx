@@ -16,7 +16,9 @@ interface Command {
 
 const MOST_SHOWN = 12;
 
-/** Everything that the keyboard can reach by its name: screens, tools, actions, and a run by its id. */
+/**
+ * Everything that the keyboard can reach by its name: screens, tools, actions, and a run by its id.
+ */
 export function Palette({ onClose }: { readonly onClose: () => void }): ReactNode {
   const { words } = useConsole();
   const dialog = useRef<HTMLDialogElement>(null);
@@ -27,10 +29,17 @@ export function Palette({ onClose }: { readonly onClose: () => void }): ReactNod
     command?.act();
   };
   return (
-    <dialog ref={dialog} className="palette" onClose={onClose} aria-label={words.t('palette.label')}>
+    <dialog
+      ref={dialog}
+      className="palette"
+      onClose={onClose}
+      aria-label={words.t('palette.label')}
+    >
       <CommandField choice={choice} onRun={run} />
       <CommandList choice={choice} onRun={run} />
-      {choice.commands.length === 0 && <p className="muted palette-none">{words.t('palette.none')}</p>}
+      {choice.commands.length === 0 && (
+        <p className="muted palette-none">{words.t('palette.none')}</p>
+      )}
     </dialog>
   );
 }
@@ -54,7 +63,8 @@ function useCommandChoice(): CommandChoice {
     setTyped(text);
     setIndex(0);
   };
-  const move = (step: number): void => setIndex((index + step + commands.length) % Math.max(1, commands.length));
+  const move = (step: number): void =>
+    setIndex((index + step + commands.length) % Math.max(1, commands.length));
   return { typed, commands, index, type, move };
 }
 
@@ -63,7 +73,10 @@ interface CommandsProps {
   readonly onRun: (command: Command | undefined) => void;
 }
 
-function CommandField({ choice: { typed, commands, index, type, move }, onRun }: CommandsProps): ReactNode {
+function CommandField({
+  choice: { typed, commands, index, type, move },
+  onRun,
+}: CommandsProps): ReactNode {
   const { t } = useConsole().words;
   const press = (event: KeyboardEvent): void => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -95,7 +108,13 @@ function CommandList({ choice: { commands, index }, onRun }: CommandsProps): Rea
   return (
     <ul id="palette-list" role="listbox" aria-label={t('palette.label')}>
       {commands.map((command, position) => (
-        <li key={command.id} id={`command-${position}`} role="option" aria-selected={position === index} onClick={() => onRun(command)}>
+        <li
+          key={command.id}
+          id={`command-${position}`}
+          role="option"
+          aria-selected={position === index}
+          onClick={() => onRun(command)}
+        >
           <Icon name={command.icon} />
           <span>{command.text}</span>
           {command.hint !== undefined && <kbd>{command.hint}</kbd>}
@@ -115,10 +134,26 @@ function useCommands(typed: string): readonly Command[] {
   return useMemo(() => {
     const { t } = words;
     const acts: readonly Command[] = [
-      ...sectionsOf(session).map(({ id, icon, word, letter }) => ({ id, icon, text: t(word), hint: `g ${letter}`, act: () => go(id) })),
+      ...sectionsOf(session).map(({ id, icon, word, letter }) => ({
+        id,
+        icon,
+        text: t(word),
+        hint: `g ${letter}`,
+        act: () => go(id),
+      })),
       { id: 'new', icon: 'plus', text: t('chat.new'), act: newThread },
-      { id: 'theme', icon: 'sun', text: t('look.theme'), act: () => choose({ theme: nextTheme(settings) }) },
-      { id: 'language', icon: 'why', text: t('look.language'), act: () => choose({ language: settings.language === 'en' ? 'de' : 'en' }) },
+      {
+        id: 'theme',
+        icon: 'sun',
+        text: t('look.theme'),
+        act: () => choose({ theme: nextTheme(settings) }),
+      },
+      {
+        id: 'language',
+        icon: 'why',
+        text: t('look.language'),
+        act: () => choose({ language: settings.language === 'en' ? 'de' : 'en' }),
+      },
       { id: 'out', icon: 'out', text: t('signIn.leave'), act: signOut },
       ...tools.map(({ id, presentation }) => toolCommand(id, presentation?.label)),
     ];
@@ -129,10 +164,17 @@ function useCommands(typed: string): readonly Command[] {
 }
 
 function toolCommand(id: string, label: string | undefined): Command {
-  return { id: `tool ${id}`, icon: 'tools', text: label === undefined ? id : `${label} (${id})`, act: () => go('tools', id) };
+  return {
+    id: `tool ${id}`,
+    icon: 'tools',
+    text: label === undefined ? id : `${label} (${id})`,
+    act: () => go('tools', id),
+  };
 }
 
 /** A run is found by its id alone: lists of them may be long. */
 function runCommand(id: string, text: string): readonly Command[] {
-  return /^[\w-]{12,}$/.test(id) ? [{ id: `run ${id}`, icon: 'runs', text: `${text}: ${id}`, act: () => go('runs', id) }] : [];
+  return /^[\w-]{12,}$/.test(id)
+    ? [{ id: `run ${id}`, icon: 'runs', text: `${text}: ${id}`, act: () => go('runs', id) }]
+    : [];
 }

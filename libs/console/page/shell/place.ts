@@ -1,4 +1,7 @@
-/** The addresses of the page: it is served under any prefix, so that the server tells it where it is. */
+/**
+ * The addresses of the page: it is served under any prefix, so that the server tells it where it
+ * is.
+ */
 export interface Place {
   /** The page's own routes: session, feed. */
   readonly own: string;
@@ -10,6 +13,11 @@ export interface Place {
 }
 
 export function placeOf({ documentElement: { dataset }, baseURI }: Document): Place {
-  const pathOf = (relative: string): string => new URL(relative, baseURI).pathname.replace(/\/+$/, '');
-  return { own: pathOf(dataset['own'] ?? '.'), api: pathOf(dataset['api'] ?? '..'), title: dataset['title'] ?? 'Toolloop' };
+  const pathOf = (relative: string): string =>
+    new URL(relative, baseURI).pathname.replace(/\/+$/, '');
+  return {
+    own: pathOf(dataset['own'] ?? '.'),
+    api: pathOf(dataset['api'] ?? '..'),
+    title: dataset['title'] ?? 'Toolloop',
+  };
 }

@@ -1,7 +1,10 @@
 import { addressable } from '@toolloop/protocol';
 import { useSyncExternalStore } from 'react';
 
-/** The place in the page that the address names: `#/runs/ID` is the section `runs` with one step below it. */
+/**
+ * The place in the page that the address names: `#/runs/ID` is the section `runs` with one step
+ * below it.
+ */
 export interface Route {
   readonly section: string;
   readonly path: readonly string[];
@@ -13,9 +16,16 @@ export function useRoute(): Route {
   return routeIn(useSyncExternalStore(watchHash, () => location.hash));
 }
 
-/** Reads an address. A part that is no encoded text, such as one that was cut when it was copied, is read as it stands. */
+/**
+ * Reads an address. A part that is no encoded text, such as one that was cut when it was copied, is
+ * read as it stands.
+ */
 export function routeIn(hash: string): Route {
-  const [section = FIRST, ...path] = hash.replace(/^#\/?/, '').split('/').filter(Boolean).map(decoded);
+  const [section = FIRST, ...path] = hash
+    .replace(/^#\/?/, '')
+    .split('/')
+    .filter(Boolean)
+    .map(decoded);
   return { section, path };
 }
 

@@ -3,7 +3,11 @@ import type { Place } from './place.js';
 
 /** The person who looks at the page, and what it may show them. */
 export interface Session {
-  readonly actor: { readonly id?: string; readonly name?: string; readonly roles: readonly string[] };
+  readonly actor: {
+    readonly id?: string;
+    readonly name?: string;
+    readonly roles: readonly string[];
+  };
   readonly tenant: string;
   readonly may: readonly string[];
   /** The actions that the person may take for all tenants. */
@@ -16,7 +20,8 @@ export interface Session {
 }
 
 /** The state of the way in: signed in, or how one could. */
-export type Entry = { readonly session: Session } | { readonly ways: readonly string[]; readonly problem?: string };
+export type Entry =
+  { readonly session: Session } | { readonly ways: readonly string[]; readonly problem?: string };
 
 const HEADER = 'x-toolloop-console';
 
@@ -31,24 +36,40 @@ export async function enter(place: Place): Promise<Entry> {
 }
 
 /** Signs in; resolves to what the server objects to, if anything. */
-export async function sendWayIn({ own, fetch: send = fetch }: Place, wayIn: object): Promise<string | undefined> {
+export async function sendWayIn(
+  { own, fetch: send = fetch }: Place,
+  wayIn: object,
+): Promise<string | undefined> {
   const headers = { 'content-type': 'application/json', [HEADER]: '1' };
-  const response = await send(`${own}/session`, { method: 'POST', headers, body: JSON.stringify(wayIn) });
-  return response.ok ? undefined : messageOf(await response.json().catch(() => null), response.status);
+  const response = await send(`${own}/session`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(wayIn),
+  });
+  return response.ok
+    ? undefined
+    : messageOf(await response.json().catch(() => null), response.status);
 }
 
 export async function leave({ own, fetch: send = fetch }: Place): Promise<void> {
   await send(`${own}/session`, { method: 'DELETE', headers: { [HEADER]: '1' } });
 }
 
-/** Tells whether the server knows of no session any more. A server that does not answer has said nothing about it. */
+/**
+ * Tells whether the server knows of no session any more. A server that does not answer has said
+ * nothing about it.
+ */
 export async function isOver(place: Place): Promise<boolean> {
   const entry = await readSession(place);
   return 'ways' in entry && entry.problem === undefined;
 }
 
 export function clientOf({ api, fetch: send }: Place, { csrf }: Session): ToolLoopClient {
-  return new ToolLoopClient({ url: api, headers: () => ({ ...(csrf !== undefined && { [HEADER]: csrf }) }), ...(send && { fetch: send }) });
+  return new ToolLoopClient({
+    url: api,
+    headers: () => ({ ...(csrf !== undefined && { [HEADER]: csrf }) }),
+    ...(send && { fetch: send }),
+  });
 }
 
 /** A question to a route of the console itself; with a body it sends one. */
@@ -65,7 +86,10 @@ export async function askOwn<Answer>(
   { csrf }: Session,
   { path, body, isAnswer }: OwnQuestion<Answer>,
 ): Promise<Answer> {
-  const headers = { ...(csrf !== undefined && { [HEADER]: csrf }), ...(body && { 'content-type': 'application/json' }) };
+  const headers = {
+    ...(csrf !== undefined && { [HEADER]: csrf }),
+    ...(body && { 'content-type': 'application/json' }),
+  };
   const response = await send(`${own}/${path}`, {
     headers,
     cache: 'no-store',
@@ -81,19 +105,32 @@ async function readSession({ own, fetch: send = fetch }: Place): Promise<Entry> 
   const response = await send(`${own}/session`, { cache: 'no-store' });
   const body: unknown = await response.json().catch(() => null);
   if (response.ok && isSession(body)) return { session: body };
-  return response.ok ? { ways: waysIn(body) } : { ways: [], problem: messageOf(body, response.status) };
+  return response.ok
+    ? { ways: waysIn(body) }
+    : { ways: [], problem: messageOf(body, response.status) };
 }
 
 function isSession(body: unknown): body is Session {
-  return typeof body === 'object' && body !== null && 'actor' in body && 'tenant' in body && 'may' in body;
+  return (
+    typeof body === 'object' &&
+    body !== null &&
+    'actor' in body &&
+    'tenant' in body &&
+    'may' in body
+  );
 }
 
 function waysIn(body: unknown): readonly string[] {
-  const ways: unknown = typeof body === 'object' && body !== null && 'ways' in body ? body.ways : undefined;
+  const ways: unknown =
+    typeof body === 'object' && body !== null && 'ways' in body ? body.ways : undefined;
   return Array.isArray(ways) ? ways.map(String) : [];
 }
 
 function messageOf(body: unknown, status: number): string {
-  const isTold = typeof body === 'object' && body !== null && 'message' in body && typeof body.message === 'string';
+  const isTold =
+    typeof body === 'object' &&
+    body !== null &&
+    'message' in body &&
+    typeof body.message === 'string';
   return isTold ? String(body.message) : `HTTP ${status}`;
 }

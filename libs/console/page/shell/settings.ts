@@ -48,7 +48,9 @@ export function show(): void {
 function read(): Settings {
   const kept = keptText();
   const theme = THEMES.find((one) => kept.includes(`"theme":"${one}"`)) ?? 'system';
-  const isGerman = kept.includes('"language":') ? kept.includes('"language":"de"') : navigator.language.startsWith('de');
+  const isGerman = kept.includes('"language":')
+    ? kept.includes('"language":"de"')
+    : navigator.language.startsWith('de');
   return { theme, language: isGerman ? 'de' : 'en' };
 }
 

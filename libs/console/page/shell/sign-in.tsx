@@ -42,7 +42,13 @@ export function SignIn({ place, words: { t }, entry, onEntered }: SignInProps): 
             </label>
             <label className="field">
               <span>{t('signIn.password')}</span>
-              <input name="password" type="password" autoComplete="current-password" required maxLength={1024} />
+              <input
+                name="password"
+                type="password"
+                autoComplete="current-password"
+                required
+                maxLength={1024}
+              />
             </label>
             <button type="submit" className="button primary wide" disabled={isBusy}>
               {t('signIn.enter')}

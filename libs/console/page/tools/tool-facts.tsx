@@ -26,7 +26,10 @@ interface ToolFactsProps {
   readonly id: string;
 }
 
-/** What operators know of a tool: how long its calls take and how they fail, what is wrong with it, and who can reach it. */
+/**
+ * What operators know of a tool: how long its calls take and how they fail, what is wrong with it,
+ * and who can reach it.
+ */
 export function ToolFacts({ id }: ToolFactsProps): ReactNode {
   const { session } = useConsole();
   return (
@@ -43,7 +46,9 @@ function OwnFindings({ id }: ToolFactsProps): ReactNode {
   const { client } = useConsole();
   const load = useCallback(() => client.sources(), [client]);
   const { value } = useLoaded(load);
-  const found = (value?.findings ?? []).filter(({ at, problem }) => `${at} ${problem}`.split(/[\s"':,.]+/).includes(id));
+  const found = (value?.findings ?? []).filter(({ at, problem }) =>
+    `${at} ${problem}`.split(/[\s"':,.]+/).includes(id),
+  );
   return found.length > 0 ? <Findings findings={found} /> : null;
 }
 
@@ -53,7 +58,10 @@ function Figures({ id }: ToolFactsProps): ReactNode {
   const load = useCallback(async () => {
     const head = await client.auditHead();
     const last = isJsonObject(head) && typeof head['sequence'] === 'number' ? head['sequence'] : 0;
-    return figuresOf(id, await readLines(await client.auditLines(Math.max(1, last - ENTRIES + 1)), ENTRIES));
+    return figuresOf(
+      id,
+      await readLines(await client.auditLines(Math.max(1, last - ENTRIES + 1)), ENTRIES),
+    );
   }, [client, id]);
   const { value } = useLoaded(load);
   if (!value) return null;
@@ -93,7 +101,9 @@ const SLOW = 0.95;
 function figuresOf(id: string, lines: Awaited<ReturnType<typeof readLines>>): CallFigures {
   const own = lines.filter(({ declaredId }) => declaredId === id);
   const made = own.filter(({ kind }) => kind === 'outcome');
-  const times = made.flatMap(({ durationMs }) => (typeof durationMs === 'number' ? [durationMs] : [])).toSorted((a, b) => a - b);
+  const times = made
+    .flatMap(({ durationMs }) => (typeof durationMs === 'number' ? [durationMs] : []))
+    .toSorted((a, b) => a - b);
   const failures = new Map<string, number>();
   for (const { kind, code } of own) {
     if ((kind !== 'outcome' && kind !== 'denied') || code === undefined) continue;
@@ -116,7 +126,9 @@ function Reach({ id }: ToolFactsProps): ReactNode {
   const [reached, setReached] = useState<readonly Reached[]>();
   const [error, setError] = useState<Error>();
   const ask = (): void => {
-    reachOf(client, id).then(setReached, (thrown: unknown) => setError(thrown instanceof Error ? thrown : new Error(String(thrown))));
+    reachOf(client, id).then(setReached, (thrown: unknown) =>
+      setError(thrown instanceof Error ? thrown : new Error(String(thrown))),
+    );
   };
   return (
     <section className="panel" aria-label={t('facts.reach')}>
@@ -132,10 +144,15 @@ function Reach({ id }: ToolFactsProps): ReactNode {
         <ul className="reach">
           {reached.map(({ actorId, tool: { isListed, isCallable } }) => (
             <li key={actorId}>
-              <Icon name={isCallable === false ? 'lock' : isCallable === 'asks' ? 'wait' : 'check'} size={15} />
+              <Icon
+                name={isCallable === false ? 'lock' : isCallable === 'asks' ? 'wait' : 'check'}
+                size={15}
+              />
               <a href={hrefOf('why', id, 'as', actorId)}>{actorId}</a>
               <span className="muted">
-                {t(`reach.${isCallable === 'asks' ? 'asks' : isCallable ? 'callable' : isListed ? 'listed' : 'hidden'}`)}
+                {t(
+                  `reach.${isCallable === 'asks' ? 'asks' : isCallable ? 'callable' : isListed ? 'listed' : 'hidden'}`,
+                )}
               </span>
             </li>
           ))}
@@ -145,8 +162,13 @@ function Reach({ id }: ToolFactsProps): ReactNode {
   );
 }
 
-async function reachOf(client: ReturnType<typeof useConsole>['client'], id: string): Promise<readonly Reached[]> {
-  const people = (await client.usage({ groupBy: ['actor'] })).flatMap(({ actor }) => actor ?? []).slice(0, MOST_PEOPLE);
+async function reachOf(
+  client: ReturnType<typeof useConsole>['client'],
+  id: string,
+): Promise<readonly Reached[]> {
+  const people = (await client.usage({ groupBy: ['actor'] }))
+    .flatMap(({ actor }) => actor ?? [])
+    .slice(0, MOST_PEOPLE);
   const reached: Reached[] = [];
   for (const actorId of people) {
     const tool = await client.explain(id, { actorId });

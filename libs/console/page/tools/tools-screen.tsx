@@ -10,12 +10,18 @@ import { useConsole } from '../shell/console-context.js';
 import { hrefOf } from '../shell/route.js';
 import { ToolFacts } from './tool-facts.js';
 
-/** The tools that this person's model may call, each with a form that calls it through the same checks. */
+/**
+ * The tools that this person's model may call, each with a form that calls it through the same
+ * checks.
+ */
 function ToolsScreen({ selected }: { readonly selected: string | undefined }): ReactNode {
   const { t } = useConsole().words;
   const { value, error, reload } = useTools();
   const [wanted, setWanted] = useState('');
-  const shown = useMemo(() => (value?.tools ?? []).filter((tool) => matches(tool, wanted)), [value, wanted]);
+  const shown = useMemo(
+    () => (value?.tools ?? []).filter((tool) => matches(tool, wanted)),
+    [value, wanted],
+  );
   return (
     <div className="tools split">
       <section className="list" aria-label={t('nav.tools')}>
@@ -25,11 +31,20 @@ function ToolsScreen({ selected }: { readonly selected: string | undefined }): R
         </header>
         {error && <Failed error={error} retry={reload} />}
         {!value && !error && <Loading rows={6} />}
-        {value && shown.length === 0 && <Notice icon="tools" title={t(wanted === '' ? 'tools.empty' : 'tools.none')} />}
-        {value && <Stopped stops={value.stops.filter(({ tool }) => !value.tools.some(({ id }) => id === tool))} selected={selected} />}
+        {value && shown.length === 0 && (
+          <Notice icon="tools" title={t(wanted === '' ? 'tools.empty' : 'tools.none')} />
+        )}
+        {value && (
+          <Stopped
+            stops={value.stops.filter(({ tool }) => !value.tools.some(({ id }) => id === tool))}
+            selected={selected}
+          />
+        )}
         {value && <ToolGroups tools={shown} stops={value.stops} selected={selected} />}
       </section>
-      {value && selected !== undefined && <SelectedTool id={selected} {...value} onSwitched={reload} />}
+      {value && selected !== undefined && (
+        <SelectedTool id={selected} {...value} onSwitched={reload} />
+      )}
     </div>
   );
 }
@@ -44,7 +59,10 @@ interface ToolsAndStops {
 function useTools(): Loaded<ToolsAndStops> {
   const { client, session } = useConsole();
   const mayStop = session.may.includes('killSwitch');
-  const load = useCallback(async () => ({ tools: await client.tools(), stops: mayStop ? await client.stops() : [] }), [client, mayStop]);
+  const load = useCallback(
+    async () => ({ tools: await client.tools(), stops: mayStop ? await client.stops() : [] }),
+    [client, mayStop],
+  );
   return useLoaded(load);
 }
 
@@ -58,15 +76,28 @@ function SearchField({ wanted, onType }: SearchFieldProps): ReactNode {
   return (
     <label className="field inline">
       <span className="unseen">{t('tools.search')}</span>
-      <input type="search" placeholder={t('tools.search')} value={wanted} onChange={({ target }) => onType(target.value)} />
+      <input
+        type="search"
+        placeholder={t('tools.search')}
+        value={wanted}
+        onChange={({ target }) => onType(target.value)}
+      />
     </label>
   );
 }
 
 /** The tools that are switched off: no model is offered them, so that they are in no other list. */
-function Stopped({ stops, selected }: { readonly stops: readonly Stop[]; readonly selected: string | undefined }): ReactNode {
+function Stopped({
+  stops,
+  selected,
+}: {
+  readonly stops: readonly Stop[];
+  readonly selected: string | undefined;
+}): ReactNode {
   const { words } = useConsole();
-  const named = stops.flatMap(({ tool, ...rest }) => (tool === undefined ? [] : [{ ...rest, tool }]));
+  const named = stops.flatMap(({ tool, ...rest }) =>
+    tool === undefined ? [] : [{ ...rest, tool }],
+  );
   if (named.length === 0) return null;
   return (
     <section className="tool-group">
@@ -74,7 +105,11 @@ function Stopped({ stops, selected }: { readonly stops: readonly Stop[]; readonl
       <ul className="rows">
         {named.map(({ stopId, tool, reason }) => (
           <li key={stopId}>
-            <a href={hrefOf('tools', tool)} className="row" aria-current={tool === selected ? 'true' : undefined}>
+            <a
+              href={hrefOf('tools', tool)}
+              className="row"
+              aria-current={tool === selected ? 'true' : undefined}
+            >
               <span className="row-kind effect-external_side_effect">
                 <Icon name="stop" size={17} />
               </span>
@@ -91,13 +126,22 @@ function Stopped({ stops, selected }: { readonly stops: readonly Stop[]; readonl
 }
 
 /** The listed tools, those of one namespace together. */
-function ToolGroups({ tools, stops, selected }: ToolsAndStops & { readonly selected: string | undefined }): ReactNode {
+function ToolGroups({
+  tools,
+  stops,
+  selected,
+}: ToolsAndStops & { readonly selected: string | undefined }): ReactNode {
   return [...grouped(tools, ({ id }) => spaceOf(id))].map(([space, members]) => (
     <section key={space} className="tool-group">
       <h2>{nameOf(space)}</h2>
       <ul className="rows">
         {members.map((tool) => (
-          <ToolRow key={tool.id} tool={tool} isChosen={tool.id === selected} isStopped={stopOf(tool.id, stops) !== undefined} />
+          <ToolRow
+            key={tool.id}
+            tool={tool}
+            isChosen={tool.id === selected}
+            isStopped={stopOf(tool.id, stops) !== undefined}
+          />
         ))}
       </ul>
     </section>
@@ -105,10 +149,19 @@ function ToolGroups({ tools, stops, selected }: ToolsAndStops & { readonly selec
 }
 
 /** The tool that the address names. */
-function SelectedTool({ id, tools, stops, onSwitched }: ToolsAndStops & Omit<SwitchProps, 'stop'>): ReactNode {
+function SelectedTool({
+  id,
+  tools,
+  stops,
+  onSwitched,
+}: ToolsAndStops & Omit<SwitchProps, 'stop'>): ReactNode {
   const tool = tools.find((one) => one.id === id);
   const stop = stopOf(id, stops);
-  return tool ? <ToolItem key={id} {...{ tool, stop, onSwitched }} /> : <Unlisted key={id} {...{ id, stop, onSwitched }} />;
+  return tool ? (
+    <ToolItem key={id} {...{ tool, stop, onSwitched }} />
+  ) : (
+    <Unlisted key={id} {...{ id, stop, onSwitched }} />
+  );
 }
 
 /** A tool that is not listed: it is switched off, or belongs to an entity. */
@@ -123,18 +176,26 @@ function Unlisted({ id, stop, onSwitched }: SwitchProps): ReactNode {
           {stop && <li className="chip danger">{words.t('tools.stopped')}</li>}
         </ul>
       </header>
-      {stop ? <Switch {...{ id, stop, onSwitched }} /> : <Notice icon="tools" title={words.t('tools.ofEntity')} />}
+      {stop ? (
+        <Switch {...{ id, stop, onSwitched }} />
+      ) : (
+        <Notice icon="tools" title={words.t('tools.ofEntity')} />
+      )}
       <ToolFacts id={id} />
     </section>
   );
 }
 
 function matches({ id, description, presentation }: ListedTool, wanted: string): boolean {
-  return `${id} ${presentation?.label ?? ''} ${description}`.toLowerCase().includes(wanted.trim().toLowerCase());
+  return `${id} ${presentation?.label ?? ''} ${description}`
+    .toLowerCase()
+    .includes(wanted.trim().toLowerCase());
 }
 
 function stopOf(id: string, stops: readonly Stop[]): Stop | undefined {
-  return stops.find(({ tool, source }) => tool === id || (tool === undefined && source === undefined));
+  return stops.find(
+    ({ tool, source }) => tool === id || (tool === undefined && source === undefined),
+  );
 }
 
 interface ToolRowProps {
@@ -143,7 +204,11 @@ interface ToolRowProps {
   readonly isStopped: boolean;
 }
 
-function ToolRow({ tool: { id, description, effect, presentation }, isChosen, isStopped }: ToolRowProps): ReactNode {
+function ToolRow({
+  tool: { id, description, effect, presentation },
+  isChosen,
+  isStopped,
+}: ToolRowProps): ReactNode {
   const { words } = useConsole();
   return (
     <li>
@@ -216,7 +281,9 @@ function TryTool({ tool: { id, inputSchema, effect } }: { readonly tool: ListedT
         announce(t(`outcome.${done.record.status}`));
         void pending.refresh();
       })
-      .catch((thrown: unknown) => setError(thrown instanceof Error ? thrown : new Error(String(thrown))))
+      .catch((thrown: unknown) =>
+        setError(thrown instanceof Error ? thrown : new Error(String(thrown))),
+      )
       .finally(() => setBusy(false));
   };
   return (
@@ -229,13 +296,18 @@ function TryTool({ tool: { id, inputSchema, effect } }: { readonly tool: ListedT
   );
 }
 
-function Made({ made: { record, ui, injectedTools, waiting, runId } }: { readonly made: MadeCall }): ReactNode {
+function Made({
+  made: { record, ui, injectedTools, waiting, runId },
+}: {
+  readonly made: MadeCall;
+}): ReactNode {
   const { words } = useConsole();
   const { t } = words;
   return (
     <div className={`made ${record.status}`} role="status">
       <p>
-        <strong>{t(`outcome.${record.status}`)}</strong> <span className="muted">{words.duration(record.durationMs)}</span>
+        <strong>{t(`outcome.${record.status}`)}</strong>{' '}
+        <span className="muted">{words.duration(record.durationMs)}</span>
       </p>
       {record.error && <p className="problem">{record.error.safeMessage}</p>}
       {record.error?.problems?.map(({ pointer, message }) => (
@@ -244,7 +316,9 @@ function Made({ made: { record, ui, injectedTools, waiting, runId } }: { readonl
         </p>
       ))}
       {ui !== undefined && ui !== null && <ResultView value={ui} />}
-      {injectedTools.length > 0 && <p className="muted small">{t('call.brought', { n: injectedTools.length })}</p>}
+      {injectedTools.length > 0 && (
+        <p className="muted small">{t('call.brought', { n: injectedTools.length })}</p>
+      )}
       {waiting && (
         <a className="run-link" href={hrefOf('runs', runId)}>
           {t('tools.waits')} <Icon name="open" size={14} />
@@ -285,10 +359,19 @@ function Switch({ id, stop, onSwitched }: SwitchProps): ReactNode {
         turn();
       }}
     >
-      {stop && <p className="warning-line">{t('tools.stoppedBy', { by: stop.author, reason: stop.reason, when: words.ago(stop.at) })}</p>}
+      {stop && (
+        <p className="warning-line">
+          {t('tools.stoppedBy', { by: stop.author, reason: stop.reason, when: words.ago(stop.at) })}
+        </p>
+      )}
       <label className="field">
         <span>{t('tools.reason')}</span>
-        <input required maxLength={1000} value={reason} onChange={({ target }) => setReason(target.value)} />
+        <input
+          required
+          maxLength={1000}
+          value={reason}
+          onChange={({ target }) => setReason(target.value)}
+        />
       </label>
       <button type="submit" className={stop ? 'button primary' : 'button danger'}>
         {t(stop ? 'tools.release' : 'tools.stop')}

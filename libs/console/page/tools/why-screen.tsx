@@ -44,7 +44,11 @@ function Ask({ tool, call: [kind, actorId] }: WhyScreenProps): ReactNode {
     const typed = new FormData(event.currentTarget);
     const [id, actor] = [typed.get('tool'), typed.get('actor')];
     if (typeof id !== 'string' || id.trim() === '') return;
-    go('why', id.trim(), ...(typeof actor === 'string' && actor.trim() !== '' ? [AS, actor.trim()] : []));
+    go(
+      'why',
+      id.trim(),
+      ...(typeof actor === 'string' && actor.trim() !== '' ? [AS, actor.trim()] : []),
+    );
   };
   return (
     <form className="why-ask" onSubmit={ask}>
@@ -63,13 +67,22 @@ function Ask({ tool, call: [kind, actorId] }: WhyScreenProps): ReactNode {
   );
 }
 
-function Answer({ tool, call }: { readonly tool: string; readonly call: readonly string[] }): ReactNode {
+function Answer({
+  tool,
+  call,
+}: {
+  readonly tool: string;
+  readonly call: readonly string[];
+}): ReactNode {
   const { client } = useConsole();
   const key = call.join('/');
   const ask = useCallback(() => {
     const [first, second] = key.split('/');
     if (first === undefined || first === '' || second === undefined) return client.explain(tool);
-    return client.explain(tool, first === AS ? { actorId: second } : { runId: first, toolCallId: second });
+    return client.explain(
+      tool,
+      first === AS ? { actorId: second } : { runId: first, toolCallId: second },
+    );
   }, [client, tool, key]);
   const { value, error, reload } = useLoaded(ask);
   if (error) return <Failed error={error} retry={reload} />;
@@ -77,10 +90,15 @@ function Answer({ tool, call }: { readonly tool: string; readonly call: readonly
   return 'reasons' in value ? <ToolReasons tool={value} /> : <CallHistory call={value} />;
 }
 
-function ToolReasons({ tool: { declaredId, isListed, isCallable, reasons } }: { readonly tool: ExplainedTool }): ReactNode {
+function ToolReasons({
+  tool: { declaredId, isListed, isCallable, reasons },
+}: {
+  readonly tool: ExplainedTool;
+}): ReactNode {
   const { words } = useConsole();
   const { t } = words;
-  const verdict = isCallable === 'asks' ? 'asks' : isCallable ? 'callable' : isListed ? 'listed' : 'hidden';
+  const verdict =
+    isCallable === 'asks' ? 'asks' : isCallable ? 'callable' : isListed ? 'listed' : 'hidden';
   return (
     <section className={`verdict ${verdict}`} aria-label={declaredId}>
       <h2>
@@ -95,7 +113,8 @@ function ToolReasons({ tool: { declaredId, isListed, isCallable, reasons } }: { 
               <p>{reason}</p>
               {decision && (
                 <p className="muted small">
-                  <span className="code">{decision.rule}</span> · {decision.policyVersion} · {t(`decision.${decision.kind}`)}
+                  <span className="code">{decision.rule}</span> · {decision.policyVersion} ·{' '}
+                  {t(`decision.${decision.kind}`)}
                 </p>
               )}
             </div>
@@ -106,7 +125,11 @@ function ToolReasons({ tool: { declaredId, isListed, isCallable, reasons } }: { 
   );
 }
 
-function CallHistory({ call: { toolCallId, declaredId, events } }: { readonly call: ExplainedCall }): ReactNode {
+function CallHistory({
+  call: { toolCallId, declaredId, events },
+}: {
+  readonly call: ExplainedCall;
+}): ReactNode {
   const { words } = useConsole();
   return (
     <section className="verdict" aria-label={toolCallId}>
@@ -115,7 +138,10 @@ function CallHistory({ call: { toolCallId, declaredId, events } }: { readonly ca
       </h2>
       <ol className="reasons">
         {events.map(({ at, kind, decision, reason, decidedBy, status, code }, index) => (
-          <li key={index} className={decision?.kind === 'deny' || code !== undefined ? 'fails' : 'holds'}>
+          <li
+            key={index}
+            className={decision?.kind === 'deny' || code !== undefined ? 'fails' : 'holds'}
+          >
             <Icon name="audit" size={16} />
             <div>
               <strong>{[kind, status, code].filter(Boolean).join(' · ')}</strong>

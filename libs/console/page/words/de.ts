@@ -15,7 +15,8 @@ export const DE: Catalogue = {
   'nav.label': 'Bereiche',
   'nav.skip': 'Zum Inhalt springen',
   'signIn.lead': 'Melden Sie sich an.',
-  'signIn.byApplication': 'Öffnen Sie diese Seite aus der Anwendung, oder mit dem Link, den ihr Start ausgibt.',
+  'signIn.byApplication':
+    'Öffnen Sie diese Seite aus der Anwendung, oder mit dem Link, den ihr Start ausgibt.',
   'signIn.name': 'Name',
   'signIn.password': 'Kennwort',
   'signIn.enter': 'Anmelden',
@@ -36,7 +37,8 @@ export const DE: Catalogue = {
   'state.broken': 'Dieser Bereich ist ausgefallen',
   'state.unfetched': 'Dieser Bereich ließ sich nicht holen',
   'state.unfetchedWords': 'Die Wörter dieser Sprache ließen sich nicht holen',
-  'state.unfetchedHint': 'Die Verbindung oder der Server ist für einen Moment ausgefallen. Was Sie geschrieben haben, bleibt erhalten.',
+  'state.unfetchedHint':
+    'Die Verbindung oder der Server ist für einen Moment ausgefallen. Was Sie geschrieben haben, bleibt erhalten.',
   'state.retry': 'Noch einmal',
   'chat.hello': 'Guten Tag, {name}',
   'chat.lead': 'Fragen Sie {title} etwas. Jeder Aufruf ist hier zu sehen, während er geschieht.',
@@ -51,7 +53,8 @@ export const DE: Catalogue = {
   'chat.thinking': 'Das Modell antwortet',
   'chat.reasoning': 'Überlegung',
   'chat.rehearse': 'Probe',
-  'chat.rehearseHint': 'Ändert nichts: zeigt, was sich ändern würde, damit Menschen zustimmen können.',
+  'chat.rehearseHint':
+    'Ändert nichts: zeigt, was sich ändern würde, damit Menschen zustimmen können.',
   'chat.earlier': '{n} frühere zeigen',
   'chat.openRun': 'Lauf öffnen',
   'chat.citations': 'Quellen, die das Modell nennt',
@@ -91,7 +94,8 @@ export const DE: Catalogue = {
   'request.clientLead': 'Das Modell bittet Sie, das zu tun und das Ergebnis anzugeben.',
   'request.expires': 'Läuft ab: {when}',
   'request.needs': 'Nötig: {roles}',
-  'request.elsewhere': 'Es wartet auf jemanden, der darüber entscheiden darf. Diese Seite geht von selbst weiter.',
+  'request.elsewhere':
+    'Es wartet auf jemanden, der darüber entscheiden darf. Diese Seite geht von selbst weiter.',
   'request.reason': 'Grund (das Modell liest ihn)',
   'request.edit': 'Argumente, die Sie ändern dürfen',
   'request.notJson': 'Die Argumente müssen ein JSON-Objekt sein.',
@@ -121,7 +125,8 @@ export const DE: Catalogue = {
   'inbox.gone': 'Diese Anfrage wartet nicht mehr',
   'inbox.next': 'Zeigen, was wartet',
   'inbox.emptyLead': 'Was Läufe fragen, erscheint hier sofort.',
-  'inbox.keys': 'j k bewegen · a genehmigen · d ablehnen · r Grund · e Argumente · t vertrauen · . alle dieser Art',
+  'inbox.keys':
+    'j k bewegen · a genehmigen · d ablehnen · r Grund · e Argumente · t vertrauen · . alle dieser Art',
   'inbox.rehearsal': 'Eine Probe mit {n} {n|Änderung|Änderungen}',
   'inbox.by': 'für {by}',
   'inbox.timeLeft': 'Verbleibende Zeit',
@@ -175,7 +180,8 @@ export const DE: Catalogue = {
   'run.cancelNow': 'Lauf abbrechen',
   'run.cancelDone': 'Der Lauf ist abgebrochen.',
   'run.fork': 'Abzweigen',
-  'run.forkLead': 'Ein neuer Lauf geht von diesem Schritt weiter. Was die gemeinsamen Schritte taten, bleibt und wird nicht wiederholt.',
+  'run.forkLead':
+    'Ein neuer Lauf geht von diesem Schritt weiter. Was die gemeinsamen Schritte taten, bleibt und wird nicht wiederholt.',
   'run.forkNow': 'Lauf abzweigen',
   'run.forkDone': 'Der Abzweig ist gestartet.',
   'run.forkStep': 'Letzter gemeinsamer Schritt',
@@ -208,7 +214,8 @@ export const DE: Catalogue = {
   'tools.search': 'Werkzeuge suchen',
   'tools.empty': 'Ihr Modell darf kein Werkzeug aufrufen',
   'tools.none': 'Kein Werkzeug heißt so',
-  'tools.ofEntity': 'Dieses Werkzeug gehört zu einer Sache und erscheint in einem Lauf, sobald ein Aufruf sie bringt.',
+  'tools.ofEntity':
+    'Dieses Werkzeug gehört zu einer Sache und erscheint in einem Lauf, sobald ein Aufruf sie bringt.',
   'tools.stopped': 'angehalten',
   'tools.stoppedBy': 'Angehalten von {by}, {when}: {reason}',
   'tools.reason': 'Grund für das Schalten',
@@ -224,7 +231,8 @@ export const DE: Catalogue = {
   'outcome.denied': 'Abgelehnt',
   'outcome.waiting': 'Wartet',
   'why.title': 'Warum darf ein Modell das aufrufen?',
-  'why.lead': 'Nennen Sie ein Werkzeug und für wen. Jede Regel, die darüber entscheidet, steht hier der Reihe nach.',
+  'why.lead':
+    'Nennen Sie ein Werkzeug und für wen. Jede Regel, die darüber entscheidet, steht hier der Reihe nach.',
   'why.actor': 'Für wen (leer: für Sie)',
   'why.ask': 'Erklären',
   'why.callable': 'lässt sich aufrufen',
@@ -289,7 +297,8 @@ export const DE: Catalogue = {
   'audit.headless': 'Der signierte Kopf gehört zu keinem Eintrag: Das Ende fehlt.',
   'audit.broken': 'Die Kette ist bei Eintrag {n} unterbrochen.',
   'policies.draft': 'Neue Version',
-  'policies.draftLead': 'Sie engt ein, was die Anwendung in diesem Mandanten erlaubt. Spielen Sie sie durch, bevor sie gilt.',
+  'policies.draftLead':
+    'Sie engt ein, was die Anwendung in diesem Mandanten erlaubt. Spielen Sie sie durch, bevor sie gilt.',
   'policies.switch': 'Notschalter',
   'policies.switchLead': 'Ein Werkzeug, eine Quelle, alles anhalten',
   'policies.versions': 'Versionen',
@@ -309,7 +318,8 @@ export const DE: Catalogue = {
   'policies.notJson': 'Die Regeln müssen ein JSON-Objekt sein oder eine Liste davon.',
   'replay.title': 'Durchspielen',
   'replay.start': 'Die letzten 1000 Entscheidungen durchspielen',
-  'replay.lead': 'Was sie über die letzten Aufrufe dieses Mandanten entschieden hätte. Nichts wird aufgerufen, nichts ändert sich.',
+  'replay.lead':
+    'Was sie über die letzten Aufrufe dieses Mandanten entschieden hätte. Nichts wird aufgerufen, nichts ändert sich.',
   'replay.changed': '{n} {n|Entscheidung fiele|Entscheidungen fielen} anders aus.',
   'replay.decided': '{n} Entscheidungen aus {runs} {runs|Lauf|Läufen} wurden wiederholt.',
   'replay.skipped': '{n} lassen sich nicht wiederholen.',
@@ -373,14 +383,16 @@ export const DE: Catalogue = {
   'path.of': 'Der Weg dieses Werts',
   'path.way': 'Der Weg von {value}',
   'path.read': 'Wo er gelesen wurde',
-  'path.notRead': 'In keinem Ergebnis dieses Laufs: Er kam mit der Frage, oder das Modell bildete ihn.',
+  'path.notRead':
+    'In keinem Ergebnis dieses Laufs: Er kam mit der Frage, oder das Modell bildete ihn.',
   'path.reached': 'Die Aufrufe, die er erreichte',
   'path.notReached': 'Er erreichte keinen Aufruf.',
   'path.said': 'Das Modell sagte ihn',
   'path.step': 'Schritt {n}',
   'call.ofOthers': 'vielleicht von anderen geschrieben',
   'run.rehearse': 'Proben',
-  'run.rehearseLead': 'Ein weiterer Lauf beantwortet die Frage und ändert nichts. Am Ende steht, was er ändern würde, zur Zustimmung.',
+  'run.rehearseLead':
+    'Ein weiterer Lauf beantwortet die Frage und ändert nichts. Am Ende steht, was er ändern würde, zur Zustimmung.',
   'run.rehearseNow': 'Probe starten',
   'run.rehearseDone': 'Die Probe ist gestartet.',
   'run.rehearseQuestion': 'Frage',
@@ -419,8 +431,10 @@ export const DE: Catalogue = {
   'facts.reach': 'Wer es erreicht',
   'facts.ask': 'Herausfinden',
   'facts.reachLead': 'Für die Menschen der letzten 30 Tage. Jede Antwort steht im Protokoll.',
-  'request.changed': 'Das Werkzeug ist ein anderes, seit jemand zu diesem Aufruf gefragt wurde. Jene Antwort gilt nicht.',
-  'request.tainted': 'Der Lauf hatte vorher gelesen, was vielleicht andere schrieben. Sie könnten diesen Aufruf veranlasst haben.',
+  'request.changed':
+    'Das Werkzeug ist ein anderes, seit jemand zu diesem Aufruf gefragt wurde. Jene Antwort gilt nicht.',
+  'request.tainted':
+    'Der Lauf hatte vorher gelesen, was vielleicht andere schrieben. Sie könnten diesen Aufruf veranlasst haben.',
   'request.trust': 'Für den Rest dieses Laufs vertrauen',
   'request.trustArgument': 'dem Wert von {name}',
   'request.trustSource': 'Ergebnissen von {name}',
@@ -430,8 +444,10 @@ export const DE: Catalogue = {
   'evidence.title': 'Belege',
   'evidence.lead': 'Was der Lauf gelesen hatte, bevor er fragte.',
   'evidence.none': 'Er hatte nichts gelesen.',
-  'evidence.notKept': 'Ihr Lauf ist nicht dauerhaft: Was er gelesen hat, wird nicht aufbewahrt, solange er wartet.',
-  'evidence.locked': 'Was sein Lauf gelesen hatte, sehen Betreiber, die Läufe sehen dürfen („runs“).',
+  'evidence.notKept':
+    'Ihr Lauf ist nicht dauerhaft: Was er gelesen hat, wird nicht aufbewahrt, solange er wartet.',
+  'evidence.locked':
+    'Was sein Lauf gelesen hatte, sehen Betreiber, die Läufe sehen dürfen („runs“).',
   'evidence.from': '{name} wurde hier gelesen',
   'evidence.origin': 'In keinem Ergebnis: aus der Frage oder vom Modell',
 };

@@ -14,7 +14,8 @@ export const EN = {
   'nav.label': 'Sections',
   'nav.skip': 'Skip to the content',
   'signIn.lead': 'Sign in to continue.',
-  'signIn.byApplication': 'Open this page from the application, or by the link that its start has printed.',
+  'signIn.byApplication':
+    'Open this page from the application, or by the link that its start has printed.',
   'signIn.name': 'Name',
   'signIn.password': 'Password',
   'signIn.enter': 'Sign in',
@@ -35,7 +36,8 @@ export const EN = {
   'state.broken': 'This section has failed',
   'state.unfetched': 'This section could not be fetched',
   'state.unfetchedWords': 'The words of this language could not be fetched',
-  'state.unfetchedHint': 'The connection or the server has failed for a moment. What you have typed is kept.',
+  'state.unfetchedHint':
+    'The connection or the server has failed for a moment. What you have typed is kept.',
   'state.retry': 'Try again',
   'chat.hello': 'Hello, {name}',
   'chat.lead': 'Ask {title} something. Every call it makes is shown here as it happens.',
@@ -90,7 +92,8 @@ export const EN = {
   'request.clientLead': 'The model asks you to do this, and to give back the result.',
   'request.expires': 'Expires {when}',
   'request.needs': 'Needs: {roles}',
-  'request.elsewhere': 'It waits for someone who may decide about it. This page continues by itself.',
+  'request.elsewhere':
+    'It waits for someone who may decide about it. This page continues by itself.',
   'request.reason': 'Reason (the model reads it)',
   'request.edit': 'Arguments, which you may change',
   'request.notJson': 'The arguments must be a JSON object.',
@@ -120,7 +123,8 @@ export const EN = {
   'inbox.gone': 'This request waits no longer',
   'inbox.next': 'Show what waits',
   'inbox.emptyLead': 'What runs ask is shown here at once.',
-  'inbox.keys': 'j k move · a approve · d deny · r reason · e arguments · t trust · . all of a kind',
+  'inbox.keys':
+    'j k move · a approve · d deny · r reason · e arguments · t trust · . all of a kind',
   'inbox.rehearsal': 'A rehearsal with {n} {n|change|changes}',
   'inbox.by': 'for {by}',
   'inbox.timeLeft': 'Time left',
@@ -174,7 +178,8 @@ export const EN = {
   'run.cancelNow': 'Cancel the run',
   'run.cancelDone': 'The run was cancelled.',
   'run.fork': 'Fork',
-  'run.forkLead': 'A new run continues from this step. What the shared steps did is kept, and not done again.',
+  'run.forkLead':
+    'A new run continues from this step. What the shared steps did is kept, and not done again.',
   'run.forkNow': 'Fork the run',
   'run.forkDone': 'The fork was started.',
   'run.forkStep': 'Last shared step',
@@ -207,7 +212,8 @@ export const EN = {
   'tools.search': 'Search tools',
   'tools.empty': 'Your model may call no tool',
   'tools.none': 'No tool has this name',
-  'tools.ofEntity': 'This tool belongs to one thing, and appears in a run once a call has brought it.',
+  'tools.ofEntity':
+    'This tool belongs to one thing, and appears in a run once a call has brought it.',
   'tools.stopped': 'stopped',
   'tools.stoppedBy': 'Stopped by {by}, {when}: {reason}',
   'tools.reason': 'Reason for the switch',
@@ -223,7 +229,8 @@ export const EN = {
   'outcome.denied': 'Denied',
   'outcome.waiting': 'Waits',
   'why.title': 'Why may a model call this?',
-  'why.lead': 'Name a tool, and whom it is for. Each rule that decides about it is listed in its turn.',
+  'why.lead':
+    'Name a tool, and whom it is for. Each rule that decides about it is listed in its turn.',
   'why.actor': 'For whom (you, if empty)',
   'why.ask': 'Explain',
   'why.callable': 'can be called',
@@ -288,7 +295,8 @@ export const EN = {
   'audit.headless': 'The signed head is that of no entry: the end is missing.',
   'audit.broken': 'The chain is broken at entry {n}.',
   'policies.draft': 'New version',
-  'policies.draftLead': 'It narrows what the application allows in this tenant. Replay it before you put it in force.',
+  'policies.draftLead':
+    'It narrows what the application allows in this tenant. Replay it before you put it in force.',
   'policies.switch': 'Kill switch',
   'policies.switchLead': 'Stop a tool, a source, everything',
   'policies.versions': 'Versions',
@@ -308,13 +316,15 @@ export const EN = {
   'policies.notJson': 'The policies must be a JSON object, or a list of them.',
   'replay.title': 'Replay',
   'replay.start': 'Replay the last 1,000 decisions',
-  'replay.lead': 'What it would have decided about the latest calls of this tenant. Nothing is called, and nothing changes.',
+  'replay.lead':
+    'What it would have decided about the latest calls of this tenant. Nothing is called, and nothing changes.',
   'replay.changed': '{n} {n|decision|decisions} would turn out otherwise.',
   'replay.decided': '{n} decisions of {runs} {runs|run|runs} were made again.',
   'replay.skipped': '{n} cannot be.',
   'replay.done': '{n} decisions were made again, {changed} would turn out otherwise.',
   'replay.flips': 'Decisions that would turn out otherwise',
-  'stops.lead': 'No call of what is stopped begins, in every process within a second. What waits for it is held until it is released.',
+  'stops.lead':
+    'No call of what is stopped begins, in every process within a second. What waits for it is held until it is released.',
   'stops.none': 'Nothing is stopped',
   'stops.inForce': 'Stopped now',
   'stops.what': 'What to stop',
@@ -366,7 +376,8 @@ export const EN = {
   'path.title': 'Path',
   'path.value': 'Value',
   'path.find': 'Find',
-  'path.lead': 'Choose a value in the story, or type one: where it was read is shown, and each call that it reached.',
+  'path.lead':
+    'Choose a value in the story, or type one: where it was read is shown, and each call that it reached.',
   'path.of': 'The way of this value',
   'path.way': 'The way of {value}',
   'path.read': 'Where it was read',
@@ -377,7 +388,8 @@ export const EN = {
   'path.step': 'step {n}',
   'call.ofOthers': 'others may have written it',
   'run.rehearse': 'Rehearse',
-  'run.rehearseLead': 'Another run answers the question and changes nothing. It ends with what it would change, for people to approve.',
+  'run.rehearseLead':
+    'Another run answers the question and changes nothing. It ends with what it would change, for people to approve.',
   'run.rehearseNow': 'Rehearse it',
   'run.rehearseDone': 'The rehearsal was started.',
   'run.rehearseQuestion': 'Question',
@@ -395,7 +407,8 @@ export const EN = {
   'run.rehearseFlipped': 'otherwise',
   'run.rehearseAsking': 'The run is rehearsed.',
   'run.rehearseRunning': 'The other model answers.',
-  'run.rehearseUnfinished': 'The other model has come to no answer, so these are not all the calls that it would make. Its run: {end}.',
+  'run.rehearseUnfinished':
+    'The other model has come to no answer, so these are not all the calls that it would make. Its run: {end}.',
   'run.rehearseOpen': 'Open the rehearsal',
   'run.rehearseMore': '{n} more {n|call|calls}',
   'rehearsed.not_made': 'not called',
@@ -415,8 +428,10 @@ export const EN = {
   'facts.reach': 'Who can reach it',
   'facts.ask': 'Find out',
   'facts.reachLead': 'For the people of the last 30 days. Each answer is in the audit.',
-  'request.changed': 'The tool has changed since a person was asked about this call. The answer to that does not count.',
-  'request.tainted': 'The run had read what others may have written before it asked. They may have asked for this call.',
+  'request.changed':
+    'The tool has changed since a person was asked about this call. The answer to that does not count.',
+  'request.tainted':
+    'The run had read what others may have written before it asked. They may have asked for this call.',
   'request.trust': 'Trust for the rest of this run',
   'request.trustArgument': 'the value of {name}',
   'request.trustSource': 'results of {name}',

@@ -37,18 +37,32 @@ export class Words {
     this.numbers = new Intl.NumberFormat(language);
     this.percents = new Intl.NumberFormat(language, { style: 'percent' });
     this.times = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'short' });
-    this.days = new Intl.DateTimeFormat(language, { weekday: 'short', day: 'numeric', month: 'short', timeZone: 'UTC' });
-    this.clocks = new Intl.DateTimeFormat(language, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
+    this.days = new Intl.DateTimeFormat(language, {
+      weekday: 'short',
+      day: 'numeric',
+      month: 'short',
+      timeZone: 'UTC',
+    });
+    this.clocks = new Intl.DateTimeFormat(language, {
+      hour: '2-digit',
+      minute: '2-digit',
+      second: '2-digit',
+      fractionalSecondDigits: 3,
+    });
     this.distances = new Intl.RelativeTimeFormat(language, { numeric: 'auto' });
   }
 
   /** A sentence with its values. `{n|call|calls}` chooses by the number `n`. */
   readonly t = (key: WordKey, values: Values = {}): string =>
-    this.catalogue[key].replaceAll(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (_match, name: string, one?: string, other?: string) => {
-      const value = values[name] ?? '';
-      if (one !== undefined) return (this.plurals.select(Number(value)) === 'one' ? one : other) ?? '';
-      return typeof value === 'number' ? this.number(value) : value;
-    });
+    this.catalogue[key].replaceAll(
+      /\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g,
+      (_match, name: string, one?: string, other?: string) => {
+        const value = values[name] ?? '';
+        if (one !== undefined)
+          return (this.plurals.select(Number(value)) === 'one' ? one : other) ?? '';
+        return typeof value === 'number' ? this.number(value) : value;
+      },
+    );
 
   /** A share from 0 to 1. */
   percent(share: number): string {
@@ -77,7 +91,8 @@ export class Words {
   /** The distance from now: "in 5 minutes", "yesterday". */
   ago(iso: string, now = Date.now()): string {
     const distance = Date.parse(iso) - now;
-    const [unit, size] = STEPS.find(([, ms]) => Math.abs(distance) >= ms) ?? (['second', SECOND_MS] as const);
+    const [unit, size] =
+      STEPS.find(([, ms]) => Math.abs(distance) >= ms) ?? (['second', SECOND_MS] as const);
     return this.distances.format(Math.trunc(distance / size), unit);
   }
 
@@ -87,7 +102,12 @@ export class Words {
   }
 
   duration(ms: number): string {
-    const [value, unit] = ms < SECOND_MS ? [ms, 'millisecond'] : ms < MINUTE_MS ? [ms / SECOND_MS, 'second'] : [ms / MINUTE_MS, 'minute'];
+    const [value, unit] =
+      ms < SECOND_MS
+        ? [ms, 'millisecond']
+        : ms < MINUTE_MS
+          ? [ms / SECOND_MS, 'second']
+          : [ms / MINUTE_MS, 'minute'];
     return new Intl.NumberFormat(this.language, {
       style: 'unit',
       unit,
@@ -98,9 +118,11 @@ export class Words {
 
   money(amount: number, currency: string): string {
     const isTiny = amount !== 0 && Math.abs(amount) < TINY;
-    return new Intl.NumberFormat(this.language, { style: 'currency', currency, ...(isTiny && { maximumFractionDigits: 4 }) }).format(
-      amount,
-    );
+    return new Intl.NumberFormat(this.language, {
+      style: 'currency',
+      currency,
+      ...(isTiny && { maximumFractionDigits: 4 }),
+    }).format(amount);
   }
 }
 

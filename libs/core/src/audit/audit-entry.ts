@@ -3,7 +3,10 @@ import type { AuditEntry, AuditHead, AuditStamp, SignedAuditHead } from '../cont
 import { canonicalJson, sha256 } from '../schema/canonical-json.js';
 import type { AuditKeyring } from './audit-options.js';
 
-/** The largest entry, in characters: more than any entry needs. Larger ones are neither written nor read. */
+/**
+ * The largest entry, in characters: more than any entry needs. Larger ones are neither written nor
+ * read.
+ */
 const MOST_CHARACTERS = 256 * 1024;
 
 /** Returns the head of a tenant's empty chain, which differs from any other tenant's. */
@@ -16,13 +19,29 @@ export function genesisOf(tenant: string): AuditHead {
  *
  * @throws RangeError if the entry is too large
  */
-export function sealed(content: object, at: string, { tenant, sequence, hash }: AuditHead, keyring: AuditKeyring): AuditEntry {
+export function sealed(
+  content: object,
+  at: string,
+  { tenant, sequence, hash }: AuditHead,
+  keyring: AuditKeyring,
+): AuditEntry {
   const { keyId } = keyring;
-  const stamp = { version: 1, tenant, sequence: sequence + 1, at, keyId, previousHash: hash, hash: undefined };
+  const stamp = {
+    version: 1,
+    tenant,
+    sequence: sequence + 1,
+    at,
+    keyId,
+    previousHash: hash,
+    hash: undefined,
+  };
   const unsigned = { ...content, ...stamp };
   const ordered = inOrder(unsigned);
   const text = ordered ? (JSON.stringify(ordered) as `{${string}`) : canonicalObject(unsigned);
-  if (text.length > MOST_CHARACTERS) throw new RangeError(`The entry has ${text.length} characters; at most ${MOST_CHARACTERS} are kept.`);
+  if (text.length > MOST_CHARACTERS)
+    throw new RangeError(
+      `The entry has ${text.length} characters; at most ${MOST_CHARACTERS} are kept.`,
+    );
   const entry = ordered ?? (JSON.parse(text) as Record<string, unknown>);
   entry['hash'] = keyring.sign(text);
   return (ordered ? Object.freeze(entry) : deepFrozen(entry)) as AuditEntry;
@@ -34,16 +53,26 @@ export function isAuthentic({ hash, ...unsigned }: AuditStamp, keyring: AuditKey
   return text !== undefined && keyring.isSigned(text, unsigned.keyId, hash);
 }
 
-export function signedHead({ tenant, sequence, hash }: AuditHead, at: string, keyring: AuditKeyring): SignedAuditHead {
+export function signedHead(
+  { tenant, sequence, hash }: AuditHead,
+  at: string,
+  keyring: AuditKeyring,
+): SignedAuditHead {
   const unsigned = { version: 1, tenant, sequence, hash, at, keyId: keyring.keyId } as const;
   return { ...unsigned, signature: keyring.sign(`head:${canonicalObject(unsigned)}`) };
 }
 
-export function isAuthenticHead({ signature, ...unsigned }: SignedAuditHead, keyring: AuditKeyring): boolean {
+export function isAuthenticHead(
+  { signature, ...unsigned }: SignedAuditHead,
+  keyring: AuditKeyring,
+): boolean {
   return keyring.isSigned(`head:${canonicalObject(unsigned)}`, unsigned.keyId, signature);
 }
 
-/** Writes an object as canonical JSON, the text that is signed and that a line of an export holds. Undefined fields are left out. */
+/**
+ * Writes an object as canonical JSON, the text that is signed and that a line of an export holds.
+ * Undefined fields are left out.
+ */
 export function canonicalObject(value: object): `{${string}` {
   return canonicalJson(value as JsonObject) as `{${string}`;
 }
@@ -51,10 +80,18 @@ export function canonicalObject(value: object): `{${string}` {
 /** Parses arguments from canonical JSON, without the hidden ones. */
 export function shownArguments(canonical: string, hidden: readonly string[]): JsonObject {
   const args = JSON.parse(canonical) as JsonObject;
-  return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, hidden.includes(name) ? '[redacted]' : value]));
+  return Object.fromEntries(
+    Object.entries(args).map(([name, value]) => [
+      name,
+      hidden.includes(name) ? '[redacted]' : value,
+    ]),
+  );
 }
 
-/** Writes an object from outside as canonical JSON; undefined if it is not JSON, or nested too deeply. */
+/**
+ * Writes an object from outside as canonical JSON; undefined if it is not JSON, or nested too
+ * deeply.
+ */
 export function canonicalIfJson(value: object): `{${string}` | undefined {
   try {
     return canonicalObject(value);
@@ -76,21 +113,32 @@ export function parsedJson(text: string): unknown {
 export function isLink(value: unknown): value is AuditStamp {
   if (typeof value !== 'object' || value === null) return false;
   const { version, tenant, sequence, keyId, previousHash, hash } = value as Record<string, unknown>;
-  return version === 1 && Number.isSafeInteger(sequence) && [tenant, keyId, previousHash, hash].every((field) => typeof field === 'string');
+  return (
+    version === 1 &&
+    Number.isSafeInteger(sequence) &&
+    [tenant, keyId, previousHash, hash].every((field) => typeof field === 'string')
+  );
 }
 
 export function isSignedHead(value: unknown): value is SignedAuditHead {
   if (typeof value !== 'object' || value === null) return false;
-  const { version, tenant, sequence, at, keyId, hash, signature } = value as Record<string, unknown>;
+  const { version, tenant, sequence, at, keyId, hash, signature } = value as Record<
+    string,
+    unknown
+  >;
   return (
-    version === 1 && Number.isSafeInteger(sequence) && [tenant, at, keyId, hash, signature].every((field) => typeof field === 'string')
+    version === 1 &&
+    Number.isSafeInteger(sequence) &&
+    [tenant, at, keyId, hash, signature].every((field) => typeof field === 'string')
   );
 }
 
 /**
- * Copies an object whose names are in the order of canonical JSON, and what it holds as well, frozen but for the object itself. Written by `JSON.stringify` the copy is the
- * canonical text, which takes a third of writing the object canonically and reading it again. Undefined for what such a copy cannot stand for: a value that is not plain
- * JSON, and names that an object keeps in an order of its own.
+ * Copies an object whose names are in the order of canonical JSON, and what it holds as well,
+ * frozen but for the object itself. Written by `JSON.stringify` the copy is the canonical text,
+ * which takes a third of writing the object canonically and reading it again. Undefined for what
+ * such a copy cannot stand for: a value that is not plain JSON, and names that an object keeps in
+ * an order of its own.
  */
 function inOrder(value: object): Record<string, unknown> | undefined {
   const copy: Record<string, unknown> = {};
@@ -104,14 +152,17 @@ function inOrder(value: object): Record<string, unknown> | undefined {
   return copy;
 }
 
-/** Names that begin with a digit come before this one: an object lists numbers first, by their size. */
+/**
+ * Names that begin with a digit come before this one: an object lists numbers first, by their size.
+ */
 const FIRST_IN_ORDER = ':';
 
 function copied(value: unknown): unknown {
   if (typeof value === 'string' || typeof value === 'boolean' || value === null) return value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
   if (Array.isArray(value)) return copiedList(value);
-  if (typeof value !== 'object' || Object.getPrototypeOf(value) !== Object.prototype) return undefined;
+  if (typeof value !== 'object' || Object.getPrototypeOf(value) !== Object.prototype)
+    return undefined;
   const copy = inOrder(value);
   return copy && Object.freeze(copy);
 }
@@ -129,7 +180,9 @@ function deepFrozen(value: unknown): unknown {
 }
 
 const LINE_BREAK = 0x0a;
-/** The longest line of an entry, in bytes: three for each of its characters, and room for the hash. */
+/**
+ * The longest line of an entry, in bytes: three for each of its characters, and room for the hash.
+ */
 const MOST_BYTES = 1024 * 1024;
 
 /** Writes an entry as a line of an export. */
@@ -138,8 +191,8 @@ export function toAuditLine(entry: AuditEntry): string {
 }
 
 /**
- * Reads the entries of an export line by line. A line that differs by a byte from what the export writes gives undefined: two readers could understand a
- * repeated key, for example, differently.
+ * Reads the entries of an export line by line. A line that differs by a byte from what the export
+ * writes gives undefined: two readers could understand a repeated key, for example, differently.
  */
 export async function* readAuditLines(chunks: AsyncIterable<Buffer>): AsyncGenerator {
   for await (const line of linesOf(chunks)) yield valueOf(line);
@@ -164,5 +217,7 @@ async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
 function valueOf(line: Buffer): unknown {
   if (line.length > MOST_BYTES) return undefined;
   const value = parsedJson(line.toString());
-  return isLink(value) && line.equals(Buffer.from(canonicalIfJson(value) ?? '')) ? value : undefined;
+  return isLink(value) && line.equals(Buffer.from(canonicalIfJson(value) ?? ''))
+    ? value
+    : undefined;
 }

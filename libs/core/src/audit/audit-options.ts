@@ -9,16 +9,22 @@ export interface AuditKey {
 }
 
 /**
- * The secret, or the current secret and all former ones: the first signs, the others only verify. A secret has at least 32 bytes; a string counts as its UTF-8
- * bytes, or after `base64:` as the bytes that it encodes. A secret without an id has the id `1`.
+ * The secret, or the current secret and all former ones: the first signs, the others only verify. A
+ * secret has at least 32 bytes; a string counts as its UTF-8 bytes, or after `base64:` as the bytes
+ * that it encodes. A secret without an id has the id `1`.
  */
 export type AuditKeys = string | Uint8Array | readonly AuditKey[];
 
 /** Options of the audit. */
 export interface AuditOptions {
-  /** The key that signs the entries. It is never stored with them; keep it outside their database. */
+  /**
+   * The key that signs the entries. It is never stored with them; keep it outside their database.
+   */
   readonly key: AuditKeys;
-  /** The form in which arguments are stored: `redacted` stores those that are not hidden, beside the hash of all. @default 'hash' */
+  /**
+   * The form in which arguments are stored: `redacted` stores those that are not hidden, beside the
+   * hash of all. @default 'hash'
+   */
   readonly arguments?: 'hash' | 'redacted';
 }
 
@@ -26,12 +32,16 @@ const FEWEST_BYTES = 32;
 
 /** Lists the keys with their ids, the signing one first. */
 export function listedKeys(keys: AuditKeys): readonly AuditKey[] {
-  return typeof keys === 'string' || keys instanceof Uint8Array ? [{ id: '1', secret: keys }] : keys;
+  return typeof keys === 'string' || keys instanceof Uint8Array
+    ? [{ id: '1', secret: keys }]
+    : keys;
 }
 
 export function secretBytes(secret: string | Uint8Array): Uint8Array {
   if (typeof secret !== 'string') return secret;
-  return secret.startsWith('base64:') ? Buffer.from(secret.slice('base64:'.length), 'base64') : Buffer.from(secret);
+  return secret.startsWith('base64:')
+    ? Buffer.from(secret.slice('base64:'.length), 'base64')
+    : Buffer.from(secret);
 }
 
 /** The form of the options of the audit. No finding ever quotes a secret. */
@@ -47,9 +57,22 @@ export function keyFindings(keys: AuditKeys | undefined, at: string): Finding[] 
   const listed = keys === undefined ? [] : listedKeys(keys);
   if (listed.length === 0) return [{ at, problem: 'There is no key.', remedy: GIVE_A_KEY }];
   return listed.flatMap(({ id, secret }, index) => {
-    if (!id) return [{ at, problem: `Key ${index + 1} has no id.`, remedy: 'Give every key an id that stays with it.' }];
+    if (!id)
+      return [
+        {
+          at,
+          problem: `Key ${index + 1} has no id.`,
+          remedy: 'Give every key an id that stays with it.',
+        },
+      ];
     if (listed.findIndex((other) => other.id === id) < index)
-      return [{ at, problem: `Two keys have the id "${id}".`, remedy: 'Give the new key an id of its own.' }];
+      return [
+        {
+          at,
+          problem: `Two keys have the id "${id}".`,
+          remedy: 'Give the new key an id of its own.',
+        },
+      ];
     if (secret && secretBytes(secret).length >= FEWEST_BYTES) return [];
     const key = listed === keys ? `The key "${id}"` : 'The key'; // a secret alone was given no id
     return [{ at, problem: `${key} has fewer than ${FEWEST_BYTES} bytes.`, remedy: GIVE_A_KEY }];
@@ -58,8 +81,12 @@ export function keyFindings(keys: AuditKeys | undefined, at: string): Finding[] 
 
 const GIVE_A_KEY = `Pass ${FEWEST_BYTES} random bytes from the environment, e.g. the output of \`openssl rand -base64 32\`.`;
 
-/** A text that is signed. Each purpose has a beginning of its own, so that a signature for one never fits another: an entry is a JSON object and begins with a brace. */
-export type SignedText = `{${string}` | `head:${string}` | `arguments:${string}` | `result:${string}`;
+/**
+ * A text that is signed. Each purpose has a beginning of its own, so that a signature for one never
+ * fits another: an entry is a JSON object and begins with a brace.
+ */
+export type SignedText =
+  `{${string}` | `head:${string}` | `arguments:${string}` | `result:${string}`;
 
 /**
  * The audit's secrets, which cannot be printed.
@@ -74,7 +101,9 @@ export class AuditKeyring {
   constructor(keys: AuditKeys) {
     const findings = keyFindings(keys, 'audit key');
     if (findings.length > 0) throw new ConfigurationError(findings);
-    this.#signatures = new Map(listedKeys(keys).map(({ id, secret }) => [id, new Signature(secretBytes(secret))]));
+    this.#signatures = new Map(
+      listedKeys(keys).map(({ id, secret }) => [id, new Signature(secretBytes(secret))]),
+    );
     [this.keyId = ''] = this.#signatures.keys();
   }
 
@@ -108,8 +137,9 @@ const DIGEST_BYTES = 32;
 const MOST_IN_PLACE = 5_000;
 
 /**
- * HMAC-SHA256 under one key. A short text is written behind the key's own beginning and hashed in two calls (RFC 2104), which takes half as long as an `Hmac`: that one is a
- * stream, and most of its time goes into making it.
+ * HMAC-SHA256 under one key. A short text is written behind the key's own beginning and hashed in
+ * two calls (RFC 2104), which takes half as long as an `Hmac`: that one is a stream, and most of
+ * its time goes into making it.
  */
 class Signature {
   readonly #key: KeyObject;
@@ -128,7 +158,8 @@ class Signature {
 
   /** Signs a text, in lower-case hex. */
   of(text: string): string {
-    if (text.length > MOST_IN_PLACE) return createHmac('sha256', this.#key).update(text).digest('hex');
+    if (text.length > MOST_IN_PLACE)
+      return createHmac('sha256', this.#key).update(text).digest('hex');
     const inner = this.#inner;
     const end = BLOCK_BYTES + inner.write(text, BLOCK_BYTES);
     this.#outer.write(hash('sha256', inner.subarray(0, end)), BLOCK_BYTES, 'hex');

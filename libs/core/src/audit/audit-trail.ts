@@ -1,7 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { type JsonValue, StorageUnavailableError, timestampOfNow } from '@toolloop/protocol';
-import { type PendingAnswer, type Pending, PendingWitness, type RefusedAnswer } from '../contracts/pending.js';
+import {
+  type PendingAnswer,
+  type Pending,
+  PendingWitness,
+  type RefusedAnswer,
+} from '../contracts/pending.js';
 import {
   AuditError,
   type AuditEntry,
@@ -13,15 +18,28 @@ import {
   type SignedAuditHead,
 } from '../contracts/audit.js';
 import { Logger } from '../findings/logger.js';
-import { genesisOf, isAuthentic, sealed, shownArguments, signedHead, toAuditLine } from './audit-entry.js';
+import {
+  genesisOf,
+  isAuthentic,
+  sealed,
+  shownArguments,
+  signedHead,
+  toAuditLine,
+} from './audit-entry.js';
 import { AUDIT, AuditKeyring, type AuditOptions } from './audit-options.js';
 import { KeyedMutex } from '../pending/keyed-mutex.js';
 
 /** A call's arguments for the audit. */
 export interface AuditedArguments {
-  /** The arguments as canonical JSON, or as the model sent them if the call was refused before they were read. */
+  /**
+   * The arguments as canonical JSON, or as the model sent them if the call was refused before they
+   * were read.
+   */
   readonly text: string;
-  /** The names of those that must not be stored. Absent if the text is not canonical JSON: then only its hash is stored. */
+  /**
+   * The names of those that must not be stored. Absent if the text is not canonical JSON: then only
+   * its hash is stored.
+   */
   readonly hidden?: readonly string[];
 }
 
@@ -46,7 +64,8 @@ const NOT_OURS =
 const logger = new Logger('Audit');
 
 /**
- * Records decisions and calls in a chain per tenant. The caller awaits each entry before it continues. The store bounds its own time, and nothing here gives up before it: what was given up
+ * Records decisions and calls in a chain per tenant. The caller awaits each entry before it
+ * continues. The store bounds its own time, and nothing here gives up before it: what was given up
  * might be kept yet.
  */
 export class AuditTrail implements BeforeApplicationShutdown {
@@ -72,18 +91,22 @@ export class AuditTrail implements BeforeApplicationShutdown {
   }
 
   /**
-   * Records an entry, and resolves once it is stored. If it rejects, the caller must not do what the entry is about, though a slow store may still store it.
+   * Records an entry, and resolves once it is stored. If it rejects, the caller must not do what
+   * the entry is about, though a slow store may still store it.
    *
-   * @throws AuditError if the store refuses the entry, or fails for a reason that does not pass by itself
-   * @throws StorageUnavailableError if the store is temporarily unavailable; `AuditError` is one as well
+   * @throws AuditError if the store refuses the entry, or fails for a reason that does not pass by
+   *   itself
+   * @throws StorageUnavailableError if the store is temporarily unavailable; `AuditError` is one as
+   *   well
    */
   record(draft: AuditDraft): Promise<void> {
     return this.keep(draft) ?? Promise.resolve();
   }
 
   /**
-   * Records an entry about what has happened, which nothing can undo: one that cannot be kept now is kept later, with the time at which it happened. Never rejects, and returns nothing if it
-   * is stored by now.
+   * Records an entry about what has happened, which nothing can undo: one that cannot be kept now
+   * is kept later, with the time at which it happened. Never rejects, and returns nothing if it is
+   * stored by now.
    */
   after(draft: AuditDraft): Promise<void> | undefined {
     const at = timestampOfNow();
@@ -95,13 +118,19 @@ export class AuditTrail implements BeforeApplicationShutdown {
     clearTimeout(this.timer);
     await this.keepLate();
     clearTimeout(this.timer);
-    if (this.late.length > 0) logger.error(`${this.late.length} entries of the audit could not be kept before the process ended.`);
+    if (this.late.length > 0)
+      logger.error(
+        `${this.late.length} entries of the audit could not be kept before the process ended.`,
+      );
   }
 
   private postpone(late: LateDraft, error: unknown): void {
     const isKeptLater = this.late.length < MOST_LATE;
     if (isKeptLater) this.late.push(late);
-    logger.error(`The audit could not keep an entry ${isKeptLater ? 'yet' : 'and forgets it'} (${nameOf(late.draft)}).`, error);
+    logger.error(
+      `The audit could not keep an entry ${isKeptLater ? 'yet' : 'and forgets it'} (${nameOf(late.draft)}).`,
+      error,
+    );
     this.schedule();
   }
 
@@ -132,7 +161,10 @@ export class AuditTrail implements BeforeApplicationShutdown {
     }
   }
 
-  /** Records an entry like {@link record}, and returns nothing if it is stored by now: a store in memory keeps no one waiting. */
+  /**
+   * Records an entry like {@link record}, and returns nothing if it is stored by now: a store in
+   * memory keeps no one waiting.
+   */
   keep(draft: AuditDraft, at = timestampOfNow()): Promise<void> | undefined {
     const { tenant } = draft;
     try {
@@ -140,7 +172,9 @@ export class AuditTrail implements BeforeApplicationShutdown {
       const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
       const append = (): void | Promise<void> => this.append(tenant, build);
       const kept = this.store.storesTogether ? append() : this.turns.run(tenant, append);
-      return kept instanceof Promise ? kept.catch((cause: unknown) => Promise.reject(notKept(draft, cause))) : undefined;
+      return kept instanceof Promise
+        ? kept.catch((cause: unknown) => Promise.reject(notKept(draft, cause)))
+        : undefined;
     } catch (cause) {
       return Promise.reject(notKept(draft, cause));
     }
@@ -152,12 +186,22 @@ export class AuditTrail implements BeforeApplicationShutdown {
       : this.checkLastKey(tenant).then(() => this.store.append(tenant, build));
   }
 
-  /** Returns the signed head of a tenant's chain. Stored elsewhere, it later proves that no entries were cut from the end. */
+  /**
+   * Returns the signed head of a tenant's chain. Stored elsewhere, it later proves that no entries
+   * were cut from the end.
+   */
   async exportHead(tenant: string): Promise<SignedAuditHead> {
-    return signedHead((await this.store.head(tenant)) ?? genesisOf(tenant), new Date().toISOString(), this.keyring);
+    return signedHead(
+      (await this.store.head(tenant)) ?? genesisOf(tenant),
+      new Date().toISOString(),
+      this.keyring,
+    );
   }
 
-  /** Exports a tenant's chain as JSON Lines, each with its line break: all of it, or from a sequence on. */
+  /**
+   * Exports a tenant's chain as JSON Lines, each with its line break: all of it, or from a sequence
+   * on.
+   */
   async *exportLines(tenant: string, from = 1): AsyncGenerator<string> {
     for await (const entry of this.entries(tenant, from)) yield toAuditLine(entry);
   }
@@ -172,13 +216,17 @@ export class AuditTrail implements BeforeApplicationShutdown {
     }
   }
 
-  /** Warns once per tenant if the chain so far was signed with an unknown key, since it could then not be verified as a whole. */
+  /**
+   * Warns once per tenant if the chain so far was signed with an unknown key, since it could then
+   * not be verified as a whole.
+   */
   private async checkLastKey(tenant: string): Promise<void> {
     if (this.known.has(tenant)) return;
     const head = await this.store.head(tenant);
     const [last] = head ? await this.store.read(tenant, { from: head.sequence, limit: 1 }) : [];
     this.known.add(tenant);
-    if (last && !isAuthentic(last, this.keyring)) logger.warn(`The last entry of the audit of tenant "${tenant}" ${NOT_OURS}`);
+    if (last && !isAuthentic(last, this.keyring))
+      logger.warn(`The last entry of the audit of tenant "${tenant}" ${NOT_OURS}`);
   }
 
   private toContent({ tenant, subject, event, arguments: args, result }: AuditDraft): object {
@@ -194,11 +242,16 @@ export class AuditTrail implements BeforeApplicationShutdown {
 
   private argumentEvidence(tenant: string, { text, hidden }: AuditedArguments): AuditEvidence {
     const argsHash = this.keyring.sign(`arguments:${JSON.stringify(tenant)}${text}`);
-    return this.keepsArguments && hidden ? { argsHash, args: shownArguments(text, hidden) } : { argsHash };
+    return this.keepsArguments && hidden
+      ? { argsHash, args: shownArguments(text, hidden) }
+      : { argsHash };
   }
 
   private resultEvidence(tenant: string, text: string): AuditEvidence {
-    return { resultBytes: Buffer.byteLength(text), resultHash: this.keyring.sign(`result:${JSON.stringify(tenant)}${text}`) };
+    return {
+      resultBytes: Buffer.byteLength(text),
+      resultHash: this.keyring.sign(`result:${JSON.stringify(tenant)}${text}`),
+    };
   }
 }
 
@@ -216,10 +269,15 @@ function nameOf({ event: { kind }, subject: { runId } }: AuditDraft): string {
 function notKept(draft: AuditDraft, cause: unknown): Error {
   const of = nameOf(draft);
   const unavailable = StorageUnavailableError.in(cause);
-  return unavailable?.mayPass ? unavailable : new AuditError(`The audit could not keep an entry (${of}).`, { cause });
+  return unavailable?.mayPass
+    ? unavailable
+    : new AuditError(`The audit could not keep an entry (${of}).`, { cause });
 }
 
-/** Records every answer to what a run asks, and every refused one, if the application keeps an audit. */
+/**
+ * Records every answer to what a run asks, and every refused one, if the application keeps an
+ * audit.
+ */
 export class PendingAudit extends PendingWitness {
   constructor(private readonly trail?: AuditTrail) {
     super();
@@ -239,17 +297,45 @@ export class PendingAudit extends PendingWitness {
         edited: args !== undefined,
         ...(endorse && { endorsed: endorse }),
       });
-    const event = { kind: 'pending-answer', pendingId: record.id, of: record.kind, decision, answeredBy: decidedBy, ...worded } as const;
+    const event = {
+      kind: 'pending-answer',
+      pendingId: record.id,
+      of: record.kind,
+      decision,
+      answeredBy: decidedBy,
+      ...worded,
+    } as const;
     return this.record(record, event, value);
   }
 
-  override async refused(record: Pending, { decidedBy, decision, code }: RefusedAnswer): Promise<void> {
+  override async refused(
+    record: Pending,
+    { decidedBy, decision, code }: RefusedAnswer,
+  ): Promise<void> {
     const { id, kind } = record;
-    if (kind === 'approval') return this.record(record, { kind: 'approval-refusal', approvalId: id, decidedBy, decision, code });
-    return this.record(record, { kind: 'pending-refusal', pendingId: id, of: kind, answeredBy: decidedBy, decision, code });
+    if (kind === 'approval')
+      return this.record(record, {
+        kind: 'approval-refusal',
+        approvalId: id,
+        decidedBy,
+        decision,
+        code,
+      });
+    return this.record(record, {
+      kind: 'pending-refusal',
+      pendingId: id,
+      of: kind,
+      answeredBy: decidedBy,
+      decision,
+      code,
+    });
   }
 
-  private async record({ binding, request }: Pending, event: AuditEvent, value?: JsonValue): Promise<void> {
+  private async record(
+    { binding, request }: Pending,
+    event: AuditEvent,
+    value?: JsonValue,
+  ): Promise<void> {
     const { tenant, requesterId, runId, subRunId, toolCallId, declaredId, instanceId } = binding;
     const subject = {
       ...(requesterId !== undefined && { actorId: requesterId }),
@@ -259,6 +345,11 @@ export class PendingAudit extends PendingWitness {
       declaredId,
       ...(instanceId !== undefined && { instanceId }),
     };
-    await this.trail?.record({ tenant, subject, event, ...(value !== undefined && { result: JSON.stringify(value) }) });
+    await this.trail?.record({
+      tenant,
+      subject,
+      event,
+      ...(value !== undefined && { result: JSON.stringify(value) }),
+    });
   }
 }

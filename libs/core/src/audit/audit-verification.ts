@@ -23,12 +23,15 @@ export type AuditVerification =
     };
 
 /**
- * Verifies one tenant's chain from its first entry, with one entry in memory at a time. The entries are unchecked, since they come from a place where they
- * could have been changed.
+ * Verifies one tenant's chain from its first entry, with one entry in memory at a time. The entries
+ * are unchecked, since they come from a place where they could have been changed.
  *
  * @throws ConfigurationError for missing or short keys
  * @example
- * const verification = await verifyAudit(readAuditLines(createReadStream('acme.jsonl')), { keys: process.env.AUDIT_KEY, head });
+ * const verification = await verifyAudit(readAuditLines(createReadStream('acme.jsonl')), {
+ *   keys: process.env.AUDIT_KEY,
+ *   head,
+ * });
  */
 export async function verifyAudit(
   entries: Iterable<unknown> | AsyncIterable<unknown>,
@@ -43,7 +46,9 @@ export async function verifyAudit(
     if (reason) return broken(walk.expected, reason);
   }
   const reason = walk.end();
-  return reason ? broken(walk.expected, reason) : { valid: true, tenant: walk.tenant, entries: walk.expected - 1 };
+  return reason
+    ? broken(walk.expected, reason)
+    : { valid: true, tenant: walk.tenant, entries: walk.expected - 1 };
 }
 
 const MESSAGES: Readonly<Record<AuditBreak, string>> = {
@@ -65,7 +70,16 @@ function broken(sequence: number, reason: AuditBreak): AuditVerification {
 
 /** The way in which a chain is broken. */
 export type AuditBreak =
-  'malformed' | 'unknown_key' | 'changed' | 'wrong_tenant' | 'removed' | 'reordered' | 'repeated' | 'forked' | 'cut' | 'bad_head';
+  | 'malformed'
+  | 'unknown_key'
+  | 'changed'
+  | 'wrong_tenant'
+  | 'removed'
+  | 'reordered'
+  | 'repeated'
+  | 'forked'
+  | 'cut'
+  | 'bad_head';
 
 /** The state of a verification along one tenant's chain. */
 export class ChainWalk {
@@ -83,7 +97,10 @@ export class ChainWalk {
     return (this.last?.sequence ?? 0) + 1;
   }
 
-  /** Checks the next entry, and returns how it breaks the chain. After a gap it continues to look for the missing entry. */
+  /**
+   * Checks the next entry, and returns how it breaks the chain. After a gap it continues to look
+   * for the missing entry.
+   */
   take(entry: unknown): AuditBreak | undefined {
     if (this.isLooking) return this.isMissing(entry) ? 'reordered' : undefined;
     if (!isLink(entry)) return 'malformed';
@@ -106,7 +123,9 @@ export class ChainWalk {
     if (entry.sequence > this.expected) return 'removed';
     if (entry.sequence < this.expected) return 'repeated';
     const { hash: previousHash } = this.last ?? genesisOf(this.tenant);
-    return entry.previousHash === previousHash && !this.isDeniedByHead(entry) ? undefined : 'forked';
+    return entry.previousHash === previousHash && !this.isDeniedByHead(entry)
+      ? undefined
+      : 'forked';
   }
 
   private isDeniedByHead({ sequence, hash }: AuditStamp): boolean {
@@ -114,6 +133,11 @@ export class ChainWalk {
   }
 
   private isMissing(entry: unknown): boolean {
-    return isLink(entry) && entry.sequence === this.expected && entry.tenant === this.tenant && isAuthentic(entry, this.keyring);
+    return (
+      isLink(entry) &&
+      entry.sequence === this.expected &&
+      entry.tenant === this.tenant &&
+      isAuthentic(entry, this.keyring)
+    );
   }
 }

@@ -43,7 +43,10 @@ export interface ToolDescription extends ToolSpec {
 export interface CatalogChange {
   /** The name of the source. */
   readonly source: string;
-  /** The declared ids of the tools that came, behind all others. A tool with another definition is among both. */
+  /**
+   * The declared ids of the tools that came, behind all others. A tool with another definition is
+   * among both.
+   */
   readonly added: readonly string[];
   readonly removed: readonly string[];
 }
@@ -64,7 +67,10 @@ interface Filling {
 /** The origin of the tools of entities, which are classes of the application. */
 const ENTITY_ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
 
-/** The names of tools that are not in the catalog and may still come: those that strategies announce, and all under the prefix that a source announces. */
+/**
+ * The names of tools that are not in the catalog and may still come: those that strategies
+ * announce, and all under the prefix that a source announces.
+ */
 export class AnnouncedTools {
   constructor(
     private readonly names: readonly string[] = [],
@@ -82,7 +88,10 @@ export class AnnouncedTools {
     return [...this.prefixes].find(([prefix]) => isUnder(prefix, pattern))?.[1];
   }
 
-  /** Returns the source to which an id belongs, in whatever case it is written: no other tool may have it. */
+  /**
+   * Returns the source to which an id belongs, in whatever case it is written: no other tool may
+   * have it.
+   */
   ownerOf(id: string): ToolOrigin | undefined {
     const folded = foldedId(id);
     return [...this.prefixes].find(([prefix]) => isUnder(foldedId(prefix), folded))?.[1];
@@ -90,13 +99,17 @@ export class AnnouncedTools {
 
   /** Returns the same without the prefixes of sources whose tools are known. */
   without(known: ReadonlySet<string>): AnnouncedTools {
-    return new AnnouncedTools(this.names, new Map([...this.prefixes].filter(([prefix]) => !known.has(prefix))));
+    return new AnnouncedTools(
+      this.names,
+      new Map([...this.prefixes].filter(([prefix]) => !known.has(prefix))),
+    );
   }
 }
 
 /**
- * The catalog of all tools of the application by id. It is fixed when the application has started, but for the tools of sources, which come and go. A collision at the start
- * is a finding; a later newcomer never gets in.
+ * The catalog of all tools of the application by id. It is fixed when the application has started,
+ * but for the tools of sources, which come and go. A collision at the start is a finding; a later
+ * newcomer never gets in.
  */
 @Injectable()
 export class ToolCatalog {
@@ -104,11 +117,17 @@ export class ToolCatalog {
   private readonly changes = new Subject<CatalogChange>();
   private readonly found = new BehaviorSubject<readonly Finding[]>([]);
   private readonly reports = new Map<string, readonly Finding[]>();
-  /** The versions in which tools joined after the start. Tools are known by their codecs, since their specs change with their labels. */
+  /**
+   * The versions in which tools joined after the start. Tools are known by their codecs, since
+   * their specs change with their labels.
+   */
   private readonly joined = new WeakMap<Tool['input'], number>();
   private current = 0;
 
-  /** @param registry finds the tools by name, and takes those that providers register while the application starts */
+  /**
+   * @param registry finds the tools by name, and takes those that providers register while the
+   *   application starts
+   */
   constructor(readonly registry: ToolRegistry) {}
 
   /** Returns a tool as the policy in force labels it; every tool is told so. */
@@ -117,19 +136,26 @@ export class ToolCatalog {
   /** The names of tools that are not in the catalog and may still join it, or runs. */
   announced = new AnnouncedTools();
 
-  /** Tells of every tool of a source that comes or goes, once the catalog has changed. It never ends. */
+  /**
+   * Tells of every tool of a source that comes or goes, once the catalog has changed. It never
+   * ends.
+   */
   readonly changes$: Observable<CatalogChange> = this.changes.asObservable();
 
   /**
-   * The findings about what is not well and does not keep the application from running, such as a tool of a source in quarantine, or a policy that names a tool which its
-   * source does not have. It begins with those of now.
+   * The findings about what is not well and does not keep the application from running, such as a
+   * tool of a source in quarantine, or a policy that names a tool which its source does not have.
+   * It begins with those of now.
    *
    * @example
    * catalog.findings$.subscribe((findings) => health.set('tools', findings.length === 0));
    */
   readonly findings$: Observable<readonly Finding[]> = this.found.asObservable();
 
-  /** The codecs of tools that were in the catalog and are not any more, or have another definition now. */
+  /**
+   * The codecs of tools that were in the catalog and are not any more, or have another definition
+   * now.
+   */
   readonly retired = new WeakSet<Tool['input']>();
 
   /** The number of changes since the application started. */
@@ -142,15 +168,22 @@ export class ToolCatalog {
     return this.filled;
   }
 
-  /** Replaces the findings about one thing; none if it is well again. Nothing is told where they are the same. */
+  /**
+   * Replaces the findings about one thing; none if it is well again. Nothing is told where they are
+   * the same.
+   */
   report(about: string, findings: readonly Finding[]): void {
-    if (canonicalDeclaration(this.reports.get(about) ?? []) === canonicalDeclaration(findings)) return;
+    if (canonicalDeclaration(this.reports.get(about) ?? []) === canonicalDeclaration(findings))
+      return;
     if (findings.length === 0) this.reports.delete(about);
     else this.reports.set(about, findings);
     this.found.next([...this.reports.values()].flat());
   }
 
-  /** Fills the catalog; returns a finding for each id that two tools share, or that differs from another's only in case. */
+  /**
+   * Fills the catalog; returns a finding for each id that two tools share, or that differs from
+   * another's only in case.
+   */
   load(tools: readonly CatalogEntry[], entities: EntityRegistry): readonly Finding[] {
     const entries = new Map<string, CatalogEntry>();
     const taken = new Map<string, TakenId>();
@@ -167,12 +200,16 @@ export class ToolCatalog {
   /** Replaces tools by others of the same ids, before the first run. */
   rewrite(change: (entry: CatalogEntry) => CatalogEntry): void {
     const { entries, entities } = this.filled;
-    this.refill({ entries: new Map([...entries].map(([id, entry]) => [id, change(entry)])), entities });
+    this.refill({
+      entries: new Map([...entries].map(([id, entry]) => [id, change(entry)])),
+      entities,
+    });
   }
 
   /**
-   * Removes tools of a source and adds others behind all that are there, but for those that collide with another; returns these, each with its finding. Active runs lose the
-   * removed tools at once, and have the others from their next step on.
+   * Removes tools of a source and adds others behind all that are there, but for those that collide
+   * with another; returns these, each with its finding. Active runs lose the removed tools at once,
+   * and have the others from their next step on.
    */
   update({ source, remove, add }: CatalogUpdate): ReadonlyMap<string, Finding> {
     const { entities, entries: before } = this.filled;
@@ -196,7 +233,11 @@ export class ToolCatalog {
     for (const { input } of remove) this.retired.add(input);
     for (const { tool } of added) this.joined.set(tool.input, this.current);
     this.refill({ entries, entities });
-    this.changes.next({ source, removed: remove.map(({ spec }) => spec.declaredId), added: added.map(({ tool }) => tool.spec.declaredId) });
+    this.changes.next({
+      source,
+      removed: remove.map(({ spec }) => spec.declaredId),
+      added: added.map(({ tool }) => tool.spec.declaredId),
+    });
     return collided;
   }
 
@@ -215,23 +256,36 @@ export class ToolCatalog {
     return this.filled.entities;
   }
 
-  /** Returns everything that policy may decide about: every declared id, including those of entity tools and of tools that appear in the course of a run. */
+  /**
+   * Returns everything that policy may decide about: every declared id, including those of entity
+   * tools and of tools that appear in the course of a run.
+   */
   subjects(): readonly PolicyTool[] {
     const tools = [...this.filled.entries.values()].map(({ tool }) => this.label(tool));
     const own = tools.map(({ spec, origin }) => policyTool(spec, origin));
-    const entities = entityTemplates(this.entities).map(({ spec }) => policyTool(spec, ENTITY_ORIGIN));
+    const entities = entityTemplates(this.entities).map(({ spec }) =>
+      policyTool(spec, ENTITY_ORIGIN),
+    );
     return [...own, ...entities];
   }
 
-  /** Finds the source of a tool by its declared id, also of an entity tool; undefined where there is none. */
+  /**
+   * Finds the source of a tool by its declared id, also of an entity tool; undefined where there is
+   * none.
+   */
   originOf(id: string): ToolOrigin | undefined {
-    this.filled.origins ??= new Map(this.subjects().map(({ declaredId, origin }) => [declaredId, origin]));
+    this.filled.origins ??= new Map(
+      this.subjects().map(({ declaredId, origin }) => [declaredId, origin]),
+    );
     return this.filled.origins.get(id);
   }
 
   /** Tells whether an id differs only in case from that of a tool that has another id. */
   isLookalike(id: string): boolean {
-    return this.originOf(id) === undefined && this.subjects().some(({ declaredId }) => foldedId(declaredId) === foldedId(id));
+    return (
+      this.originOf(id) === undefined &&
+      this.subjects().some(({ declaredId }) => foldedId(declaredId) === foldedId(id))
+    );
   }
 
   find(declaredId: string): Tool | undefined {
@@ -241,7 +295,9 @@ export class ToolCatalog {
 
   /** Finds an entity's tool by its declared id, as policy decides about it for every instance. */
   entityTool(declaredId: string): Pick<Tool, 'spec' | 'origin'> | undefined {
-    const template = entityTemplates(this.entities).find(({ spec }) => spec.declaredId === declaredId);
+    const template = entityTemplates(this.entities).find(
+      ({ spec }) => spec.declaredId === declaredId,
+    );
     return template && { spec: template.spec, origin: ENTITY_ORIGIN };
   }
 
@@ -267,21 +323,30 @@ export class ToolCatalog {
       .map(({ tool }) => this.label(tool));
   }
 
-  /** Finds the problems of a selection. A selector without a tool is a mistake: in `exclude` it would let through a tool that was to stay out. */
+  /**
+   * Finds the problems of a selection. A selector without a tool is a mistake: in `exclude` it
+   * would let through a tool that was to stay out.
+   */
   problemsWith({ tools = [], exclude = [] }: ToolSelection): readonly Problem[] {
     const given: readonly unknown[] = [tools, exclude];
     if (!given.every((list) => Array.isArray(list))) return [NO_LIST];
     return [...tools, ...exclude].flatMap((selector) => this.problemWith(selector) ?? []);
   }
 
-  /** Finds the problems of names in records of calls, which may also be the ids of instances' tools, and have no short names but those that ids have. */
+  /**
+   * Finds the problems of names in records of calls, which may also be the ids of instances' tools,
+   * and have no short names but those that ids have.
+   */
   problemsWithCalled(names: readonly string[]): readonly Problem[] {
     return names.flatMap((name) => {
       if (this.isOfInstance(name)) return [];
       const entry = isGlob(name) ? undefined : this.registry.entryOf(name);
       if (entry && !isNamed(entry.tool.spec, name))
         return [
-          { problem: `"${name}" is a short name, which records of calls do not have.`, remedy: `Name "${entry.tool.spec.declaredId}".` },
+          {
+            problem: `"${name}" is a short name, which records of calls do not have.`,
+            remedy: `Name "${entry.tool.spec.declaredId}".`,
+          },
         ];
       return this.problemWith(name) ?? [];
     });
@@ -303,7 +368,9 @@ export class ToolCatalog {
    * @throws InvalidRequestError for an unknown id, with the closest ones
    */
   describe(declaredId: string): ToolDescription {
-    const template = entityTemplates(this.entities).find(({ spec }) => spec.declaredId === declaredId);
+    const template = entityTemplates(this.entities).find(
+      ({ spec }) => spec.declaredId === declaredId,
+    );
     if (template) return described(template, ENTITY_ORIGIN, true);
     const tool = this.resolve(declaredId);
     return described(tool, tool.origin, false);
@@ -311,19 +378,27 @@ export class ToolCatalog {
 
   private isSelected(entry: CatalogEntry, { tools, exclude = [] }: ToolSelection): boolean {
     const isNamedBy = (selector: ToolSelector): boolean =>
-      typeof selector === 'string' && !isGlob(selector) ? this.registry.entryOf(selector) === entry : selects(selector, entry);
+      typeof selector === 'string' && !isGlob(selector)
+        ? this.registry.entryOf(selector) === entry
+        : selects(selector, entry);
     return (tools === undefined || tools.some(isNamedBy)) && !exclude.some(isNamedBy);
   }
 
   private problemWith(selector: ToolSelector): Problem | undefined {
     if (typeof selector === 'string')
-      return this.registry.isKnown(selector) || this.announced.has(selector) ? undefined : this.registry.problemWith(selector);
+      return this.registry.isKnown(selector) || this.announced.has(selector)
+        ? undefined
+        : this.registry.problemWith(selector);
     if (typeof selector !== 'function') return NO_SELECTOR;
     if (isToolPredicate(selector)) return undefined;
-    if ([...this.all(), ...this.entities.definitions].some((classes) => isByClass(selector, classes))) return undefined;
+    if (
+      [...this.all(), ...this.entities.definitions].some((classes) => isByClass(selector, classes))
+    )
+      return undefined;
     return {
       problem: `There is no tool of the class ${selector.name}.`,
-      remedy: 'Mark it @ToolProvider() and list it in the providers of a module, or name a module that has such providers itself.',
+      remedy:
+        'Mark it @ToolProvider() and list it in the providers of a module, or name a module that has such providers itself.',
     };
   }
 
@@ -345,12 +420,22 @@ export class ToolCatalog {
   }
 }
 
-function described({ spec, presentation }: Pick<Tool, 'spec' | 'presentation'>, origin: ToolOrigin, perInstance: boolean): ToolDescription {
+function described(
+  { spec, presentation }: Pick<Tool, 'spec' | 'presentation'>,
+  origin: ToolOrigin,
+  perInstance: boolean,
+): ToolDescription {
   return { ...spec, ...origin, perInstance, ...(presentation && { presentation }) };
 }
 
-const NO_LIST: Problem = { problem: 'The tools are not a list.', remedy: "Pass a list, such as ['crm__*']." };
-const NO_SELECTOR: Problem = { problem: 'A selector is neither a name, a class nor a predicate.', remedy: 'Pass one of them.' };
+const NO_LIST: Problem = {
+  problem: 'The tools are not a list.',
+  remedy: "Pass a list, such as ['crm__*'].",
+};
+const NO_SELECTOR: Problem = {
+  problem: 'A selector is neither a name, a class nor a predicate.',
+  remedy: 'Pass one of them.',
+};
 
 function entityTemplates({ definitions }: EntityRegistry): readonly ToolTemplate[] {
   return definitions.flatMap(({ tools }) => tools.map(({ template }) => template));
@@ -361,40 +446,68 @@ function take({ tool: { spec }, at }: CatalogEntry, taken: Map<string, TakenId>)
   if (!taken.has(id)) taken.set(id, { declaredId: spec.declaredId, at });
 }
 
-function collisions(entry: CatalogEntry, taken: ReadonlyMap<string, TakenId>, entities: EntityRegistry): Finding[] {
+function collisions(
+  entry: CatalogEntry,
+  taken: ReadonlyMap<string, TakenId>,
+  entities: EntityRegistry,
+): Finding[] {
   const { declaredId } = entry.tool.spec;
   const other = taken.get(foldedId(declaredId));
-  const remedy = 'Give one of them another name or namespace, or provide its class in one module only.';
-  const shared = other ? [{ at: entry.at, problem: sharedIdProblem(declaredId, other), remedy }] : [];
+  const remedy =
+    'Give one of them another name or namespace, or provide its class in one module only.';
+  const shared = other
+    ? [{ at: entry.at, problem: sharedIdProblem(declaredId, other), remedy }]
+    : [];
   return [...shared, ...prefixFindings(entry, entities), ...surfaceFindings(entry, entities)];
 }
 
-/** Finds ids that a glob over an entity's tools matches as well: `order_*_*` would match `order_desk__cancel` and allow it by mistake. */
+/**
+ * Finds ids that a glob over an entity's tools matches as well: `order_*_*` would match
+ * `order_desk__cancel` and allow it by mistake.
+ */
 function prefixFindings({ tool, at }: CatalogEntry, { definitions }: EntityRegistry): Finding[] {
   const { declaredId } = tool.spec;
-  const taken = definitions.find(({ prefix }) => declaredId.startsWith(`${prefix}_`) && !declaredId.startsWith(`${prefix}__`));
+  const taken = definitions.find(
+    ({ prefix }) => declaredId.startsWith(`${prefix}_`) && !declaredId.startsWith(`${prefix}__`),
+  );
   if (!taken) return [];
   return [
     {
       at,
       problem: `Its id "${declaredId}" begins like the tool ids of the entity ${taken.type.name}, whose prefix is "${taken.prefix}": a policy for one would match the other.`,
-      remedy: 'Give one of them another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
+      remedy:
+        'Give one of them another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
     },
   ];
 }
 
-/** Finds ids that the surfaces of entities use: a run may offer the tools of entities under these. */
+/**
+ * Finds ids that the surfaces of entities use: a run may offer the tools of entities under these.
+ */
 function surfaceFindings({ tool, at }: CatalogEntry, entities: EntityRegistry): Finding[] {
   const { declaredId } = tool.spec;
   const templates = entityTemplates(entities);
-  const stands = templates.find(({ spec }) => foldedId(groupedId(spec.declaredId)) === foldedId(declaredId))?.spec.declaredId;
+  const stands = templates.find(
+    ({ spec }) => foldedId(groupedId(spec.declaredId)) === foldedId(declaredId),
+  )?.spec.declaredId;
   const isDispatcher = templates.length > 0 && foldedId(declaredId) === DISPATCHER_ID;
   if (stands === undefined && !isDispatcher) return [];
   const whose =
-    stands === undefined ? 'the tool over which tools of entities are called' : `${stands} where it is offered for all instances`;
-  return [{ at, problem: `Its id "${declaredId}" is already the id of ${whose}.`, remedy: 'Give it another name.' }];
+    stands === undefined
+      ? 'the tool over which tools of entities are called'
+      : `${stands} where it is offered for all instances`;
+  return [
+    {
+      at,
+      problem: `Its id "${declaredId}" is already the id of ${whose}.`,
+      remedy: 'Give it another name.',
+    },
+  ];
 }
 
-function policyTool({ declaredId, effect, labels, inputSchema }: ToolSpec, origin: ToolOrigin): PolicyTool {
+function policyTool(
+  { declaredId, effect, labels, inputSchema }: ToolSpec,
+  origin: ToolOrigin,
+): PolicyTool {
   return { declaredId, effect, labels, inputSchema, origin };
 }

@@ -2,14 +2,24 @@ import { Injectable } from '@nestjs/common';
 import { type Finding, InvalidRequestError, type ToolSpec } from '@toolloop/protocol';
 import type { Tool } from '../contracts/tool.js';
 import type { RawTool } from '../decorators/raw-tool.js';
-import { type CatalogEntry, closestTools, isGlob, matchesGlob, namespaceIn, shortNameOf } from './tool-selection.js';
+import {
+  type CatalogEntry,
+  closestTools,
+  isGlob,
+  matchesGlob,
+  namespaceIn,
+  shortNameOf,
+} from './tool-selection.js';
 
 const MOST_SLOW_TOOLS = 5;
 
 /** A problem and its remedy, without a place. */
 export type Problem = Omit<Finding, 'at'>;
 
-/** The counts of the registry since the start. Numbers and declared ids only: no name that a model or a client made up is in it. */
+/**
+ * The counts of the registry since the start. Numbers and declared ids only: no name that a model
+ * or a client made up is in it.
+ */
 export interface RegistryStats {
   /** The number of tools that exist from the start. */
   readonly tools: number;
@@ -45,7 +55,10 @@ interface Names {
   readonly build: BuildStats;
 }
 
-/** The registry of the application's tools by name. It also takes tools that providers register while the application starts. */
+/**
+ * The registry of the application's tools by name. It also takes tools that providers register
+ * while the application starts.
+ */
 @Injectable()
 export class ToolRegistry {
   /** The registered tools; undefined once the catalog is being filled. */
@@ -78,7 +91,10 @@ export class ToolRegistry {
     return tools;
   }
 
-  /** Loads the tools of the catalog, and the specs of entity tools, which can be suggested too. Called by the catalog, again when tools come or go. */
+  /**
+   * Loads the tools of the catalog, and the specs of entity tools, which can be suggested too.
+   * Called by the catalog, again when tools come or go.
+   */
   load(byId: ReadonlyMap<string, CatalogEntry>, entitySpecs: readonly ToolSpec[]): void {
     const entries = [...byId.values()].filter(({ isLatent }) => !isLatent);
     this.known = {
@@ -86,7 +102,11 @@ export class ToolRegistry {
       byShortName: grouped(entries),
       listed: entries.map(({ tool }) => tool.spec.declaredId),
       declaredIds: [...byId.keys(), ...entitySpecs.map(({ declaredId }) => declaredId)],
-      reads: new Set([...entries.map(({ tool }) => tool.spec), ...entitySpecs].filter(isRead).map(({ declaredId }) => declaredId)),
+      reads: new Set(
+        [...entries.map(({ tool }) => tool.spec), ...entitySpecs]
+          .filter(isRead)
+          .map(({ declaredId }) => declaredId),
+      ),
       build: this.known?.build ?? buildStatsOf(entries, performance.now() - this.takenAt),
     };
   }
@@ -111,7 +131,10 @@ export class ToolRegistry {
     return closest;
   }
 
-  /** Lists the namespaces, such as `crm` in `crm__searchCustomers`, each once, in the order of declaration. */
+  /**
+   * Lists the namespaces, such as `crm` in `crm__searchCustomers`, each once, in the order of
+   * declaration.
+   */
   namespaces(): readonly string[] {
     return [...new Set(this.names.listed.flatMap((declaredId) => namespaceIn(declaredId) ?? []))];
   }
@@ -120,7 +143,15 @@ export class ToolRegistry {
     const { listed, build } = this.names;
     const { suggested: suggestions } = this;
     const { hits, misses } = this.lookups;
-    return { tools: listed.length, namespaces: this.namespaces().length, lookups: hits + misses, hits, misses, suggestions, build };
+    return {
+      tools: listed.length,
+      namespaces: this.namespaces().length,
+      lookups: hits + misses,
+      hits,
+      misses,
+      suggestions,
+      build,
+    };
   }
 
   /** Finds the tool of a name; a whole id wins over a short name. */
@@ -133,7 +164,10 @@ export class ToolRegistry {
   /** Tells whether a name or a glob matches a tool, entity tools included. */
   isKnown(pattern: string): boolean {
     if (!isGlob(pattern)) return this.entryOf(pattern) !== undefined;
-    return pattern === '*' || this.names.declaredIds.some((declaredId) => matchesGlob(pattern, declaredId));
+    return (
+      pattern === '*' ||
+      this.names.declaredIds.some((declaredId) => matchesGlob(pattern, declaredId))
+    );
   }
 
   /** Describes why a name matches no tool. */
@@ -141,10 +175,14 @@ export class ToolRegistry {
     const candidates = this.names.byShortName.get(name) ?? [];
     if (candidates.length > 1) {
       const ids = candidates.map(({ tool }) => tool.spec.declaredId);
-      return { problem: `"${name}" is short for ${ids.join(' and ')}.`, remedy: 'Use the whole id.' };
+      return {
+        problem: `"${name}" is short for ${ids.join(' and ')}.`,
+        remedy: 'Use the whole id.',
+      };
     }
     const closest = this.suggest(name).map((id) => `"${id}"`);
-    const remedy = closest.length > 0 ? `Did you mean ${closest.join(' or ')}?` : 'The catalog lists all tools.';
+    const remedy =
+      closest.length > 0 ? `Did you mean ${closest.join(' or ')}?` : 'The catalog lists all tools.';
     return { problem: `No tool is named "${name}".`, remedy };
   }
 
@@ -161,7 +199,9 @@ export function unknownTool({ problem, remedy }: Problem): InvalidRequestError {
 }
 
 export function notReady(): Error {
-  return new Error('The tool catalog is filled when the application has started: call app.init() or app.listen() first.');
+  return new Error(
+    'The tool catalog is filled when the application has started: call app.init() or app.listen() first.',
+  );
 }
 
 function tooLate(tools: readonly RawTool[]): Error {
@@ -185,8 +225,14 @@ function grouped(entries: readonly CatalogEntry[]): ReadonlyMap<string, readonly
 }
 
 function buildStatsOf(entries: readonly CatalogEntry[], totalMs: number): BuildStats {
-  const built = entries.flatMap(({ tool, buildMs: ms }) => (ms === undefined ? [] : [{ declaredId: tool.spec.declaredId, ms }]));
+  const built = entries.flatMap(({ tool, buildMs: ms }) =>
+    ms === undefined ? [] : [{ declaredId: tool.spec.declaredId, ms }],
+  );
   const slowest = built.toSorted((a, b) => b.ms - a.ms);
   const median = slowest[Math.floor(slowest.length / 2)];
-  return { totalMs, ...(median && { medianMs: median.ms }), slowest: slowest.slice(0, MOST_SLOW_TOOLS) };
+  return {
+    totalMs,
+    ...(median && { medianMs: median.ms }),
+    slowest: slowest.slice(0, MOST_SLOW_TOOLS),
+  };
 }

@@ -1,13 +1,28 @@
 import type { ToolSpec } from '@toolloop/protocol';
 import type { RemovalCause } from '../contracts/injection.js';
 import type { Tool } from '../contracts/tool.js';
-import { isSameCause, newestRemovals, type Removal, removalKeysOf, type SavedRemovals } from './tool-removals.js';
-import { declaredIdIn, declaredIdOfMember, instanceKey, instanceKeyOf, isNamed } from './tool-selection.js';
+import {
+  isSameCause,
+  newestRemovals,
+  type Removal,
+  removalKeysOf,
+  type SavedRemovals,
+} from './tool-removals.js';
+import {
+  declaredIdIn,
+  declaredIdOfMember,
+  instanceKey,
+  instanceKeyOf,
+  isNamed,
+} from './tool-selection.js';
 
 /** A toolset with tools added. */
 export interface ToolsetChange {
   readonly toolset: Toolset;
-  /** The specs that are new to the model; for a tool that was there already only its instance was refreshed. */
+  /**
+   * The specs that are new to the model; for a tool that was there already only its instance was
+   * refreshed.
+   */
   readonly added: readonly ToolSpec[];
 }
 
@@ -22,14 +37,19 @@ export interface ToolsetRemoval {
 export interface ToolsetFilter {
   /** The declared ids of the tools that surfaces still offer. @default all that they offered */
   readonly offered?: ReadonlySet<string>;
-  /** Returns an earlier array equal to the remaining specs, so that a wire need not encode them again. @default the new array */
+  /**
+   * Returns an earlier array equal to the remaining specs, so that a wire need not encode them
+   * again. @default the new array
+   */
   readonly reuse?: (specs: readonly ToolSpec[]) => readonly ToolSpec[];
 }
 
 interface Contents {
   /** The tools that the model sees, by id. */
   readonly shown: ReadonlyMap<string, Tool>;
-  /** The tools of every entity instance in the toolset, shown or called over a surface, by instance. */
+  /**
+   * The tools of every entity instance in the toolset, shown or called over a surface, by instance.
+   */
   readonly instances: ReadonlyMap<string, readonly Tool[]>;
   readonly removals: ReadonlyMap<string, Removal>;
   /** The declared ids, short names or globs of the tools that are withheld. */
@@ -52,8 +72,10 @@ interface Draft {
 }
 
 /**
- * The tools of one step. Immutable, and append-only in order: a tool that stays keeps its place and its spec object, so that a provider's prompt cache
- * stays valid and a wire need not encode it again. Beside the tools that the model sees it holds those of entities that are called over a surface.
+ * The tools of one step. Immutable, and append-only in order: a tool that stays keeps its place and
+ * its spec object, so that a provider's prompt cache stays valid and a wire need not encode it
+ * again. Beside the tools that the model sees it holds those of entities that are called over a
+ * surface.
  */
 export class Toolset {
   /** The specs of the tools that the model sees. */
@@ -75,7 +97,10 @@ export class Toolset {
       instances: new Map<string, readonly Tool[]>(),
       removals: new Map<string, Removal>(),
     };
-    return new Toolset({ ...contents, withheld: [], injected: new Set() }).add(tools, behindSurfaces).toolset;
+    return new Toolset({ ...contents, withheld: [], injected: new Set() }).add(
+      tools,
+      behindSurfaces,
+    ).toolset;
   }
 
   /** Finds a tool that the model sees. */
@@ -90,7 +115,9 @@ export class Toolset {
 
   /** Finds the tool of one instance by the instance's real id. */
   member(declaredId: string, instanceId: string): Tool | undefined {
-    return this.toolsOfInstance(instanceKey(declaredId, instanceId)).find(({ spec }) => spec.declaredId === declaredId);
+    return this.toolsOfInstance(instanceKey(declaredId, instanceId)).find(
+      ({ spec }) => spec.declaredId === declaredId,
+    );
   }
 
   /** Returns all tools of an instance, by its key. */
@@ -113,7 +140,10 @@ export class Toolset {
     return new Toolset({ ...this.contents, injected: new Set(specs) }, this.specs);
   }
 
-  /** The number of injected tools that the model sees, without surfaces: those of entities, and others. */
+  /**
+   * The number of injected tools that the model sees, without surfaces: those of entities, and
+   * others.
+   */
   get injectedNow(): InjectedCount {
     this.countedInjected ??= this.countInjected();
     return this.countedInjected;
@@ -135,7 +165,9 @@ export class Toolset {
     return this.contents.instances.size;
   }
 
-  /** Returns the real ids of the instances that have a tool, in the order in which they were added. */
+  /**
+   * Returns the real ids of the instances that have a tool, in the order in which they were added.
+   */
   instanceIds(declaredId: string): readonly string[] {
     const ofMethod = [...this.contents.instances.values()].flatMap(
       (tools) => tools.find(({ spec }) => spec.declaredId === declaredId) ?? [],
@@ -153,18 +185,24 @@ export class Toolset {
     return [...this.hidden.values()];
   }
 
-  /** All tools that the model may call: those it sees, and after them those it calls over a surface. */
+  /**
+   * All tools that the model may call: those it sees, and after them those it calls over a surface.
+   */
   get tools(): readonly Tool[] {
     return [...this.shown, ...this.behindSurfaces];
   }
 
   /** The specs of {@link tools}. */
   get reachable(): readonly ToolSpec[] {
-    this.foundReachable ??= this.hidden.size === 0 ? this.specs : this.tools.map(({ spec }) => spec);
+    this.foundReachable ??=
+      this.hidden.size === 0 ? this.specs : this.tools.map(({ spec }) => spec);
     return this.foundReachable;
   }
 
-  /** Finds the cause of a tool's removal by its rendered id or, for an instance's tool, its member key; undefined when it was never removed, or too long ago. */
+  /**
+   * Finds the cause of a tool's removal by its rendered id or, for an instance's tool, its member
+   * key; undefined when it was never removed, or too long ago.
+   */
   removalOf(id: string): RemovalCause | undefined {
     return this.contents.removals.get(id)?.cause;
   }
@@ -176,10 +214,15 @@ export class Toolset {
 
   /** The tools that were removed with a role and are not back yet. */
   get removedWithRole(): readonly Tool[] {
-    return [...this.contents.removals.values()].flatMap(({ removedWithRole }) => removedWithRole ?? []);
+    return [...this.contents.removals.values()].flatMap(
+      ({ removedWithRole }) => removedWithRole ?? [],
+    );
   }
 
-  /** Returns the same toolset, which no longer adds these tools with their role; a call of one still reports the cause of its removal. */
+  /**
+   * Returns the same toolset, which no longer adds these tools with their role; a call of one still
+   * reports the cause of its removal.
+   */
   withoutSuspended(tools: readonly Tool[]): Toolset {
     if (tools.length === 0) return this;
     const removals = new Map(this.contents.removals);
@@ -190,21 +233,41 @@ export class Toolset {
     return new Toolset({ ...this.contents, removals }, this.specs);
   }
 
-  /** Restores the state of another process: the tools of `order` first, the removals so far, and the tools removed with a role that this process still has. */
-  resumed(order: readonly string[], gone: SavedRemovals, removedWithRole: readonly Tool[] = []): Toolset {
+  /**
+   * Restores the state of another process: the tools of `order` first, the removals so far, and the
+   * tools removed with a role that this process still has.
+   */
+  resumed(
+    order: readonly string[],
+    gone: SavedRemovals,
+    removedWithRole: readonly Tool[] = [],
+  ): Toolset {
     const known = order.flatMap((id) => this.find(id) ?? []);
     const shown = new Map([...known, ...this.shown].map((tool) => [tool.spec.id, tool]));
     const here = new Set(this.tools.flatMap(removalKeysOf));
     const kept = new Map(removedWithRole.map((tool) => [tool.spec.id, tool]));
-    const before = gone.filter(([key]) => !here.has(key)).map(([key, cause]): [string, Removal] => [key, removalOf(cause, kept.get(key))]);
-    return new Toolset({ ...this.contents, shown, removals: newestRemovals([...before, ...this.contents.removals]) });
+    const before = gone
+      .filter(([key]) => !here.has(key))
+      .map(([key, cause]): [string, Removal] => [key, removalOf(cause, kept.get(key))]);
+    return new Toolset({
+      ...this.contents,
+      shown,
+      removals: newestRemovals([...before, ...this.contents.removals]),
+    });
   }
 
-  /** Adds tools at the end, and others that are called over a surface. A tool whose id exists already keeps its spec and its place and gets the new instance. */
+  /**
+   * Adds tools at the end, and others that are called over a surface. A tool whose id exists
+   * already keeps its spec and its place and gets the new instance.
+   */
   add(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
     if (tools.length + behindSurfaces.length === 0) return { toolset: this, added: [] };
     const { shown, instances, removals } = this.contents;
-    const draft = { shown: new Map(shown), instances: new Map(instances), removals: new Map(removals) };
+    const draft = {
+      shown: new Map(shown),
+      instances: new Map(instances),
+      removals: new Map(removals),
+    };
     const added: ToolSpec[] = [];
     for (const tool of tools) {
       const next = place(tool, draft);
@@ -219,44 +282,77 @@ export class Toolset {
     return { toolset: new Toolset({ ...this.contents, ...draft }, specs), added };
   }
 
-  /** Returns the same tools with other labels, of which the model is told nothing: each keeps its place and its bytes. */
+  /**
+   * Returns the same tools with other labels, of which the model is told nothing: each keeps its
+   * place and its bytes.
+   */
   relabelled(label: (tool: Tool) => Tool): Toolset {
     const changed = this.shown.filter((tool) => label(tool) !== tool);
     if (changed.length === 0) return this;
     const shown = new Map(this.shown.map((tool) => [tool.spec.id, label(tool)]));
     const specs = new Map(changed.map((tool) => [tool.spec, label(tool).spec]));
-    return new Toolset({ ...this.contents, shown, injected: new Set(this.injected.map((spec) => specs.get(spec) ?? spec)) });
+    return new Toolset({
+      ...this.contents,
+      shown,
+      injected: new Set(this.injected.map((spec) => specs.get(spec) ?? spec)),
+    });
   }
 
   /** Adds tools in the course of a run, and records them as injected. */
   inject(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
     const { toolset, added } = this.add(tools, behindSurfaces);
-    return { toolset: added.length === 0 ? toolset : toolset.withInjected([...this.injected, ...added]), added };
+    return {
+      toolset: added.length === 0 ? toolset : toolset.withInjected([...this.injected, ...added]),
+      added,
+    };
   }
 
-  /** Returns a toolset with only some of the tools, both shown ones and those behind surfaces. None of the others counts as removed. */
+  /**
+   * Returns a toolset with only some of the tools, both shown ones and those behind surfaces. None
+   * of the others counts as removed.
+   */
   filter(isLeft: (tool: Tool) => boolean, { offered, reuse }: ToolsetFilter = {}): Toolset {
-    const left = this.shown.filter(isLeft).map((tool) => (offered ? offering(tool, offered) : tool));
-    if (left.every((tool) => this.find(tool.spec.id) === tool) && this.tools.every(isLeft)) return this;
+    const left = this.shown
+      .filter(isLeft)
+      .map((tool) => (offered ? offering(tool, offered) : tool));
+    if (left.every((tool) => this.find(tool.spec.id) === tool) && this.tools.every(isLeft))
+      return this;
     const specs = left.map(({ spec }) => spec);
     const shown = new Map(left.map((tool) => [tool.spec.id, tool]));
-    return new Toolset({ ...this.contents, shown, instances: filtered(this.contents.instances, isLeft) }, reuse ? reuse(specs) : specs);
+    return new Toolset(
+      { ...this.contents, shown, instances: filtered(this.contents.instances, isLeft) },
+      reuse ? reuse(specs) : specs,
+    );
   }
 
-  /** Removes tools, and with a surface the tools that are called over it. A call of one reports the cause to the model. */
-  remove(tools: readonly Tool[], cause: RemovalCause | ((tool: Tool) => RemovalCause)): ToolsetRemoval {
+  /**
+   * Removes tools, and with a surface the tools that are called over it. A call of one reports the
+   * cause to the model.
+   */
+  remove(
+    tools: readonly Tool[],
+    cause: RemovalCause | ((tool: Tool) => RemovalCause),
+  ): ToolsetRemoval {
     if (tools.length === 0) return { toolset: this, removed: [] };
     const closed = new Set(tools.flatMap(({ surface }) => [...(surface?.offers ?? [])]));
-    const behind = closed.size === 0 ? [] : this.behindSurfaces.filter(({ spec }) => closed.has(spec.declaredId));
+    const behind =
+      closed.size === 0
+        ? []
+        : this.behindSurfaces.filter(({ spec }) => closed.has(spec.declaredId));
     const gone = new Map([...tools, ...behind].map((tool) => [tool.spec.id, tool]));
     const shown = new Map(this.contents.shown);
     for (const id of gone.keys()) shown.delete(id);
-    const made = [...gone.values()].flatMap((tool) => removalsOf(tool, typeof cause === 'function' ? cause(tool) : cause));
+    const made = [...gone.values()].flatMap((tool) =>
+      removalsOf(tool, typeof cause === 'function' ? cause(tool) : cause),
+    );
     const removals = newestRemovals([...this.contents.removals, ...made]);
     const instances = filtered(this.contents.instances, ({ spec }) => !gone.has(spec.id));
     // A removal behind a surface does not change what the model sees: the same array stays.
     const specs = shown.size === this.contents.shown.size ? this.specs : undefined;
-    return { toolset: new Toolset({ ...this.contents, shown, instances, removals }, specs), removed: [...gone.keys()] };
+    return {
+      toolset: new Toolset({ ...this.contents, shown, instances, removals }, specs),
+      removed: [...gone.keys()],
+    };
   }
 
   /** Tells whether a tool that is not in the toolset is withheld. */
@@ -269,11 +365,20 @@ export class Toolset {
     return this.contents.withheld;
   }
 
-  /** Removes tools by names or globs, and withholds them from now on. The cause replaces the one of tools that were removed before. */
-  withhold(names: readonly string[], cause: RemovalCause, isStaying: (id: string) => boolean = () => false): ToolsetRemoval {
+  /**
+   * Removes tools by names or globs, and withholds them from now on. The cause replaces the one of
+   * tools that were removed before.
+   */
+  withhold(
+    names: readonly string[],
+    cause: RemovalCause,
+    isStaying: (id: string) => boolean = () => false,
+  ): ToolsetRemoval {
     const { withheld } = this.contents;
     const going = this.tools.filter(({ spec }) => isAnyOf(spec, names) && !isStaying(spec.id));
-    const before = [...this.contents.removals].filter(([key, known]) => !isSameCause(known.cause, cause) && isAnyOf(namesIn(key), names));
+    const before = [...this.contents.removals].filter(
+      ([key, known]) => !isSameCause(known.cause, cause) && isAnyOf(namesIn(key), names),
+    );
     const isNew = names.some((name) => !withheld.includes(name));
     if (going.length + before.length === 0 && !isNew) return { toolset: this, removed: [] };
     const { toolset, removed } = this.remove(going, cause);
@@ -297,25 +402,44 @@ export class Toolset {
   }
 }
 
-/** Narrows the toolsets of one run. The same narrowing gives the same array of specs, even if tools that it leaves out have changed, so that a wire need not encode it again. */
+/**
+ * Narrows the toolsets of one run. The same narrowing gives the same array of specs, even if tools
+ * that it leaves out have changed, so that a wire need not encode it again.
+ */
 export class ToolsetNarrowing {
   private readonly known = new Map<string, readonly ToolSpec[]>();
 
   /**
-   * Returns a toolset of the chosen tools. A surface is chosen by its own spec, with all tools that are called over it, or because one of these is chosen. Of
-   * the entities' `methods` it then offers the chosen ones alone, whether the run has an instance of them or not.
+   * Returns a toolset of the chosen tools. A surface is chosen by its own spec, with all tools that
+   * are called over it, or because one of these is chosen. Of the entities' `methods` it then
+   * offers the chosen ones alone, whether the run has an instance of them or not.
    */
-  narrow(toolset: Toolset, isChosen: (spec: ToolSpec) => boolean, methods: readonly ToolSpec[]): Toolset {
+  narrow(
+    toolset: Toolset,
+    isChosen: (spec: ToolSpec) => boolean,
+    methods: readonly ToolSpec[],
+  ): Toolset {
     const { shown, behindSurfaces } = toolset;
     const chosen = new Set(toolset.tools.filter(({ spec }) => isChosen(spec)));
     const wholly = new Set(shown.filter((tool) => chosen.has(tool)).flatMap(offersOf));
-    const partly = new Set(behindSurfaces.filter((tool) => chosen.has(tool)).map(({ spec }) => spec.declaredId));
-    const offered = new Set([...wholly, ...partly, ...methods.filter(isChosen).map(({ declaredId }) => declaredId)]);
+    const partly = new Set(
+      behindSurfaces.filter((tool) => chosen.has(tool)).map(({ spec }) => spec.declaredId),
+    );
+    const offered = new Set([
+      ...wholly,
+      ...partly,
+      ...methods.filter(isChosen).map(({ declaredId }) => declaredId),
+    ]);
     const left = new Set([
-      ...shown.filter((tool) => chosen.has(tool) || offersOf(tool).some((declaredId) => partly.has(declaredId))),
+      ...shown.filter(
+        (tool) => chosen.has(tool) || offersOf(tool).some((declaredId) => partly.has(declaredId)),
+      ),
       ...behindSurfaces.filter((tool) => chosen.has(tool) || wholly.has(tool.spec.declaredId)),
     ]);
-    return toolset.filter((tool) => left.has(tool), { offered, reuse: (specs) => this.sameArray(specs) });
+    return toolset.filter((tool) => left.has(tool), {
+      offered,
+      reuse: (specs) => this.sameArray(specs),
+    });
   }
 
   private sameArray(specs: readonly ToolSpec[]): readonly ToolSpec[] {
@@ -339,27 +463,37 @@ function namesIn(key: string): Pick<ToolSpec, 'id' | 'declaredId'> {
 
 function hiddenIn({ shown, instances }: Contents): ReadonlyMap<string, Tool> {
   const hidden = new Map<string, Tool>();
-  for (const tools of instances.values()) for (const tool of tools) if (!shown.has(tool.spec.id)) hidden.set(tool.spec.id, tool);
+  for (const tools of instances.values())
+    for (const tool of tools) if (!shown.has(tool.spec.id)) hidden.set(tool.spec.id, tool);
   return hidden;
 }
 
-/** Returns the new instance under the old spec, so that place and bytes stay, and so does the depth at which it was first found. */
+/**
+ * Returns the new instance under the old spec, so that place and bytes stay, and so does the depth
+ * at which it was first found.
+ */
 function refreshed(known: Tool | undefined, tool: Tool): Tool {
-  return known ? { ...tool, spec: known.spec, ...(known.entity && { entity: known.entity }) } : tool;
+  return known
+    ? { ...tool, spec: known.spec, ...(known.entity && { entity: known.entity }) }
+    : tool;
 }
 
 /** Returns a surface over which only these tools can be called. */
 function offering(tool: Tool, offered: ReadonlySet<string>): Tool {
   const { surface } = tool;
   const offers = offersOf(tool).filter((declaredId) => offered.has(declaredId));
-  return !surface || offers.length === surface.offers.size ? tool : { ...tool, surface: { ...surface, offers: new Set(offers) } };
+  return !surface || offers.length === surface.offers.size
+    ? tool
+    : { ...tool, surface: { ...surface, offers: new Set(offers) } };
 }
 
 function offersOf({ surface }: Tool): readonly string[] {
   return [...(surface?.offers ?? [])];
 }
 
-/** Puts a tool in its old place, or beside the other tools of its instance, and forgets its removal. */
+/**
+ * Puts a tool in its old place, or beside the other tools of its instance, and forgets its removal.
+ */
 function place(tool: Tool, { shown, instances, removals }: Draft): Tool {
   const { id } = tool.spec;
   if (removals.size > 0) for (const key of removalKeysOf(tool)) removals.delete(key);
@@ -372,7 +506,10 @@ function place(tool: Tool, { shown, instances, removals }: Draft): Tool {
   return next;
 }
 
-function filtered(instances: Contents['instances'], isLeft: (tool: Tool) => boolean): Contents['instances'] {
+function filtered(
+  instances: Contents['instances'],
+  isLeft: (tool: Tool) => boolean,
+): Contents['instances'] {
   const left = new Map<string, readonly Tool[]>();
   for (const [key, tools] of instances) {
     const staying = tools.every(isLeft) ? tools : tools.filter(isLeft);
@@ -387,5 +524,8 @@ function removalOf(cause: RemovalCause, tool: Tool | undefined): Removal {
 }
 
 function removalsOf(tool: Tool, cause: RemovalCause): readonly (readonly [string, Removal])[] {
-  return removalKeysOf(tool).map((key) => [key, removalOf(cause, key === tool.spec.id ? tool : undefined)]);
+  return removalKeysOf(tool).map((key) => [
+    key,
+    removalOf(cause, key === tool.spec.id ? tool : undefined),
+  ]);
 }

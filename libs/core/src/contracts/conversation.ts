@@ -41,11 +41,15 @@ export interface MessagePage {
 /** The place at which a conversation is cut. */
 export interface ConversationCut {
   /**
-   * The ids under which the place is looked for, in this order: of a run, whose question and answer go, or the client's own of a message of the user (`messageId`). What follows goes too. An answer that has taken the
-   * place of the one that is named is meant as well.
+   * The ids under which the place is looked for, in this order: of a run, whose question and answer
+   * go, or the client's own of a message of the user (`messageId`). What follows goes too. An
+   * answer that has taken the place of the one that is named is meant as well.
    */
   readonly at: readonly string[];
-  /** The ids of runs whose answers stay, the latest last. If no place is found, the conversation ends behind the latest of them that is found; without one it stays whole. @default none */
+  /**
+   * The ids of runs whose answers stay, the latest last. If no place is found, the conversation
+   * ends behind the latest of them that is found; without one it stays whole. @default none
+   */
   readonly after?: readonly string[];
 }
 
@@ -60,7 +64,10 @@ export interface KeptTurn {
   readonly cutBy?: string;
 }
 
-/** The turns to cut: those from a position on, or those that another run has cut, whose answer was never kept. */
+/**
+ * The turns to cut: those from a position on, or those that another run has cut, whose answer was
+ * never kept.
+ */
 export type CutTurns = { readonly from: number } | { readonly cutBy: string };
 
 /** Words of the user that are left for a run which another process may have. */
@@ -82,36 +89,59 @@ export abstract class ConversationStore {
   /** Returns the messages of a conversation; none if it does not exist. */
   abstract load(key: ConversationKey): Promise<readonly Message[]>;
   /**
-   * Appends what a run added, as one unit, so that no call is kept without its result. What the same run had appended before is replaced, in its place: a durable run
-   * whose process died at its end ends once more.
+   * Appends what a run added, as one unit, so that no call is kept without its result. What the
+   * same run had appended before is replaced, in its place: a durable run whose process died at its
+   * end ends once more.
    */
-  abstract append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void>;
+  abstract append(
+    key: ConversationKey,
+    messages: readonly Message[],
+    runId?: string,
+  ): Promise<void>;
   /** Those of one actor in one tenant, the last used first. */
-  abstract list(owner: ConversationOwner, listing?: ConversationListing): Promise<readonly ConversationSummary[]>;
+  abstract list(
+    owner: ConversationOwner,
+    listing?: ConversationListing,
+  ): Promise<readonly ConversationSummary[]>;
   /** In order; empty past the end, and for a conversation that does not exist. */
   abstract read(key: ConversationKey, page: MessagePage): Promise<readonly Message[]>;
   /**
-   * Leases the turn in a conversation, whether it has messages or not, and returns whether this owner has it: of its runs one is under way at a time. Another owner gets it once the lease has
+   * Leases the turn in a conversation, whether it has messages or not, and returns whether this
+   * owner has it: of its runs one is under way at a time. Another owner gets it once the lease has
    * expired; the same owner gets it again, for 0 ms to give it back.
    */
   abstract claim(key: ConversationKey, request: LeaseRequest): Promise<boolean>;
   /**
-   * Leaves words for the run that has the turn, in whichever process, and returns the id of the run that has taken them by then. Again with the same id they are left for longer, and stay
-   * the same words. Once their time is over no run finds them any more; who has taken them is told for a day.
+   * Leaves words for the run that has the turn, in whichever process, and returns the id of the run
+   * that has taken them by then. Again with the same id they are left for longer, and stay the same
+   * words. Once their time is over no run finds them any more; who has taken them is told for a
+   * day.
    */
-  abstract leave(key: ConversationKey, input: LeftInput, forMs: number): Promise<string | undefined>;
-  /** Returns what was left and is not taken, in order, to the run that has the turn; nothing to any other. */
+  abstract leave(
+    key: ConversationKey,
+    input: LeftInput,
+    forMs: number,
+  ): Promise<string | undefined>;
+  /**
+   * Returns what was left and is not taken, in order, to the run that has the turn; nothing to any
+   * other.
+   */
   abstract left(key: ConversationKey, owner: string): Promise<readonly LeftInput[]>;
-  /** Has a run take words that were left, unless another one has, and returns the id of the run that has; undefined where none were left under the id. */
+  /**
+   * Has a run take words that were left, unless another one has, and returns the id of the run that
+   * has; undefined where none were left under the id.
+   */
   abstract take(key: ConversationKey, id: string, owner: string): Promise<string | undefined>;
   /**
-   * Finds a turn by the id of its run, or by the client's own id (`messageId`) of words of the user in it: the latest that is part of the conversation, else the latest that was cut;
-   * undefined if neither is kept.
+   * Finds a turn by the id of its run, or by the client's own id (`messageId`) of words of the user
+   * in it: the latest that is part of the conversation, else the latest that was cut; undefined if
+   * neither is kept.
    */
   abstract turn(key: ConversationKey, id: string): Promise<KeptTurn | undefined>;
   /**
-   * Cuts turns for a run. They are not loaded, read, counted or listed any more, and what their run appends takes their place unseen. Atomic: of two runs that cut a turn at once one
-   * has cut it. Deleting the conversation deletes them.
+   * Cuts turns for a run. They are not loaded, read, counted or listed any more, and what their run
+   * appends takes their place unseen. Atomic: of two runs that cut a turn at once one has cut it.
+   * Deleting the conversation deletes them.
    */
   abstract cut(key: ConversationKey, turns: CutTurns, runId: string): Promise<void>;
   /** Returns the turns that a run has cut, in order. */

@@ -36,23 +36,34 @@ export interface DirectiveCall {
   readonly index: number;
 }
 
-/** The actor and the rules under which a directive is performed. All of it is checked again then. */
+/**
+ * The actor and the rules under which a directive is performed. All of it is checked again then.
+ */
 export interface DirectiveAuthority {
   readonly actorId: string;
   /** The policies of the run and its loop, beside the application's. */
   readonly policies: readonly Policy[];
-  /** The labels of everything that the model had read, and the values of the call that come from the user's words or from trusted results. */
+  /**
+   * The labels of everything that the model had read, and the values of the call that come from the
+   * user's words or from trusted results.
+   */
   readonly flow: {
     readonly integrity: 'trusted' | 'untrusted';
     readonly confidentiality: 'public' | 'private';
     readonly traced: readonly (string | number)[];
-    /** Bits from outside, where they can be counted. @default none where it is trusted, else any number */
+    /**
+     * Bits from outside, where they can be counted. @default none where it is trusted, else any
+     * number
+     */
     readonly outsideBits?: number;
     /** Set where the user asked for this very call. */
     readonly requested?: boolean;
     /** Set where the model had committed itself to this very call; or to what decides it alone. */
     readonly committed?: boolean | 'decisive';
-    /** The arguments that hold text from outside which the model did not read, and the places of those texts. @default none */
+    /**
+     * The arguments that hold text from outside which the model did not read, and the places of
+     * those texts. @default none
+     */
     readonly outside?: PolicyCall['outside'];
   };
   /** The approval of a person, with its rule, policy and terms. It covers this directive alone. */
@@ -65,13 +76,19 @@ export interface DirectiveApproval {
   readonly rule: string;
   readonly policyVersion: string;
   readonly terms: readonly ApprovalTerms[];
-  /** The hash of the form of the tool that the person saw: the approval does not cover another. @default any form, of a directive of an earlier release */
+  /**
+   * The hash of the form of the tool that the person saw: the approval does not cover another.
+   * @default any form, of a directive of an earlier release
+   */
   readonly form?: string;
 }
 
 /** The intent of a directive. It never changes; all of it is JSON. */
 export interface DirectiveIntent extends DirectiveReference {
-  /** The key `{type}:{tenant}:{subject}:{request_id}`, each part URI-encoded. Unique per tenant; it is the idempotency key of the effect, too. */
+  /**
+   * The key `{type}:{tenant}:{subject}:{request_id}`, each part URI-encoded. Unique per tenant; it
+   * is the idempotency key of the effect, too.
+   */
   readonly key: string;
   readonly type: string;
   readonly subject: string;
@@ -90,15 +107,24 @@ export interface DirectiveIntent extends DirectiveReference {
 export interface DirectiveState {
   readonly task: DirectiveTask;
   readonly status: DirectiveStatus;
-  /** The number of its last lease, 0 before the first. The holder of an earlier one can no longer change it. */
+  /**
+   * The number of its last lease, 0 before the first. The holder of an earlier one can no longer
+   * change it.
+   */
   readonly epoch: number;
   /** The number of attempts at its task since it was requested, or redriven. */
   readonly attempts: number;
-  /** The times in a row that it was put off since a store failed; absent where the last attempt could be made. */
+  /**
+   * The times in a row that it was put off since a store failed; absent where the last attempt
+   * could be made.
+   */
   readonly putOffs?: number;
   /** The time to perform it: ISO 8601, UTC. Only for a pending one. */
   readonly dueAt?: string;
-  /** The lease of the process that performs it; only while it is performed. Once it has expired, another process may acquire the directive. */
+  /**
+   * The lease of the process that performs it; only while it is performed. Once it has expired,
+   * another process may acquire the directive.
+   */
   readonly lease?: Lease;
   /** The result of the effect, in the ui projection. */
   readonly result?: JsonValue;
@@ -119,7 +145,10 @@ export type LeasedDirective = DirectiveRecord & { readonly lease: Lease };
 /** A directive, and the proof of its lease. */
 export type DirectiveHold = DirectiveReference & LeaseHold;
 
-/** Returns the time from which a directive may be acquired, ISO 8601; `undefined` for one that is over. */
+/**
+ * Returns the time from which a directive may be acquired, ISO 8601; `undefined` for one that is
+ * over.
+ */
 export function acquirableAt({ lease, dueAt }: DirectiveState): string | undefined {
   return lease?.expiresAt ?? dueAt;
 }
@@ -142,7 +171,10 @@ export interface DirectiveEvent extends DirectiveReference {
 }
 
 /** Makes the event of a change. */
-export function toDirectiveEvent(event: DirectiveEventType, record: DirectiveRecord): DirectiveEvent {
+export function toDirectiveEvent(
+  event: DirectiveEventType,
+  record: DirectiveRecord,
+): DirectiveEvent {
   const { intent, task, status, epoch, attempts, updatedAt } = record;
   const { tenant, directiveId, type, subject, correlationId } = intent;
   const { runId, toolCallId, step } = intent.call;
@@ -164,7 +196,10 @@ export function toDirectiveEvent(event: DirectiveEventType, record: DirectiveRec
   };
 }
 
-/** The state that a change starts from. If the directive is in another state by now, nothing changes. */
+/**
+ * The state that a change starts from. If the directive is in another state by now, nothing
+ * changes.
+ */
 export interface DirectiveVersion extends DirectiveReference {
   readonly status: DirectiveStatus;
   readonly epoch: number;
@@ -222,8 +257,10 @@ export interface AddedDirective {
 export type StopWork = () => Promise<void>;
 
 /**
- * The port that stores directives and hands them to workers. Row and wake-up are one: a change that leaves a directive `pending` or `performing` ensures, in the
- * same transaction, that a worker is called when it is due, in any process and after any crash. Times are compared by one clock, that of the store.
+ * The port that stores directives and hands them to workers. Row and wake-up are one: a change that
+ * leaves a directive `pending` or `performing` ensures, in the same transaction, that a worker is
+ * called when it is due, in any process and after any crash. Times are compared by one clock, that
+ * of the store.
  *
  * @example
  * class QueueDirectiveStore extends DirectiveStore {
@@ -237,29 +274,49 @@ export type StopWork = () => Promise<void>;
  * }
  */
 export abstract class DirectiveStore {
-  /** The changes by this process, in order, and those by others as far as the store receives them. It never errors. */
+  /**
+   * The changes by this process, in order, and those by others as far as the store receives them.
+   * It never errors.
+   */
   abstract readonly changes$: Observable<DirectiveEvent>;
   /**
-   * Stores a directive as `pending`, due at once; or returns the one that has its key already. Atomic: of any number with the same key one is new. `first` runs
-   * before, in the same transaction if the store has transactions: if it rejects, the directive is not stored, and its writes to the same database are committed
-   * with the directive or not at all.
+   * Stores a directive as `pending`, due at once; or returns the one that has its key already.
+   * Atomic: of any number with the same key one is new. `first` runs before, in the same
+   * transaction if the store has transactions: if it rejects, the directive is not stored, and its
+   * writes to the same database are committed with the directive or not at all.
    */
   abstract add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective>;
   abstract find(reference: DirectiveReference): Promise<DirectiveRecord | undefined>;
   /** Lists directives, the newest first. */
   abstract list(query: DirectiveQuery): Promise<readonly DirectiveRecord[]>;
   /**
-   * Leases a directive that is due, or whose lease has expired: it becomes `performing`, and its epoch and its attempts increase by one. The same owner gets its lease
-   * again, without an event. Returns `undefined` if there is nothing to lease. Atomic: of two concurrent owners one gets it.
+   * Leases a directive that is due, or whose lease has expired: it becomes `performing`, and its
+   * epoch and its attempts increase by one. The same owner gets its lease again, without an event.
+   * Returns `undefined` if there is nothing to lease. Atomic: of two concurrent owners one gets it.
    */
-  abstract acquire(reference: DirectiveReference, request: LeaseRequest): Promise<LeasedDirective | undefined>;
-  /** Extends the lease of a directive to a number of milliseconds from now, without an event. Returns `false` if the holder has lost it. */
-  abstract renew(hold: DirectiveHold, forMs: number): Promise<boolean>;
-  /** Changes a directive and returns the new record; undefined if it was no longer in that state. Atomic. */
-  abstract change(from: DirectiveVersion, change: DirectiveChange): Promise<DirectiveRecord | undefined>;
+  abstract acquire(
+    reference: DirectiveReference,
+    request: LeaseRequest,
+  ): Promise<LeasedDirective | undefined>;
   /**
-   * Calls `perform` with every directive that is due, again if it rejects, and at most `concurrency` at once. Several calls for one directive do no harm, since
-   * `acquire` decides.
+   * Extends the lease of a directive to a number of milliseconds from now, without an event.
+   * Returns `false` if the holder has lost it.
    */
-  abstract work(perform: (reference: DirectiveReference) => Promise<void>, concurrency: number): Promise<StopWork>;
+  abstract renew(hold: DirectiveHold, forMs: number): Promise<boolean>;
+  /**
+   * Changes a directive and returns the new record; undefined if it was no longer in that state.
+   * Atomic.
+   */
+  abstract change(
+    from: DirectiveVersion,
+    change: DirectiveChange,
+  ): Promise<DirectiveRecord | undefined>;
+  /**
+   * Calls `perform` with every directive that is due, again if it rejects, and at most
+   * `concurrency` at once. Several calls for one directive do no harm, since `acquire` decides.
+   */
+  abstract work(
+    perform: (reference: DirectiveReference) => Promise<void>,
+    concurrency: number,
+  ): Promise<StopWork>;
 }

@@ -1,16 +1,25 @@
 import type { LanguageModel, Message, ModelRequest } from '@toolloop/protocol';
 import type { RunContext } from './tool-call.js';
 
-/** The part of a transcript that a model is sent: a summary in the place of its beginning, then the rest. */
+/**
+ * The part of a transcript that a model is sent: a summary in the place of its beginning, then the
+ * rest.
+ */
 export interface HistoryCut {
   /**
-   * Index of the first message that is sent. Where no step or user message begins, the loop goes back to where one does; the user message that a
-   * step belongs to is sent with it, so the newest one always is. 0 sends everything.
+   * Index of the first message that is sent. Where no step or user message begins, the loop goes
+   * back to where one does; the user message that a step belongs to is sent with it, so the newest
+   * one always is. 0 sends everything.
    */
   readonly from: number;
-  /** A summary of the messages that are left out. Sent first, as data, in a user message that says so. */
+  /**
+   * A summary of the messages that are left out. Sent first, as data, in a user message that says
+   * so.
+   */
   readonly summary?: string;
-  /** The reason why the cut is not as it should be, shown as a `warning` event, `history_failed`. */
+  /**
+   * The reason why the cut is not as it should be, shown as a `warning` event, `history_failed`.
+   */
   readonly warning?: string;
 }
 
@@ -19,14 +28,18 @@ export interface HistoryContext {
   readonly run: RunContext;
   /** From 1. */
   readonly step: number;
-  /** The whole transcript, past runs of the conversation included. Its messages are the same objects in every step. */
+  /**
+   * The whole transcript, past runs of the conversation included. Its messages are the same objects
+   * in every step.
+   */
   readonly messages: readonly Message[];
   /** The cut that holds; undefined while everything is sent. */
   readonly cut: HistoryCut | undefined;
   /** Aborted with the run, and once the policy has answered. */
   readonly signal: AbortSignal;
   /**
-   * Asks a model for a text, under the limits of the run, which counts what it costs. Throws for whatever is no whole answer.
+   * Asks a model for a text, under the limits of the run, which counts what it costs. Throws for
+   * whatever is no whole answer.
    *
    * @param model the run's by default
    */
@@ -34,9 +47,11 @@ export interface HistoryContext {
 }
 
 /**
- * Decides how much of a transcript a model is sent. Returns data, which the loop applies; the transcript itself stays whole. Holds no state of a run.
+ * Decides how much of a transcript a model is sent. Returns data, which the loop applies; the
+ * transcript itself stays whole. Holds no state of a run.
  *
- * A cut stays until the policy moves it. Move it seldom and far: each move costs the provider's prompt cache. A policy that throws changes nothing.
+ * A cut stays until the policy moves it. Move it seldom and far: each move costs the provider's
+ * prompt cache. A policy that throws changes nothing.
  *
  * @example
  * class LastTwenty extends HistoryPolicy {

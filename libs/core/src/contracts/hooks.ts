@@ -18,7 +18,10 @@ export interface ToolStart<Actor = RegisteredActor> extends Omit<RunContext<Acto
   /** From 1. */
   readonly step: number;
   readonly tool: ToolSpec;
-  /** The arguments are those with which the tool is called: after the pipes, and as an approver may have changed them. */
+  /**
+   * The arguments are those with which the tool is called: after the pipes, and as an approver may
+   * have changed them.
+   */
   readonly call: ToolCall;
   readonly effect: ToolEffect;
 }
@@ -29,19 +32,27 @@ export interface ToolEnd<Actor = RegisteredActor> extends ToolStart<Actor> {
 }
 
 /**
- * Callbacks for the application's own logging and metrics. They only observe: the run does not wait for them, and what they throw is logged once a run. Those of the
- * application, the loop and the request are all called, in this order.
+ * Callbacks for the application's own logging and metrics. They only observe: the run does not wait
+ * for them, and what they throw is logged once a run. Those of the application, the loop and the
+ * request are all called, in this order.
  *
  * @example
- * hooks: { onToolEnd: ({ runId, tenant, tool, record }) => logger.log({ runId, tenant, tool: tool.declaredId, ms: record.durationMs }) }
+ * hooks: {
+ *   onToolEnd: ({ runId, tenant, tool, record }) =>
+ *     logger.log({ runId, tenant, tool: tool.declaredId, ms: record.durationMs });
+ * }
  */
 export interface LoopHooks {
   /**
-   * Called once for each call that begins, when the tool is about to be called. A call that is refused or waits for a person has not begun; one that is answered with
-   * what it did before does not begin again.
+   * Called once for each call that begins, when the tool is about to be called. A call that is
+   * refused or waits for a person has not begun; one that is answered with what it did before does
+   * not begin again.
    */
   onToolStart?(event: ToolStart): void | Promise<void>;
-  /** Called once for each call that began. A call that is a run and waits ends when that run does, possibly in another process. */
+  /**
+   * Called once for each call that began. A call that is a run and waits ends when that run does,
+   * possibly in another process.
+   */
   onToolEnd?(event: ToolEnd): void | Promise<void>;
   onIteration?(iteration: LoopIteration, run: RunContext): void | Promise<void>;
 }
@@ -52,7 +63,10 @@ export interface LoopIteration {
   readonly step: number;
   /** The end of the step: ISO 8601, UTC. */
   readonly timestamp: string;
-  /** The messages of the transcript by then, with those that the run began with; the instructions are not among them. */
+  /**
+   * The messages of the transcript by then, with those that the run began with; the instructions
+   * are not among them.
+   */
   readonly messageCount: number;
   readonly toolCalls: readonly ToolInvocationRecord[];
   /** Ids of the toolset the model saw. */
@@ -68,7 +82,10 @@ export interface InstrumentedRun extends RunIdentity {
   readonly model: string;
   /** The call that this run is. Absent in a root run. */
   readonly within?: { readonly runId: string; readonly toolCallId: string };
-  /** The trace context that the part before this one had, or that of the request that asked for it, possibly in another process. Absent in a run that begins where it is asked for. */
+  /**
+   * The trace context that the part before this one had, or that of the request that asked for it,
+   * possibly in another process. Absent in a run that begins where it is asked for.
+   */
   readonly resumedFrom?: string;
   /** The milliseconds that a durable run waited for a process. Absent in one that did not. */
   readonly queuedMs?: number;
@@ -76,7 +93,9 @@ export interface InstrumentedRun extends RunIdentity {
 
 /** The state in which a run, or a part of it, ended. */
 export interface InstrumentedRunEnd {
-  readonly finish?: { readonly reason: FinishReason; readonly detail?: string; readonly error?: RunFailure } | undefined;
+  readonly finish?:
+    | { readonly reason: FinishReason; readonly detail?: string; readonly error?: RunFailure }
+    | undefined;
   /** The usage of the whole run until now. */
   readonly usage: Usage;
   readonly step: number;
@@ -115,12 +134,17 @@ export interface InstrumentedOutcome {
 }
 
 /**
- * The port for tracing: it runs each run, each question to a model and each call of a tool in a context of its own, so that what these do themselves is seen within
- * them. An application has at most one; without one nothing is paid. Each method calls `work` once and returns its result as it is.
+ * The port for tracing: it runs each run, each question to a model and each call of a tool in a
+ * context of its own, so that what these do themselves is seen within them. An application has at
+ * most one; without one nothing is paid. Each method calls `work` once and returns its result as it
+ * is.
  *
  * @example
  * class Timing extends Instrumentation {
- *   async tool<Outcome extends InstrumentedOutcome>({ tool }: InstrumentedToolCall, work: () => Promise<Outcome>): Promise<Outcome> {
+ *   async tool<Outcome extends InstrumentedOutcome>(
+ *     { tool }: InstrumentedToolCall,
+ *     work: () => Promise<Outcome>,
+ *   ): Promise<Outcome> {
  *     const startedAt = performance.now();
  *     return work().finally(() => console.log(tool, performance.now() - startedAt));
  *   }
@@ -128,11 +152,27 @@ export interface InstrumentedOutcome {
  * }
  */
 export abstract class Instrumentation {
-  abstract run<End extends InstrumentedRunEnd>(run: InstrumentedRun, work: () => Promise<End>): Promise<End>;
-  abstract model<Asked extends InstrumentedAnswer>(call: InstrumentedModelCall, work: () => Promise<Asked>): Promise<Asked>;
-  abstract tool<Outcome extends InstrumentedOutcome>(call: InstrumentedToolCall, work: () => Promise<Outcome>): Promise<Outcome>;
-  /** The present trace context as text, kept with a run that waits: a W3C `traceparent`. Undefined where there is none. */
+  abstract run<End extends InstrumentedRunEnd>(
+    run: InstrumentedRun,
+    work: () => Promise<End>,
+  ): Promise<End>;
+  abstract model<Asked extends InstrumentedAnswer>(
+    call: InstrumentedModelCall,
+    work: () => Promise<Asked>,
+  ): Promise<Asked>;
+  abstract tool<Outcome extends InstrumentedOutcome>(
+    call: InstrumentedToolCall,
+    work: () => Promise<Outcome>,
+  ): Promise<Outcome>;
+  /**
+   * The present trace context as text, kept with a run that waits: a W3C `traceparent`. Undefined
+   * where there is none.
+   */
   abstract traceContext(): string | undefined;
 }
 
-export const HOOKS = defineOptions<LoopHooks>({ onToolStart: FUNCTION, onToolEnd: FUNCTION, onIteration: FUNCTION });
+export const HOOKS = defineOptions<LoopHooks>({
+  onToolStart: FUNCTION,
+  onToolEnd: FUNCTION,
+  onIteration: FUNCTION,
+});

@@ -1,4 +1,10 @@
-export type { FinishedStep, StepChange, SubRun, SubRunProfile, UpcomingStep } from './loop-request.js';
+export type {
+  FinishedStep,
+  StepChange,
+  SubRun,
+  SubRunProfile,
+  UpcomingStep,
+} from './loop-request.js';
 export { Instrumentation } from './hooks.js';
 export type {
   InstrumentedAnswer,
@@ -44,4 +50,9 @@ export type {
   ToolSurface,
   ToolWord,
 } from './tool.js';
-export type { AttachmentDigest, MediaPart, RecordedAttachment, ToolOrigin } from '@toolloop/protocol';
+export type {
+  AttachmentDigest,
+  MediaPart,
+  RecordedAttachment,
+  ToolOrigin,
+} from '@toolloop/protocol';

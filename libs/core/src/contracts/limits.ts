@@ -1,18 +1,38 @@
-import { ABOVE_ZERO, defineOptions, inWords, listOfOptions, needed, NOT_NEGATIVE, oneOf, WHOLE_ABOVE_ZERO } from '../findings/options.js';
+import {
+  ABOVE_ZERO,
+  defineOptions,
+  inWords,
+  listOfOptions,
+  needed,
+  NOT_NEGATIVE,
+  oneOf,
+  WHOLE_ABOVE_ZERO,
+} from '../findings/options.js';
 
-/** Every limit of a run. One that is reached ends the run with a finish reason, is an error that the model reads, or cuts, groups or queues what is beyond it; no run is lost. */
+/**
+ * Every limit of a run. One that is reached ends the run with a finish reason, is an error that the
+ * model reads, or cuts, groups or queues what is beyond it; no run is lost.
+ */
 export interface Limits {
   /** Model answers with their calls; then the run ends with `max_steps`. @default 20 */
   readonly steps: number;
   /** Calls of one tool; then the run ends with `max_calls`. @default 40 */
   readonly callsPerTool: number;
-  /** Calls with the same id and the same canonical arguments; then the run ends with `no_progress`. @default 3 */
+  /**
+   * Calls with the same id and the same canonical arguments; then the run ends with `no_progress`.
+   * @default 3
+   */
   readonly identicalCalls: number;
   /** Milliseconds of the whole run; then it ends with `timeout`. @default 300,000 */
   readonly runMs: number;
-  /** Milliseconds until a provider's answer begins with a byte of any kind. @default `modelIdleMs` */
+  /**
+   * Milliseconds until a provider's answer begins with a byte of any kind. @default `modelIdleMs`
+   */
   readonly modelFirstByteMs: number;
-  /** Milliseconds until the first content of an answer. A provider that pings or reasons in silence is alive, and sends none. @default 180,000 */
+  /**
+   * Milliseconds until the first content of an answer. A provider that pings or reasons in silence
+   * is alive, and sends none. @default 180,000
+   */
   readonly modelFirstContentMs: number;
   /** Milliseconds a provider may send nothing at all in the middle of an answer. @default 60,000 */
   readonly modelIdleMs: number;
@@ -22,12 +42,16 @@ export interface Limits {
   readonly argumentBytes: number;
   /** Bytes of a result that the model sees. @default 32 KB */
   readonly resultBytes: number;
-  /** Bytes that a run keeps of results larger than that, so that the model can read on; the oldest are dropped first. @default 8 MB */
+  /**
+   * Bytes that a run keeps of results larger than that, so that the model can read on; the oldest
+   * are dropped first. @default 8 MB
+   */
   readonly keptResultBytes: number;
   /** Bytes of the images and files of one result, or of one message from outside. @default 4 MB */
   readonly attachmentBytes: number;
   /**
-   * Images and files of a request. Beyond that, the oldest are replaced by notes, down to half; those of the newest question and of the newest step are always sent.
+   * Images and files of a request. Beyond that, the oldest are replaced by notes, down to half;
+   * those of the newest question and of the newest step are always sent.
    * @default 10
    */
   readonly sentMedia: number;
@@ -35,13 +59,24 @@ export interface Limits {
   readonly attempts: number;
   /** Characters of a tool call id. @default 128 */
   readonly toolCallIdLength: number;
-  /** Tools that a step offers before the log warns, once for a loop: models choose worse and pay more for every further one. @default 40 */
+  /**
+   * Tools that a step offers before the log warns, once for a loop: models choose worse and pay
+   * more for every further one. @default 40
+   */
   readonly offeredTools: number;
-  /** Injected tools that are offered one by one; beyond that, entity tools are grouped, unless `surface` says otherwise. Entity tools take no room from the others. @default 24 */
+  /**
+   * Injected tools that are offered one by one; beyond that, entity tools are grouped, unless
+   * `surface` says otherwise. Entity tools take no room from the others. @default 24
+   */
   readonly injectedTools: number;
-  /** Entity instances whose tools a run holds; beyond that, the least recently used are removed. @default 1,000 */
+  /**
+   * Entity instances whose tools a run holds; beyond that, the least recently used are removed.
+   * @default 1,000
+   */
   readonly injectedInstances: number;
-  /** The most steps from entity to entity: 1 for entities that a service tool returned. @default 3 */
+  /**
+   * The most steps from entity to entity: 1 for entities that a service tool returned. @default 3
+   */
   readonly injectionDepth: number;
   /** Unknown tools or refused calls in a row before the run ends. @default 3 */
   readonly refusalsInARow: number;
@@ -52,8 +87,9 @@ export interface Limits {
   /** Input and output tokens of the whole run, its sub-runs included. @default no limit */
   readonly tokens: number;
   /**
-   * Cost of the whole run's model calls in USD, its sub-runs included. If an answer has neither a reported cost nor a price (`prices`), the cost is unknown and
-   * counts as exceeding the limit. @default no limit
+   * Cost of the whole run's model calls in USD, its sub-runs included. If an answer has neither a
+   * reported cost nor a price (`prices`), the cost is unknown and counts as exceeding the limit.
+   * @default no limit
    */
   readonly usd: number;
 }
@@ -116,7 +152,10 @@ export const LIMITS = defineOptions<Partial<Limits>>(
   { wording: { unknown: 'There is no limit "*".', option: 'The limit "*"' } },
 );
 
-/** The quantity that a quota counts: tool calls, input and output tokens, or the cost that models report. */
+/**
+ * The quantity that a quota counts: tool calls, input and output tokens, or the cost that models
+ * report.
+ */
 export type QuotaQuantity = 'calls' | 'tokens' | 'usd';
 
 /** A limit on the use of all runs of one tenant together, in one window of time. */
@@ -124,7 +163,10 @@ export interface Quota {
   readonly quantity: QuotaQuantity;
   /** Not negative; `Infinity` for no end. */
   readonly most: number;
-  /** Milliseconds, whole. Windows follow one another from the Unix epoch on: with 3,600,000 one begins at every full hour (UTC). */
+  /**
+   * Milliseconds, whole. Windows follow one another from the Unix epoch on: with 3,600,000 one
+   * begins at every full hour (UTC).
+   */
   readonly windowMs: number;
 }
 
@@ -140,12 +182,19 @@ const QUOTA = defineOptions<Quota>(
   { wording: { unknown: 'A quota has no "*".', option: 'Its "*"' } },
 );
 
-/** The quotas of a tenant. Two that count the same in windows of one length would be one counter. */
-export const QUOTAS = listOfOptions(QUOTA, 'a list of quotas; an empty one for none', (quotas, at) =>
-  quotas.flatMap(({ quantity, windowMs }, index) => {
-    const isRepeated = quotas.slice(0, index).some((other) => other.quantity === quantity && other.windowMs === windowMs);
-    if (!isRepeated || quantity === undefined || windowMs === undefined) return [];
-    const problem = `An earlier one counts ${quantity} in the same window already.`;
-    return [{ at: `${at}[${index}]`, problem, remedy: 'Keep the smaller of the two.' }];
-  }),
+/**
+ * The quotas of a tenant. Two that count the same in windows of one length would be one counter.
+ */
+export const QUOTAS = listOfOptions(
+  QUOTA,
+  'a list of quotas; an empty one for none',
+  (quotas, at) =>
+    quotas.flatMap(({ quantity, windowMs }, index) => {
+      const isRepeated = quotas
+        .slice(0, index)
+        .some((other) => other.quantity === quantity && other.windowMs === windowMs);
+      if (!isRepeated || quantity === undefined || windowMs === undefined) return [];
+      const problem = `An earlier one counts ${quantity} in the same window already.`;
+      return [{ at: `${at}[${index}]`, problem, remedy: 'Keep the smaller of the two.' }];
+    }),
 );

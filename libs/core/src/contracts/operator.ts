@@ -2,18 +2,35 @@ import type { RegisteredActor } from './tool-call.js';
 
 /** The actions that only operators may take. */
 export type OperatorAction =
-  'policy' | 'killSwitch' | 'explain' | 'replay' | 'usage' | 'sources' | 'undo' | 'runs' | 'audit' | 'viewAs' | 'devTools';
+  | 'policy'
+  | 'killSwitch'
+  | 'explain'
+  | 'replay'
+  | 'usage'
+  | 'sources'
+  | 'undo'
+  | 'runs'
+  | 'audit'
+  | 'viewAs'
+  | 'devTools';
 
 /**
- * The application's answer to who is an operator. `true` permits an action in the actor's own tenant, `'all'` in every tenant; anything else, a promise and an
- * exception included, does not permit it.
+ * The application's answer to who is an operator. `true` permits an action in the actor's own
+ * tenant, `'all'` in every tenant; anything else, a promise and an exception included, does not
+ * permit it.
  *
  * @example
  * operators: (user, action) => user.roles.includes('ops') && (action === 'usage' ? 'all' : true)
  */
-export type OperatorRule<Actor = RegisteredActor> = (actor: Actor, action: OperatorAction) => boolean | 'all';
+export type OperatorRule<Actor = RegisteredActor> = (
+  actor: Actor,
+  action: OperatorAction,
+) => boolean | 'all';
 
-/** The person who takes an operator's action: as the application identified them, never as a client says. */
+/**
+ * The person who takes an operator's action: as the application identified them, never as a client
+ * says.
+ */
 export interface Operator<Actor = RegisteredActor> {
   readonly actor: Actor;
   readonly tenant: string;
@@ -25,6 +42,8 @@ export class OperatorError extends Error {
   readonly code = 'not_permitted';
 
   constructor(readonly action: OperatorAction) {
-    super(`Only operators may do this ("${action}"). ToolLoopModule.forRoot({ operators }) says who is one, and in which tenants.`);
+    super(
+      `Only operators may do this ("${action}"). ToolLoopModule.forRoot({ operators }) says who is one, and in which tenants.`,
+    );
   }
 }

@@ -17,17 +17,28 @@ import type { LeaseRequest } from './lease.js';
 
 /** The changes that an approver may make to a call, if the policy allows them. */
 export interface ApprovalAmendment {
-  /** The arguments that replace the model's: all of them, not only the changed ones. They are checked like any others. */
+  /**
+   * The arguments that replace the model's: all of them, not only the changed ones. They are
+   * checked like any others.
+   */
   readonly args?: JsonObject;
-  /** `true` if the decision also covers further calls of the same tool under the same rule in the same run. */
+  /**
+   * `true` if the decision also covers further calls of the same tool under the same rule in the
+   * same run.
+   */
   readonly remember?: boolean;
-  /** The things that the approver trusts for the rest of the run, of those that the request names. */
+  /**
+   * The things that the approver trusts for the rest of the run, of those that the request names.
+   */
   readonly endorse?: Pick<Endorsable, 'arguments' | 'sources'>;
 }
 
 /** The answer of a person or a client, or of the run itself where it has ended. */
 export interface PendingAnswer extends ApprovalAmendment {
-  /** `approve` is for approvals and rehearsals, `answer` for everything else. With `deny` a person says no, and a client that it will not; `withdraw` is the actor's own. */
+  /**
+   * `approve` is for approvals and rehearsals, `answer` for everything else. With `deny` a person
+   * says no, and a client that it will not; `withdraw` is the actor's own.
+   */
   readonly decision: PendingDecision;
   /** The value that was asked for; of an `answer` alone. */
   readonly value?: JsonValue;
@@ -44,7 +55,9 @@ export function isUsable({ decision }: Pick<PendingAnswer, 'decision'>): boolean
   return decision === 'approve' || decision === 'answer';
 }
 
-/** The form of a tool when a person was asked about a call of it. A yes counts for this form alone. */
+/**
+ * The form of a tool when a person was asked about a call of it. A yes counts for this form alone.
+ */
 export interface ShownForm {
   readonly description: string;
   readonly effect: ToolEffect;
@@ -54,7 +67,10 @@ export interface ShownForm {
   readonly presentation?: ToolPresentation;
 }
 
-/** The call that an answer is for, or the list of calls of a rehearsal. All of it must be the same when the answer is used. */
+/**
+ * The call that an answer is for, or the list of calls of a rehearsal. All of it must be the same
+ * when the answer is used.
+ */
 export interface PendingBinding {
   readonly tenant: string;
   /** The id of the root run. */
@@ -69,7 +85,10 @@ export interface PendingBinding {
   /** The SHA-256 of the canonical arguments, or of the list of calls, in hex. */
   readonly argsHash: string;
   readonly policyVersion: string;
-  /** The form of the tool that the person saw; of an approval. Absent in approvals of earlier releases, which count for nothing any more. */
+  /**
+   * The form of the tool that the person saw; of an approval. Absent in approvals of earlier
+   * releases, which count for nothing any more.
+   */
   readonly form?: ShownForm;
 }
 
@@ -83,7 +102,10 @@ export interface PendingRequests {
 
 export type PendingKind = keyof PendingRequests;
 
-/** Something of one kind that a run has asked and that waits for its answer, as the server stores it. */
+/**
+ * Something of one kind that a run has asked and that waits for its answer, as the server stores
+ * it.
+ */
 export interface PendingOf<Kind extends PendingKind> {
   readonly id: string;
   readonly kind: Kind;
@@ -94,7 +116,10 @@ export interface PendingOf<Kind extends PendingKind> {
   readonly request: PendingRequests[Kind];
   /** The schema that the value of an answer must fit. @default any JSON */
   readonly schema?: JSONSchema7;
-  /** The terms of the people admitted to answer, all of which they must meet; without terms the actor of the run is. */
+  /**
+   * The terms of the people admitted to answer, all of which they must meet; without terms the
+   * actor of the run is.
+   */
   readonly admitted: readonly ApprovalTerms[];
   /** The rule that asked. */
   readonly rule: string;
@@ -102,26 +127,42 @@ export interface PendingOf<Kind extends PendingKind> {
   readonly createdAt: string;
   /** The time from which it can be neither answered nor used: ISO 8601, UTC. */
   readonly expiresAt: string;
-  /** The time at which people are first told that it still waits: ISO 8601, UTC. @default they are not */
+  /**
+   * The time at which people are first told that it still waits: ISO 8601, UTC. @default they are
+   * not
+   */
   readonly noticeAt?: string;
   readonly answer?: PendingAnswer;
   /** The time at which the answer was used, which happens once: ISO 8601, UTC. */
   readonly usedAt?: string;
 }
 
-/** Something that a run has asked: a yes or no to a call or to a rehearsal, the result of a call that the client is to make, or the answer to a question. */
+/**
+ * Something that a run has asked: a yes or no to a call or to a rehearsal, the result of a call
+ * that the client is to make, or the answer to a question.
+ */
 export type Pending = { readonly [Kind in PendingKind]: PendingOf<Kind> }[PendingKind];
 
 export type PendingApproval = PendingOf<'approval'>;
 
 /** A request of one kind, as people may see it. */
-export type PendingViewOf<Kind extends PendingKind> = Pick<PendingOf<Kind>, 'id' | 'kind' | 'request' | 'createdAt' | 'answer' | 'usedAt'>;
+export type PendingViewOf<Kind extends PendingKind> = Pick<
+  PendingOf<Kind>,
+  'id' | 'kind' | 'request' | 'createdAt' | 'answer' | 'usedAt'
+>;
 
 /** A request of a run, as people may see it. */
 export type PendingView = { readonly [Kind in PendingKind]: PendingViewOf<Kind> }[PendingKind];
 
-/** A request in a person's list: who asks, whether this person's answer counts, and the roles of which those who answer must have one by now; absent where no role is asked for. */
-export type InboxEntry = PendingView & { readonly requestedBy?: string; readonly mayAnswer: boolean; readonly roles?: readonly string[] };
+/**
+ * A request in a person's list: who asks, whether this person's answer counts, and the roles of
+ * which those who answer must have one by now; absent where no role is asked for.
+ */
+export type InboxEntry = PendingView & {
+  readonly requestedBy?: string;
+  readonly mayAnswer: boolean;
+  readonly roles?: readonly string[];
+};
 
 /** A selection of questions. */
 export interface PendingQuery {
@@ -150,11 +191,17 @@ export interface NextNotice extends Pick<DueNotice, 'at' | 'attempts'> {
   readonly dueInMs: number;
 }
 
-/** A notice about what waits for people. It has no argument, no question and no answer: those who may see them find them by the id. */
+/**
+ * A notice about what waits for people. It has no argument, no question and no answer: those who
+ * may see them find them by the id.
+ */
 export interface PendingNotice {
   /** The same for every attempt at this notice, so that its receiver knows a repetition. */
   readonly noticeId: string;
-  /** `reminder`: it still waits. `escalation`: further people may answer from now on. `expired`: no one has answered, and no one can any more. */
+  /**
+   * `reminder`: it still waits. `escalation`: further people may answer from now on. `expired`: no
+   * one has answered, and no one can any more.
+   */
   readonly type: 'reminder' | 'escalation' | 'expired';
   readonly pendingId: string;
   readonly kind: PendingKind;
@@ -173,13 +220,18 @@ export interface PendingNotice {
 }
 
 /**
- * The port that tells people what waits for them. Every class that extends it, a provider of any module, is told each notice until it resolves, at least once: it is tried again after a failure, and by
- * another process where one has died.
+ * The port that tells people what waits for them. Every class that extends it, a provider of any
+ * module, is told each notice until it resolves, at least once: it is tried again after a failure,
+ * and by another process where one has died.
  *
  * @example
  * class MailNotifier extends Notifier {
  *   async notify({ noticeId, roles = [], pendingId }: PendingNotice): Promise<void> {
- *     await this.mailer.send({ id: noticeId, to: await this.staff.withRoles(roles), subject: `${pendingId} waits for you` });
+ *     await this.mailer.send({
+ *       id: noticeId,
+ *       to: await this.staff.withRoles(roles),
+ *       subject: `${pendingId} waits for you`,
+ *     });
  *   }
  * }
  */
@@ -192,7 +244,8 @@ export abstract class Notifier {
 export const EXPIRES_AFTER_MS = 86_400_000;
 
 /**
- * The port that stores what runs ask of people. `claim`, `answer` and `use` are atomic: of two concurrent calls one wins.
+ * The port that stores what runs ask of people. `claim`, `answer` and `use` are atomic: of two
+ * concurrent calls one wins.
  *
  * @example
  * class RedisPendingStore extends PendingStore {
@@ -209,20 +262,29 @@ export abstract class PendingStore {
   /** Lists records, the oldest first. */
   abstract list(query: PendingQuery): Promise<readonly Pending[]>;
   /**
-   * Leases the right to answer, and returns whether this owner has it: a decision is recorded before it is taken, and of two processes only one may record its decision.
-   * Another owner gets it once the lease has expired; the same owner gets it again, for 0 ms to give it back. `false` once there is an answer.
+   * Leases the right to answer, and returns whether this owner has it: a decision is recorded
+   * before it is taken, and of two processes only one may record its decision. Another owner gets
+   * it once the lease has expired; the same owner gets it again, for 0 ms to give it back. `false`
+   * once there is an answer.
    */
   abstract claim(id: string, request: LeaseRequest): Promise<boolean>;
   /** Stores the answer and returns the record with it; undefined when it has one already. */
   abstract answer(id: string, answer: PendingAnswer): Promise<Pending | undefined>;
-  /** Uses up a yes or a value, and returns whether it could be used: a denial and a withdrawal cannot, and nothing is used twice. */
+  /**
+   * Uses up a yes or a value, and returns whether it could be used: a denial and a withdrawal
+   * cannot, and nothing is used twice.
+   */
   abstract use(id: string): Promise<boolean>;
   /**
-   * Leases notices that are due, of what has no answer, the earliest first. The same owner gets them once; another one gets them when the lease has expired, which is how a notice is told whose
-   * process has died.
+   * Leases notices that are due, of what has no answer, the earliest first. The same owner gets
+   * them once; another one gets them when the lease has expired, which is how a notice is told
+   * whose process has died.
    */
   abstract due(request: LeaseRequest, most: number): Promise<readonly DueNotice[]>;
-  /** Ends the lease of a notice with what is due next, or with nothing. Does nothing for who does not hold it. */
+  /**
+   * Ends the lease of a notice with what is due next, or with nothing. Does nothing for who does
+   * not hold it.
+   */
   abstract reschedule(id: string, owner: string, next?: NextNotice): Promise<void>;
   /** Resolves once there is an answer. Rejects with the signal's reason when it is aborted. */
   abstract answered(id: string, signal: AbortSignal): Promise<Pending>;

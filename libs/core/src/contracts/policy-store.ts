@@ -1,6 +1,9 @@
 import type { EndorsedArgument, Policy } from './policy.js';
 
-/** The reach of a policy or of a stop: one tenant, or where none is named every tenant of the application. */
+/**
+ * The reach of a policy or of a stop: one tenant, or where none is named every tenant of the
+ * application.
+ */
 export interface PolicyScope {
   readonly tenant?: string;
 }
@@ -9,9 +12,15 @@ export interface PolicyScope {
 export interface PolicyVersion extends PolicyScope {
   /** From 1 in its scope, without a gap. */
   readonly number: number;
-  /** The policies, of which the strictest decides. Absent for those that the application was started with, which for a tenant are none. */
+  /**
+   * The policies, of which the strictest decides. Absent for those that the application was started
+   * with, which for a tenant are none.
+   */
   readonly policies?: readonly Policy[];
-  /** Values that are trusted in all runs of the tenant, as far as the application's policy lets people trust them. @default none */
+  /**
+   * Values that are trusted in all runs of the tenant, as far as the application's policy lets
+   * people trust them. @default none
+   */
   readonly endorsed?: readonly EndorsedArgument[];
   /** The id of the person who put it. */
   readonly author: string;
@@ -23,7 +32,8 @@ export interface PolicyVersion extends PolicyScope {
 }
 
 /**
- * A kill switch that is on: calls of its target are denied. A target without a tool and a source is everything in its scope.
+ * A kill switch that is on: calls of its target are denied. A target without a tool and a source is
+ * everything in its scope.
  */
 export interface PolicyStop extends PolicyScope {
   readonly stopId: string;
@@ -48,7 +58,10 @@ export interface PolicyState {
   readonly stops: readonly PolicyStop[];
 }
 
-/** A sign of life of a store: what is in force has this revision, and may be relied on for so many milliseconds. */
+/**
+ * A sign of life of a store: what is in force has this revision, and may be relied on for so many
+ * milliseconds.
+ */
 export interface PolicySign {
   readonly revision: number;
   /** `Infinity` for a store that no other process changes. */
@@ -58,28 +71,41 @@ export interface PolicySign {
 /** A page of the versions of a scope. */
 export interface PolicyPage extends PolicyScope {
   readonly limit: number;
-  /** The number of the oldest version of the page before. @default the newest version begins the page */
+  /**
+   * The number of the oldest version of the page before. @default the newest version begins the
+   * page
+   */
   readonly before?: number;
 }
 
 /** The number of versions that a scope keeps; with each new one the oldest is forgotten. */
 export const KEPT_POLICY_VERSIONS = 1_000;
 
-/** Milliseconds for which a process relies on what it has read of policies that other processes can change. */
+/**
+ * Milliseconds for which a process relies on what it has read of policies that other processes can
+ * change.
+ */
 export const POLICY_TRUST_MS = 5_000;
 
 /** Milliseconds between two signs of a store that other processes can change. */
 export const POLICY_POLL_MS = 500;
 
 /**
- * The port that keeps the policies that change while the application runs, and its kill switches. Each change has a revision of its own, in the order in which the
- * changes become visible: what was read up to a revision is never added to later.
+ * The port that keeps the policies that change while the application runs, and its kill switches.
+ * Each change has a revision of its own, in the order in which the changes become visible: what was
+ * read up to a revision is never added to later.
  *
  * @example
- * ToolLoopModule.forRoot({ model, providers: [{ provide: PolicyStore, useClass: RedisPolicyStore }] })
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   providers: [{ provide: PolicyStore, useClass: RedisPolicyStore }],
+ * });
  */
 export abstract class PolicyStore {
-  /** Adds a version, and returns whether it is the next of its scope: of two that are added at once one is. Keeps the last {@link KEPT_POLICY_VERSIONS}. */
+  /**
+   * Adds a version, and returns whether it is the next of its scope: of two that are added at once
+   * one is. Keeps the last {@link KEPT_POLICY_VERSIONS}.
+   */
   abstract add(version: PolicyVersion): Promise<boolean>;
   abstract find(scope: PolicyScope, number: number): Promise<PolicyVersion | undefined>;
   /** Lists the versions of a scope, the newest first. */
@@ -91,8 +117,10 @@ export abstract class PolicyStore {
   /** Returns what is in force, with the versions that were put after a revision; 0 for all. */
   abstract read(since: number): Promise<PolicyState>;
   /**
-   * Tells signs: one at once, one within a second of each change in whatever process, and where others can change it one at least every {@link POLICY_TRUST_MS} as
-   * long as the store answers, whether anything has changed or not. Resolves, before the first sign or after it, to what ends it.
+   * Tells signs: one at once, one within a second of each change in whatever process, and where
+   * others can change it one at least every {@link POLICY_TRUST_MS} as long as the store answers,
+   * whether anything has changed or not. Resolves, before the first sign or after it, to what ends
+   * it.
    */
   abstract watch(told: (sign: PolicySign) => void): Promise<() => Promise<void>>;
 }

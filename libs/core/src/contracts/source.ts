@@ -6,8 +6,10 @@ import type { Tool } from './tool.js';
 /**
  * The port for contributing tools. A module registers one as a provider; the catalog finds it.
  *
- * A source that is slow, empty or out of reach does not keep the application from starting, and neither does a tool that cannot be used: both are in quarantine until they are
- * well. Only a trusted source without a `prefix` counts as a part of the application, whose mistakes are reported at the start.
+ * A source that is slow, empty or out of reach does not keep the application from starting, and
+ * neither does a tool that cannot be used: both are in quarantine until they are well. Only a
+ * trusted source without a `prefix` counts as a part of the application, whose mistakes are
+ * reported at the start.
  *
  * @example
  * class ReportTools extends ToolSource {
@@ -29,34 +31,48 @@ import type { Tool } from './tool.js';
  * }
  */
 export abstract class ToolSource {
-  /** Its name, and whether its tools are trusted; read once. A tool is never more trusted than its source. */
+  /**
+   * Its name, and whether its tools are trusted; read once. A tool is never more trusted than its
+   * source.
+   */
   abstract readonly origin: ToolOrigin;
   /**
-   * Announces the first part of the ids of its tools: `github` for `github__createIssue`, or `mcp__github` for `mcp__github__createIssue`. No other tool can have such an id,
-   * and policies may name ids under it before the source has answered. Letters, digits, `-` and `_`, 32 characters at most; read once. @default none: policies can only name
-   * tools that are there at the start
+   * Announces the first part of the ids of its tools: `github` for `github__createIssue`, or
+   * `mcp__github` for `mcp__github__createIssue`. No other tool can have such an id, and policies
+   * may name ids under it before the source has answered. Letters, digits, `-` and `_`, 32
+   * characters at most; read once. @default none: policies can only name tools that are there at
+   * the start
    */
   readonly prefix?: string;
   /**
-   * True where the application has pinned the definitions of all tools that the source hands over, for example by their hashes in a file under version control. Their
-   * descriptions then count as pinned, as if a policy did it. @default false: only a policy pins them
+   * True where the application has pinned the definitions of all tools that the source hands over,
+   * for example by their hashes in a file under version control. Their descriptions then count as
+   * pinned, as if a policy did it. @default false: only a policy pins them
    */
   readonly isPinned?: boolean;
-  /** Emits anything when {@link tools} would return something else. @default the tools are asked for once */
+  /**
+   * Emits anything when {@link tools} would return something else. @default the tools are asked for
+   * once
+   */
   readonly changes$?: Observable<unknown>;
   /**
-   * Returns all of its tools, and those that it keeps back itself. The signal is aborted when the answer has taken too long, or the application shuts down. Definitions that
-   * are equal to those of before keep their tools in place; the newest objects are called.
+   * Returns all of its tools, and those that it keeps back itself. The signal is aborted when the
+   * answer has taken too long, or the application shuts down. Definitions that are equal to those
+   * of before keep their tools in place; the newest objects are called.
    */
   abstract tools(signal: AbortSignal): readonly SourceTool[] | Promise<readonly SourceTool[]>;
   /**
-   * Returns the tools that it is known to have while it has not answered yet: they are in the catalog until it does, and their calls say that it is away.
+   * Returns the tools that it is known to have while it has not answered yet: they are in the
+   * catalog until it does, and their calls say that it is away.
    * @default none: its tools join when it answers
    */
   known?(): readonly SourceTool[];
 }
 
-/** A tool that its own source keeps out of the catalog. It is in quarantine, with this reason, and a finding. */
+/**
+ * A tool that its own source keeps out of the catalog. It is in quarantine, with this reason, and a
+ * finding.
+ */
 export interface RefusedTool {
   readonly id: string;
   readonly refused: Omit<Finding, 'at'>;
@@ -67,11 +83,17 @@ export type SourceTool = Tool | RefusedTool;
 
 /** Options for all sources of tools, in milliseconds but for `tools`. */
 export interface SourceOptions {
-  /** The time that the start of the application waits for the tools of its sources. Later ones join when they come. @default 5_000 */
+  /**
+   * The time that the start of the application waits for the tools of its sources. Later ones join
+   * when they come. @default 5_000
+   */
   readonly startMs?: number;
   /** The time that one answer of a source may take. @default 30_000 */
   readonly answerMs?: number;
-  /** The pause before a source that failed is asked again, and between two of its changes. It doubles while the source fails or keeps changing. @default 1_000 */
+  /**
+   * The pause before a source that failed is asked again, and between two of its changes. It
+   * doubles while the source fails or keeps changing. @default 1_000
+   */
   readonly pauseMs?: number;
   /** The longest such pause. @default 60_000 */
   readonly longestPauseMs?: number;
@@ -97,10 +119,16 @@ export const DEFAULT_SOURCES: Required<SourceOptions> = {
 
 /** A tool of a source that is not in the catalog. */
 export interface QuarantinedTool {
-  /** The id that its source gives it, cut to 64 characters, with escapes for characters that are not seen. */
+  /**
+   * The id that its source gives it, cut to 64 characters, with escapes for characters that are not
+   * seen.
+   */
   readonly id: string;
   readonly reason: string;
-  /** The hash of the declaration that a policy would pin to let it in. Absent where it is in quarantine for another reason. */
+  /**
+   * The hash of the declaration that a policy would pin to let it in. Absent where it is in
+   * quarantine for another reason.
+   */
   readonly schemaHash?: string;
 }
 
@@ -109,7 +137,10 @@ export interface SourceStatus {
   readonly source: string;
   readonly prefix?: string;
   readonly trusted: boolean;
-  /** `starting`: it has not answered yet. `unreachable`: it did not answer when it was last asked; the tools of its last answer stay. */
+  /**
+   * `starting`: it has not answered yet. `unreachable`: it did not answer when it was last asked;
+   * the tools of its last answer stay.
+   */
   readonly state: 'starting' | 'ready' | 'unreachable';
   /** The time since when it is in this state: ISO 8601. */
   readonly since: string;

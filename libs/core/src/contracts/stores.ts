@@ -20,8 +20,9 @@ import type { AccountStore } from './session.js';
 import type { UsageStore } from './usage.js';
 
 /**
- * Adapters of the ports that keep something, given by a library with a database. A global module that exports a provider of this class replaces those in
- * memory; `forRoot({ providers })` of the application replaces both. What is absent stays in memory.
+ * Adapters of the ports that keep something, given by a library with a database. A global module
+ * that exports a provider of this class replaces those in memory; `forRoot({ providers })` of the
+ * application replaces both. What is absent stays in memory.
  *
  * @example
  * { provide: ToolLoopStores, useClass: RedisStores }
@@ -43,11 +44,16 @@ export abstract class ToolLoopStores {
 /** Identifies a call across attempts, resumes and processes. */
 export interface JournalKey {
   readonly tenant: string;
-  /** A key made from the call's position in its request, or the one that the tool declares; two tools never share one. */
+  /**
+   * A key made from the call's position in its request, or the one that the tool declares; two
+   * tools never share one.
+   */
   readonly idempotencyKey: string;
 }
 
-/** A key, and the proof of its lease: who has lost it neither ends the call nor gives the key back. */
+/**
+ * A key, and the proof of its lease: who has lost it neither ends the call nor gives the key back.
+ */
 export type JournalHold = JournalKey & LeaseHold;
 /** A call, as its key is bound to it. */
 export interface JournalCall extends JournalKey {
@@ -57,7 +63,10 @@ export interface JournalCall extends JournalKey {
   readonly args: string;
 }
 
-/** An attempt to make a call, as it is written before the effect. The call ends before its lease expires, if it ever does. */
+/**
+ * An attempt to make a call, as it is written before the effect. The call ends before its lease
+ * expires, if it ever does.
+ */
 export interface JournalStart extends JournalCall, LeaseRequest {
   readonly runId: string;
 }
@@ -66,46 +75,77 @@ export interface JournalStart extends JournalCall, LeaseRequest {
 export type JournalOutcome =
   | {
       readonly status: 'succeeded';
-      /** The text that the model read, without images and files; its labels are absent where they are the same for every call. */
+      /**
+       * The text that the model read, without images and files; its labels are absent where they
+       * are the same for every call.
+       */
       readonly content: string;
       readonly ui: JsonValue;
       readonly attachments?: readonly RecordedAttachment[];
       readonly labels?: MessageLabels;
-      /** Set where the effect took place and only its answer is missing: why it is. `content` says the same. */
+      /**
+       * Set where the effect took place and only its answer is missing: why it is. `content` says
+       * the same.
+       */
       readonly failure?: ToolFailure;
     }
   | { readonly status: 'failed'; readonly failure: ToolFailure };
 
 /**
- * A call that was begun. `in_progress`: it has not ended, and its lease expires in so many milliseconds; after that its process is gone. It has `kept` once its
- * `context.transaction` was committed: then its effect took place, and this is what it returned.
+ * A call that was begun. `in_progress`: it has not ended, and its lease expires in so many
+ * milliseconds; after that its process is gone. It has `kept` once its `context.transaction` was
+ * committed: then its effect took place, and this is what it returned.
  */
 export type JournalEntry =
-  | { readonly status: 'in_progress'; readonly leftMs: number; readonly kept?: { readonly result?: unknown } }
+  | {
+      readonly status: 'in_progress';
+      readonly leftMs: number;
+      readonly kept?: { readonly result?: unknown };
+    }
   | { readonly status: 'finished'; readonly outcome: JournalOutcome };
 
-/** The answer to an attempt. `acquired`: no other attempt has the key, and now it is this one's. `conflict`: the key belongs to another call. */
-export type JournalClaim = { readonly status: 'acquired'; readonly lease: Lease } | { readonly status: 'conflict' } | JournalEntry;
+/**
+ * The answer to an attempt. `acquired`: no other attempt has the key, and now it is this one's.
+ * `conflict`: the key belongs to another call.
+ */
+export type JournalClaim =
+  | { readonly status: 'acquired'; readonly lease: Lease }
+  | { readonly status: 'conflict' }
+  | JournalEntry;
 
 /**
- * The port that performs a mutating call at most once per idempotency key: the key is taken before the effect.
+ * The port that performs a mutating call at most once per idempotency key: the key is taken before
+ * the effect.
  *
  * @example
- * ToolLoopModule.forRoot({ model, providers: [{ provide: CallJournal, useClass: RedisCallJournal }] })
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   providers: [{ provide: CallJournal, useClass: RedisCallJournal }],
+ * });
  */
 export abstract class CallJournal {
   /**
-   * Leases the key, atomically, or says what became of it. The same owner again gets its lease again. That of a call in progress is not given to another owner, even when it
-   * has expired: its effect may have taken place, so it is stolen on purpose or not at all.
+   * Leases the key, atomically, or says what became of it. The same owner again gets its lease
+   * again. That of a call in progress is not given to another owner, even when it has expired: its
+   * effect may have taken place, so it is stolen on purpose or not at all.
    */
   abstract acquire(start: JournalStart): Promise<JournalClaim>;
   /** Returns the state of a call, without leasing it; undefined for a call that was never begun. */
   abstract find(call: JournalCall): Promise<JournalEntry | undefined>;
-  /** Leases the key of a call in progress, from its holder if need be. `undefined` for a call that has ended or was never begun. */
+  /**
+   * Leases the key of a call in progress, from its holder if need be. `undefined` for a call that
+   * has ended or was never begun.
+   */
   abstract steal(key: JournalKey, request: LeaseRequest): Promise<Lease | undefined>;
-  /** Keeps the outcome of a call; from then on the key answers with it. Does nothing for who does not hold the lease. */
+  /**
+   * Keeps the outcome of a call; from then on the key answers with it. Does nothing for who does
+   * not hold the lease.
+   */
   abstract finish(hold: JournalHold, outcome: JournalOutcome): Promise<void>;
-  /** Gives a key back whose call was never begun, so that the same call may be made later. Does nothing for who does not hold the lease. */
+  /**
+   * Gives a key back whose call was never begun, so that the same call may be made later. Does
+   * nothing for who does not hold the lease.
+   */
   abstract release(hold: JournalHold): Promise<void>;
 }
 
@@ -117,26 +157,44 @@ export abstract class CallJournal {
  */
 export abstract class CallTransactions {
   /**
-   * Runs `work` in one transaction, together with a mark that this call has been done, and resolves to what it returned, as the JSON that a model would read. Where the mark is there
-   * already it resolves to what was kept, and `work` is not run. Rejects, with nothing done, where `work` rejects and for a call that the journal has not begun.
+   * Runs `work` in one transaction, together with a mark that this call has been done, and resolves
+   * to what it returned, as the JSON that a model would read. Where the mark is there already it
+   * resolves to what was kept, and `work` is not run. Rejects, with nothing done, where `work`
+   * rejects and for a call that the journal has not begun.
    *
-   * @param over aborted once nothing of the transaction is wanted any more: `work` rejects then, and a statement that does not end keeps no connection
+   * @param over aborted once nothing of the transaction is wanted any more: `work` rejects then,
+   *   and a statement that does not end keeps no connection
    */
-  abstract once<Result>(call: JournalKey, work: () => Promise<Result>, over: AbortSignal): Promise<Result>;
-  /** Runs `work` in one transaction that is rolled back whatever becomes of it, once the database has checked what it would check at a commit; `over` as for `once`. */
+  abstract once<Result>(
+    call: JournalKey,
+    work: () => Promise<Result>,
+    over: AbortSignal,
+  ): Promise<Result>;
+  /**
+   * Runs `work` in one transaction that is rolled back whatever becomes of it, once the database
+   * has checked what it would check at a commit; `over` as for `once`.
+   */
   abstract rehearse<Result>(work: () => Promise<Result>, over: AbortSignal): Promise<Result>;
-  /** Runs `work` within a transaction of `rehearse`, for a call that the journal does not know; it resolves as `once` does. */
+  /**
+   * Runs `work` within a transaction of `rehearse`, for a call that the journal does not know; it
+   * resolves as `once` does.
+   */
   abstract unmarked<Result>(work: () => Promise<Result>): Promise<Result>;
 }
 
 /**
- * An entry of a run's log: one thing that the run must know again to be resumed elsewhere. The key comes from the entry itself, never from a counter of
- * writes: `begin`, `model:3`, `tool:call_1`, `step:3`, `input:1`, `wait:3:71`, `end:4:90`, and those of a sub-run behind `sub:<its run id>/`. Writing a key
- * again replaces the entry. A run that is not durable has one entry, and only while it is suspended: a `wait` with all of it.
+ * An entry of a run's log: one thing that the run must know again to be resumed elsewhere. The key
+ * comes from the entry itself, never from a counter of writes: `begin`, `model:3`, `tool:call_1`,
+ * `step:3`, `input:1`, `wait:3:71`, `end:4:90`, and those of a sub-run behind `sub:<its run id>/`.
+ * Writing a key again replaces the entry. A run that is not durable has one entry, and only while
+ * it is suspended: a `wait` with all of it.
  */
 export type RunEntry = RunStateEntry | RunCallEntry | RunInputEntry | SubRunEntry;
 
-/** The parts of a run that have changed by then. The first entry tells the version of all: a run of another one is refused. */
+/**
+ * The parts of a run that have changed by then. The first entry tells the version of all: a run of
+ * another one is refused.
+ */
 export interface RunStateEntry {
   readonly type: 'begin' | 'model' | 'step' | 'wait' | 'end';
   readonly key: string;
@@ -180,65 +238,109 @@ export interface SubRunEntry extends Pick<SubRunPlace, 'runId' | 'toolCallId'> {
   readonly entry: RunEntry;
 }
 
-/** The log of one durable run while it continues here, from which another process can continue it. It holds what the model read, so it is not for people to look at. */
+/**
+ * The log of one durable run while it continues here, from which another process can continue it.
+ * It holds what the model read, so it is not for people to look at.
+ */
 export interface RunJournal {
   /** Takes the run's events; critical, so that no run is seen to end that is not kept as ended. */
   readonly sink: LoopEventSink;
   /**
-   * Begins and finishes the calls of the run, each in one transaction with what was noted before; absent where the calls are not kept beside the log. A key is taken only while the
-   * run is this process's. An outcome is kept with the next entry that is recorded, or a few milliseconds later; one that cannot be kept is logged.
+   * Begins and finishes the calls of the run, each in one transaction with what was noted before;
+   * absent where the calls are not kept beside the log. A key is taken only while the run is this
+   * process's. An outcome is kept with the next entry that is recorded, or a few milliseconds
+   * later; one that cannot be kept is logged.
    */
   readonly calls?: Pick<CallJournal, 'acquire' | 'finish'>;
-  /** False once the run was handed over or taken over, or its end could not be kept in time: then it does nothing more here, and its log alone tells of it. */
+  /**
+   * False once the run was handed over or taken over, or its end could not be kept in time: then it
+   * does nothing more here, and its log alone tells of it.
+   */
   readonly isOurs: boolean;
-  /** Keeps the entry, and what was noted before. Rejects where that is impossible; then what would follow must not happen. */
+  /**
+   * Keeps the entry, and what was noted before. Rejects where that is impossible; then what would
+   * follow must not happen.
+   */
   record(entry: RunEntry): Promise<void>;
-  /** Keeps what was noted before: for what others can see, and what is to follow. Rejects as `record` does. */
+  /**
+   * Keeps what was noted before: for what others can see, and what is to follow. Rejects as
+   * `record` does.
+   */
   kept(): Promise<void>;
   /**
-   * Keeps the entry with the next that is recorded, or soon: for what would do no harm if it happened again. An entry of a wait or an end is kept with the
-   * `run-end` that follows it, and not before.
+   * Keeps the entry with the next that is recorded, or soon: for what would do no harm if it
+   * happened again. An entry of a wait or an end is kept with the `run-end` that follows it, and
+   * not before.
    */
   note(entry: RunEntry): void;
   /**
-   * Gives the run, where it was begun, to any process with room after a pause: a store failed, so this one cannot continue it now, and writes nothing more. A run whose end is being written is not given
-   * away, but is not told here any more either.
+   * Gives the run, where it was begun, to any process with room after a pause: a store failed, so
+   * this one cannot continue it now, and writes nothing more. A run whose end is being written is
+   * not given away, but is not told here any more either.
    */
   handOver(): void;
-  /** Notes that the run was cancelled here. Where its end cannot be written, the process that has the run then is told to end it. */
+  /**
+   * Notes that the run was cancelled here. Where its end cannot be written, the process that has
+   * the run then is told to end it.
+   */
   cancel(reason: string): void;
 }
 
-/** The options that hold for a run, by the name of its loop; without one for those of `ToolLoopService` itself. */
+/**
+ * The options that hold for a run, by the name of its loop; without one for those of
+ * `ToolLoopService` itself.
+ */
 export interface NamedProfile {
   readonly name?: string;
   readonly profile: LoopProfile;
 }
 
 /**
- * The port behind `durable: true`: opens runs that outlive their process. `@toolloop/durable` binds it.
+ * The port behind `durable: true`: opens runs that outlive their process. `@toolloop/durable` binds
+ * it.
  *
  * @example
  * const runId = await this.runs.start({ prompt, actor, tenant }, 'support');
  */
 export abstract class DurableRuns {
-  /** Takes up the runs that wait for a process. It is called once the application's tools and policies are there: before, a run would be found impossible to continue. */
+  /**
+   * Takes up the runs that wait for a process. It is called once the application's tools and
+   * policies are there: before, a run would be found impossible to continue.
+   */
   abstract begin(): Promise<void>;
   /**
    * Opens a run that this process begins and any other can continue.
    *
    * @throws {InvalidRequestError} For a request that no other process could continue.
    */
-  abstract open<Output, Actor>(request: LoopRequest<Output, Actor>, loop: NamedProfile): RunHandle<Output>;
-  /** Adds a run for any process with room, once for a request id; resolves to its id. Rejects where `open` throws. */
-  abstract start<Output, Actor>(request: LoopRequest<Output, Actor>, loop?: string): Promise<string>;
-  /** Adds a run that begins where another one stood after a step, once for a request id; resolves to its id. */
+  abstract open<Output, Actor>(
+    request: LoopRequest<Output, Actor>,
+    loop: NamedProfile,
+  ): RunHandle<Output>;
+  /**
+   * Adds a run for any process with room, once for a request id; resolves to its id. Rejects where
+   * `open` throws.
+   */
+  abstract start<Output, Actor>(
+    request: LoopRequest<Output, Actor>,
+    loop?: string,
+  ): Promise<string>;
+  /**
+   * Adds a run that begins where another one stood after a step, once for a request id; resolves to
+   * its id.
+   */
   abstract fork(run: RunRecord, step: number, requestId?: string): Promise<string>;
-  /** Adds a rehearsal that begins where another run began, with a model by its name; resolves to its id. No one is asked about its changes, so that none is performed. */
+  /**
+   * Adds a rehearsal that begins where another run began, with a model by its name; resolves to its
+   * id. No one is asked about its changes, so that none is performed.
+   */
   abstract rehearse(run: RunRecord, model: string): Promise<string>;
 }
 
-/** `queued`: any process with room is to continue it. `running`: a process does. `waiting`: for decisions. `ended`: for good. */
+/**
+ * `queued`: any process with room is to continue it. `running`: a process does. `waiting`: for
+ * decisions. `ended`: for good.
+ */
 export type RunStatus = 'queued' | 'running' | 'waiting' | 'ended';
 
 /** A run in the log. */
@@ -249,12 +351,18 @@ export interface RunRecord {
   readonly actorId: string;
   /** The name of its loop; absent for `ToolLoopService` itself. */
   readonly loop?: string;
-  /** The request as JSON, by which any process continues a durable run. Absent for a run that is not durable: only its actor resumes it. */
+  /**
+   * The request as JSON, by which any process continues a durable run. Absent for a run that is not
+   * durable: only its actor resumes it.
+   */
   readonly request?: JsonObject;
   readonly status: RunStatus;
   /** The number of its last lease; 1 for a run that was added without one. */
   readonly epoch: number;
-  /** The lease of the process that continues it; of a running run alone. Once it has expired, another process may acquire the run. */
+  /**
+   * The lease of the process that continues it; of a running run alone. Once it has expired,
+   * another process may acquire the run.
+   */
   readonly lease?: Lease;
   /** Absent for a run that has not ended and does not wait. */
   readonly finishReason?: FinishReason;
@@ -274,8 +382,15 @@ export interface RunRecord {
   readonly updatedAt: string;
 }
 
-/** A run to add, with what is written of it at once: what another one did before, or its first event. */
-export type NewRun = Pick<RunRecord, 'runId' | 'tenant' | 'actorId' | 'loop' | 'request' | 'forkOf' | 'waitingFor'> & Partial<RunBeginning>;
+/**
+ * A run to add, with what is written of it at once: what another one did before, or its first
+ * event.
+ */
+export type NewRun = Pick<
+  RunRecord,
+  'runId' | 'tenant' | 'actorId' | 'loop' | 'request' | 'forkOf' | 'waitingFor'
+> &
+  Partial<RunBeginning>;
 
 /** The part of a run that is written with its row. */
 export type RunBeginning = Pick<RunWrite, 'entries' | 'events'>;
@@ -297,15 +412,27 @@ export type LeasedRun = RunRecord & { readonly lease: Lease };
 /** The part of a run that is appended at once, and how the run ended with it. */
 export interface RunWrite {
   readonly entries: readonly RunEntry[];
-  /** The keys of entries that are dropped, since those that are appended say the same. None of them is appended, or is the end of a step. @default none */
+  /**
+   * The keys of entries that are dropped, since those that are appended say the same. None of them
+   * is appended, or is the end of a step. @default none
+   */
   readonly dropped?: readonly string[];
   readonly events: readonly LoopEvent[];
-  /** The calls that are begun and finished in the same transaction: only where `RunLog.keepsCallsOf` says so. @default none */
+  /**
+   * The calls that are begun and finished in the same transaction: only where `RunLog.keepsCallsOf`
+   * says so. @default none
+   */
   readonly calls?: CallsOfWrite;
-  readonly ending?: { readonly status: 'waiting' | 'ended' } & Required<Pick<RunRecord, 'finishReason'>> & Pick<RunRecord, 'waitingFor'>;
+  readonly ending?: { readonly status: 'waiting' | 'ended' } & Required<
+    Pick<RunRecord, 'finishReason'>
+  > &
+    Pick<RunRecord, 'waitingFor'>;
 }
 
-/** The calls of a journal that are begun and finished with a write of a run. One that is finished is, even where the run is another process's by then. */
+/**
+ * The calls of a journal that are begun and finished with a write of a run. One that is finished
+ * is, even where the run is another process's by then.
+ */
 export interface CallsOfWrite {
   readonly begun: readonly JournalStart[];
   readonly finished: readonly FinishedCall[];
@@ -337,8 +464,9 @@ export interface EventPage {
 }
 
 /**
- * Thrown by a store for what it was given: the same would be refused again. Any other error of a store is a failure of its own, and says nothing of what was asked of it: the call is
- * not made, a durable run is handed over, and another ends with `storage_unavailable`.
+ * Thrown by a store for what it was given: the same would be refused again. Any other error of a
+ * store is a failure of its own, and says nothing of what was asked of it: the call is not made, a
+ * durable run is handed over, and another ends with `storage_unavailable`.
  */
 export class StoreRefusalError extends Error {
   override readonly name: string = 'StoreRefusalError';
@@ -354,46 +482,77 @@ export class RunLostError extends StoreRefusalError {
 }
 
 /**
- * The port that keeps runs: of each an append-only log, and whose turn it is. Every method is one atomic operation.
+ * The port that keeps runs: of each an append-only log, and whose turn it is. Every method is one
+ * atomic operation.
  *
  * @example
  * ToolLoopModule.forRoot({ model, providers: [{ provide: RunLog, useClass: RedisRunLog }] })
  */
 export abstract class RunLog {
-  /** Makes ready what it needs; called once, when the application starts and outside of any transaction. */
+  /**
+   * Makes ready what it needs; called once, when the application starts and outside of any
+   * transaction.
+   */
   abstract open(): Promise<void>;
-  /** Adds a run: `queued` for any process with room, `waiting` for its actor. Rejects for an id that is there. */
+  /**
+   * Adds a run: `queued` for any process with room, `waiting` for its actor. Rejects for an id that
+   * is there.
+   */
   abstract add(run: NewRun, status: 'queued' | 'waiting'): Promise<void>;
   /** Adds a run that the caller runs. Rejects for an id that is there. */
   abstract begin(run: NewRun, request: LeaseRequest): Promise<Lease>;
   /**
-   * Leases a run that is queued or waits, or whose lease has expired; with an `epoch` only if it has had no lease since that one. The same owner again gets its lease again.
-   * `undefined` where there is nothing to lease.
+   * Leases a run that is queued or waits, or whose lease has expired; with an `epoch` only if it
+   * has had no lease since that one. The same owner again gets its lease again. `undefined` where
+   * there is nothing to lease.
    */
-  abstract acquire(runId: string, request: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined>;
+  abstract acquire(
+    runId: string,
+    request: LeaseRequest,
+    epoch?: number,
+  ): Promise<LeasedRun | undefined>;
   /**
-   * Appends all of it, or rejects: with `RunLostError` where the hold does not hold, and where later events are kept: that is an attempt which was given up and arrives late. The
-   * same write twice is kept once. A run that is to wait, and was woken or cancelled meanwhile, is queued instead, if it is durable. Resolves to the leases of the calls begun with it, in their order, undefined for a key that was taken.
+   * Appends all of it, or rejects: with `RunLostError` where the hold does not hold, and where
+   * later events are kept: that is an attempt which was given up and arrives late. The same write
+   * twice is kept once. A run that is to wait, and was woken or cancelled meanwhile, is queued
+   * instead, if it is durable. Resolves to the leases of the calls begun with it, in their order,
+   * undefined for a key that was taken.
    */
   abstract append(hold: RunHold, write: RunWrite): Promise<void | readonly (Lease | undefined)[]>;
-  /** Tells if a write may begin and finish calls of this journal, in one transaction: of one in the same database. */
+  /**
+   * Tells if a write may begin and finish calls of this journal, in one transaction: of one in the
+   * same database.
+   */
   keepsCallsOf(_journal: CallJournal): boolean {
     return false;
   }
-  /** Has the leases of these runs expire in so many milliseconds from now; resolves to the runs that are still held. */
-  abstract renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]>;
   /**
-   * Gives a run back: a durable one is queued, any other waits again. Does nothing where the hold does not hold. One that is put off is handed out at its time, or once it is woken or
-   * cancelled, and its record says how often that was.
+   * Has the leases of these runs expire in so many milliseconds from now; resolves to the runs that
+   * are still held.
+   */
+  abstract renew(
+    holds: readonly RunHold[],
+    forMs: number,
+  ): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]>;
+  /**
+   * Gives a run back: a durable one is queued, any other waits again. Does nothing where the hold
+   * does not hold. One that is put off is handed out at its time, or once it is woken or cancelled,
+   * and its record says how often that was.
    */
   abstract release(hold: RunHold, putOff?: PutOff): Promise<void>;
   /** Queues the durable runs whose lease has expired; resolves to their number. */
   abstract requeueExpired(): Promise<number>;
   /** Queues a durable run that waits. One that is about to wait will not. */
   abstract wake(runId: string): Promise<void>;
-  /** Hands a durable run out at that time or soon after, so that it is looked at again. Does nothing for any other. */
+  /**
+   * Hands a durable run out at that time or soon after, so that it is looked at again. Does nothing
+   * for any other.
+   */
   abstract wakeAt(runId: string, at: Date): Promise<void>;
-  /** Says that a run is to end; a durable one that waits is queued, so that a process ends it. Does nothing where it has ended. */
+  /**
+   * Says that a run is to end; a durable one that waits is queued, so that a process ends it. Does
+   * nothing where it has ended.
+   */
   abstract cancel(runId: string, reason: string): Promise<void>;
   abstract find(runId: string): Promise<RunRecord | undefined>;
   /** The newest first. */
@@ -402,10 +561,17 @@ export abstract class RunLog {
   abstract read(runId: string): Promise<readonly RunEntry[]>;
   abstract events(runId: string, page: EventPage): Promise<readonly LoopEvent[]>;
   /**
-   * Calls `changed` after something was appended for the run, perhaps more often. It has thousands of callers at once, and they do not look by themselves: a change is
-   * told within seconds even where its notification was lost. Resolves to what ends it.
+   * Calls `changed` after something was appended for the run, perhaps more often. It has thousands
+   * of callers at once, and they do not look by themselves: a change is told within seconds even
+   * where its notification was lost. Resolves to what ends it.
    */
   abstract watch(runId: string, changed: () => void): Promise<() => Promise<void>>;
-  /** Hands queued runs to `advance`, at most so many at once, and again where it rejects. Resolves to what ends it, without waiting. */
-  abstract work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>>;
+  /**
+   * Hands queued runs to `advance`, at most so many at once, and again where it rejects. Resolves
+   * to what ends it, without waiting.
+   */
+  abstract work(
+    advance: (runId: string) => Promise<void>,
+    most: number,
+  ): Promise<() => Promise<void>>;
 }

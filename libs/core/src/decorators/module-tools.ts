@@ -17,12 +17,20 @@ recogniseCopies('ModuleTools', ModuleTools);
 export type NamespaceFactory = Pick<FactoryProvider<string>, 'inject' | 'useFactory'>;
 
 /**
- * Gives the tools of a class another namespace in one module: of a dynamic module that is imported more than once, or of a class that two modules provide, each with an
- * instance of its own. It stands among the providers of the module, beside the class.
+ * Gives the tools of a class another namespace in one module: of a dynamic module that is imported
+ * more than once, or of a class that two modules provide, each with an instance of its own. It
+ * stands among the providers of the module, beside the class.
  *
  * @example
  * static register({ name, index }: SearchOptions): DynamicModule {
- *   return { module: SearchModule, providers: [SearchTools, namespaceTools(SearchTools, `search_${name}`), { provide: INDEX, useValue: index }] };
+ *   return {
+ *     module: SearchModule,
+ *     providers: [
+ *       SearchTools,
+ *       namespaceTools(SearchTools, `search_${name}`),
+ *       { provide: INDEX, useValue: index },
+ *     ],
+ *   };
  * }
  */
 export function namespaceTools(
@@ -32,17 +40,25 @@ export function namespaceTools(
   const provide = Symbol('toolloop:module-tools');
   if (typeof namespace === 'string') return { provide, useValue: new ModuleTools(type, namespace) };
   const { inject = [], useFactory } = namespace;
-  return { provide, inject, useFactory: async (...given: unknown[]) => new ModuleTools(type, await useFactory(...given)) };
+  return {
+    provide,
+    inject,
+    useFactory: async (...given: unknown[]) => new ModuleTools(type, await useFactory(...given)),
+  };
 }
 
 /**
- * Leaves the tools of a class out in one module, which provides it for its own use: those of another module's instance are the application's. It stands among the
- * providers of the module, beside the class.
+ * Leaves the tools of a class out in one module, which provides it for its own use: those of
+ * another module's instance are the application's. It stands among the providers of the module,
+ * beside the class.
  *
  * @example
  * @Module({ providers: [OrderTools, omitTools(OrderTools)] })
  * class ReportModule {}
  */
 export function omitTools(type: Type): ValueProvider<ModuleTools> {
-  return { provide: Symbol('toolloop:module-tools'), useValue: new ModuleTools(type, undefined, true) };
+  return {
+    provide: Symbol('toolloop:module-tools'),
+    useValue: new ModuleTools(type, undefined, true),
+  };
 }

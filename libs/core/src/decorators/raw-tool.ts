@@ -1,26 +1,45 @@
 import type { Type } from '@nestjs/common';
-import { INJECTABLE_WATERMARK, PROPERTY_DEPS_METADATA, SELF_DECLARED_DEPS_METADATA } from '@nestjs/common/constants.js';
+import {
+  INJECTABLE_WATERMARK,
+  PROPERTY_DEPS_METADATA,
+  SELF_DECLARED_DEPS_METADATA,
+} from '@nestjs/common/constants.js';
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec';
-import { recogniseCopies, type JsonObject, type ToolEffect, type ToolPreview } from '@toolloop/protocol';
+import {
+  recogniseCopies,
+  type JsonObject,
+  type ToolEffect,
+  type ToolPreview,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { SubRun, SubRunProfile } from '../contracts/loop-request.js';
 import type { Question, RunContext, ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolWord } from '../contracts/tool.js';
 import { CHECKED_BY_USE, defineOptions, FUNCTION, optionsOf, TEXT } from '../findings/options.js';
-import { type LlmToolOptions, RAW_DIRECTIVE, type RawDirectiveDeclaration, TOOL_BASICS } from './llm-tool.decorator.js';
+import {
+  type LlmToolOptions,
+  RAW_DIRECTIVE,
+  type RawDirectiveDeclaration,
+  TOOL_BASICS,
+} from './llm-tool.decorator.js';
 
 /** Code that a raw tool runs. */
 interface Executable<Input> {
   execute(input: Input, context: ToolCallContext): unknown;
 }
 
-/** A tool that is not a method of a provider. It only records the declaration, which is compiled and checked when the application starts. */
+/**
+ * A tool that is not a method of a provider. It only records the declaration, which is compiled and
+ * checked when the application starts.
+ */
 export class RawTool {
   constructor(
     readonly declaration: Partial<RawToolDeclaration>,
     /** Shown in findings. */
     readonly at: string,
-    /** Absent where the class is a provider, whose instance is found when the application starts. */
+    /**
+     * Absent where the class is a provider, whose instance is found when the application starts.
+     */
     readonly source: Executable<unknown> | undefined,
     /** The class it was made of, by which it can be selected. */
     readonly type?: RawType,
@@ -50,16 +69,34 @@ export type RawToolSettings<Options> = Partial<Omit<RawToolDeclaration, 'id'>> &
 };
 
 /**
- * Makes a class or an instance a tool; all it needs is a method `call`. A class gets its `options`. A class marked `@Injectable()` has its dependencies from Nest, unless
- * it is given `options`: list it in the `providers` of a module.
+ * Makes a class or an instance a tool; all it needs is a method `call`. A class gets its `options`.
+ * A class marked `@Injectable()` has its dependencies from Nest, unless it is given `options`: list
+ * it in the `providers` of a module.
  *
- * @throws TypeError for what is no class and no instance of one, and for a class without a method `call`
+ * @throws TypeError for what is no class and no instance of one, and for a class without a method
+ *   `call`
  * @example
- * ToolLoopModule.forRoot({ model, tools: [rawTool(FetchPage, { options: { allowHosts: ['example.com'] } }), rawTool(new SearchApi(client)), rawTool(StockService)] });
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   tools: [
+ *     rawTool(FetchPage, { options: { allowHosts: ['example.com'] } }),
+ *     rawTool(new SearchApi(client)),
+ *     rawTool(StockService),
+ *   ],
+ * });
  */
-export function rawTool<Options>(type: RawToolClass<Options>, settings?: RawToolSettings<NoInfer<Options>>): RawTool;
-export function rawTool(from: CallableObject | InjectedToolClass, settings?: Omit<RawToolSettings<never>, 'options'>): RawTool;
-export function rawTool(from: object, { as, options, ...own }: RawToolSettings<unknown> = {}): RawTool {
+export function rawTool<Options>(
+  type: RawToolClass<Options>,
+  settings?: RawToolSettings<NoInfer<Options>>,
+): RawTool;
+export function rawTool(
+  from: CallableObject | InjectedToolClass,
+  settings?: Omit<RawToolSettings<never>, 'options'>,
+): RawTool;
+export function rawTool(
+  from: object,
+  { as, options, ...own }: RawToolSettings<unknown> = {},
+): RawTool {
   const type = typeOf(from);
   const id = as ?? type.tool?.id;
   const declaration = { ...type.tool, ...own, ...(id !== undefined && { id }) };
@@ -73,7 +110,9 @@ function sourceOf(type: Type, options: unknown): Executable<unknown> | undefined
 }
 
 /** An instance with a method `call`. A function has one of its own, which is not meant. */
-type CallableObject = { call(input: never, context: ToolCallContext): unknown } & { readonly apply?: never };
+type CallableObject = { call(input: never, context: ToolCallContext): unknown } & {
+  readonly apply?: never;
+};
 
 /** A class of which Nest makes the instance. */
 interface InjectedToolClass {
@@ -92,26 +131,41 @@ function isClass(value: unknown): value is RawType & { readonly tool?: RawToolDe
 }
 
 function isInjectable(type: Type): boolean {
-  return [INJECTABLE_WATERMARK, SELF_DECLARED_DEPS_METADATA, PROPERTY_DEPS_METADATA].some((key) => Reflect.hasMetadata(key, type));
+  return [INJECTABLE_WATERMARK, SELF_DECLARED_DEPS_METADATA, PROPERTY_DEPS_METADATA].some((key) =>
+    Reflect.hasMetadata(key, type),
+  );
 }
 
 /**
- * Makes the code of a tool of an instance. One instance serves every call: it is made when the application starts, so that a missing option is found then.
+ * Makes the code of a tool of an instance. One instance serves every call: it is made when the
+ * application starts, so that a missing option is found then.
  *
  * @throws TypeError for an instance without a method `call`
  */
 function executableOf(type: Type, instance: unknown): Executable<unknown> {
-  if (!isCallable(instance)) throw new TypeError(`${type.name} has no method "call", which a raw tool needs.`);
+  if (!isCallable(instance))
+    throw new TypeError(`${type.name} has no method "call", which a raw tool needs.`);
   return { execute: (input, context) => instance.call(input, context) };
 }
 
 /** Tells whether a value has the method that makes it a raw tool. */
-export function isCallable(value: unknown): value is { call(input: unknown, context: ToolCallContext): unknown } {
-  return typeof value === 'object' && value !== null && 'call' in value && typeof value.call === 'function';
+export function isCallable(
+  value: unknown,
+): value is { call(input: unknown, context: ToolCallContext): unknown } {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'call' in value &&
+    typeof value.call === 'function'
+  );
 }
 
-/** A schema of a library that follows Standard Schema and can say itself as JSON Schema, e.g. Zod 4 (https://standardschema.dev). */
-export type StandardInput<Input = unknown> = StandardSchemaV1<unknown, Input> & StandardJSONSchemaV1<unknown, Input>;
+/**
+ * A schema of a library that follows Standard Schema and can say itself as JSON Schema, e.g. Zod 4
+ * (https://standardschema.dev).
+ */
+export type StandardInput<Input = unknown> = StandardSchemaV1<unknown, Input> &
+  StandardJSONSchemaV1<unknown, Input>;
 
 /** The input of a raw tool: a DTO class, a Standard Schema or a JSON Schema. */
 export type RawInput<Input = unknown> = Type<Input> | StandardInput<Input> | JSONSchema7;
@@ -138,7 +192,11 @@ export type RawToolDeclaration<Input = unknown> = Omit<
   /** As in `@LlmTool()`. */
   idempotencyKey?(this: void, input: Input, context: RunContext): string;
   /** As in `@LlmTool()`. */
-  questions?(this: void, input: Input, context: ToolCallContext): readonly Question[] | Promise<readonly Question[]>;
+  questions?(
+    this: void,
+    input: Input,
+    context: ToolCallContext,
+  ): readonly Question[] | Promise<readonly Question[]>;
   /** As in `@LlmTool()`. */
   rowsBefore?(this: void, input: Input, context: ToolCallContext): JsonObject | Promise<JsonObject>;
   /** As in `@LlmTool()`, as a function. */
@@ -146,12 +204,18 @@ export type RawToolDeclaration<Input = unknown> = Omit<
   /** As in `@LlmTool()`, as a function. */
   preflight?(this: void, input: Input, context: ToolCallContext): ToolWord | Promise<ToolWord>;
   /** As in `@LlmTool()`, as a function. */
-  preview?(this: void, input: Input, context: ToolCallContext): string | ToolPreview | Promise<string | ToolPreview>;
+  preview?(
+    this: void,
+    input: Input,
+    context: ToolCallContext,
+  ): string | ToolPreview | Promise<string | ToolPreview>;
   /** As in `@LlmTool()`, its `compensate` as a function. */
   readonly directive?: RawDirectiveDeclaration<Input>;
 } & Pick<LlmToolOptions, 'output' | 'outputSchema' | 'reveal'>;
 
-export const RAW_TOOL = defineOptions<RawToolDeclaration & { readonly execute?: Executable<unknown>['execute'] }>(
+export const RAW_TOOL = defineOptions<
+  RawToolDeclaration & { readonly execute?: Executable<unknown>['execute'] }
+>(
   {
     ...TOOL_BASICS.rules,
     id: TEXT,
@@ -168,7 +232,10 @@ export const RAW_TOOL = defineOptions<RawToolDeclaration & { readonly execute?: 
   TOOL_BASICS.settings,
 );
 
-/** A class that can be a raw tool: it has a method `call`, and perhaps a static `tool` with its options. */
+/**
+ * A class that can be a raw tool: it has a method `call`, and perhaps a static `tool` with its
+ * options.
+ */
 export interface RawToolClass<Options = never> {
   new (options: Options): { call(input: never, context: ToolCallContext): unknown };
   readonly tool?: RawToolDeclaration;
@@ -185,13 +252,25 @@ export interface ClientDeclaration {
 /** A tool that the client of a run calls: what it opens, picks or measures there. */
 export interface ClientToolDeclaration<Input = unknown> extends Pick<
   RawToolDeclaration<Input>,
-  'id' | 'description' | 'effect' | 'input' | 'when' | 'canCall' | 'preflight' | 'preview' | 'presentation' | 'patterns'
+  | 'id'
+  | 'description'
+  | 'effect'
+  | 'input'
+  | 'when'
+  | 'canCall'
+  | 'preflight'
+  | 'preview'
+  | 'presentation'
+  | 'patterns'
 > {
   /** The form of its result: a DTO class, a Standard Schema or a JSON Schema. @default any JSON */
   readonly output?: RawInput;
   /** Its labels; what a client returns is never trusted. */
   readonly labels?: Omit<NonNullable<RawToolDeclaration['labels']>, 'returns'>;
-  /** The milliseconds that the client has. After them a read fails as `timeout`, and what changes things as `unknown_outcome`. @default 600,000, ten minutes */
+  /**
+   * The milliseconds that the client has. After them a read fails as `timeout`, and what changes
+   * things as `unknown_outcome`. @default 600,000, ten minutes
+   */
   readonly expiresAfterMs?: number;
 }
 
@@ -199,13 +278,25 @@ export interface ClientToolDeclaration<Input = unknown> extends Pick<
 export const CLIENT_EXPIRES_AFTER_MS = 600_000;
 
 /**
- * Makes a tool of what only the client can do. A call of it goes through every check, then the run waits (`waitingFor: 'client'`), and its client is sent the arguments as the
- * UI may see them, in a `pending-request` event. The client of the run's own actor answers once, by `RunService.answer`; the result is checked and untrusted.
+ * Makes a tool of what only the client can do. A call of it goes through every check, then the run
+ * waits (`waitingFor: 'client'`), and its client is sent the arguments as the UI may see them, in a
+ * `pending-request` event. The client of the run's own actor answers once, by `RunService.answer`;
+ * the result is checked and untrusted.
  *
  * @example
- * clientTool({ id: 'screen__pick_colour', description: 'Lets the user pick a colour.', effect: 'read_only', output: { type: 'string' } });
+ * clientTool({
+ *   id: 'screen__pick_colour',
+ *   description: 'Lets the user pick a colour.',
+ *   effect: 'read_only',
+ *   output: { type: 'string' },
+ * });
  */
-export function clientTool<Input>({ output, expiresAfterMs, labels, ...own }: ClientToolDeclaration<Input>): RawTool {
+export function clientTool<Input>({
+  output,
+  expiresAfterMs,
+  labels,
+  ...own
+}: ClientToolDeclaration<Input>): RawTool {
   const isRead = own.effect === 'read_only';
   const declaration = {
     ...own,
@@ -214,7 +305,14 @@ export function clientTool<Input>({ output, expiresAfterMs, labels, ...own }: Cl
     ...(!isRead && { idempotent: true }), // the method only hands on the one answer
   } as const;
   const client = { output, expiresAfterMs: expiresAfterMs ?? CLIENT_EXPIRES_AFTER_MS };
-  return new RawTool(declaration, `client tool ${own.id}`, AT_THE_CLIENT, undefined, undefined, client);
+  return new RawTool(
+    declaration,
+    `client tool ${own.id}`,
+    AT_THE_CLIENT,
+    undefined,
+    undefined,
+    client,
+  );
 }
 
 const AT_THE_CLIENT = {
@@ -230,25 +328,47 @@ export interface SubRunInput {
 
 type ToolHalf<Input> = Pick<
   RawToolDeclaration<Input>,
-  'id' | 'description' | 'when' | 'timeoutMs' | 'concurrency' | 'canCall' | 'preflight' | 'preview' | 'presentation' | 'patterns'
+  | 'id'
+  | 'description'
+  | 'when'
+  | 'timeoutMs'
+  | 'concurrency'
+  | 'canCall'
+  | 'preflight'
+  | 'preview'
+  | 'presentation'
+  | 'patterns'
 >;
 
-/** All options of the tool itself, so that a new one does not compile until it is taken out of those of the run. */
+/**
+ * All options of the tool itself, so that a new one does not compile until it is taken out of those
+ * of the run.
+ */
 type OptionsOfTool<Input> = {
-  readonly [Name in Exclude<keyof ToolHalf<Input>, 'id' | 'description'>]: ToolHalf<Input>[Name] | undefined;
+  readonly [Name in Exclude<keyof ToolHalf<Input>, 'id' | 'description'>]:
+    ToolHalf<Input>[Name] | undefined;
 };
 
-/** A tool whose call is a run, with its own tools and its own transcript; the outer model reads a summary of its result. */
+/**
+ * A tool whose call is a run, with its own tools and its own transcript; the outer model reads a
+ * summary of its result.
+ */
 export type SubRunToolDeclaration<Input = SubRunInput> = ToolHalf<Input> &
   SubRunProfile & {
-    /** The strongest effect that its tools may have; tools with a stronger one are left out. @default the strongest among `tools` */
+    /**
+     * The strongest effect that its tools may have; tools with a stronger one are left out.
+     * @default the strongest among `tools`
+     */
     readonly effect?: ToolEffect;
   } & SubRunQuestion<Input>;
 
 type SubRunQuestion<Input> =
   | { readonly input?: undefined; prompt?: undefined }
   /** `input` as in `tool()`, and what is asked, made of it. */
-  | { readonly input: NonNullable<RawToolDeclaration<Input>['input']>; prompt(this: void, input: Input): string };
+  | {
+      readonly input: NonNullable<RawToolDeclaration<Input>['input']>;
+      prompt(this: void, input: Input): string;
+    };
 
 const PROMPT: JSONSchema7 = {
   type: 'object',
@@ -256,15 +376,21 @@ const PROMPT: JSONSchema7 = {
     prompt: {
       type: 'string',
       minLength: 1,
-      description: 'What to find out or do, with everything needed for it: nothing else is known there.',
+      description:
+        'What to find out or do, with everything needed for it: nothing else is known there.',
     },
   },
   required: ['prompt'],
   additionalProperties: false,
 };
 
-/** Makes a run a tool, for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. It may do nothing that the outer run may not. */
-export function subRunTool<Input = SubRunInput>(declaration: SubRunToolDeclaration<Input>): RawTool {
+/**
+ * Makes a run a tool, for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. It may
+ * do nothing that the outer run may not.
+ */
+export function subRunTool<Input = SubRunInput>(
+  declaration: SubRunToolDeclaration<Input>,
+): RawTool {
   const {
     id,
     description,
@@ -281,12 +407,35 @@ export function subRunTool<Input = SubRunInput>(declaration: SubRunToolDeclarati
     patterns,
     ...profile
   } = declaration;
-  const given: OptionsOfTool<Input> = { when, timeoutMs, concurrency, canCall, preflight, preview, presentation, patterns };
+  const given: OptionsOfTool<Input> = {
+    when,
+    timeoutMs,
+    concurrency,
+    canCall,
+    preflight,
+    preview,
+    presentation,
+    patterns,
+  };
   const said = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  // What its calls may do is decided call by call, by what both runs have read: the sub-run itself takes and gives nothing.
-  const labels = { returns: 'untrusted', reads: 'private', egress: false, accepts: { untrusted: true, private: true } } as const;
+  // What its calls may do is decided call by call, by what both runs have read: the sub-run itself
+  // takes and gives nothing.
+  const labels = {
+    returns: 'untrusted',
+    reads: 'private',
+    egress: false,
+    accepts: { untrusted: true, private: true },
+  } as const;
   return new RawTool(
-    { ...said, id, description, effect: effect ?? 'external_side_effect', input, labels, reveal: 'all' },
+    {
+      ...said,
+      id,
+      description,
+      effect: effect ?? 'external_side_effect',
+      input,
+      labels,
+      reveal: 'all',
+    },
     `sub-run ${id}`,
     OUTSIDE,
     undefined,
@@ -295,7 +444,9 @@ export function subRunTool<Input = SubRunInput>(declaration: SubRunToolDeclarati
 }
 
 function promptIn(input: unknown): string {
-  return typeof input === 'object' && input !== null && 'prompt' in input ? String(input.prompt) : '';
+  return typeof input === 'object' && input !== null && 'prompt' in input
+    ? String(input.prompt)
+    : '';
 }
 
 const OUTSIDE = {

@@ -43,10 +43,15 @@ export interface ToolParamOptions {
 
 type ItemOptions = NonNullable<ToolParamOptions['items']>;
 
-const COUNT: OptionRule<number> = { wanted: 'a whole number, 0 or more', accept: (value) => isWhole(value, 0) };
+const COUNT: OptionRule<number> = {
+  wanted: 'a whole number, 0 or more',
+  accept: (value) => isWhole(value, 0),
+};
 const VALUES: OptionRule<NonNullable<ToolParamOptions['enum']>> = {
   wanted: 'a TypeScript enum or a list of values',
-  accept: (value) => isObject(value) && Object.values(value).every((one) => typeof one === 'string' || typeof one === 'number'),
+  accept: (value) =>
+    isObject(value) &&
+    Object.values(value).every((one) => typeof one === 'string' || typeof one === 'number'),
 };
 
 /** The keywords of JSON Schema among them. */
@@ -79,13 +84,19 @@ export const TOOL_PARAM = defineOptions<ToolParamOptions>({
 /** The argument for a parameter of a tool's method. */
 export type ToolParameter =
   | { readonly kind: 'input'; readonly index: number; readonly type: Type | undefined }
-  | { readonly kind: 'param'; readonly index: number; readonly name: string; readonly options: ToolParamOptions }
+  | {
+      readonly kind: 'param';
+      readonly index: number;
+      readonly name: string;
+      readonly options: ToolParamOptions;
+    }
   | { readonly kind: 'context'; readonly index: number };
 
 export const TOOL_PARAMETERS_METADATA = 'toolloop:tool-parameters';
 
 /**
- * The parameter receives all arguments as one DTO, whose class-validator decorators are its schema. Give the class where the type is an interface or a union.
+ * The parameter receives all arguments as one DTO, whose class-validator decorators are its schema.
+ * Give the class where the type is an interface or a union.
  *
  * @example
  * search(@ToolInput() { number, limit }: SearchOrders): Promise<Order[]>
@@ -108,7 +119,10 @@ export function ToolParam(name: string, options: ToolParamOptions): ParameterDec
  * The parameter receives the `ToolCallContext`: actor, tenant, signal and the like.
  *
  * @example
- * refund(@ToolInput() { orderId }: Refund, @ToolContext() { tenant, signal }: ToolCallContext): Promise<Order>
+ * refund(
+ *   @ToolInput() { orderId }: Refund,
+ *   @ToolContext() { tenant, signal }: ToolCallContext,
+ * ): Promise<Order>
  */
 export function ToolContext(): ParameterDecorator {
   return record((index) => ({ kind: 'context', index }));
@@ -119,34 +133,46 @@ function record(describe: (index: number) => ToolParameter): ParameterDecorator 
     if (property === undefined) return; // a constructor's parameter; nothing would ever read it
     const own: unknown = Reflect.getOwnMetadata(TOOL_PARAMETERS_METADATA, prototype, property);
     const others: readonly unknown[] = Array.isArray(own) ? own : [];
-    Reflect.defineMetadata(TOOL_PARAMETERS_METADATA, [...others, describe(index)], prototype, property);
+    Reflect.defineMetadata(
+      TOOL_PARAMETERS_METADATA,
+      [...others, describe(index)],
+      prototype,
+      property,
+    );
     recordMember(prototype, property);
   };
 }
 
-/** The description of a DTO's property for the model, and of what a property of a result or an argument means for the flow of information. Type and bounds come from class-validator. */
+/**
+ * The description of a DTO's property for the model, and of what a property of a result or an
+ * argument means for the flow of information. Type and bounds come from class-validator.
+ */
 export interface ToolFieldOptions {
   readonly description?: string;
   readonly example?: JSONSchema7Type;
   /**
-   * Makes null a value of its own, which class-validator takes too. Without it, null on an optional property (`@IsOptional()`, or an initialiser) is the same as leaving it
-   * out: the default applies.
+   * Makes null a value of its own, which class-validator takes too. Without it, null on an optional
+   * property (`@IsOptional()`, or an initialiser) is the same as leaving it out: the default
+   * applies.
    * @default false
    */
   readonly nullable?: boolean;
   /**
-   * The writer of a property of a result, and of all below it: the application, the actor of the run, or anyone outside.
+   * The writer of a property of a result, and of all below it: the application, the actor of the
+   * run, or anyone outside.
    * @default that of what the property is in, else 'outside'
    */
   readonly origin?: ValueOrigin;
   /**
-   * Beside `origin: 'actor'`: the property with the id of the actor whose words the value is, in the same object or in one around it. Where it holds another id, or none that the application wrote,
-   * the value is from outside.
+   * Beside `origin: 'actor'`: the property with the id of the actor whose words the value is, in
+   * the same object or in one around it. Where it holds another id, or none that the application
+   * wrote, the value is from outside.
    */
   readonly ownedBy?: string;
   /**
-   * Says of a property from outside that the application leaves it out where it is not there, such as the cursor of a last page or a column that was not selected. Without it, it is someone outside who may say
-   * something by leaving it out, which counts as one bit.
+   * Says of a property from outside that the application leaves it out where it is not there, such
+   * as the cursor of a last page or a column that was not selected. Without it, it is someone
+   * outside who may say something by leaving it out, which counts as one bit.
    * @default that who writes it leaves it out
    */
   readonly absence?: 'application';
@@ -168,15 +194,22 @@ export const TOOL_FIELD = defineOptions<ToolFieldOptions>(
         : [
             {
               at,
-              problem: "has a @ToolField() with one of `origin: 'actor'` and `ownedBy`, which go together",
+              problem:
+                "has a @ToolField() with one of `origin: 'actor'` and `ownedBy`, which go together",
               remedy: "Give both, such as { origin: 'actor', ownedBy: 'customerId' }, or neither.",
             },
           ],
-    wording: { unknown: 'has a @ToolField() with "*", which is no option', option: 'has a @ToolField() whose "*"' },
+    wording: {
+      unknown: 'has a @ToolField() with "*", which is no option',
+      option: 'has a @ToolField() whose "*"',
+    },
   },
 );
 
-/** The key under which the metadata of class-validator holds what `@ToolField()` says, so that `PartialType()` and the like carry it to the classes they make. */
+/**
+ * The key under which the metadata of class-validator holds what `@ToolField()` says, so that
+ * `PartialType()` and the like carry it to the classes they make.
+ */
 const TOOL_FIELD_CONTEXT = 'toolloop:tool-field';
 
 /** The metadata of `@ToolField()` for a property. */
@@ -187,8 +220,10 @@ interface FieldContext {
 }
 
 /**
- * Describes a property of a `@ToolInput()` DTO to the model. A property that no class-validator decorator names becomes an argument by it; it includes `@Allow()`, so that
- * a whitelisting pipe keeps the property. `PartialType()`, `PickType()`, `OmitType()` and `IntersectionType()` of `@nestjs/mapped-types` keep it.
+ * Describes a property of a `@ToolInput()` DTO to the model. A property that no class-validator
+ * decorator names becomes an argument by it; it includes `@Allow()`, so that a whitelisting pipe
+ * keeps the property. `PartialType()`, `PickType()`, `OmitType()` and `IntersectionType()` of
+ * `@nestjs/mapped-types` keep it.
  *
  * @example
  * class SearchOrders {
@@ -200,7 +235,10 @@ interface FieldContext {
 export function ToolField(options: ToolFieldOptions): PropertyDecorator {
   return (prototype, property) => {
     if (typeof property === 'symbol') return; // JSON has no symbols
-    const recorded: FieldContext = { options, designType: Reflect.getMetadata('design:type', prototype, property) };
+    const recorded: FieldContext = {
+      options,
+      designType: Reflect.getMetadata('design:type', prototype, property),
+    };
     const { Allow, ValidateIf } = classValidator();
     Allow({ context: { [TOOL_FIELD_CONTEXT]: recorded } })(prototype, property);
     if (options.nullable === true) ValidateIf(isNotNull)(prototype, property);
@@ -209,7 +247,10 @@ export function ToolField(options: ToolFieldOptions): PropertyDecorator {
 
 /** The facts that a library knows of a property beside its decorators. */
 export interface KnownField extends ToolFieldOptions {
-  /** The only values that are written into it, null among them where it may be null: another one counts as text. @default any */
+  /**
+   * The only values that are written into it, null among them where it may be null: another one
+   * counts as text. @default any
+   */
   readonly values?: readonly (string | null)[];
 }
 
@@ -217,7 +258,8 @@ export interface KnownField extends ToolFieldOptions {
 const KNOWN_FIELDS_METADATA = 'toolloop:known-fields';
 
 /**
- * Says of properties of a class what `@ToolField()` would, for those that name no origin themselves: a library calls it before tools are made of the class, with what it knows from
+ * Says of properties of a class what `@ToolField()` would, for those that name no origin
+ * themselves: a library calls it before tools are made of the class, with what it knows from
  * elsewhere, such as the columns in which an ORM stores it.
  *
  * @example
@@ -229,17 +271,26 @@ export function describeFields(type: Type, fields: ReadonlyMap<string, KnownFiel
 
 /** Returns what {@link describeFields} said of a property. */
 export function knownFieldOf(type: Type, property: string): KnownField | undefined {
-  const fields = Reflect.getMetadata(KNOWN_FIELDS_METADATA, type) as ReadonlyMap<string, KnownField> | undefined;
+  const fields = Reflect.getMetadata(KNOWN_FIELDS_METADATA, type) as
+    ReadonlyMap<string, KnownField> | undefined;
   return fields?.get(property);
 }
 
-/** The condition of a nullable property; by its identity it is told from the conditions of an application. */
+/**
+ * The condition of a nullable property; by its identity it is told from the conditions of an
+ * application.
+ */
 export function isNotNull(_: object, value: unknown): boolean {
   return value !== null;
 }
 
-/** Reads what `@ToolField()` recorded from the context of a rule of class-validator; undefined for any other rule. */
+/**
+ * Reads what `@ToolField()` recorded from the context of a rule of class-validator; undefined for
+ * any other rule.
+ */
 export function toolFieldIn(context: unknown): FieldContext | undefined {
-  const recorded: unknown = isObject(context) ? Reflect.get(context, TOOL_FIELD_CONTEXT) : undefined;
+  const recorded: unknown = isObject(context)
+    ? Reflect.get(context, TOOL_FIELD_CONTEXT)
+    : undefined;
   return recorded as FieldContext | undefined;
 }

@@ -10,13 +10,25 @@ import {
   type ToolPreview,
 } from '@toolloop/protocol';
 import { AuditTrail } from '../audit/audit-trail.js';
-import type { DirectiveAuthority, DirectiveIntent, DirectiveRecord, DirectiveReference, DirectiveStore } from '../contracts/directive.js';
+import type {
+  DirectiveAuthority,
+  DirectiveIntent,
+  DirectiveRecord,
+  DirectiveReference,
+  DirectiveStore,
+} from '../contracts/directive.js';
 import type { CommittableCall } from '../contracts/policy.js';
 import type { Tool, ToolDirective } from '../contracts/tool.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { CallAudit } from '../execution/call-audit.js';
 import { CallContextFactory } from '../execution/call-context.js';
-import { askedWait, CallFailure, causeOf, failureOf, Interruption } from '../execution/call-failure.js';
+import {
+  askedWait,
+  CallFailure,
+  causeOf,
+  failureOf,
+  Interruption,
+} from '../execution/call-failure.js';
 import {
   type AuthorisedCall,
   type RequestedEffect,
@@ -46,11 +58,16 @@ export class DirectiveOperators {
 
   /** For a sentence that a model or a person reads. */
   get described(): string {
-    return this.roles ? `Somebody with the role ${this.roles.join(' or ')}` : 'The actor who requested it';
+    return this.roles
+      ? `Somebody with the role ${this.roles.join(' or ')}`
+      : 'The actor who requested it';
   }
 }
 
-/** Keeps calls as directives, whose effects happen later: the adapter of the pipeline's port for requested effects. */
+/**
+ * Keeps calls as directives, whose effects happen later: the adapter of the pipeline's port for
+ * requested effects.
+ */
 @Injectable()
 export class DirectiveEffects extends Effects {
   private readonly store: DirectiveStore;
@@ -71,38 +88,60 @@ export class DirectiveEffects extends Effects {
     this.operators = new DirectiveOperators(directives?.operators);
   }
 
-  /** Looks for the directive that has the key of the call already: what was asked for needs no approval. */
+  /**
+   * Looks for the directive that has the key of the call already: what was asked for needs no
+   * approval.
+   */
   async request(call: ReadCall): Promise<RequestedEffect> {
     const { tool, scope } = call;
     const { directive } = tool;
     if (!directive) throw new TypeError(`${tool.spec.declaredId} declares no directive.`);
     const directiveId = idOf(keyOf(directive, call));
     const existing = await this.store.find({ tenant: scope.run.tenant, directiveId });
-    return { isKnown: existing !== undefined, keep: (authorised) => this.keep(authorised, directive, existing) };
+    return {
+      isKnown: existing !== undefined,
+      keep: (authorised) => this.keep(authorised, directive, existing),
+    };
   }
 
   /**
    * Keeps the directive of a call, or answers with the existing one.
    *
-   * @throws {CallFailure} `forbidden` for an actor without an id, `execution_failed` where a required preview fails, where the key belongs to another request, and
-   * where the effect was asked for before and will not be performed; `unknown_outcome` where it is unknown whether it was.
+   * @throws {CallFailure} `forbidden` for an actor without an id, `execution_failed` where a
+   *   required preview fails, where the key belongs to another request, and where the effect was
+   *   asked for before and will not be performed; `unknown_outcome` where it is unknown whether it
+   *   was.
    */
-  private async keep(call: AuthorisedCall, directive: ToolDirective, existing: DirectiveRecord | undefined): Promise<ToolOutcome> {
+  private async keep(
+    call: AuthorisedCall,
+    directive: ToolDirective,
+    existing: DirectiveRecord | undefined,
+  ): Promise<ToolOutcome> {
     const preview = existing ? existing.intent.preview : await this.preview.of(call);
     const intent = intentOf(call, directive, preview);
     await this.audit?.directed(call, intent);
     const record = existing ?? (await this.added(intent, call.takeApproval));
     if (!record) return unansweredFor(call, intent);
-    if (!isSameRequest(record.intent, intent, directive)) throw CallFailure.of('execution_failed', conflictText(record, directive));
+    if (!isSameRequest(record.intent, intent, directive))
+      throw CallFailure.of('execution_failed', conflictText(record, directive));
     const refusal = refusalOf(record, this.operators.described);
     if (refusal) throw refusal;
     const { request, scope } = call;
-    await scope.emit({ type: 'directive-request', step: request.step, directive: requestOf(record, request.call.toolCallId) });
+    await scope.emit({
+      type: 'directive-request',
+      step: request.step,
+      directive: requestOf(record, request.call.toolCallId),
+    });
     return answeredFor(call, { directiveId: record.intent.directiveId }, answerOf(record));
   }
 
-  /** Undefined where the run was interrupted before the store had answered, which may keep it yet. */
-  private async added(intent: DirectiveIntent, first: AuthorisedCall['takeApproval']): Promise<DirectiveRecord | undefined> {
+  /**
+   * Undefined where the run was interrupted before the store had answered, which may keep it yet.
+   */
+  private async added(
+    intent: DirectiveIntent,
+    first: AuthorisedCall['takeApproval'],
+  ): Promise<DirectiveRecord | undefined> {
     try {
       return (await this.store.add(intent, first)).record;
     } catch (error) {
@@ -118,15 +157,23 @@ function unansweredFor(call: AuthorisedCall, { directiveId }: DirectiveIntent): 
   return { ...outcome, record: { ...outcome.record, directiveId } };
 }
 
-const UNANSWERED = 'The run ended while this was being asked for, so it may yet be done. Check that before it is asked for again.';
+const UNANSWERED =
+  'The run ended while this was being asked for, so it may yet be done. Check that before it is asked for again.';
 
-function intentOf(call: AuthorisedCall, directive: ToolDirective, preview: ToolPreview | undefined): DirectiveIntent {
+function intentOf(
+  call: AuthorisedCall,
+  directive: ToolDirective,
+  preview: ToolPreview | undefined,
+): DirectiveIntent {
   const { tool, input, scope, request } = call;
   const { args, canonical } = input;
   const { tenant, runId } = scope.run;
   const { actorId } = scope;
   if (actorId === undefined)
-    throw CallFailure.of('forbidden', 'What happens later happens in the name of somebody, and the actor of this run has no id.');
+    throw CallFailure.of(
+      'forbidden',
+      'What happens later happens in the name of somebody, and the actor of this run has no id.',
+    );
   const key = keyOf(directive, call);
   const { type } = directive;
   const { toolCallId } = request.call;
@@ -137,7 +184,15 @@ function intentOf(call: AuthorisedCall, directive: ToolDirective, preview: ToolP
     key,
     type,
     subject: directive.subjectOf(namedIn(call)),
-    call: { declaredId: tool.spec.declaredId, ...instance, args: canonical, runId, toolCallId, step: request.step, index: request.index },
+    call: {
+      declaredId: tool.spec.declaredId,
+      ...instance,
+      args: canonical,
+      runId,
+      toolCallId,
+      step: request.step,
+      index: request.index,
+    },
     authority: authorityOf(actorId, call),
     shownArgs: shownArguments(args, tool.input.hidden),
     ...(preview && { preview }),
@@ -152,11 +207,14 @@ function keyOf(directive: ToolDirective, call: ReadCall): string {
   const args = namedIn(call);
   const subject = part('subject', directive.subjectOf(args));
   const last = directive.keyOf ? part('key', directive.keyOf(args)) : scope.requestId;
-  const instance = tool.entity ? [tool.entity.instanceId] : []; // the same words about two instances are two directives
+  // the same words about two instances are two directives
+  const instance = tool.entity ? [tool.entity.instanceId] : [];
   return [directive.type, scope.run.tenant, ...instance, subject, last].map(encoded).join(':');
 }
 
-/** The values that the templates of a directive can name: the arguments, and the id of the instance. */
+/**
+ * The values that the templates of a directive can name: the arguments, and the id of the instance.
+ */
 function namedIn({ tool, input }: ReadCall): JsonObject {
   return tool.entity ? { instanceId: tool.entity.instanceId, ...input.args } : input.args;
 }
@@ -171,9 +229,14 @@ function authorityOf(actorId: string, call: AuthorisedCall): DirectiveAuthority 
   const { args } = input;
   const { integrity, confidentiality, outsideBits } = scope.flow;
   const instance = tool.entity && { instanceId: tool.entity.instanceId };
-  const asked = { args, spent: { calls: scope.spending.calls.filter((one) => one !== charge) }, ...instance };
+  const asked = {
+    args,
+    spent: { calls: scope.spending.calls.filter((one) => one !== charge) },
+    ...instance,
+  };
   const subject = subjectOf(tool, scope.actor);
-  const isFixed = (fixed: CommittableCall['fixed']): boolean => scope.flow.isCommitted(subject, { ...asked, fixed });
+  const isFixed = (fixed: CommittableCall['fixed']): boolean =>
+    scope.flow.isCommitted(subject, { ...asked, fixed });
   const flow: DirectiveAuthority['flow'] = {
     integrity,
     confidentiality,
@@ -187,18 +250,31 @@ function authorityOf(actorId: string, call: AuthorisedCall): DirectiveAuthority 
   return { actorId, policies: narrowingOf(scope), flow, ...(approved && { approved }) };
 }
 
-/** The approval on which a call rests. Where people trusted something, they are whom policy asks once that is not known any more. */
-function approvalFor({ tool, scope: { approvals }, request, decision }: AuthorisedCall): DirectiveAuthority['approved'] {
-  if (!decision || (decision.kind !== 'require_approval' && decision.endorsedBy === undefined)) return undefined;
+/**
+ * The approval on which a call rests. Where people trusted something, they are whom policy asks
+ * once that is not known any more.
+ */
+function approvalFor({
+  tool,
+  scope: { approvals },
+  request,
+  decision,
+}: AuthorisedCall): DirectiveAuthority['approved'] {
+  if (!decision || (decision.kind !== 'require_approval' && decision.endorsedBy === undefined))
+    return undefined;
   const { rule, policyVersion, endorsedBy, approval: terms = [] } = decision;
   const covered = coveredBy(decision, tool);
   const { form } = covered;
   if (endorsedBy !== undefined) return { approvalId: endorsedBy, rule, policyVersion, terms, form };
-  const approvalId = approvals.askedBy(request.call.toolCallId) ?? approvals.standingFor(covered) ?? '';
+  const approvalId =
+    approvals.askedBy(request.call.toolCallId) ?? approvals.standingFor(covered) ?? '';
   return { approvalId, rule, policyVersion, terms, form };
 }
 
-/** The policies of the run and its loop; the application's own are those of the moment when it is performed. */
+/**
+ * The policies of the run and its loop; the application's own are those of the moment when it is
+ * performed.
+ */
 function narrowingOf({ policies }: ExecutionScope): DirectiveAuthority['policies'] {
   return policies.flatMap((one) => (one instanceof CompiledPolicy ? [one.policy] : []));
 }
@@ -207,7 +283,9 @@ function narrowingOf({ policies }: ExecutionScope): DirectiveAuthority['policies
 function wordsIn(value: JsonValue): (string | number)[] {
   if (typeof value === 'string' || typeof value === 'number') return [value];
   if (isJsonList(value)) return value.flatMap(wordsIn);
-  return isJsonObject(value) ? Object.entries(value).flatMap(([name, item]) => [[name], wordsIn(item)].flat()) : [];
+  return isJsonObject(value)
+    ? Object.entries(value).flatMap(([name, item]) => [[name], wordsIn(item)].flat())
+    : [];
 }
 
 function part(name: string, text: string): string {
@@ -226,9 +304,18 @@ function encoded(text: string): string {
   }
 }
 
-/** A request's id is chosen by its client, so without a key of the tool's own another actor's request is another one. */
-function isSameRequest(first: DirectiveIntent, second: DirectiveIntent, directive: ToolDirective): boolean {
-  const isSameCall = first.call.declaredId === second.call.declaredId && first.call.instanceId === second.call.instanceId;
+/**
+ * A request's id is chosen by its client, so without a key of the tool's own another actor's
+ * request is another one.
+ */
+function isSameRequest(
+  first: DirectiveIntent,
+  second: DirectiveIntent,
+  directive: ToolDirective,
+): boolean {
+  const isSameCall =
+    first.call.declaredId === second.call.declaredId &&
+    first.call.instanceId === second.call.instanceId;
   return (
     isSameCall &&
     first.call.args === second.call.args &&
@@ -257,8 +344,14 @@ function answerOf({ intent, status }: DirectiveRecord): JsonObject {
   };
 }
 
-/** Why asking again comes to nothing, and what helps; undefined of one that is performed yet, or was. `decider` begins a sentence. */
-export function refusalOf({ intent, task, status, failure }: DirectiveRecord, decider: string): CallFailure | undefined {
+/**
+ * Why asking again comes to nothing, and what helps; undefined of one that is performed yet, or
+ * was. `decider` begins a sentence.
+ */
+export function refusalOf(
+  { intent, task, status, failure }: DirectiveRecord,
+  decider: string,
+): CallFailure | undefined {
   const why = failure ? ` ${failure.safeMessage}` : '';
   const isNotAsked = `Nothing was requested now (${intent.directiveId}).`;
   switch (status) {
@@ -278,7 +371,10 @@ export function refusalOf({ intent, task, status, failure }: DirectiveRecord, de
         `This was requested before and cancelled. ${isNotAsked} ${decider} can still have it performed.`,
       );
     case 'compensated':
-      return CallFailure.of('execution_failed', `This was performed before and undone, so it is not performed again. ${isNotAsked}`);
+      return CallFailure.of(
+        'execution_failed',
+        `This was performed before and undone, so it is not performed again. ${isNotAsked}`,
+      );
     case 'unknown_outcome':
       return CallFailure.of(
         'unknown_outcome',
@@ -287,14 +383,18 @@ export function refusalOf({ intent, task, status, failure }: DirectiveRecord, de
   }
 }
 
-export function conflictText({ intent, status }: DirectiveRecord, directive: ToolDirective): string {
+export function conflictText(
+  { intent, status }: DirectiveRecord,
+  directive: ToolDirective,
+): string {
   if (!directive.keyOf)
     return `This request already asked for "${intent.subject}" with other arguments, or for somebody else, so nothing was asked for now.`;
   return `This was already asked for with other arguments (${intent.directiveId}, ${status}), so nothing was asked for now. Look at that one first.`;
 }
 
 function sentenceFor(status: DirectiveRecord['status'], what: string): string {
-  if (status === 'pending' || status === 'performing') return `Requested: ${what}. It is performed later, once; it has not happened yet.`;
+  if (status === 'pending' || status === 'performing')
+    return `Requested: ${what}. It is performed later, once; it has not happened yet.`;
   return `This was requested before: ${what}. Its status is ${status}.`;
 }
 
@@ -302,19 +402,26 @@ function sentenceFor(status: DirectiveRecord['status'], what: string): string {
 export class DirectiveAttempt implements EffectAttempt {
   /** True once the key of the effect was taken for this attempt. */
   hasBegun = false;
-  /** The least milliseconds before another attempt; undefined if that would fail as well, or the outcome is unknown. */
+  /**
+   * The least milliseconds before another attempt; undefined if that would fail as well, or the
+   * outcome is unknown.
+   */
   retryAfterMs: number | undefined;
   private wasRefused = false;
 
   constructor(
     /** The idempotency key of the effect. */
     readonly idempotencyKey: string,
-    /** Asked when the key is taken and nothing has happened yet: a process that has lost the directive by then leaves it to others. */
+    /**
+     * Asked when the key is taken and nothing has happened yet: a process that has lost the
+     * directive by then leaves it to others.
+     */
     private readonly isHeld: () => Promise<boolean>,
   ) {}
 
   async begin(): Promise<void> {
-    if (!(await this.isHeld())) throw CallFailure.of('aborted', 'Somebody else performs the directive by now.');
+    if (!(await this.isHeld()))
+      throw CallFailure.of('aborted', 'Somebody else performs the directive by now.');
     this.hasBegun = true;
   }
 
@@ -328,15 +435,18 @@ export class DirectiveAttempt implements EffectAttempt {
   }
 
   /**
-   * Returns the meaning of a failed effect. After an unknown exception it is unknown what happened before. A method that is still in flight is not called
-   * beside itself, unless this process stops (`signal`).
+   * Returns the meaning of a failed effect. After an unknown exception it is unknown what happened
+   * before. A method that is still in flight is not called beside itself, unless this process stops
+   * (`signal`).
    */
   read(error: unknown, tool: Pick<Tool, 'directive'>, signal: AbortSignal): ToolFailure {
     const failure = failureOf(error);
     const method = error instanceof CallFailure ? error.method : undefined;
     this.wasRefused = method === 'not_called';
     const isDoubtful = !this.wasRefused && isUnexplained(failure, error);
-    const told: ToolFailure = isDoubtful ? { ...failure, code: 'unknown_outcome', safeMessage: UNKNOWN } : failure;
+    const told: ToolFailure = isDoubtful
+      ? { ...failure, code: 'unknown_outcome', safeMessage: UNKNOWN }
+      : failure;
     const isRunning = method === 'in_flight' && !signal.aborted;
     const mayRepeat = told.code !== 'unknown_outcome' || (this.mayRepeat(tool) && !isRunning);
     this.retryAfterMs = mayRepeat ? askedWait(error) : undefined;
@@ -348,15 +458,23 @@ function isUnexplained({ code }: ToolFailure, error: unknown): boolean {
   return code === 'execution_failed' && !isAnswer(causeOf(error));
 }
 
-const UNKNOWN = 'The effect failed half-way, and it is unknown whether it took place. Check before you request it again.';
+const UNKNOWN =
+  'The effect failed half-way, and it is unknown whether it took place. Check before you request it again.';
 
-/** Returns whether the tool, or a system that it called, refused on purpose: then the effect did not take place. A 5xx may come from half-way, but for 503, which refuses. */
+/**
+ * Returns whether the tool, or a system that it called, refused on purpose: then the effect did not
+ * take place. A 5xx may come from half-way, but for 503, which refuses.
+ */
 function isAnswer(thrown: unknown): boolean {
   if (thrown instanceof ToolError) return true;
-  return thrown instanceof HttpException && (thrown.getStatus() < 500 || thrown.getStatus() === 503);
+  return (
+    thrown instanceof HttpException && (thrown.getStatus() < 500 || thrown.getStatus() === 503)
+  );
 }
 
-/** The directives of which an operator has stopped the tool. They stay due, with all their attempts. */
+/**
+ * The directives of which an operator has stopped the tool. They stay due, with all their attempts.
+ */
 export class HeldDirectives {
   private readonly logger = new Logger(HeldDirectives.name);
   private readonly held = new Map<string, DirectiveReference>();
@@ -376,7 +494,10 @@ export class HeldDirectives {
     return true;
   }
 
-  /** Has those that were taken performed once something was released: they were handed out already. Returns what ends that. */
+  /**
+   * Has those that were taken performed once something was released: they were handed out already.
+   * Returns what ends that.
+   */
   follow(perform: (reference: DirectiveReference) => Promise<void>): () => Promise<void> {
     let performing = Promise.resolve();
     let hasEnded = false;
@@ -386,7 +507,10 @@ export class HeldDirectives {
       for (const reference of released)
         if (!hasEnded)
           await perform(reference).catch((error: unknown) =>
-            this.logger.error(`The directive ${reference.directiveId} was held, and could not be processed.`, error),
+            this.logger.error(
+              `The directive ${reference.directiveId} was held, and could not be processed.`,
+              error,
+            ),
           );
     };
     const following = this.inForce.released$.subscribe(() => {

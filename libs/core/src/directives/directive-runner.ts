@@ -45,21 +45,36 @@ import { HeldLease } from '../loop/run-directives.js';
 import { DirectiveAttempt, HeldDirectives } from './directive-effects.js';
 
 const ATTEMPTS_WITHOUT_TOOL = 1;
-/** Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer has hung, and is anybody's. */
+/**
+ * Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer
+ * has hung, and is anybody's.
+ */
 const MARGIN_MS = 60_000;
 const PARTS_WITH_TIME_LIMIT = 3;
-/** The time for the directives in progress to end when the application stops; and then, once they are interrupted, for their outcomes to be kept: an entry of the audit, and the state. */
+/**
+ * The time for the directives in progress to end when the application stops; and then, once they
+ * are interrupted, for their outcomes to be kept: an entry of the audit, and the state.
+ */
 const LONGEST_STOP_MS = 10_000;
 const LONGEST_KEEPING_MS = longerThanStores(2);
 
 /** The tool of a directive; undefined where the application has none any more. */
-export function directiveToolOf(catalog: ToolCatalog, { call, type }: DirectiveIntent): DirectiveTool | undefined {
+export function directiveToolOf(
+  catalog: ToolCatalog,
+  { call, type }: DirectiveIntent,
+): DirectiveTool | undefined {
   const { declaredId, instanceId } = call;
-  const tool = instanceId === undefined ? catalog.find(declaredId) : toolFoundAgain(catalog, declaredId, instanceId);
+  const tool =
+    instanceId === undefined
+      ? catalog.find(declaredId)
+      : toolFoundAgain(catalog, declaredId, instanceId);
   return tool?.directive?.type === type ? { ...tool, directive: tool.directive } : undefined;
 }
 
-/** Makes the place where a directive is performed: whose it is now, under which rules, and which tool. */
+/**
+ * Makes the place where a directive is performed: whose it is now, under which rules, and which
+ * tool.
+ */
 class DirectiveScopes {
   private readonly journal: CallJournal;
 
@@ -73,18 +88,34 @@ class DirectiveScopes {
     this.journal = stores.journal;
   }
 
-  /** Throws a `CallFailure` for whom or what is not there any more, and anything else where that could not be found out. */
-  async open(record: DirectiveRecord, attempt: DirectiveAttempt, signal: AbortSignal): Promise<DirectiveExecution> {
+  /**
+   * Throws a `CallFailure` for whom or what is not there any more, and anything else where that
+   * could not be found out.
+   */
+  async open(
+    record: DirectiveRecord,
+    attempt: DirectiveAttempt,
+    signal: AbortSignal,
+  ): Promise<DirectiveExecution> {
     const { intent } = record;
     const { call, authority, tenant, correlationId } = intent;
     const found = directiveToolOf(this.catalog, intent);
-    if (!found) throw CallFailure.of('tool_gone', `The tool ${call.declaredId} does not take directives of this type any more.`);
+    if (!found)
+      throw CallFailure.of(
+        'tool_gone',
+        `The tool ${call.declaredId} does not take directives of this type any more.`,
+      );
     const tool = record.task === 'compensate' ? undoing(found, record) : found;
     const actor = await this.actorOf(authority, tenant);
     const run: RunContext = { runId: call.runId, actor, tenant, context: {}, state: new Map() };
     const { toolCallId, step, index, args } = call;
     return {
-      request: { call: { toolCallId, name: tool.spec.id, arguments: args }, step, index, outside: authority.flow.outside },
+      request: {
+        call: { toolCallId, name: tool.spec.id, arguments: args },
+        step,
+        index,
+        outside: authority.flow.outside,
+      },
       scope: {
         run,
         requestId: correlationId,
@@ -104,12 +135,21 @@ class DirectiveScopes {
     };
   }
 
-  /** Returns the journal's entry for an attempt whose process died before it could report; undefined if none has begun the effect. */
+  /**
+   * Returns the journal's entry for an attempt whose process died before it could report; undefined
+   * if none has begun the effect.
+   */
   earlier(record: DirectiveRecord): Promise<JournalEntry | undefined> {
     const { tenant, call } = record.intent;
     const { declaredId, instanceId, args } = call;
     const instance = instanceId !== undefined && { instanceId };
-    return this.journal.find({ tenant, idempotencyKey: effectKeyOf(record), declaredId, ...instance, args });
+    return this.journal.find({
+      tenant,
+      idempotencyKey: effectKeyOf(record),
+      declaredId,
+      ...instance,
+      args,
+    });
   }
 
   private directory(): ActorDirectory | undefined {
@@ -121,17 +161,29 @@ class DirectiveScopes {
     const finding = Promise.resolve(this.directory()?.find(actorId, tenant));
     const actor: unknown = await withinTime(finding, LONGEST_FIND_MS);
     if (actor === undefined || actor === null || this.identity.idOf(actor) !== actorId)
-      throw CallFailure.of('forbidden', 'The actor in whose name this was asked for is not there any more.');
+      throw CallFailure.of(
+        'forbidden',
+        'The actor in whose name this was asked for is not there any more.',
+      );
     return actor;
   }
 }
 
-/** Writes what happens to directives into the audit, where the application keeps one. That one was asked for is recorded with the call. */
+/**
+ * Writes what happens to directives into the audit, where the application keeps one. That one was
+ * asked for is recorded with the call.
+ */
 export class DirectiveAudit {
   constructor(private readonly trail: AuditTrail | undefined) {}
 
-  /** Before it happens. Rejects with `AuditError` when it cannot be kept: then it must not happen. */
-  async record(event: DirectiveEventType | 'refused', record: DirectiveRecord, more?: JsonObject): Promise<void> {
+  /**
+   * Before it happens. Rejects with `AuditError` when it cannot be kept: then it must not happen.
+   */
+  async record(
+    event: DirectiveEventType | 'refused',
+    record: DirectiveRecord,
+    more?: JsonObject,
+  ): Promise<void> {
     await this.trail?.record(draftOf(event, record, more));
   }
 
@@ -143,7 +195,12 @@ export class DirectiveAudit {
 
 function draftOf(
   event: DirectiveEventType | 'refused',
-  { intent, task, epoch, attempts }: Pick<DirectiveRecord, 'intent' | 'task' | 'epoch' | 'attempts'>,
+  {
+    intent,
+    task,
+    epoch,
+    attempts,
+  }: Pick<DirectiveRecord, 'intent' | 'task' | 'epoch' | 'attempts'>,
   more: JsonObject = {},
 ): AuditDraft {
   const { tenant, directiveId, authority, call, correlationId } = intent;
@@ -158,10 +215,17 @@ function draftOf(
     correlationId,
   };
   const details = { task, epoch, attempts, ...more };
-  return { tenant, subject, event: { kind: `directive-${event.replaceAll('_', '-')}`, directiveId, details } };
+  return {
+    tenant,
+    subject,
+    event: { kind: `directive-${event.replaceAll('_', '-')}`, directiveId, details },
+  };
 }
 
-/** Performs directives, each once, in the name of who asked: through the one pipeline, which checks, permits and authorises the call anew. */
+/**
+ * Performs directives, each once, in the name of who asked: through the one pipeline, which checks,
+ * permits and authorises the call anew.
+ */
 @Injectable()
 export class DirectiveRunner implements BeforeApplicationShutdown {
   private readonly logger = new Logger(DirectiveRunner.name);
@@ -205,7 +269,9 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   async beforeApplicationShutdown(): Promise<void> {
     const stopping = this.stop?.();
     if (!stopping) return;
-    await withinTime(stopping, LONGEST_STOP_MS).catch((error: unknown) => this.logger.warn('Directives are interrupted.', error));
+    await withinTime(stopping, LONGEST_STOP_MS).catch((error: unknown) =>
+      this.logger.warn('Directives are interrupted.', error),
+    );
     this.shutdown.abort(new Interruption('aborted', 'The application stops.'));
     await withinTime(stopping, LONGEST_KEEPING_MS).catch((error: unknown) =>
       this.logger.warn('Directives still being performed are left until their leases end.', error),
@@ -217,7 +283,10 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     const { heartbeatMs: everyMs, takeoverMs } = directiveOptionsOf(this.options.directives);
     const record = await this.store.acquire(reference, { owner: randomUUID(), forMs: takeoverMs });
     if (!record) return; // another process has it, or it is over
-    const lease = new HeldLease(() => this.store.renew({ ...reference, ...record.lease }, takeoverMs), { everyMs, mostMs: this.mostMs });
+    const lease = new HeldLease(
+      () => this.store.renew({ ...reference, ...record.lease }, takeoverMs),
+      { everyMs, mostMs: this.mostMs },
+    );
     await this.performClaimed(record).finally(() => lease.end());
   }
 
@@ -227,10 +296,13 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     const isOver = change.status !== 'pending'; // the last word is kept before it counts
     if (isOver) await this.audit.note(change.event, record, more);
     const changed = await this.store.change(versionOf(record), change);
-    if (change.failure?.code === 'storage_unavailable' && isOver) this.logParked(record, change.failure);
+    if (change.failure?.code === 'storage_unavailable' && isOver)
+      this.logParked(record, change.failure);
     if (changed && !isOver) await this.audit.note(change.event, record, more);
     if (!changed)
-      this.logger.warn(`The directive ${record.intent.directiveId} was taken over meanwhile; the outcome of this attempt is not kept.`);
+      this.logger.warn(
+        `The directive ${record.intent.directiveId} was taken over meanwhile; the outcome of this attempt is not kept.`,
+      );
   }
 
   private logParked({ intent }: DirectiveRecord, { correlationId }: ToolFailure): void {
@@ -242,20 +314,27 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
 
   private async attempt(record: DirectiveRecord): Promise<DirectiveChange> {
     const attempt = new DirectiveAttempt(effectKeyOf(record), () => this.isOurs(record));
-    const most = directiveToolOf(this.catalog, record.intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
+    const most =
+      directiveToolOf(this.catalog, record.intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
     const terms = { ...directiveOptionsOf(this.options.directives), attempts: most };
     const outcome = await this.outcomeOf(record, attempt, most);
-    if (outcome.status === 'succeeded' || attempt.mayHaveEffect) return verdictOn(outcome, { record, attempt, terms });
+    if (outcome.status === 'succeeded' || attempt.mayHaveEffect)
+      return verdictOn(outcome, { record, attempt, terms });
     try {
       const earlier = await this.scopes.earlier(record);
       return verdictOn(outcome, { record, attempt, terms, ...(earlier && { earlier }) });
     } catch (error) {
       if (!StorageUnavailableError.in(error)) throw error;
-      return verdictOn(PUT_OFF, { record, attempt, terms }); // what an earlier attempt did is not known, so this one decides nothing
+      // what an earlier attempt did is not known, so this one decides nothing
+      return verdictOn(PUT_OFF, { record, attempt, terms });
     }
   }
 
-  private async outcomeOf(record: DirectiveRecord, attempt: DirectiveAttempt, most: number): Promise<AttemptOutcome> {
+  private async outcomeOf(
+    record: DirectiveRecord,
+    attempt: DirectiveAttempt,
+    most: number,
+  ): Promise<AttemptOutcome> {
     try {
       await this.audit.record('started', record);
       if (record.attempts > most) return ENDLESS;
@@ -267,7 +346,10 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
       const failure = error instanceof CallFailure ? error.failure : unexplained();
       const { correlationId } = failure;
       if (correlationId !== undefined)
-        this.logger.error(`The directive ${record.intent.directiveId} failed (reference ${correlationId}).`, error);
+        this.logger.error(
+          `The directive ${record.intent.directiveId} failed (reference ${correlationId}).`,
+          error,
+        );
       return { status: error instanceof CallFailure ? 'denied' : 'failed', error: failure };
     }
   }
@@ -279,8 +361,14 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
 }
 
 /** The outcome of an attempt that a store prevented: it does not count. */
-const PUT_OFF = { status: 'failed', error: { code: 'storage_unavailable', safeMessage: 'It could not be begun for now.' } } as const;
-/** The times in a row that a directive is put off since a store failed, before it waits for an operator: an error that does not pass would have it tried for ever. */
+const PUT_OFF = {
+  status: 'failed',
+  error: { code: 'storage_unavailable', safeMessage: 'It could not be begun for now.' },
+} as const;
+/**
+ * The times in a row that a directive is put off since a store failed, before it waits for an
+ * operator: an error that does not pass would have it tried for ever.
+ */
 const MOST_PUT_OFFS = 10;
 const PARKED =
   'The storage has failed again and again, so it was not performed. Once the storage is mended, an operator can have it tried again.';
@@ -289,7 +377,8 @@ const ENDLESS = {
   status: 'failed',
   error: {
     code: 'unknown_outcome',
-    safeMessage: 'It was begun again and again and never ended; it is unknown whether its effect took place.',
+    safeMessage:
+      'It was begun again and again and never ended; it is unknown whether its effect took place.',
   },
 } as const;
 
@@ -311,19 +400,39 @@ function undoing(tool: DirectiveTool, record: DirectiveRecord): Tool {
   const { rehydration } = tool;
   const undone = withUndoing(tool, record);
   return rehydration
-    ? { ...undone, rehydration: { ...rehydration, on: (instance) => withUndoing(rehydration.on(instance), record) } }
+    ? {
+        ...undone,
+        rehydration: {
+          ...rehydration,
+          on: (instance) => withUndoing(rehydration.on(instance), record),
+        },
+      }
     : undone;
 }
 
 function withUndoing(tool: Tool, { intent, result }: DirectiveRecord): Tool {
   const [{ directive }, { directiveId, key: idempotencyKey }] = [tool, intent];
   const performed = { directiveId, idempotencyKey, ...(result !== undefined && { result }) };
-  if (!directive?.compensate) throw CallFailure.of('tool_gone', `The tool ${intent.call.declaredId} cannot undo its effect any more.`);
-  return { ...tool, output: NOTHING, invoke: (input, context) => directive.compensate?.(input, performed, context) };
+  if (!directive?.compensate)
+    throw CallFailure.of(
+      'tool_gone',
+      `The tool ${intent.call.declaredId} cannot undo its effect any more.`,
+    );
+  return {
+    ...tool,
+    output: NOTHING,
+    invoke: (input, context) => directive.compensate?.(input, performed, context),
+  };
 }
 
-/** Returns the approval of a directive. What was performed may be undone, whatever its tool is by now. */
-function approvalOf({ task, intent: { authority } }: DirectiveRecord): DirectiveApproval | undefined {
+/**
+ * Returns the approval of a directive. What was performed may be undone, whatever its tool is by
+ * now.
+ */
+function approvalOf({
+  task,
+  intent: { authority },
+}: DirectiveRecord): DirectiveApproval | undefined {
   if (task === 'perform' || !authority.approved) return authority.approved;
   const { form: _form, ...approved } = authority.approved;
   return approved;
@@ -331,7 +440,13 @@ function approvalOf({ task, intent: { authority } }: DirectiveRecord): Directive
 
 /** Returns the recorded flow. `isSaid` is asked about reads alone, and a directive is none. */
 function flowOf({ flow }: DirectiveAuthority): InformationFlow {
-  const { integrity, confidentiality, requested = false, committed = false, outsideBits = integrity === 'trusted' ? 0 : Infinity } = flow;
+  const {
+    integrity,
+    confidentiality,
+    requested = false,
+    committed = false,
+    outsideBits = integrity === 'trusted' ? 0 : Infinity,
+  } = flow;
   return {
     integrity,
     confidentiality,
@@ -348,8 +463,13 @@ function flowOf({ flow }: DirectiveAuthority): InformationFlow {
 export interface AttemptTerms {
   readonly record: DirectiveRecord;
   readonly attempt: DirectiveAttempt;
-  readonly terms: Pick<typeof DEFAULT_DIRECTIVES, 'firstDelayMs' | 'longestDelayMs'> & { readonly attempts: number };
-  /** The journal's entry for an earlier attempt whose process died; looked up if this one failed before it began. */
+  readonly terms: Pick<typeof DEFAULT_DIRECTIVES, 'firstDelayMs' | 'longestDelayMs'> & {
+    readonly attempts: number;
+  };
+  /**
+   * The journal's entry for an earlier attempt whose process died; looked up if this one failed
+   * before it began.
+   */
   readonly earlier?: JournalEntry;
 }
 
@@ -362,18 +482,27 @@ const PASSING = new Set<ToolErrorCode>(['execution_failed', 'timeout', 'aborted'
 export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): DirectiveChange {
   const { record, earlier } = context;
   const { status, error, result } = outcomeOf(earlier) ?? outcome;
-  if (status === 'succeeded') return { ...DONE[record.task], ...(record.task === 'perform' && result !== undefined && { result }) };
+  if (status === 'succeeded')
+    return {
+      ...DONE[record.task],
+      ...(record.task === 'perform' && result !== undefined && { result }),
+    };
   const failure = error ?? { code: 'execution_failed', safeMessage: 'The call had no result.' };
-  if (failure.code === 'invalid_output') return { ...DONE[record.task], failure }; // the effect took place
+  // the effect took place
+  if (failure.code === 'invalid_output') return { ...DONE[record.task], failure };
   return verdictOnFailure(keepUnknown(failure, context), failure, context);
 }
 
-/** Returns the outcome of an effect that took place before, even if its actor may no longer request it. */
+/**
+ * Returns the outcome of an effect that took place before, even if its actor may no longer request
+ * it.
+ */
 function outcomeOf(earlier: JournalEntry | undefined): AttemptOutcome | undefined {
   if (earlier?.status === 'in_progress') return earlier.kept && { status: 'succeeded' };
   if (!earlier) return undefined;
   const { outcome } = earlier;
-  if (outcome.status === 'failed' || outcome.failure) return { status: 'failed', error: outcome.failure };
+  if (outcome.status === 'failed' || outcome.failure)
+    return { status: 'failed', error: outcome.failure };
   return { status: 'succeeded', result: outcome.ui };
 }
 
@@ -388,10 +517,19 @@ export function effectKeyOf({ intent, task }: Pick<DirectiveRecord, 'intent' | '
   return task === 'perform' ? intent.key : `${intent.key}:compensate`;
 }
 
-function verdictOnFailure(failure: ToolFailure, latest: ToolFailure, context: AttemptTerms): DirectiveChange {
+function verdictOnFailure(
+  failure: ToolFailure,
+  latest: ToolFailure,
+  context: AttemptTerms,
+): DirectiveChange {
   const { record, terms } = context;
   const { putOffs = 0 } = record;
-  const again = { event: 'retried', status: 'pending', attempts: record.attempts - 1, failure } as const;
+  const again = {
+    event: 'retried',
+    status: 'pending',
+    attempts: record.attempts - 1,
+    failure,
+  } as const;
   if (latest.code === 'aborted') return { ...again, dueInMs: terms.firstDelayMs, putOffs };
   if (latest.code === 'storage_unavailable') {
     const times = putOffs + 1;
@@ -399,22 +537,31 @@ function verdictOnFailure(failure: ToolFailure, latest: ToolFailure, context: At
     return times < MOST_PUT_OFFS ? { ...again, dueInMs, putOffs: times } : parked(record, failure);
   }
   const wait = waitFor(latest, context);
-  if (wait !== undefined && record.attempts < terms.attempts) return { event: 'retried', status: 'pending', dueInMs: wait, failure };
+  if (wait !== undefined && record.attempts < terms.attempts)
+    return { event: 'retried', status: 'pending', dueInMs: wait, failure };
   const status = failure.code === 'unknown_outcome' ? 'unknown_outcome' : 'dead';
   return { event: status, status, failure };
 }
 
-/** The change of a directive that was put off too often: an operator has it tried again, and says before that whether the effect took place, if that is unknown. */
+/**
+ * The change of a directive that was put off too often: an operator has it tried again, and says
+ * before that whether the effect took place, if that is unknown.
+ */
 function parked({ attempts }: DirectiveRecord, failure: ToolFailure): DirectiveChange {
-  if (failure.code === 'unknown_outcome') return { event: 'unknown_outcome', status: 'unknown_outcome', attempts: attempts - 1, failure };
+  if (failure.code === 'unknown_outcome')
+    return { event: 'unknown_outcome', status: 'unknown_outcome', attempts: attempts - 1, failure };
   const latest = { ...failure, safeMessage: PARKED, correlationId: randomUUID() };
   return { event: 'dead', status: 'dead', attempts: attempts - 1, failure: latest };
 }
 
 /** Keeps an unknown outcome of an earlier attempt until a later one gets an answer. */
-function keepUnknown(failure: ToolFailure, { record, attempt, earlier }: AttemptTerms): ToolFailure {
+function keepUnknown(
+  failure: ToolFailure,
+  { record, attempt, earlier }: AttemptTerms,
+): ToolFailure {
   if (earlier && failure.code !== 'unknown_outcome') return LEFT;
-  const isAnswer = attempt.mayHaveEffect && attempt.retryAfterMs === undefined && !NOT_CALLED.has(failure.code);
+  const isAnswer =
+    attempt.mayHaveEffect && attempt.retryAfterMs === undefined && !NOT_CALLED.has(failure.code);
   return record.failure?.code === 'unknown_outcome' && !isAnswer ? record.failure : failure;
 }
 
@@ -427,7 +574,10 @@ const LEFT: ToolFailure = {
 const NOT_CALLED = new Set<ToolErrorCode>(['timeout', 'aborted', 'storage_unavailable']);
 
 /** Milliseconds; undefined where another attempt would come to the same, or might do harm. */
-function waitFor(failure: ToolFailure, { record, attempt, terms }: AttemptTerms): number | undefined {
+function waitFor(
+  failure: ToolFailure,
+  { record, attempt, terms }: AttemptTerms,
+): number | undefined {
   const asked = attempt.retryAfterMs ?? (!attempt.hasBegun && mayPass(failure) ? 0 : undefined);
   if (asked === undefined) return undefined;
   const longest = Math.min(terms.firstDelayMs * 2 ** (record.attempts - 1), terms.longestDelayMs);

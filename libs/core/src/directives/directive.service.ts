@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Inject, Injectable, Optional } from '@nestjs/common';
-import type { DirectiveStatus, JsonObject, JsonValue, ToolFailure, ToolPreview } from '@toolloop/protocol';
+import type {
+  DirectiveStatus,
+  JsonObject,
+  JsonValue,
+  ToolFailure,
+  ToolPreview,
+} from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import { AuditTrail } from '../audit/audit-trail.js';
 import { Operators } from '../audit/operators.js';
@@ -23,7 +29,10 @@ import { ActorIdentity } from '../policy/actor-identity.js';
 import { DirectiveOperators } from './directive-effects.js';
 import { DirectiveAudit, directiveToolOf, DONE, effectKeyOf } from './directive-runner.js';
 
-/** The person who looks at directives, or decides about them: as the application identified them, never as a client says. */
+/**
+ * The person who looks at directives, or decides about them: as the application identified them,
+ * never as a client says.
+ */
 export interface DirectiveOperator<Actor = RegisteredActor> {
   readonly actor: Actor;
   readonly tenant: string;
@@ -34,7 +43,10 @@ export type DirectiveFilter = Omit<DirectiveQuery, 'tenant' | 'actorId'>;
 
 /** A person's finding about an effect. */
 export interface DirectiveFinding {
-  /** True if the effect took place, false if it did not; needed if that is unknown. No other value is an answer, whatever a client sent. */
+  /**
+   * True if the effect took place, false if it did not; needed if that is unknown. No other value
+   * is an answer, whatever a client sent.
+   */
   readonly tookPlace?: boolean;
 }
 
@@ -50,11 +62,17 @@ interface Identified {
   readonly id: string | undefined;
   /** True if the person may see and decide about every directive of the tenant. */
   readonly isOperator: boolean;
-  /** True if the person may undo every effect of the tenant, as an operator of the application or of directives. */
+  /**
+   * True if the person may undo every effect of the tenant, as an operator of the application or of
+   * directives.
+   */
   readonly mayUndo: boolean;
 }
 
-/** The valid answers. Others of an untyped caller, such as null or 'no', could be read either way, and one reading is a second effect. */
+/**
+ * The valid answers. Others of an untyped caller, such as null or 'no', could be read either way,
+ * and one reading is a second effect.
+ */
 const ANSWERS: ReadonlySet<unknown> = new Set([true, false, undefined]);
 
 const UNDOING_MS = 30_000;
@@ -63,7 +81,10 @@ const POLL_MS = 50;
 /** The lease between a person's answer and the next attempt, in milliseconds. */
 const TURN_MS = 15_000;
 
-/** Lets people see the directives that were requested, cancel them, and have them tried again. Another tenant's directives do not exist. */
+/**
+ * Lets people see the directives that were requested, cancel them, and have them tried again.
+ * Another tenant's directives do not exist.
+ */
 @Injectable()
 export class DirectiveService<Actor = RegisteredActor> {
   private readonly store: DirectiveStore;
@@ -86,18 +107,25 @@ export class DirectiveService<Actor = RegisteredActor> {
     this.audit = new DirectiveAudit(trail);
   }
 
-  /** The changes of directives of every tenant: for the application's own code, not for clients. It never errors. */
+  /**
+   * The changes of directives of every tenant: for the application's own code, not for clients. It
+   * never errors.
+   */
   get events$(): Observable<DirectiveEvent> {
     return this.store.changes$;
   }
 
   /**
-   * Lists directives, the newest first: all of the tenant's for an operator, else this person's own.
+   * Lists directives, the newest first: all of the tenant's for an operator, else this person's
+   * own.
    *
    * @example
    * const failed = await directives.list({ actor, tenant }, { status: 'dead' });
    */
-  async list(operator: DirectiveOperator<Actor>, filter: DirectiveFilter = {}): Promise<readonly DirectiveView[]> {
+  async list(
+    operator: DirectiveOperator<Actor>,
+    filter: DirectiveFilter = {},
+  ): Promise<readonly DirectiveView[]> {
     const { id, isOperator } = this.identified(operator);
     if (id === undefined && !isOperator) return [];
     const own = isOperator || id === undefined ? {} : { actorId: id };
@@ -106,7 +134,8 @@ export class DirectiveService<Actor = RegisteredActor> {
   }
 
   /**
-   * Returns a directive. Rejects with a `DirectiveError` (`not_found`), also for one that this person may not see.
+   * Returns a directive. Rejects with a `DirectiveError` (`not_found`), also for one that this
+   * person may not see.
    *
    * @example
    * const { status } = await directives.get(directiveId, { actor, tenant });
@@ -116,20 +145,29 @@ export class DirectiveService<Actor = RegisteredActor> {
   }
 
   /**
-   * Cancels a pending directive; for a performed one, starts to undo the effect if its tool can, as a task with attempts of its own. Rejects with a
-   * `DirectiveError`.
+   * Cancels a pending directive; for a performed one, starts to undo the effect if its tool can, as
+   * a task with attempts of its own. Rejects with a `DirectiveError`.
    *
    * @example
-   * await directives.cancel(directiveId, { actor, tenant }, 'The customer has changed their mind.');
+   * await directives.cancel(
+   *   directiveId,
+   *   { actor, tenant },
+   *   'The customer has changed their mind.',
+   * );
    */
-  async cancel(directiveId: string, operator: DirectiveOperator<Actor>, reason?: string): Promise<DirectiveView> {
+  async cancel(
+    directiveId: string,
+    operator: DirectiveOperator<Actor>,
+    reason?: string,
+  ): Promise<DirectiveView> {
     const record = await this.find(directiveId, operator);
     return toDirectiveView(stillThere(await this.cancelled(record, operator, reason)));
   }
 
   /**
-   * Cancels a directive as {@link cancel} does, and resolves once its effect is undone: to its view then, or as it is when the time is up. One that had no effect, or is
-   * undone by now, stays as it is. Rejects with a `DirectiveError`: `not_possible` if its tool cannot undo it.
+   * Cancels a directive as {@link cancel} does, and resolves once its effect is undone: to its view
+   * then, or as it is when the time is up. One that had no effect, or is undone by now, stays as it
+   * is. Rejects with a `DirectiveError`: `not_possible` if its tool cannot undo it.
    *
    * @example
    * const { status } = await directives.undo(directiveId, { actor, tenant }); // 'compensated'
@@ -145,7 +183,8 @@ export class DirectiveService<Actor = RegisteredActor> {
       const { status, task } = record;
       const isToUndo = task === 'perform' && (status === 'pending' || status === 'succeeded');
       if (isToUndo)
-        await this.cancelled(record, operator, reason); // if it has changed meanwhile, it is looked at again
+        // if it has changed meanwhile, it is looked at again
+        await this.cancelled(record, operator, reason);
       else if (status !== 'pending' && status !== 'performing') return toDirectiveView(record);
       if (performance.now() >= until) return toDirectiveView(record);
       await wait(POLL_MS);
@@ -153,21 +192,37 @@ export class DirectiveService<Actor = RegisteredActor> {
   }
 
   /**
-   * Performs a directive after all that is dead or was cancelled; settles one whose outcome is unknown by a person's finding: an effect that took place is not
-   * performed again, one that did not is. Of a dead one a person may also say that it took place. Rejects with a `DirectiveError`: `outcome_needed` if the
-   * finding is missing or invalid.
+   * Performs a directive after all that is dead or was cancelled; settles one whose outcome is
+   * unknown by a person's finding: an effect that took place is not performed again, one that did
+   * not is. Of a dead one a person may also say that it took place. Rejects with a
+   * `DirectiveError`: `outcome_needed` if the finding is missing or invalid.
    *
    * @example
    * await directives.redrive(directiveId, { actor, tenant }, { tookPlace: false });
    */
-  async redrive(directiveId: string, operator: DirectiveOperator<Actor>, finding: DirectiveFinding = {}): Promise<DirectiveView> {
+  async redrive(
+    directiveId: string,
+    operator: DirectiveOperator<Actor>,
+    finding: DirectiveFinding = {},
+  ): Promise<DirectiveView> {
     const record = await this.find(directiveId, operator);
-    const change = await this.permitted('redrive', record, operator, () => this.redriveOf(record, operator, finding));
-    const said = { by: this.nameOf(operator), ...(finding.tookPlace !== undefined && { tookPlace: finding.tookPlace }) };
-    if (record.status !== 'unknown_outcome' || change.status !== 'pending') return this.changed(record, change, said);
-    // The key is given back while the directive is in hand: no other process can have taken it, and its former holder has lost it.
+    const change = await this.permitted('redrive', record, operator, () =>
+      this.redriveOf(record, operator, finding),
+    );
+    const said = {
+      by: this.nameOf(operator),
+      ...(finding.tookPlace !== undefined && { tookPlace: finding.tookPlace }),
+    };
+    if (record.status !== 'unknown_outcome' || change.status !== 'pending')
+      return this.changed(record, change, said);
+    // The key is given back while the directive is in hand: no other process can have taken it, and
+    // its former holder has lost it.
     const lease = { owner: randomUUID(), forMs: TURN_MS };
-    const held = await this.change(record, { event: 'redriven', status: 'performing', lease, attempts: 0 }, said);
+    const held = await this.change(
+      record,
+      { event: 'redriven', status: 'performing', lease, attempts: 0 },
+      said,
+    );
     const key = { tenant: record.intent.tenant, idempotencyKey: effectKeyOf(record) };
     const stolen = await this.journal.steal(key, lease);
     if (stolen) await this.journal.release({ ...key, ...stolen });
@@ -180,15 +235,24 @@ export class DirectiveService<Actor = RegisteredActor> {
     operator: DirectiveOperator<Actor>,
     reason: string | undefined,
   ): Promise<DirectiveRecord | undefined> {
-    const change = await this.permitted('cancel', record, operator, () => this.cancellationOf(record, operator));
-    await this.audit.record(change.event, record, { by: this.nameOf(operator), ...(reason !== undefined && { reason }) });
+    const change = await this.permitted('cancel', record, operator, () =>
+      this.cancellationOf(record, operator),
+    );
+    await this.audit.record(change.event, record, {
+      by: this.nameOf(operator),
+      ...(reason !== undefined && { reason }),
+    });
     return this.store.change(versionOf(record), change);
   }
 
-  private cancellationOf({ intent, status, task, failure }: DirectiveRecord, operator: DirectiveOperator<Actor>): DirectiveChange {
+  private cancellationOf(
+    { intent, status, task, failure }: DirectiveRecord,
+    operator: DirectiveOperator<Actor>,
+  ): DirectiveChange {
     if (status === 'pending' && task === 'perform')
       return failure?.code === 'unknown_outcome'
-        ? { event: 'unknown_outcome', status: 'unknown_outcome', failure } // an attempt may have had its effect
+        ? // an attempt may have had its effect
+          { event: 'unknown_outcome', status: 'unknown_outcome', failure }
         : { event: 'cancelled', status: 'cancelled' };
     if (status !== 'succeeded') throw notPossible(`It is ${status} and cannot be cancelled.`);
     if (!this.identified(operator).mayUndo) this.assertOperator(intent.authority.actorId, operator);
@@ -203,11 +267,18 @@ export class DirectiveService<Actor = RegisteredActor> {
     { tookPlace }: DirectiveFinding,
   ): DirectiveChange {
     this.assertOperator(intent.authority.actorId, operator);
-    if (!ANSWERS.has(tookPlace)) throw new DirectiveError('outcome_needed', 'Say whether the effect took place: tookPlace true or false.');
+    if (!ANSWERS.has(tookPlace))
+      throw new DirectiveError(
+        'outcome_needed',
+        'Say whether the effect took place: tookPlace true or false.',
+      );
     const again = { event: 'redriven', status: 'pending', attempts: 0, dueInMs: 0 } as const;
-    if (status === 'dead' || status === 'cancelled') return tookPlace ? DONE[task] : again; // a person may know better than the tool did
+    // a person may know better than the tool did
+    if (status === 'dead' || status === 'cancelled') return tookPlace ? DONE[task] : again;
     if (status !== 'unknown_outcome')
-      throw notPossible(`It is ${status}; only one that is dead, cancelled or of unknown outcome is tried again.`);
+      throw notPossible(
+        `It is ${status}; only one that is dead, cancelled or of unknown outcome is tried again.`,
+      );
     if (tookPlace === undefined)
       throw new DirectiveError(
         'outcome_needed',
@@ -227,7 +298,11 @@ export class DirectiveService<Actor = RegisteredActor> {
       return decide();
     } catch (error) {
       if (error instanceof DirectiveError)
-        await this.audit.record('refused', record, { action, by: this.nameOf(operator), code: error.code });
+        await this.audit.record('refused', record, {
+          action,
+          by: this.nameOf(operator),
+          code: error.code,
+        });
       throw error;
     }
   }
@@ -250,19 +325,29 @@ export class DirectiveService<Actor = RegisteredActor> {
     return this.required(record, change);
   }
 
-  private async required(record: DirectiveRecord, change: DirectiveChange): Promise<DirectiveRecord> {
+  private async required(
+    record: DirectiveRecord,
+    change: DirectiveChange,
+  ): Promise<DirectiveRecord> {
     return stillThere(await this.store.change(versionOf(record), change));
   }
 
-  private async find(directiveId: string, operator: DirectiveOperator<Actor>): Promise<DirectiveRecord> {
+  private async find(
+    directiveId: string,
+    operator: DirectiveOperator<Actor>,
+  ): Promise<DirectiveRecord> {
     const { tenant } = operator;
-    const record = typeof directiveId === 'string' ? await this.store.find({ tenant, directiveId }) : undefined;
+    const record =
+      typeof directiveId === 'string' ? await this.store.find({ tenant, directiveId }) : undefined;
     const { id, mayUndo } = this.identified(operator);
     if (record && (mayUndo || id === record.intent.authority.actorId)) return record;
     throw new DirectiveError('not_found', 'There is no such directive.');
   }
 
-  /** Checks that the person may decide. Without operators, everybody is the operator of their own directives. */
+  /**
+   * Checks that the person may decide. Without operators, everybody is the operator of their own
+   * directives.
+   */
   private assertOperator(requesterId: string, operator: DirectiveOperator<Actor>): void {
     const { id, isOperator } = this.identified(operator);
     const { roles, described } = this.operators;
@@ -273,7 +358,11 @@ export class DirectiveService<Actor = RegisteredActor> {
   private identified(person: DirectiveOperator<Actor>): Identified {
     const held = this.identity.rolesOf(person.actor);
     const isOperator = this.operators.roles?.some((role) => held.includes(role)) ?? false;
-    return { id: this.identity.idOf(person.actor), isOperator, mayUndo: isOperator || this.applicationOperators.may(person, 'undo') };
+    return {
+      id: this.identity.idOf(person.actor),
+      isOperator,
+      mayUndo: isOperator || this.applicationOperators.may(person, 'undo'),
+    };
   }
 
   private nameOf({ actor }: DirectiveOperator<Actor>): string {
@@ -316,8 +405,27 @@ export interface DirectiveView {
   readonly dueAt?: string;
 }
 
-export function toDirectiveView({ intent, task, status, attempts, result, failure, updatedAt, dueAt }: DirectiveRecord): DirectiveView {
-  const { directiveId, type, subject, call, shownArgs, preview, authority, correlationId, createdAt } = intent;
+export function toDirectiveView({
+  intent,
+  task,
+  status,
+  attempts,
+  result,
+  failure,
+  updatedAt,
+  dueAt,
+}: DirectiveRecord): DirectiveView {
+  const {
+    directiveId,
+    type,
+    subject,
+    call,
+    shownArgs,
+    preview,
+    authority,
+    correlationId,
+    createdAt,
+  } = intent;
   return {
     directiveId,
     type,
@@ -340,14 +448,21 @@ export function toDirectiveView({ intent, task, status, attempts, result, failur
   };
 }
 
-function toShownFailure({ code, safeMessage, correlationId }: ToolFailure): NonNullable<DirectiveView['failure']> {
+function toShownFailure({
+  code,
+  safeMessage,
+  correlationId,
+}: ToolFailure): NonNullable<DirectiveView['failure']> {
   return { code, safeMessage, ...(correlationId !== undefined && { correlationId }) };
 }
 
 /** Why something cannot be done with a directive. */
 export type DirectiveErrorCode = 'not_found' | 'not_permitted' | 'not_possible' | 'outcome_needed';
 
-/** A change of a directive that is not possible; the message says why. Over HTTP: 404, 403, 409, 400. */
+/**
+ * A change of a directive that is not possible; the message says why. Over HTTP: 404, 403, 409,
+ * 400.
+ */
 export class DirectiveError extends Error {
   override readonly name = 'DirectiveError';
 

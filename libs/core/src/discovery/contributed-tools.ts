@@ -16,7 +16,11 @@ import { TOOL_BASICS, type ToolBasics } from '../decorators/llm-tool.decorator.j
 import { defineOptions, FUNCTION, inWords } from '../findings/options.js';
 import { canonicalDeclaration, sha256, toJsonObject } from '../schema/canonical-json.js';
 import { resultSchemaFindings } from '../schema/field-origins.js';
-import { ForeignDeclarationError, type NarrowedSchema, narrowedSchema } from '../schema/foreign-schema.js';
+import {
+  ForeignDeclarationError,
+  type NarrowedSchema,
+  narrowedSchema,
+} from '../schema/foreign-schema.js';
 import { optionalNullRemoval } from '../schema/optional-nulls.js';
 import { withoutNullUnions } from '../schema/raw-input.js';
 import { compileReveal } from '../schema/reveal.js';
@@ -40,7 +44,10 @@ export interface Contribution {
   readonly tool: Tool;
   /** The reasons why it cannot be used. */
   readonly problems: readonly Finding[];
-  /** The parts of it that are not applied: it can be used, and its source checks more than the application does. */
+  /**
+   * The parts of it that are not applied: it can be used, and its source checks more than the
+   * application does.
+   */
   readonly notes: readonly Finding[];
 }
 
@@ -81,7 +88,8 @@ export function isRefused(value: unknown): value is RefusedTool {
 }
 
 /** The declaration of a tool that is known by its JSON Schema alone. */
-export interface SourceToolDeclaration extends ToolSettings, Pick<Tool, 'origin' | 'canCall' | 'preview' | 'secrets'> {
+export interface SourceToolDeclaration
+  extends ToolSettings, Pick<Tool, 'origin' | 'canCall' | 'preview' | 'secrets'> {
   readonly id: string;
   readonly description: string;
   readonly inputSchema: JSONSchema7;
@@ -97,10 +105,17 @@ export interface SourceToolDeclaration extends ToolSettings, Pick<Tool, 'origin'
 }
 
 /**
- * Makes a tool for a `ToolSource` to hand over: its arguments are held against their JSON Schema and passed on as they are.
+ * Makes a tool for a `ToolSource` to hand over: its arguments are held against their JSON Schema
+ * and passed on as they are.
  *
  * @example
- * sourceTool({ id: 'github__createIssue', origin: this.origin, description, inputSchema, invoke: (args, { signal }) => this.server.call('createIssue', args, signal) });
+ * sourceTool({
+ *   id: 'github__createIssue',
+ *   origin: this.origin,
+ *   description,
+ *   inputSchema,
+ *   invoke: (args, { signal }) => this.server.call('createIssue', args, signal),
+ * });
  */
 export function sourceTool(declaration: SourceToolDeclaration): Tool {
   const {
@@ -126,7 +141,9 @@ export function sourceTool(declaration: SourceToolDeclaration): Tool {
       effect,
       labels: { returns: 'untrusted', reads: 'private', egress: true, ...labels },
       redaction: { kind: 'reveal', fields: reveal },
-      schemaHash: sha256(canonicalDeclaration({ description, inputSchema, ...(outputSchema && { outputSchema }) })),
+      schemaHash: sha256(
+        canonicalDeclaration({ description, inputSchema, ...(outputSchema && { outputSchema }) }),
+      ),
     },
     input,
     output: compileReveal(reveal),
@@ -136,8 +153,13 @@ export function sourceTool(declaration: SourceToolDeclaration): Tool {
 
 /** The finding in what a source gives in the place of a tool. */
 export function noToolFinding(given: unknown, { source }: ToolOrigin): Finding {
-  const remedy = 'Give what tools() of a ToolSource declares: objects with spec, origin, input, output and invoke.';
-  return { at: source, problem: `Among its tools is ${isRecord(given) ? 'an object that is none' : inWords(given)}.`, remedy };
+  const remedy =
+    'Give what tools() of a ToolSource declares: objects with spec, origin, input, output and invoke.';
+  return {
+    at: source,
+    problem: `Among its tools is ${isRecord(given) ? 'an object that is none' : inWords(given)}.`,
+    remedy,
+  };
 }
 
 const DECLARED = defineOptions<ToolBasics & Pick<Tool, 'canCall' | 'preflight' | 'preview'>>(
@@ -152,28 +174,47 @@ export interface CopiedContribution extends Contribution {
 }
 
 /**
- * Reads a tool that was declared elsewhere. Of an untrusted source it is a copy, which the source cannot change: with narrowed schemas, and without what instructs the model
- * or decides how people see the tool.
+ * Reads a tool that was declared elsewhere. Of an untrusted source it is a copy, which the source
+ * cannot change: with narrowed schemas, and without what instructs the model or decides how people
+ * see the tool.
  */
 export function copyContribution(given: Tool, rules: ContributionRules): CopiedContribution {
   const at = placeOf(given);
-  if (given.origin.trusted) return { at, tool: withoutNulls(withoutAllowance(given)), problems: [], notes: [], values: 0 };
+  if (given.origin.trusted)
+    return { at, tool: withoutNulls(withoutAllowance(given)), problems: [], notes: [], values: 0 };
   try {
     return { at, problems: [], ...distrusted(given, rules) };
   } catch (error) {
     if (!(error instanceof ForeignDeclarationError)) throw error;
     const remedy = 'Have its source declare less, and in characters that are seen.';
-    return { at, tool: given, problems: [{ at, problem: `It cannot be used: ${error.message}.`, remedy }], notes: [], values: 0 };
+    return {
+      at,
+      tool: given,
+      problems: [{ at, problem: `It cannot be used: ${error.message}.`, remedy }],
+      notes: [],
+      values: 0,
+    };
   }
 }
 
-/** Checks a copied tool, and compiles its schemas; its patterns run in linear time or are not applied. */
-export function checkContribution({ at, tool, problems: known, notes }: Contribution, rules: ContributionRules): Contribution {
+/**
+ * Checks a copied tool, and compiles its schemas; its patterns run in linear time or are not
+ * applied.
+ */
+export function checkContribution(
+  { at, tool, problems: known, notes }: Contribution,
+  rules: ContributionRules,
+): Contribution {
   if (known.length > 0) return { at, tool, problems: known, notes: [] };
   const { spec, input } = tool;
   rules.validators.distrust(spec.inputSchema, input.schema, spec.outputSchema);
   const problems = contributedFindings(tool, rules);
-  return { at, tool, problems, notes: problems.length > 0 ? [] : [...notes, ...unappliedFindings(tool, rules)] };
+  return {
+    at,
+    tool,
+    problems,
+    notes: problems.length > 0 ? [] : [...notes, ...unappliedFindings(tool, rules)],
+  };
 }
 
 /** Leaves out what lets patterns backtrack: those of a source never do. */
@@ -187,12 +228,24 @@ function withoutNulls(tool: Tool): Tool {
   const { spec, input } = tool;
   const inputSchema = withoutNullUnions(spec.inputSchema);
   if (inputSchema === spec.inputSchema) return tool;
-  return { ...tool, spec: { ...spec, inputSchema }, input: withSchema(input, withoutNullUnions(input.schema), inputSchema) };
+  return {
+    ...tool,
+    spec: { ...spec, inputSchema },
+    input: withSchema(input, withoutNullUnions(input.schema), inputSchema),
+  };
 }
 
-function withSchema(input: Tool['input'], schema: Tool['input']['schema'], shown: ToolSpec['inputSchema']): Tool['input'] {
+function withSchema(
+  input: Tool['input'],
+  schema: Tool['input']['schema'],
+  shown: ToolSpec['inputSchema'],
+): Tool['input'] {
   const removeNulls = optionalNullRemoval(shown);
-  return { ...input, schema, normalize: (args: JsonObject): JsonObject => removeNulls(input.normalize(args)) };
+  return {
+    ...input,
+    schema,
+    normalize: (args: JsonObject): JsonObject => removeNulls(input.normalize(args)),
+  };
 }
 
 /** @throws {ForeignDeclarationError} For a description or a schema that cannot be used. */
@@ -211,9 +264,17 @@ function distrusted(
   return {
     tool: {
       ...rest,
-      spec: { ...spec, ...descriptionOf(spec, shown.told), inputSchema: shown.schema, ...(result && { outputSchema: result.schema }) },
+      spec: {
+        ...spec,
+        ...descriptionOf(spec, shown.told),
+        inputSchema: shown.schema,
+        ...(result && { outputSchema: result.schema }),
+      },
       // Where a schema is open, names that are reserved may be in it.
-      input: { ...withSchema(input, held.schema, shown.schema), reserved: [...new Set([...input.reserved, ...reservedArguments])] },
+      input: {
+        ...withSchema(input, held.schema, shown.schema),
+        reserved: [...new Set([...input.reserved, ...reservedArguments])],
+      },
     },
     notes: [
       ...narrowedFindings(
@@ -223,7 +284,13 @@ function distrusted(
       ...(asked === spec.inputSchema ? [] : [{ at: placeOf(given), ...LEFT_OUT }]),
       ...(unusable === undefined
         ? []
-        : [{ at: placeOf(given), problem: `Its outputSchema is not applied: ${unusable}.`, remedy: UNCHECKED }]),
+        : [
+            {
+              at: placeOf(given),
+              problem: `Its outputSchema is not applied: ${unusable}.`,
+              remedy: UNCHECKED,
+            },
+          ]),
     ],
     values: narrowed.reduce((sum, { values }) => sum + values, 0),
   };
@@ -231,20 +298,38 @@ function distrusted(
 
 const LEFT_OUT = {
   problem: 'Arguments with reserved names are left out of it.',
-  remedy: 'Its source may ask for less without them; otherwise import it under a trusted source of your own, which sets them.',
+  remedy:
+    'Its source may ask for less without them; otherwise import it under a trusted source of your own, which sets them.',
 };
 const UNCHECKED = 'Its results are not held against a schema, and shown as they come.';
 
-/** Leaves out the arguments that a model must not give, if the tool can be called without. One that needs them cannot be used. */
+/**
+ * Leaves out the arguments that a model must not give, if the tool can be called without. One that
+ * needs them cannot be used.
+ */
 function withoutReserved(schema: JSONSchema7, reserved: readonly string[]): JSONSchema7 {
   const { properties, required = [] } = schema;
-  const names = isRecord(properties) ? Object.keys(properties).filter((name) => reserved.includes(name)) : [];
-  if (!isRecord(properties) || names.length === 0 || !Array.isArray(required) || names.some((name) => required.includes(name)))
+  const names = isRecord(properties)
+    ? Object.keys(properties).filter((name) => reserved.includes(name))
+    : [];
+  if (
+    !isRecord(properties) ||
+    names.length === 0 ||
+    !Array.isArray(required) ||
+    names.some((name) => required.includes(name))
+  )
     return schema;
-  return { ...schema, properties: Object.fromEntries(Object.entries(properties).filter(([name]) => !names.includes(name))) };
+  return {
+    ...schema,
+    properties: Object.fromEntries(
+      Object.entries(properties).filter(([name]) => !names.includes(name)),
+    ),
+  };
 }
 
-/** A schema for results that cannot be used takes no tool away: its results are untrusted anyway. */
+/**
+ * A schema for results that cannot be used takes no tool away: its results are untrusted anyway.
+ */
 function usableResult(
   schema: JSONSchema7 | undefined,
   validators: SchemaValidators,
@@ -262,11 +347,21 @@ function usableResult(
 }
 
 /** A tool without a description is a finding later on. */
-function descriptionOf({ description }: Partial<ToolSpec>, told: string | undefined): Partial<Pick<ToolSpec, 'description'>> {
+function descriptionOf(
+  { description }: Partial<ToolSpec>,
+  told: string | undefined,
+): Partial<Pick<ToolSpec, 'description'>> {
   if (typeof description !== 'string') return {};
   if (description.length > LONGEST_DESCRIPTION)
-    throw new ForeignDeclarationError(`its description has more than ${LONGEST_DESCRIPTION} characters`);
-  return { description: [visible(description), ...(told === undefined ? [] : [`Its arguments. ${told}`])].join('\n') };
+    throw new ForeignDeclarationError(
+      `its description has more than ${LONGEST_DESCRIPTION} characters`,
+    );
+  return {
+    description: [
+      visible(description),
+      ...(told === undefined ? [] : [`Its arguments. ${told}`]),
+    ].join('\n'),
+  };
 }
 
 const MOST_POINTERS = 5;
@@ -274,29 +369,38 @@ const MOST_POINTERS = 5;
 function narrowedFindings(at: string, unapplied: readonly string[]): Finding[] {
   if (unapplied.length === 0) return [];
   const named = unapplied.slice(0, MOST_POINTERS).map((pointer) => `"${shownId(pointer)}"`);
-  const more = unapplied.length > MOST_POINTERS ? ` and ${unapplied.length - MOST_POINTERS} more` : '';
+  const more =
+    unapplied.length > MOST_POINTERS ? ` and ${unapplied.length - MOST_POINTERS} more` : '';
   return [
     {
       at,
       problem: `Parts of its schemas are not applied, so it takes more than its source says: ${named.join(', ')}${more}.`,
-      remedy: 'Have its source declare one object without unions, conditions and outside references, or rely on its own checks.',
+      remedy:
+        'Have its source declare one object without unions, conditions and outside references, or rely on its own checks.',
     },
   ];
 }
 
 /** Finds the patterns of a tool that are not applied. */
-function unappliedFindings({ spec, input, ...tool }: Tool, { validators }: ContributionRules): Finding[] {
+function unappliedFindings(
+  { spec, input, ...tool }: Tool,
+  { validators }: ContributionRules,
+): Finding[] {
   const schemas = [input.schema, ...(spec.outputSchema ? [spec.outputSchema] : [])];
-  return [...new Set(schemas.flatMap((schema) => validators.unappliedPatterns(schema)))].map((pattern) => ({
-    at: placeOf({ spec, ...tool }),
-    problem: `Its pattern ${JSON.stringify(pattern.slice(0, MOST_OF_A_PATTERN))} cannot be run in linear time, so it is not applied.`,
-    remedy: 'Have its source write it shorter, without look-around and back references.',
-  }));
+  return [...new Set(schemas.flatMap((schema) => validators.unappliedPatterns(schema)))].map(
+    (pattern) => ({
+      at: placeOf({ spec, ...tool }),
+      problem: `Its pattern ${JSON.stringify(pattern.slice(0, MOST_OF_A_PATTERN))} cannot be run in linear time, so it is not applied.`,
+      remedy: 'Have its source write it shorter, without look-around and back references.',
+    }),
+  );
 }
 
 const MOST_OF_A_PATTERN = 64;
 
-/** Returns the findings in a tool of a `ToolSource`: it declares as much as a decorated method does. */
+/**
+ * Returns the findings in a tool of a `ToolSource`: it declares as much as a decorated method does.
+ */
 function contributedFindings(tool: Tool, rules: ContributionRules): Finding[] {
   const at = placeOf(tool);
   const { spec } = tool;
@@ -315,7 +419,11 @@ function contributedFindings(tool: Tool, rules: ContributionRules): Finding[] {
 function redactionFindings(at: string, { redaction }: Partial<ToolSpec>): Finding[] {
   if (redaction) return [];
   return [
-    { at, problem: 'The tool does not say which data may leave it.', remedy: 'Give its spec a redaction, and an output that obeys it.' },
+    {
+      at,
+      problem: 'The tool does not say which data may leave it.',
+      remedy: 'Give its spec a redaction, and an output that obeys it.',
+    },
   ];
 }
 
@@ -343,7 +451,10 @@ function idFindings(at: string, { spec: { id, declaredId }, entity, origin }: To
   return findings;
 }
 
-/** Checks the schema that the model sees, and the one that arguments are held against where a source has another. */
+/**
+ * Checks the schema that the model sees, and the one that arguments are held against where a source
+ * has another.
+ */
 function inputFindings(
   at: string,
   { spec: { inputSchema }, input }: Tool,
@@ -353,7 +464,13 @@ function inputFindings(
   if (unusable.length > 0) return unusable;
   const broken = validators.problemWith(input.schema);
   if (broken !== undefined)
-    return [{ at, problem: `Its arguments cannot be checked: ${broken}.`, remedy: 'Correct the schema of its input.' }];
+    return [
+      {
+        at,
+        problem: `Its arguments cannot be checked: ${broken}.`,
+        remedy: 'Correct the schema of its input.',
+      },
+    ];
   return propertyNamesOf(inputSchema)
     .filter((name) => isReserved(name, reservedArguments))
     .map((name) => ({

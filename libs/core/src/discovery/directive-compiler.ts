@@ -1,6 +1,10 @@
 import type { Finding, ToolEffect } from '@toolloop/protocol';
 import type { ToolDirective, ToolInputCodec } from '../contracts/tool.js';
-import { DIRECTIVE_DATA, type DirectiveDeclaration, type RawDirectiveDeclaration } from '../decorators/llm-tool.decorator.js';
+import {
+  DIRECTIVE_DATA,
+  type DirectiveDeclaration,
+  type RawDirectiveDeclaration,
+} from '../decorators/llm-tool.decorator.js';
 import { nearestName } from '../findings/options.js';
 import { fieldsIn, problemWithField, renderTemplate } from '../schema/optional-nulls.js';
 
@@ -17,8 +21,17 @@ export interface DirectiveSurroundings {
 const ATTEMPTS = 5;
 
 /** A declared directive, ready to name itself for a call. */
-export function compileDirective(declared: DirectiveDeclaration | RawDirectiveDeclaration): ToolDirective {
-  const { type, subject, key, preview = 'optional', maybeRan = 'ask', attempts = ATTEMPTS } = declared;
+export function compileDirective(
+  declared: DirectiveDeclaration | RawDirectiveDeclaration,
+): ToolDirective {
+  const {
+    type,
+    subject,
+    key,
+    preview = 'optional',
+    maybeRan = 'ask',
+    attempts = ATTEMPTS,
+  } = declared;
   return {
     type,
     preview,
@@ -45,16 +58,36 @@ export function directiveFindings(
 }
 
 /** The findings about a directive that was not declared but written as data. */
-export function givenDirectiveFindings(at: string, directive: ToolDirective | undefined, tool: DirectiveSurroundings): Finding[] {
+export function givenDirectiveFindings(
+  at: string,
+  directive: ToolDirective | undefined,
+  tool: DirectiveSurroundings,
+): Finding[] {
   if (!directive) return [];
-  return [...DIRECTIVE_DATA.findings(DIRECTIVE_DATA.copy(directive), at), ...surroundingFindings(at, directive, tool)];
+  return [
+    ...DIRECTIVE_DATA.findings(DIRECTIVE_DATA.copy(directive), at),
+    ...surroundingFindings(at, directive, tool),
+  ];
 }
 
-/** Returns the finding for a directive of an entity that nothing finds again: it outlives the instance that the run was given. */
-export function entityDirectiveFindings(at: string, directive: unknown, { name, isFoundAgain }: DirectiveEntity): Finding[] {
+/**
+ * Returns the finding for a directive of an entity that nothing finds again: it outlives the
+ * instance that the run was given.
+ */
+export function entityDirectiveFindings(
+  at: string,
+  directive: unknown,
+  { name, isFoundAgain }: DirectiveEntity,
+): Finding[] {
   if (directive === undefined || isFoundAgain) return [];
   const remedy = `Write a class marked @ToolEntityResolver(${name}) that loads it by its id, and leave \`rehydrate: 'never'\` out; or make the tool one of a service that takes the id.`;
-  return [{ at, problem: `It has a directive, and nothing finds its ${name} again when that is performed.`, remedy }];
+  return [
+    {
+      at,
+      problem: `It has a directive, and nothing finds its ${name} again when that is performed.`,
+      remedy,
+    },
+  ];
 }
 
 /** The class of an entity, for findings. */
@@ -64,22 +97,39 @@ interface DirectiveEntity {
 }
 
 /** A template that is no text is a finding of the table. */
-function templateFindings(at: string, option: string, template: unknown, { input, isOfEntity }: DirectiveSurroundings): Finding[] {
+function templateFindings(
+  at: string,
+  option: string,
+  template: unknown,
+  { input, isOfEntity }: DirectiveSurroundings,
+): Finding[] {
   if (typeof template !== 'string') return [];
   const known = Object.keys(input.schema.properties ?? {});
   return fieldsIn(template).flatMap((name) => {
     if (isOfEntity && name === 'instanceId' && !known.includes(name)) return [];
     const problem = problemWithField(name, input.schema, input.hidden);
     if (problem === undefined) return [];
-    const remedy = known.includes(name) ? 'Name another one, or make this one required.' : nearestName(name, known);
-    return [{ at, problem: `The ${option} of its directive names "${name}", and ${problem}.`, remedy }];
+    const remedy = known.includes(name)
+      ? 'Name another one, or make this one required.'
+      : nearestName(name, known);
+    return [
+      { at, problem: `The ${option} of its directive names "${name}", and ${problem}.`, remedy },
+    ];
   });
 }
 
-function surroundingFindings(at: string, { preview }: Pick<DirectiveDeclaration, 'preview'>, tool: DirectiveSurroundings): Finding[] {
+function surroundingFindings(
+  at: string,
+  { preview }: Pick<DirectiveDeclaration, 'preview'>,
+  tool: DirectiveSurroundings,
+): Finding[] {
   const findings: Finding[] = [];
   if (tool.effect === 'read_only')
-    findings.push({ at, problem: 'It only reads and has a directive.', remedy: 'Leave the directive out: there is no effect to ask for.' });
+    findings.push({
+      at,
+      problem: 'It only reads and has a directive.',
+      remedy: 'Leave the directive out: there is no effect to ask for.',
+    });
   if (preview === 'required' && tool.preview === undefined)
     findings.push({
       at,

@@ -1,15 +1,26 @@
 import type { CanActivate, ExecutionContext, NestInterceptor, Type } from '@nestjs/common';
-import { type ApplicationConfig, ExternalContextCreator, ModulesContainer, NestContainer } from '@nestjs/core';
+import {
+  type ApplicationConfig,
+  ExternalContextCreator,
+  ModulesContainer,
+  NestContainer,
+} from '@nestjs/core';
 import { ExternalExceptionFilterContext } from '@nestjs/core/exceptions/external-exception-filter-context.js';
 import { GuardsConsumer, GuardsContextCreator } from '@nestjs/core/guards/index.js';
 import { Module } from '@nestjs/core/injector/module.js';
-import { InterceptorsConsumer, InterceptorsContextCreator } from '@nestjs/core/interceptors/index.js';
+import {
+  InterceptorsConsumer,
+  InterceptorsContextCreator,
+} from '@nestjs/core/interceptors/index.js';
 import { PipesConsumer, PipesContextCreator } from '@nestjs/core/pipes/index.js';
 import { isObservable, tap } from 'rxjs';
 import type { InterceptorNote } from '../contracts/tool.js';
 import { isClass } from './provider-instances.js';
 
-/** Makes Nest's compiler of guards, pipes, interceptors and filters, as tools need it: see the classes below. */
+/**
+ * Makes Nest's compiler of guards, pipes, interceptors and filters, as tools need it: see the
+ * classes below.
+ */
 export function makeCreator(
   modules: ModulesContainer,
   config: ApplicationConfig,
@@ -28,7 +39,10 @@ export function makeCreator(
   );
 }
 
-/** The modules of the application with their controllers among the providers, which is where Nest looks for the enhancers of a class that is called from outside of HTTP. */
+/**
+ * The modules of the application with their controllers among the providers, which is where Nest
+ * looks for the enhancers of a class that is called from outside of HTTP.
+ */
 class ToolContainer extends NestContainer {
   private readonly view = new ModulesContainer();
 
@@ -43,7 +57,8 @@ class ToolContainer extends NestContainer {
 
   private viewOf(module: Module): Module {
     const view = new Module(module.metatype, this);
-    for (const [token, wrapper] of [...module.providers, ...module.controllers]) view.providers.set(token, wrapper);
+    for (const [token, wrapper] of [...module.providers, ...module.controllers])
+      view.providers.set(token, wrapper);
     for (const [token, wrapper] of module.injectables) view.injectables.set(token, wrapper);
     return view;
   }
@@ -59,7 +74,9 @@ class AskedGuards extends GuardsContextCreator {
     super(container, config);
   }
 
-  override getGuardInstance(...given: Parameters<GuardsContextCreator['getGuardInstance']>): CanActivate | null {
+  override getGuardInstance(
+    ...given: Parameters<GuardsContextCreator['getGuardInstance']>
+  ): CanActivate | null {
     const guard = super.getGuardInstance(...given);
     return this.replacedGuards.some((type) => guard instanceof type) ? null : guard;
   }
@@ -97,7 +114,9 @@ function exceptedOn(callback: object): readonly Type[] {
 
 /** Tells the last argument of a handler what each interceptor answers. */
 class NotingConsumer extends InterceptorsConsumer {
-  override intercept(...[interceptors, args, ...rest]: Parameters<InterceptorsConsumer['intercept']>): Promise<unknown> {
+  override intercept(
+    ...[interceptors, args, ...rest]: Parameters<InterceptorsConsumer['intercept']>
+  ): Promise<unknown> {
     const note = noteIn(args);
     return super.intercept(
       interceptors.map((one) => noted(one, note)),
@@ -109,7 +128,8 @@ class NotingConsumer extends InterceptorsConsumer {
 
 function noteIn(args: readonly unknown[]): InterceptorNote {
   const note = args.at(-1);
-  return (interceptor, answer) => void (typeof note === 'function' && Reflect.apply(note, undefined, [interceptor, answer]));
+  return (interceptor, answer) =>
+    void (typeof note === 'function' && Reflect.apply(note, undefined, [interceptor, answer]));
 }
 
 function noted(interceptor: NestInterceptor, note: InterceptorNote): NestInterceptor {

@@ -2,17 +2,38 @@ import type { Type } from '@nestjs/common';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { type Finding, isObject } from '@toolloop/protocol';
 import { OPERATIONS_KEY, type Rehydrate, type ToolLayers } from '../contracts/tool.js';
-import { methodNamesOf, providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
+import {
+  methodNamesOf,
+  providerOptionsOf,
+  type ToolMethod,
+  toolMethodsOf,
+} from '../decorators/tool-metadata.js';
 import { TOOL_PROVIDER, type ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 import { nearestName } from '../findings/options.js';
 import { exposedPropertiesOf } from '../schema/exposed-properties.js';
 import { entityDirectiveFindings } from './directive-compiler.js';
-import { type EntityDefinition, type EntityLookup, EntityRegistry, type EntityTool } from './entity-registry.js';
+import {
+  type EntityDefinition,
+  type EntityLookup,
+  EntityRegistry,
+  type EntityTool,
+} from './entity-registry.js';
 import { handlerOf, hasEnhancers, type MethodLayers } from './nest-layers.js';
-import { foldedId, misplacedFindings, prefixOf, SAFE_PREFIX, sharedIdProblem, type TakenId, TOOL_ID_LENGTH } from './tool-names.js';
+import {
+  foldedId,
+  misplacedFindings,
+  prefixOf,
+  SAFE_PREFIX,
+  sharedIdProblem,
+  type TakenId,
+  TOOL_ID_LENGTH,
+} from './tool-names.js';
 import { placeOf, type ToolTemplateCompiler } from './tool-template.js';
 
-/** An id shorter than this would leave no room for a handle such as `h99999`: a run may meet many instances. */
+/**
+ * An id shorter than this would leave no room for a handle such as `h99999`: a run may meet many
+ * instances.
+ */
 const MINIMAL_ID_LENGTH = 6;
 /** Ids longer than this become handles, as DESIGN.md section 3 says. */
 const MAXIMAL_ID_LENGTH = 24;
@@ -27,8 +48,9 @@ export interface EntityContainer {
 }
 
 /**
- * Finds every entity class the application can return: those named in `forFeature`, and those reached from an `output` class through its exposed
- * fields, or from the results of the entities' own tools.
+ * Finds every entity class the application can return: those named in `forFeature`, and those
+ * reached from an `output` class through its exposed fields, or from the results of the entities'
+ * own tools.
  */
 export class EntityExplorer {
   private readonly findings: Finding[] = [];
@@ -39,7 +61,10 @@ export class EntityExplorer {
     private readonly container: EntityContainer,
   ) {}
 
-  explore(named: readonly Type[], returned: readonly Type[]): { readonly registry: EntityRegistry; readonly findings: readonly Finding[] } {
+  explore(
+    named: readonly Type[],
+    returned: readonly Type[],
+  ): { readonly registry: EntityRegistry; readonly findings: readonly Finding[] } {
     const present = named.filter((type: Type | undefined) => type !== undefined);
     if (present.length < named.length) this.findings.push(CIRCULAR);
     for (const type of present) {
@@ -58,7 +83,10 @@ export class EntityExplorer {
       open.push(...nestedTypesOf(type));
       if (providerOptionsOf(type)) open.push(...this.define(type));
     }
-    return { registry: new EntityRegistry(this.definitions), findings: [...this.findings, ...prefixCollisions(this.definitions)] };
+    return {
+      registry: new EntityRegistry(this.definitions),
+      findings: [...this.findings, ...prefixCollisions(this.definitions)],
+    };
   }
 
   /** Adds the class's definition and tells which classes its tools return. */
@@ -73,7 +101,10 @@ export class EntityExplorer {
       ...TOOL_PROVIDER.findings(declared, type.name),
     );
     const longestName = Math.max(0, ...toolMethodsOf(type).map((method) => nameOf(method).length));
-    const maxIdLength = Math.min(MAXIMAL_ID_LENGTH, TOOL_ID_LENGTH - prefix.length - longestName - 2);
+    const maxIdLength = Math.min(
+      MAXIMAL_ID_LENGTH,
+      TOOL_ID_LENGTH - prefix.length - longestName - 2,
+    );
     if (maxIdLength < MINIMAL_ID_LENGTH)
       this.findings.push({
         at: type.name,
@@ -85,7 +116,9 @@ export class EntityExplorer {
     this.findings.push(...rehydrationFindings(type, rehydrate, lookup));
     this.definitions.push({
       type,
-      modules: this.container.modules.flatMap(([entity, modules]) => (entity === type ? modules : [])),
+      modules: this.container.modules.flatMap(([entity, modules]) =>
+        entity === type ? modules : [],
+      ),
       prefix,
       idProperty: options.instanceIdProperty ?? 'id',
       ...(tenantProperty !== undefined && { tenantProperty }),
@@ -96,7 +129,10 @@ export class EntityExplorer {
     return returned;
   }
 
-  private compileTools(type: Type, prefix: string): { readonly tools: readonly EntityTool[]; readonly returned: readonly Type[] } {
+  private compileTools(
+    type: Type,
+    prefix: string,
+  ): { readonly tools: readonly EntityTool[]; readonly returned: readonly Type[] } {
     const tools: EntityTool[] = [];
     const returned: Type[] = [];
     const taken = new Map<string, TakenId>();
@@ -105,9 +141,19 @@ export class EntityExplorer {
       const at = placeOf({ type, method });
       const declaredId = `${prefix}_*_${name}`;
       const { template, returns, findings } = this.compiler.compile({ type, method, declaredId });
-      this.findings.push(...findings, ...nameFindings(at, name), ...collisionFindings(at, declaredId, taken.get(foldedId(name))));
-      const isFoundAgain = this.container.lookups.has(type) && providerOptionsOf(type)?.rehydrate !== 'never';
-      this.findings.push(...entityDirectiveFindings(at, method.options?.directive, { name: type.name, isFoundAgain }));
+      this.findings.push(
+        ...findings,
+        ...nameFindings(at, name),
+        ...collisionFindings(at, declaredId, taken.get(foldedId(name))),
+      );
+      const isFoundAgain =
+        this.container.lookups.has(type) && providerOptionsOf(type)?.rehydrate !== 'never';
+      this.findings.push(
+        ...entityDirectiveFindings(at, method.options?.directive, {
+          name: type.name,
+          isFoundAgain,
+        }),
+      );
       taken.set(foldedId(name), { declaredId, at });
       if (returns) returned.push(returns.type);
       const wrapper = this.container.hosts.get(type);
@@ -121,8 +167,10 @@ export class EntityExplorer {
 
 const CIRCULAR: Finding = {
   at: 'ToolLoopModule.forFeature({ entities })',
-  problem: 'One of the entities is undefined, most likely because files import each other in a circle.',
-  remedy: 'Break the circle: import only the type where the type is enough, and write `output: () => X` where entities name each other.',
+  problem:
+    'One of the entities is undefined, most likely because files import each other in a circle.',
+  remedy:
+    'Break the circle: import only the type where the type is enough, and write `output: () => X` where entities name each other.',
 };
 
 function isGuarded(type: Type, { property }: ToolMethod): boolean {
@@ -146,13 +194,23 @@ function nameOf({ options, property }: ToolMethod): string {
 function nameFindings(at: string, name: string): Finding[] {
   if (/^[a-zA-Z0-9_-]+$/.test(name)) return [];
   return [
-    { at, problem: `"${name}" is not a safe name for a tool.`, remedy: 'Give a name of letters, digits, - and _: @LlmTool({ name }).' },
+    {
+      at,
+      problem: `"${name}" is not a safe name for a tool.`,
+      remedy: 'Give a name of letters, digits, - and _: @LlmTool({ name }).',
+    },
   ];
 }
 
 function collisionFindings(at: string, declaredId: string, taken: TakenId | undefined): Finding[] {
   if (taken === undefined) return [];
-  return [{ at, problem: sharedIdProblem(declaredId, taken), remedy: 'Give one of them another name: @LlmTool({ name }).' }];
+  return [
+    {
+      at,
+      problem: sharedIdProblem(declaredId, taken),
+      remedy: 'Give one of them another name: @LlmTool({ name }).',
+    },
+  ];
 }
 
 function entityFindings(
@@ -170,10 +228,18 @@ function entityFindings(
     findings.push({
       at: type.name,
       problem: `Its instanceIdProperty is ${JSON.stringify(instanceIdProperty)}.`,
-      remedy: 'Name a property or method, or each of several once: @ToolProvider({ instanceIdProperty }).',
+      remedy:
+        'Name a property or method, or each of several once: @ToolProvider({ instanceIdProperty }).',
     });
-  else findings.push(...ids.flatMap((name) => memberFindings(type, `Its instances are identified by "${name}"`, name)));
-  findings.push(...memberFindings(type, `Its tenantProperty names "${tenantProperty}"`, tenantProperty));
+  else
+    findings.push(
+      ...ids.flatMap((name) =>
+        memberFindings(type, `Its instances are identified by "${name}"`, name),
+      ),
+    );
+  findings.push(
+    ...memberFindings(type, `Its tenantProperty names "${tenantProperty}"`, tenantProperty),
+  );
   if (!SAFE_PREFIX.test(prefix))
     findings.push({
       at: type.name,
@@ -202,12 +268,18 @@ function entityFindings(
 }
 
 /**
- * Returns whether the instances of a class have a property or a method, as far as a class tells: by a decorator, on its prototype, or in its source text. A
- * class that copies all the properties it is given may have any.
+ * Returns whether the instances of a class have a property or a method, as far as a class tells: by
+ * a decorator, on its prototype, or in its source text. A class that copies all the properties it
+ * is given may have any.
  */
 function hasMember(type: Type, name: string): boolean {
   const prototype: unknown = type.prototype;
-  if (!isObject(prototype) || name in prototype || Reflect.hasMetadata('design:type', prototype, name)) return true;
+  if (
+    !isObject(prototype) ||
+    name in prototype ||
+    Reflect.hasMetadata('design:type', prototype, name)
+  )
+    return true;
   if (exposedPropertiesOf(type).some((property) => property.property === name)) return true;
   const words = new Set(sourceOf(type).match(/Object\.assign\(this|this\[|[\w$]+/g));
   return ['Object.assign(this', 'this[', name].some((word) => words.has(word));
@@ -215,20 +287,41 @@ function hasMember(type: Type, name: string): boolean {
 
 /** The source text of a class and of those that it extends. */
 function sourceOf(type: unknown): string {
-  return typeof type === 'function' ? Function.prototype.toString.call(type) + sourceOf(Reflect.getPrototypeOf(type)) : '';
+  return typeof type === 'function'
+    ? Function.prototype.toString.call(type) + sourceOf(Reflect.getPrototypeOf(type))
+    : '';
 }
 
 /** A name that no instance has would identify nothing. */
 function memberFindings(type: Type, subject: string, name: string | undefined): Finding[] {
   if (name === undefined || hasMember(type, name)) return [];
-  const known = [...exposedPropertiesOf(type).map(({ property }) => property), ...methodNamesOf(type)];
-  return [{ at: type.name, problem: `${subject}, and it has no such property or method.`, remedy: nearestName(name, known) }];
+  const known = [
+    ...exposedPropertiesOf(type).map(({ property }) => property),
+    ...methodNamesOf(type),
+  ];
+  return [
+    {
+      at: type.name,
+      problem: `${subject}, and it has no such property or method.`,
+      remedy: nearestName(name, known),
+    },
+  ];
 }
 
-function rehydrationFindings({ name: at }: Type, rehydrate: Rehydrate, lookup: EntityLookup | undefined): Finding[] {
+function rehydrationFindings(
+  { name: at }: Type,
+  rehydrate: Rehydrate,
+  lookup: EntityLookup | undefined,
+): Finding[] {
   if (rehydrate === 'never' || lookup) return [];
   const problem = `Its instances must be looked up again (rehydrate: '${rehydrate}'), but it has no resolver.`;
-  return [{ at, problem, remedy: `Provide a class marked @ToolEntityResolver(${at}), or leave rehydrate out.` }];
+  return [
+    {
+      at,
+      problem,
+      remedy: `Provide a class marked @ToolEntityResolver(${at}), or leave rehydrate out.`,
+    },
+  ];
 }
 
 function prefixCollisions(definitions: readonly EntityDefinition[]): Finding[] {
@@ -246,5 +339,7 @@ function prefixCollisions(definitions: readonly EntityDefinition[]): Finding[] {
 }
 
 function nestedTypesOf(type: Type): Type[] {
-  return exposedPropertiesOf(type).flatMap((property) => [property.nested() ?? [], property.kinds()].flat());
+  return exposedPropertiesOf(type).flatMap((property) =>
+    [property.nested() ?? [], property.kinds()].flat(),
+  );
 }

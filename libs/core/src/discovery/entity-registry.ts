@@ -18,7 +18,10 @@ export interface EntityDefinition {
   /** The property or method that says whose an instance is, where there is one. */
   readonly tenantProperty?: string;
   /** The way an instance is found again; absent if it never is. */
-  readonly rehydration?: { readonly when: Exclude<Rehydrate, 'never'>; readonly lookup: EntityLookup };
+  readonly rehydration?: {
+    readonly when: Exclude<Rehydrate, 'never'>;
+    readonly lookup: EntityLookup;
+  };
   readonly tools: readonly EntityTool[];
   /** Longest instance id for which every tool's id stays within 64 characters. */
   readonly maxIdLength: number;
@@ -60,7 +63,11 @@ export class EntityRegistry {
     const known = this.classes.get(prototype);
     if (known) return known;
     let found: EntityDefinition | undefined;
-    for (let level: object | null = prototype; level && !found; level = Reflect.getPrototypeOf(level))
+    for (
+      let level: object | null = prototype;
+      level && !found;
+      level = Reflect.getPrototypeOf(level)
+    )
       found = this.byType.get(level.constructor);
     const kind = found ?? (providerOptionsOf(classOf(instance) ?? Object) ? 'unknown' : 'none');
     this.classes.set(prototype, kind);
@@ -73,8 +80,15 @@ export function instanceIdOf(definition: EntityDefinition, instance: object): st
   return instanceIdIn(instance, definition.idProperty);
 }
 
-/** Returns whether an instance is known to be another tenant's. An instance without a tenant, whose class has the property, belongs to none. */
-export function isForeign({ tenantProperty }: EntityDefinition, instance: object, tenant: string): boolean {
+/**
+ * Returns whether an instance is known to be another tenant's. An instance without a tenant, whose
+ * class has the property, belongs to none.
+ */
+export function isForeign(
+  { tenantProperty }: EntityDefinition,
+  instance: object,
+  tenant: string,
+): boolean {
   return tenantProperty !== undefined && memberOf(instance, tenantProperty) !== tenant;
 }
 
@@ -94,18 +108,26 @@ export interface FoundResolvers {
 }
 
 /** Finds the resolver of each entity class among the providers of every module. */
-export function findResolvers(wrappers: readonly InstanceWrapper<object>[], instances: ProviderInstances): FoundResolvers {
+export function findResolvers(
+  wrappers: readonly InstanceWrapper<object>[],
+  instances: ProviderInstances,
+): FoundResolvers {
   const lookups = new Map<Type, EntityLookup>();
   const places = new Map<Type, Type>();
   const findings: Finding[] = [];
-  const classes = wrappers.map((wrapper) => (wrapper.isAlias ? undefined : classOfProvider(wrapper)));
+  const classes = wrappers.map((wrapper) =>
+    wrapper.isAlias ? undefined : classOfProvider(wrapper),
+  );
   const services = new Set(classes);
   for (const [index, wrapper] of wrappers.entries()) {
     const type = classes[index];
     const marked = type && resolvedEntityOf(type);
     if (!type || !marked) continue;
     const { entity } = marked;
-    const wrong = resolverFindings(type, entity, { taken: entity && places.get(entity), isService: services.has(entity) });
+    const wrong = resolverFindings(type, entity, {
+      taken: entity && places.get(entity),
+      isService: services.has(entity),
+    });
     findings.push(...wrong);
     if (!entity || wrong.length > 0) continue;
     places.set(entity, type);
@@ -148,11 +170,24 @@ function resolverFindings(
       },
     ];
   if (!methodNamesOf(type).includes('resolve'))
-    return [{ at, problem: 'It has no method "resolve".', remedy: 'Extend EntityResolver, which says what is missing.' }];
+    return [
+      {
+        at,
+        problem: 'It has no method "resolve".',
+        remedy: 'Extend EntityResolver, which says what is missing.',
+      },
+    ];
   if (!taken) return [];
-  const problem = taken === type ? `It is a provider of several modules` : `${taken.name} resolves ${entity.name} too`;
+  const problem =
+    taken === type
+      ? `It is a provider of several modules`
+      : `${taken.name} resolves ${entity.name} too`;
   return [
-    { at, problem: `${problem}, so it is unclear which one to ask.`, remedy: 'Keep one: export it, and import its module elsewhere.' },
+    {
+      at,
+      problem: `${problem}, so it is unclear which one to ask.`,
+      remedy: 'Keep one: export it, and import its module elsewhere.',
+    },
   ];
 }
 
@@ -160,11 +195,13 @@ function resolverFindings(
 export type IdProperty = string | readonly string[];
 
 /**
- * An instance's id as text; undefined when it has none. A text stands as it is, and a number as its digits. Several values, in a list or in a plain object,
- * are their JSON without spaces, an object's names in order: `["o-1",3]`, `{"line":3,"order":"o-1"}`.
+ * An instance's id as text; undefined when it has none. A text stands as it is, and a number as its
+ * digits. Several values, in a list or in a plain object, are their JSON without spaces, an
+ * object's names in order: `["o-1",3]`, `{"line":3,"order":"o-1"}`.
  */
 export function instanceIdIn(instance: object, idProperty: IdProperty): string | undefined {
-  if (typeof idProperty !== 'string') return listText(idProperty.map((name) => valueOf(instance, name)));
+  if (typeof idProperty !== 'string')
+    return listText(idProperty.map((name) => valueOf(instance, name)));
   const value = plainOf(valueOf(instance, idProperty));
   if (typeof value === 'string') return value === '' ? undefined : value;
   if (typeof value === 'number' || typeof value === 'bigint') return partText(value);
@@ -185,7 +222,13 @@ function valueOf(instance: object, name: string): unknown {
 
 /** Ids of databases are objects that say themselves as JSON. */
 function plainOf(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || !('toJSON' in value) || typeof value.toJSON !== 'function') return value;
+  if (
+    typeof value !== 'object' ||
+    value === null ||
+    !('toJSON' in value) ||
+    typeof value.toJSON !== 'function'
+  )
+    return value;
   const said: unknown = Reflect.apply(value.toJSON, value, []);
   return said;
 }
@@ -196,7 +239,10 @@ function listText(values: readonly unknown[]): string | undefined {
 }
 
 function objectText(value: object): string | undefined {
-  const parts = Object.entries(value).map(([name, part]: [string, unknown]) => ({ name: JSON.stringify(name), text: partText(part) }));
+  const parts = Object.entries(value).map(([name, part]: [string, unknown]) => ({
+    name: JSON.stringify(name),
+    text: partText(part),
+  }));
   if (parts.length === 0 || parts.some(({ text }) => text === undefined)) return undefined;
   const sorted = parts.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   return `{${sorted.map(({ name, text }) => `${name}:${text}`).join(',')}}`;
@@ -207,7 +253,9 @@ function partText(value: unknown): string | undefined {
   const plain = plainOf(value);
   if (typeof plain === 'bigint') return String(plain);
   if (typeof plain === 'number') return Number.isFinite(plain) ? String(plain) : undefined;
-  return typeof plain === 'string' || typeof plain === 'boolean' ? JSON.stringify(plain) : undefined;
+  return typeof plain === 'string' || typeof plain === 'boolean'
+    ? JSON.stringify(plain)
+    : undefined;
 }
 
 function isPlainObject(value: unknown): value is object {
@@ -216,7 +264,10 @@ function isPlainObject(value: unknown): value is object {
   return prototype === null || prototype === Object.prototype;
 }
 
-/** The instance behind the tools of one entity in one run: the one that a tool returned, or one that is found when a tool of it is called. */
+/**
+ * The instance behind the tools of one entity in one run: the one that a tool returned, or one that
+ * is found when a tool of it is called.
+ */
 export class HeldInstance {
   private found: object | undefined;
 
@@ -252,14 +303,20 @@ export class HeldInstance {
     const found: unknown = await definition.rehydration?.lookup(instanceId, context);
     if (found === undefined || found === null) return undefined;
     const { name } = definition.type;
-    if (!(found instanceof definition.type)) throw new ForeignEntityError(name, 'no instance of it');
-    if (instanceIdOf(definition, found) !== instanceId) throw new ForeignEntityError(name, 'an instance with another id');
-    if (isForeign(definition, found, context.tenant)) throw new ForeignEntityError(name, "another tenant's instance");
+    if (!(found instanceof definition.type))
+      throw new ForeignEntityError(name, 'no instance of it');
+    if (instanceIdOf(definition, found) !== instanceId)
+      throw new ForeignEntityError(name, 'an instance with another id');
+    if (isForeign(definition, found, context.tenant))
+      throw new ForeignEntityError(name, "another tenant's instance");
     return found;
   }
 }
 
-/** A resolver gave another instance than it was asked for: a mistake of the application, of which the model learns nothing. */
+/**
+ * A resolver gave another instance than it was asked for: a mistake of the application, of which
+ * the model learns nothing.
+ */
 export class ForeignEntityError extends Error {
   override readonly name = 'ForeignEntityError';
 

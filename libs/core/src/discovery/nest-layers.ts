@@ -1,6 +1,16 @@
 import type { ExecutionContext, Type } from '@nestjs/common';
-import { EXCEPTION_FILTERS_METADATA, GUARDS_METADATA, INTERCEPTORS_METADATA, PIPES_METADATA } from '@nestjs/common/constants.js';
-import type { ApplicationConfig, ContextId, ExternalContextCreator, ModulesContainer } from '@nestjs/core';
+import {
+  EXCEPTION_FILTERS_METADATA,
+  GUARDS_METADATA,
+  INTERCEPTORS_METADATA,
+  PIPES_METADATA,
+} from '@nestjs/common/constants.js';
+import type {
+  ApplicationConfig,
+  ContextId,
+  ExternalContextCreator,
+  ModulesContainer,
+} from '@nestjs/core';
 import { STATIC_CONTEXT } from '@nestjs/core/injector/constants.js';
 import { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { type Finding, isObject } from '@toolloop/protocol';
@@ -13,7 +23,10 @@ import { leaveOut, makeCreator } from './enhancer-creator.js';
 import { isClass, isSingleton, type ProviderInstances } from './provider-instances.js';
 import type { ScopedEnhancers } from './scoped-enhancers.js';
 
-/** The class in which a method's enhancers are found: its provider, or the host that stands for an entity class. */
+/**
+ * The class in which a method's enhancers are found: its provider, or the host that stands for an
+ * entity class.
+ */
 export interface LayerHost {
   readonly instance: object;
   /** The method as it was decorated; its metadata names the enhancers. */
@@ -25,19 +38,31 @@ export interface LayerHost {
   readonly except?: readonly unknown[] | undefined;
 }
 
-type Handler = (input: unknown, context: ToolCallContext, ...more: readonly unknown[]) => Promise<unknown>;
+type Handler = (
+  input: unknown,
+  context: ToolCallContext,
+  ...more: readonly unknown[]
+) => Promise<unknown>;
 
 type NestCallback = (...args: unknown[]) => unknown;
 
 type PipedParameter = Exclude<ToolParameter, { readonly kind: 'context' }>;
 
-/** Our key for the parameters that pipes see, in the form in which Nest keeps a handler's parameters. */
+/**
+ * Our key for the parameters that pipes see, in the form in which Nest keeps a handler's
+ * parameters.
+ */
 const PIPED_PARAMETERS = 'toolloop:piped-parameters';
-/** Nest's numbers for `@Body()` and `@Param()`: a DTO looks like the one to its pipes, a named argument like the other. */
+/**
+ * Nest's numbers for `@Body()` and `@Param()`: a DTO looks like the one to its pipes, a named
+ * argument like the other.
+ */
 const BODY = 3;
 const PARAM = 5;
 
-/** Compiles Nest's guards, pipes, interceptors and filters, global and local, round a tool's method. */
+/**
+ * Compiles Nest's guards, pipes, interceptors and filters, global and local, round a tool's method.
+ */
 export class NestLayerCompiler implements LayerCompiler<ToolLayers | undefined> {
   private creator: ExternalContextCreator | undefined;
 
@@ -51,7 +76,12 @@ export class NestLayerCompiler implements LayerCompiler<ToolLayers | undefined> 
 
   /** Undefined where no enhancer applies, so that such a tool pays nothing for them. */
   compile(host: LayerHost): ToolLayers | undefined {
-    if (!this.hasGlobals() && !hasEnhancers(host.handler) && !hasEnhancers(host.instance.constructor)) return undefined;
+    if (
+      !this.hasGlobals() &&
+      !hasEnhancers(host.handler) &&
+      !hasEnhancers(host.instance.constructor)
+    )
+      return undefined;
     recordPipedParameters(host);
     const admit = this.handler(host, 'admit', (...piped) => piped);
     const around = this.handler(host, 'around', (_input, _context, call) => invoke(call));
@@ -66,20 +96,41 @@ export class NestLayerCompiler implements LayerCompiler<ToolLayers | undefined> 
     };
   }
 
-  private handler({ instance, handler, method, scope, except = [] }: LayerHost, layer: keyof ToolLayers, callback: NestCallback): Handler {
-    const options = { guards: layer === 'admit', interceptors: layer === 'around', filters: layer === 'explain' };
+  private handler(
+    { instance, handler, method, scope, except = [] }: LayerHost,
+    layer: keyof ToolLayers,
+    callback: NestCallback,
+  ): Handler {
+    const options = {
+      guards: layer === 'admit',
+      interceptors: layer === 'around',
+      filters: layer === 'explain',
+    };
     const parameters = layer === 'admit' ? PIPED_PARAMETERS : undefined;
     const { contextId, inquirerId } = scope ?? {};
-    const args = [parameters, ARGUMENTS, contextId, inquirerId, options, TOOL_CONTEXT_TYPE] as const;
+    const args = [
+      parameters,
+      ARGUMENTS,
+      contextId,
+      inquirerId,
+      options,
+      TOOL_CONTEXT_TYPE,
+    ] as const;
     const standIn = standInFor(handler, callback);
     leaveOut(standIn, [...this.except, ...except]);
-    this.creator ??= makeCreator(this.modules, this.config); // when a tool is first called: an application adds global enhancers until it listens
+    // when a tool is first called: an application adds global enhancers until it listens
+    this.creator ??= makeCreator(this.modules, this.config);
     return this.creator.create(instance, standIn, method.property, ...args);
   }
 
   private hasGlobals(): boolean {
     const { config } = this;
-    const lists = [config.getGlobalGuards(), config.getGlobalPipes(), config.getGlobalInterceptors(), config.getGlobalFilters()];
+    const lists = [
+      config.getGlobalGuards(),
+      config.getGlobalPipes(),
+      config.getGlobalInterceptors(),
+      config.getGlobalFilters(),
+    ];
     return this.scoped.areThere || lists.some((list) => list.length > 0);
   }
 }
@@ -106,10 +157,18 @@ function recordPipedParameters({ instance, method }: LayerHost): void {
     const value = { index: parameter.index, data: isInput ? undefined : parameter.name, pipes: [] };
     return [`${isInput ? BODY : PARAM}:${parameter.index}`, value] as const;
   });
-  Reflect.defineMetadata(PIPED_PARAMETERS, Object.fromEntries(entries), instance.constructor, method.property);
+  Reflect.defineMetadata(
+    PIPED_PARAMETERS,
+    Object.fromEntries(entries),
+    instance.constructor,
+    method.property,
+  );
 }
 
-/** Returns the input that the pipes made, in the form of the method's arguments; the input itself if they changed nothing. */
+/**
+ * Returns the input that the pipes made, in the form of the method's arguments; the input itself if
+ * they changed nothing.
+ */
 function inputFrom(method: ToolMethod, input: unknown, piped: unknown): unknown {
   const values: readonly unknown[] = Array.isArray(piped) ? piped : [];
   const parameters = pipedParameters(method);
@@ -123,11 +182,14 @@ function inputFrom(method: ToolMethod, input: unknown, piped: unknown): unknown 
 }
 
 function pipedParameters(method: ToolMethod): PipedParameter[] {
-  return method.parameters.filter((parameter): parameter is PipedParameter => parameter.kind !== 'context');
+  return method.parameters.filter(
+    (parameter): parameter is PipedParameter => parameter.kind !== 'context',
+  );
 }
 
 export function invoke(call: unknown): unknown {
-  if (typeof call !== 'function') throw new TypeError('The tool call was lost on its way through the interceptors.');
+  if (typeof call !== 'function')
+    throw new TypeError('The tool call was lost on its way through the interceptors.');
   return Reflect.apply(call, undefined, []);
 }
 
@@ -158,7 +220,10 @@ export interface LayerCompiler<Layers> {
   compile(host: LayerHost): Layers;
 }
 
-/** Finds the layers of a method: compiled once if the provider and all of its enhancers are singletons, once per run otherwise. */
+/**
+ * Finds the layers of a method: compiled once if the provider and all of its enhancers are
+ * singletons, once per run otherwise.
+ */
 export class MethodLayers<Layers> {
   constructor(
     private readonly compiler: LayerCompiler<Layers>,
@@ -166,7 +231,10 @@ export class MethodLayers<Layers> {
     private readonly scoped: ScopedEnhancers,
   ) {}
 
-  /** Global enhancers are looked at when the tool is first called: an application adds them until it listens. */
+  /**
+   * Global enhancers are looked at when the tool is first called: an application adds them until it
+   * listens.
+   */
   of(layered: LayeredMethod): LayersOfRun<Layers> {
     const { type, method, wrapper } = layered;
     const handler = handlerOf(type, method.property) ?? {};
@@ -178,7 +246,13 @@ export class MethodLayers<Layers> {
     return (run) => {
       if (this.scoped.areThere) return perRun(run);
       compiled ??= {
-        layers: this.compiler.compile({ instance: instanceOf(layered), handler, method, except: exceptOf(layered), ...scope }),
+        layers: this.compiler.compile({
+          instance: instanceOf(layered),
+          handler,
+          method,
+          except: exceptOf(layered),
+          ...scope,
+        }),
       };
       return compiled.layers;
     };
@@ -189,11 +263,20 @@ export class MethodLayers<Layers> {
     const inquirer = wrapper ?? new InstanceWrapper({ name: type.name, metatype: type });
     const perRun = new WeakMap<object, Promise<Layers>>();
     const compile = async (run: RunContext): Promise<Layers> => {
-      const made = wrapper && !isSingleton(wrapper) ? await this.instances.resolveScoped(wrapper, run) : undefined;
+      const made =
+        wrapper && !isSingleton(wrapper)
+          ? await this.instances.resolveScoped(wrapper, run)
+          : undefined;
       const contextId = this.instances.contextIdOf(run);
       await this.scoped.make(contextId, inquirer);
       const scope = { contextId, inquirerId: inquirer.id };
-      return this.compiler.compile({ instance: instanceOf(layered, made?.instance), handler, method, except: exceptOf(layered), scope });
+      return this.compiler.compile({
+        instance: instanceOf(layered, made?.instance),
+        handler,
+        method,
+        except: exceptOf(layered),
+        scope,
+      });
     };
     return (run) => {
       const known = perRun.get(run.state);
@@ -210,15 +293,29 @@ function exceptOf({ except, method }: LayeredMethod): readonly unknown[] | undef
   return except ?? method.options?.interceptors?.except;
 }
 
-/** Returns the object by whose class Nest finds the enhancers: the instance that is called, or one that stands for it. */
-function instanceOf({ type, method, wrapper, isStandIn = false }: LayeredMethod, instance: unknown = wrapper?.instance): object {
+/**
+ * Returns the object by whose class Nest finds the enhancers: the instance that is called, or one
+ * that stands for it.
+ */
+function instanceOf(
+  { type, method, wrapper, isStandIn = false }: LayeredMethod,
+  instance: unknown = wrapper?.instance,
+): object {
   if (!wrapper) return asObject(new (hostClassOf(type, [method.property]))());
-  return asObject(isStandIn ? Object.create(type.prototype as object) : decorated(wrapper, type, instance));
+  return asObject(
+    isStandIn ? Object.create(type.prototype as object) : decorated(wrapper, type, instance),
+  );
 }
 
-/** Nest reads the enhancers of a class off an instance. One that is not of the class it is provided as, such as a plain object in a test, has a stand-in that is. */
+/**
+ * Nest reads the enhancers of a class off an instance. One that is not of the class it is provided
+ * as, such as a plain object in a test, has a stand-in that is.
+ */
 function decorated({ token }: InstanceWrapper, type: Type, instance: unknown): unknown {
-  const standIn: unknown = token === type && !(instance instanceof type) ? Object.create(type.prototype as object) : undefined;
+  const standIn: unknown =
+    token === type && !(instance instanceof type)
+      ? Object.create(type.prototype as object)
+      : undefined;
   return standIn ?? instance;
 }
 
@@ -227,21 +324,40 @@ function asObject(value: unknown): object {
   throw new TypeError('A provider of tools has no instance.');
 }
 
-const ENHANCERS = [GUARDS_METADATA, PIPES_METADATA, INTERCEPTORS_METADATA, EXCEPTION_FILTERS_METADATA];
+const ENHANCERS = [
+  GUARDS_METADATA,
+  PIPES_METADATA,
+  INTERCEPTORS_METADATA,
+  EXCEPTION_FILTERS_METADATA,
+];
 const HOST_OF = 'toolloop:host-of';
 
-/** The metadata that the compiler records for a constructor; a host must not look as if it had the entity's dependencies. */
-const CONSTRUCTOR_METADATA = new Set<unknown>(['design:paramtypes', 'self:paramtypes', 'self:properties_metadata']);
+/**
+ * The metadata that the compiler records for a constructor; a host must not look as if it had the
+ * entity's dependencies.
+ */
+const CONSTRUCTOR_METADATA = new Set<unknown>([
+  'design:paramtypes',
+  'self:paramtypes',
+  'self:properties_metadata',
+]);
 
-/** Returns whether a class or a method carries guards, pipes, interceptors or filters of its own. */
+/**
+ * Returns whether a class or a method carries guards, pipes, interceptors or filters of its own.
+ */
 export function hasEnhancers(target: object): boolean {
   return ENHANCERS.some((key) => Reflect.hasMetadata(key, target));
 }
 
-/** Finds the enhancers of a method that Nest cannot apply: those named by their class, of what is not listed in `providers` as its class. */
+/**
+ * Finds the enhancers of a method that Nest cannot apply: those named by their class, of what is
+ * not listed in `providers` as its class.
+ */
 export function enhancerFindings({ type, method, wrapper }: LayeredMethod): Finding[] {
   const known = wrapper?.host?.injectables;
-  const named = [type, handlerOf(type, method.property) ?? {}].flatMap((target) => ENHANCERS.flatMap((key) => enhancersOf(target, key)));
+  const named = [type, handlerOf(type, method.property) ?? {}].flatMap((target) =>
+    ENHANCERS.flatMap((key) => enhancersOf(target, key)),
+  );
   const missing = [...new Set(named)].filter(isClass).filter((enhancer) => !known?.has(enhancer));
   return missing.map(({ name }) => ({
     at: `${type.name}.${method.property}`,
@@ -267,13 +383,20 @@ export function hasFilters(target: object): boolean {
 export function handlerOf(type: Type, property: string): object | undefined {
   for (let level = type.prototype as object | null; level; level = Reflect.getPrototypeOf(level)) {
     const descriptor = Reflect.getOwnPropertyDescriptor(level, property);
-    if (descriptor) return typeof descriptor.value === 'function' ? (descriptor.value as object) : undefined;
+    if (descriptor)
+      return typeof descriptor.value === 'function' ? (descriptor.value as object) : undefined;
   }
   return undefined;
 }
 
-/** A function that answers for a method: it carries the method's metadata, which is where Nest and its `Reflector` look. */
-export function standInFor<Callback extends (...args: unknown[]) => unknown>(handler: object, callback: Callback): Callback {
+/**
+ * A function that answers for a method: it carries the method's metadata, which is where Nest and
+ * its `Reflector` look.
+ */
+export function standInFor<Callback extends (...args: unknown[]) => unknown>(
+  handler: object,
+  callback: Callback,
+): Callback {
   copyMetadata(handler, callback);
   Object.defineProperty(callback, 'name', { value: Reflect.get(handler, 'name') ?? '' });
   return callback;
@@ -285,18 +408,25 @@ class Host {
 }
 
 /**
- * A class that stands for an entity in the container: it has the entity's enhancers, on itself and on its methods, and none of its code. Entities
- * themselves are no providers, and Nest would skip their guards silently.
+ * A class that stands for an entity in the container: it has the entity's enhancers, on itself and
+ * on its methods, and none of its code. Entities themselves are no providers, and Nest would skip
+ * their guards silently.
  */
 export function hostClassOf(entity: Type, properties: readonly string[]): Type {
-  const host = hostOf(entity.name, Object.fromEntries(properties.map((property) => [property, handlerOf(entity, property)])));
+  const host = hostOf(
+    entity.name,
+    Object.fromEntries(properties.map((property) => [property, handlerOf(entity, property)])),
+  );
   copyMetadata(entity, host);
   Reflect.defineMetadata(HOST_OF, entity, host);
-  for (const property of properties) copyMetadata(entity.prototype as object, prototypeOf(host), property);
+  for (const property of properties)
+    copyMetadata(entity.prototype as object, prototypeOf(host), property);
   return host;
 }
 
-/** A class of that name, whose methods carry the metadata of the given ones, and none of their code. */
+/**
+ * A class of that name, whose methods carry the metadata of the given ones, and none of their code.
+ */
 export function hostOf(name: string, methods: Readonly<Record<string, object | undefined>>): Type {
   const host = class extends Host {};
   Object.defineProperty(host, 'name', { value: name });
@@ -307,7 +437,10 @@ export function hostOf(name: string, methods: Readonly<Record<string, object | u
   return host;
 }
 
-/** Records the types of a method's parameters as a compiler does: pipes know the class of a DTO by them. */
+/**
+ * Records the types of a method's parameters as a compiler does: pipes know the class of a DTO by
+ * them.
+ */
 export function recordTypes(type: Type, property: string, types: readonly unknown[]): void {
   Reflect.defineMetadata('design:paramtypes', types, prototypeOf(type), property);
 }
@@ -322,7 +455,9 @@ export function entityOfHost(type: object): Type | undefined {
 }
 
 function copyMetadata(from: object, to: object, property?: string): void {
-  const keys = (property === undefined ? Reflect.getMetadataKeys(from) : Reflect.getMetadataKeys(from, property)) as unknown[];
+  const keys = (
+    property === undefined ? Reflect.getMetadataKeys(from) : Reflect.getMetadataKeys(from, property)
+  ) as unknown[];
   for (const key of keys) {
     if (CONSTRUCTOR_METADATA.has(key) && property === undefined) continue;
     if (String(key).startsWith('toolloop:')) continue;
@@ -335,8 +470,9 @@ function copyMetadata(from: object, to: object, property?: string): void {
 export const TOOL_CONTEXT_TYPE = 'tool';
 
 /**
- * Reads Nest's `ExecutionContext` of a tool call, as `GqlExecutionContext` does for GraphQL: in guards, interceptors and filters. There is no HTTP
- * request behind a tool call; a guard that needs one asks `getType()` first.
+ * Reads Nest's `ExecutionContext` of a tool call, as `GqlExecutionContext` does for GraphQL: in
+ * guards, interceptors and filters. There is no HTTP request behind a tool call; a guard that needs
+ * one asks `getType()` first.
  */
 export class ToolExecutionContext {
   private constructor(private readonly host: ExecutionContext) {}
@@ -348,7 +484,9 @@ export class ToolExecutionContext {
    */
   static create(host: ExecutionContext): ToolExecutionContext {
     if (!ToolExecutionContext.isToolCall(host)) {
-      throw new Error(`This is not a tool call but "${host.getType<string>()}". Ask ToolExecutionContext.isToolCall(host) first.`);
+      throw new Error(
+        `This is not a tool call but "${host.getType<string>()}". Ask ToolExecutionContext.isToolCall(host) first.`,
+      );
     }
     return new ToolExecutionContext(host);
   }

@@ -1,6 +1,13 @@
 import type { Type } from '@nestjs/common';
 import { MODULE_METADATA } from '@nestjs/common/constants.js';
-import { type ContextId, ContextIdFactory, type ExternalContextCreator, INQUIRER, ModuleRef, REQUEST } from '@nestjs/core';
+import {
+  type ContextId,
+  ContextIdFactory,
+  type ExternalContextCreator,
+  INQUIRER,
+  ModuleRef,
+  REQUEST,
+} from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { type Finding, isObject, isRecord } from '@toolloop/protocol';
 import type { RunContext } from '../contracts/tool-call.js';
@@ -14,8 +21,9 @@ export interface ScopedInstance {
 }
 
 /**
- * Finds the instance a service tool is called on. Request-scoped providers are resolved once per run, with the run's context as `REQUEST`, through
- * `ContextIdFactory`, so that durable providers work too.
+ * Finds the instance a service tool is called on. Request-scoped providers are resolved once per
+ * run, with the run's context as `REQUEST`, through `ContextIdFactory`, so that durable providers
+ * work too.
  */
 export class ProviderInstances {
   /** The context ids by the run's state map, the one object all calls of a run share. */
@@ -31,7 +39,10 @@ export class ProviderInstances {
   /** The run's instance, and the context id it lives under. */
   async resolveScoped(wrapper: InstanceWrapper<object>, run: RunContext): Promise<ScopedInstance> {
     const contextId = this.contextIdOf(run);
-    return { contextId, instance: await hostOf(wrapper).resolve<object>(wrapper.token, contextId, { strict: true }) };
+    return {
+      contextId,
+      instance: await hostOf(wrapper).resolve<object>(wrapper.token, contextId, { strict: true }),
+    };
   }
 
   /** The id under which Nest makes what is request-scoped, for all calls of a run. */
@@ -46,7 +57,10 @@ export class ProviderInstances {
   }
 }
 
-/** Returns the part of a call's context that holds for the whole run: the instance outlives the call. */
+/**
+ * Returns the part of a call's context that holds for the whole run: the instance outlives the
+ * call.
+ */
 function runContextOf({ runId, actor, tenant, context, state }: RunContext): RunContext {
   return { runId, actor, tenant, context, state };
 }
@@ -54,10 +68,15 @@ function runContextOf({ runId, actor, tenant, context, state }: RunContext): Run
 function hostOf(wrapper: InstanceWrapper<object>): ModuleRef {
   const found: unknown = wrapper.host?.providers.get(ModuleRef)?.instance;
   if (found instanceof ModuleRef) return found;
-  throw new Error(`The module of ${String(wrapper.name)} has no ModuleRef; is the application initialised?`);
+  throw new Error(
+    `The module of ${String(wrapper.name)} has no ModuleRef; is the application initialised?`,
+  );
 }
 
-/** Returns the class of a provider. For a factory or a value the instance tells it; if there is none yet, the token does. */
+/**
+ * Returns the class of a provider. For a factory or a value the instance tells it; if there is none
+ * yet, the token does.
+ */
 export function classOfProvider(wrapper: InstanceWrapper<object>): Type | undefined {
   const isFactoryOrValue = wrapper.isFactory || wrapper.isNotMetatype;
   if (!isFactoryOrValue) return isClass(wrapper.metatype) ? wrapper.metatype : undefined;
@@ -67,45 +86,81 @@ export function classOfProvider(wrapper: InstanceWrapper<object>): Type | undefi
   return type === Object ? undefined : type;
 }
 
-/** Returns the classes that a provider may stand for, most likely first: a test may put a plain object or an undecorated class in the place of its own. */
+/**
+ * Returns the classes that a provider may stand for, most likely first: a test may put a plain
+ * object or an undecorated class in the place of its own.
+ */
 export function classesOfProvider(wrapper: InstanceWrapper<object>): Type[] {
   const { token } = wrapper;
-  return [classOfProvider(wrapper), isClass(token) ? token : undefined, declaredClassOf(wrapper)].filter((type) => type !== undefined);
+  return [
+    classOfProvider(wrapper),
+    isClass(token) ? token : undefined,
+    declaredClassOf(wrapper),
+  ].filter((type) => type !== undefined);
 }
 
-/** Reads the class that the decorator of a module declares under the token of a provider. Nothing tells what a factory made that is replaced. */
+/**
+ * Reads the class that the decorator of a module declares under the token of a provider. Nothing
+ * tells what a factory made that is replaced.
+ */
 function declaredClassOf({ token, host }: InstanceWrapper): Type | undefined {
   const declared: unknown = host && Reflect.getMetadata(MODULE_METADATA.PROVIDERS, host.metatype);
   const providers: readonly unknown[] = Array.isArray(declared) ? declared : [];
-  const { useClass, useValue } = providers.filter(isRecord).findLast(({ provide }) => provide === token) ?? {};
+  const { useClass, useValue } =
+    providers.filter(isRecord).findLast(({ provide }) => provide === token) ?? {};
   if (useClass !== undefined) return isClass(useClass) ? useClass : undefined;
   return isObject(useValue) ? classOf(useValue) : undefined;
 }
 
-/** Tells whether there is something to call: a provider may be null, and one that a request makes is not there yet. */
+/**
+ * Tells whether there is something to call: a provider may be null, and one that a request makes is
+ * not there yet.
+ */
 export function isThere(wrapper: InstanceWrapper): boolean {
   return !isSingleton(wrapper) || isObject(wrapper.instance);
 }
 
-/** Finds the methods of a class that what stands in its place does not have: each call of them would fail. A request that makes the instance shows them, too, and no sooner. */
-export function standInFindings(at: string, type: Type, wrapper: InstanceWrapper<object>, methods: readonly string[]): Finding[] {
+/**
+ * Finds the methods of a class that what stands in its place does not have: each call of them would
+ * fail. A request that makes the instance shows them, too, and no sooner.
+ */
+export function standInFindings(
+  at: string,
+  type: Type,
+  wrapper: InstanceWrapper<object>,
+  methods: readonly string[],
+): Finding[] {
   const { instance } = wrapper;
   if (!isSingleton(wrapper) || !isObject(instance) || instance instanceof type) return [];
   const missing = methods.filter((name) => typeof Reflect.get(instance, name) !== 'function');
   return missing.map((name) => ({
     at,
     problem: `What is provided in place of ${type.name} has no method "${name}", so each call would fail.`,
-    remedy: 'Give it the method, or leave the provider and override the tool by an interceptor or ToolLoopTestingModule.override().',
+    remedy:
+      'Give it the method, or leave the provider and override the tool by an interceptor or ToolLoopTestingModule.override().',
   }));
 }
 
-/** Finds what keeps tools out of the catalog and may be meant so: nothing or an alias in the place of their class, a list that holds them, and a factory that runs in a request only. */
-export function providerWarnings(providers: readonly InstanceWrapper<object>[], declaresTools: (type: Type) => boolean): Finding[] {
+/**
+ * Finds what keeps tools out of the catalog and may be meant so: nothing or an alias in the place
+ * of their class, a list that holds them, and a factory that runs in a request only.
+ */
+export function providerWarnings(
+  providers: readonly InstanceWrapper<object>[],
+  declaresTools: (type: Type) => boolean,
+): Finding[] {
   const own = providers.filter(({ isAlias }) => !isAlias);
-  const found = new Set(own.filter(isThere).flatMap((wrapper) => classesOfProvider(wrapper).find(declaresTools) ?? []));
-  const isMissing = (type: Type | undefined): type is Type => type !== undefined && declaresTools(type) && !found.has(type);
+  const found = new Set(
+    own.filter(isThere).flatMap((wrapper) => classesOfProvider(wrapper).find(declaresTools) ?? []),
+  );
+  const isMissing = (type: Type | undefined): type is Type =>
+    type !== undefined && declaresTools(type) && !found.has(type);
   const standsApart = ({ isAlias, token, instance }: InstanceWrapper): boolean =>
-    isAlias && isClass(token) && isMissing(token) && isObject(instance) && !found.has(classOf(instance) ?? token);
+    isAlias &&
+    isClass(token) &&
+    isMissing(token) &&
+    isObject(instance) &&
+    !found.has(classOf(instance) ?? token);
   const aliased = providers.filter(standsApart).map(({ token }) => aliasWarning(token));
   const others = own.flatMap((wrapper) => {
     if (isOpaque(wrapper)) return [opaqueWarning(wrapper)];
@@ -124,7 +179,8 @@ export function providerWarnings(providers: readonly InstanceWrapper<object>[], 
 function aliasWarning(token: InstanceWrapper['token']): Finding {
   return {
     at: isClass(token) ? token.name : String(token),
-    problem: 'Another provider stands in its place by `useExisting`, so its tools are not in the catalog.',
+    problem:
+      'Another provider stands in its place by `useExisting`, so its tools are not in the catalog.',
     remedy: 'Replace it by `useClass` or `useValue`, which keep its tools, or remove the provider.',
   };
 }
@@ -133,7 +189,8 @@ function opaqueWarning({ token }: InstanceWrapper): Finding {
   return {
     at: `Factory "${String(token)}"`,
     problem: 'Only a request shows what it makes, so tools of that would not be found.',
-    remedy: 'If it makes tools, provide it as their class: { provide: CrmTools, scope, useFactory }.',
+    remedy:
+      'If it makes tools, provide it as their class: { provide: CrmTools, scope, useFactory }.',
   };
 }
 
@@ -155,7 +212,13 @@ function heldWarning(type: Type, { token }: InstanceWrapper): Finding {
 
 /** Tells a factory that runs in a request only, and whose token does not name what it makes. */
 function isOpaque(wrapper: InstanceWrapper): boolean {
-  return wrapper.isFactory && !isSingleton(wrapper) && !isClass(wrapper.token) && wrapper.token !== REQUEST && wrapper.token !== INQUIRER;
+  return (
+    wrapper.isFactory &&
+    !isSingleton(wrapper) &&
+    !isClass(wrapper.token) &&
+    wrapper.token !== REQUEST &&
+    wrapper.token !== INQUIRER
+  );
 }
 
 export function isSingleton(wrapper: InstanceWrapper): boolean {
@@ -163,7 +226,12 @@ export function isSingleton(wrapper: InstanceWrapper): boolean {
 }
 
 export function isClass(value: unknown): value is Type {
-  return typeof value === 'function' && typeof value.prototype === 'object' && value.prototype !== null && value !== Object;
+  return (
+    typeof value === 'function' &&
+    typeof value.prototype === 'object' &&
+    value.prototype !== null &&
+    value !== Object
+  );
 }
 
 export function isClassOrBelow(type: unknown, ancestor: Type): boolean {

@@ -21,23 +21,39 @@ export function namespaceIn(type: Type, wrapper: Pick<InstanceWrapper, 'host'>):
 }
 
 /** Returns whether the module of a provider leaves its tools in. */
-export function isNotOmitted({ type, wrapper }: { readonly type: Type; readonly wrapper: Pick<InstanceWrapper, 'host'> }): boolean {
+export function isNotOmitted({
+  type,
+  wrapper,
+}: {
+  readonly type: Type;
+  readonly wrapper: Pick<InstanceWrapper, 'host'>;
+}): boolean {
   return wordOfModule(type, wrapper)?.isOmitted !== true;
 }
 
-function wordOfModule(type: Type, { host }: Pick<InstanceWrapper, 'host'>): ModuleTools | undefined {
+function wordOfModule(
+  type: Type,
+  { host }: Pick<InstanceWrapper, 'host'>,
+): ModuleTools | undefined {
   return wordsOf(host).findLast((word) => word.type === type);
 }
 
 function wordsOf(module: Module | undefined): readonly ModuleTools[] {
-  return [...(module?.providers.values() ?? [])].flatMap(({ instance }) => (instance instanceof ModuleTools ? [instance] : []));
+  return [...(module?.providers.values() ?? [])].flatMap(({ instance }) =>
+    instance instanceof ModuleTools ? [instance] : [],
+  );
 }
 
-/** The providers whose tools have ids of their own, and a finding for each class with several instances of the same ids. */
+/**
+ * The providers whose tools have ids of their own, and a finding for each class with several
+ * instances of the same ids.
+ */
 export function withoutRepeated<Provider extends PlacedProvider>(
   providers: readonly Provider[],
 ): { readonly providers: readonly Provider[]; readonly findings: readonly Finding[] } {
-  const repeated = providers.filter((provider, index) => providers.findIndex((other) => hasTheIdsOf(provider, other)) < index);
+  const repeated = providers.filter(
+    (provider, index) => providers.findIndex((other) => hasTheIdsOf(provider, other)) < index,
+  );
   const types = [...new Set(repeated.map(({ type }) => type))];
   const findings = types.map((type) =>
     repeatedFinding(
@@ -52,8 +68,14 @@ function hasTheIdsOf(one: PlacedProvider, other: PlacedProvider): boolean {
   return one.type === other.type && one.namespace === other.namespace;
 }
 
-/** The finding for a raw tool of a class that has several instances; undefined if there is one. `name` is that of the class. */
-export function repeatedRawFinding(name: string, wrappers: readonly InstanceWrapper<object>[]): Finding | undefined {
+/**
+ * The finding for a raw tool of a class that has several instances; undefined if there is one.
+ * `name` is that of the class.
+ */
+export function repeatedRawFinding(
+  name: string,
+  wrappers: readonly InstanceWrapper<object>[],
+): Finding | undefined {
   if (wrappers.length < 2) return undefined;
   return {
     at: name,
@@ -80,10 +102,15 @@ function repeatedFinding({ name }: Type, group: readonly PlacedProvider[]): Find
 }
 
 /** Finds words of modules on classes that they do not provide, and those that give no namespace. */
-export function wordFindings(modules: Iterable<Module>, providers: readonly PlacedProvider[]): Finding[] {
+export function wordFindings(
+  modules: Iterable<Module>,
+  providers: readonly PlacedProvider[],
+): Finding[] {
   return [...modules].flatMap((module) =>
     wordsOf(module).flatMap((word) => {
-      const isProvided = providers.some(({ type, wrapper }) => type === word.type && wrapper.host === module);
+      const isProvided = providers.some(
+        ({ type, wrapper }) => type === word.type && wrapper.host === module,
+      );
       return wordFinding(module.metatype.name, word, isProvided) ?? [];
     }),
   );
@@ -97,7 +124,11 @@ function wordFinding(at: string, word: ModuleTools, isProvided: boolean): Findin
     return { at, problem, remedy: `List ${name} beside it, or move it to the module that does.` };
   }
   if (word.isOmitted || isNamespace(word.namespace)) return undefined;
-  return { at, problem: `Its namespaceTools() for ${name} gives no namespace.`, remedy: 'Give a text, or a factory that returns one.' };
+  return {
+    at,
+    problem: `Its namespaceTools() for ${name} gives no namespace.`,
+    remedy: 'Give a text, or a factory that returns one.',
+  };
 }
 
 function isNamespace(value: unknown): value is string {

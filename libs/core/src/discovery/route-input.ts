@@ -1,4 +1,10 @@
-import { DefaultValuePipe, ParseIntPipe, RequestMethod, StreamableFile, type Type } from '@nestjs/common';
+import {
+  DefaultValuePipe,
+  ParseIntPipe,
+  RequestMethod,
+  StreamableFile,
+  type Type,
+} from '@nestjs/common';
 import {
   CUSTOM_ROUTE_ARGS_METADATA,
   METHOD_METADATA,
@@ -8,7 +14,14 @@ import {
   ROUTE_ARGS_METADATA,
   SSE_METADATA,
 } from '@nestjs/common/constants.js';
-import { addressable, type ArgumentProblem, type Finding, isObject, isRecord, type JsonObject } from '@toolloop/protocol';
+import {
+  addressable,
+  type ArgumentProblem,
+  type Finding,
+  isObject,
+  isRecord,
+  type JsonObject,
+} from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
 import type { ToolInputCodec } from '../contracts/tool.js';
@@ -32,7 +45,10 @@ type RoutePart = 'params' | 'query' | 'body';
 /** A handler's route as a tool: its input, and the request that a call's arguments make. */
 export interface RouteDeclaration extends CompiledInput {
   /** Makes the request of a call. What the route takes from a tenant is filled in here. */
-  request(args: Readonly<Record<string, unknown>>, tenant: string): RouteParts & { readonly method: string; readonly url: string };
+  request(
+    args: Readonly<Record<string, unknown>>,
+    tenant: string,
+  ): RouteParts & { readonly method: string; readonly url: string };
 }
 
 /** Nest's numbers for the parameters of a handler that hold arguments. */
@@ -42,7 +58,10 @@ const PARTS: ReadonlyMap<number, RoutePart> = new Map([
   [5, 'params'],
 ]);
 
-/** The decorators of the others, by Nest's numbers: no model has what they read, and no tool call has it either. */
+/**
+ * The decorators of the others, by Nest's numbers: no model has what they read, and no tool call
+ * has it either.
+ */
 const UNREADABLE: ReadonlyMap<number, string> = new Map([
   [0, '@Req()'],
   [1, '@Res()'],
@@ -80,11 +99,15 @@ export function isRouteHandler({ type, method }: Pick<RouteHandler, 'type' | 'me
 }
 
 /**
- * Compiles the route of a handler: its path's parameters, its query and its body become one closed object. An argument that is named as the tenant is filled in from the
- * run, so that no model sees it.
+ * Compiles the route of a handler: its path's parameters, its query and its body become one closed
+ * object. An argument that is named as the tenant is filled in from the run, so that no model sees
+ * it.
  */
 export function compileRoute(handler: RouteHandler, reserved: readonly string[]): RouteDeclaration {
-  return new RouteCompilation(handler, withoutAllowed(reserved, handler.method.options?.allowReserved?.arguments)).result();
+  return new RouteCompilation(
+    handler,
+    withoutAllowed(reserved, handler.method.options?.allowReserved?.arguments),
+  ).result();
 }
 
 /** Some arguments of the route, and the class that checks them. */
@@ -110,16 +133,30 @@ class RouteCompilation {
     this.path = [pathOf(handler.type), pathOf(target)].filter((part) => part !== '').join('/');
     this.verb = verbOf(Reflect.getMetadata(METHOD_METADATA, target));
     for (const [key, decorator] of ANSWERS)
-      if (Reflect.hasMetadata(key, target)) this.say(`It answers by ${decorator}, which is no result that a model can read.`, ELSEWHERE);
-    const answer: unknown = Reflect.getMetadata('design:returntype', prototypeOf(handler.type), handler.method.property);
-    if (answer === StreamableFile) this.say('It answers with a file, which is no result that a model can read.', ELSEWHERE);
+      if (Reflect.hasMetadata(key, target))
+        this.say(
+          `It answers by ${decorator}, which is no result that a model can read.`,
+          ELSEWHERE,
+        );
+    const answer: unknown = Reflect.getMetadata(
+      'design:returntype',
+      prototypeOf(handler.type),
+      handler.method.property,
+    );
+    if (answer === StreamableFile)
+      this.say('It answers with a file, which is no result that a model can read.', ELSEWHERE);
   }
 
   result(): RouteDeclaration {
     const { at } = this.handler;
     const pieces = this.pieces();
     const schema = this.merged(pieces);
-    const compiled = compileSchemaInput({ at, reserved: this.reserved, schema, read: (args) => this.read(pieces, args) });
+    const compiled = compileSchemaInput({
+      at,
+      reserved: this.reserved,
+      schema,
+      read: (args) => this.read(pieces, args),
+    });
     const hidden = pieces.flatMap(({ codec }) => codec?.hidden ?? []);
     return {
       input: { ...compiled.input, hidden },
@@ -132,10 +169,14 @@ class RouteCompilation {
   private pieces(): readonly Piece[] {
     const parameters = this.parameters();
     const whole = parameters.filter(({ name }) => name === undefined);
-    const named = parameters.filter((parameter): parameter is NamedPlace => parameter.name !== undefined);
+    const named = parameters.filter(
+      (parameter): parameter is NamedPlace => parameter.name !== undefined,
+    );
     return [
       ...whole.flatMap((parameter) => this.wholePart(parameter)),
-      ...['params', 'query', 'body'].flatMap((part) => this.namedPart(named.filter((one) => one.part === part))),
+      ...['params', 'query', 'body'].flatMap((part) =>
+        this.namedPart(named.filter((one) => one.part === part)),
+      ),
       ...this.restOfPath(parameters),
     ];
   }
@@ -144,30 +185,52 @@ class RouteCompilation {
     const { type, method } = this.handler;
     const recorded: unknown = Reflect.getMetadata(ROUTE_ARGS_METADATA, type, method.property);
     const entries = isRecord(recorded) ? Object.entries(recorded) : [];
-    const indexes = new Set<unknown>(entries.map(([, value]) => (isObject(value) ? value['index'] : undefined)));
+    const indexes = new Set<unknown>(
+      entries.map(([, value]) => (isObject(value) ? value['index'] : undefined)),
+    );
     for (const { kind, index } of method.parameters) {
       if (kind === 'input')
-        this.say('It takes its arguments by @ToolInput(), which an HTTP request does not fill.', 'Write @Body() or @Query().');
+        this.say(
+          'It takes its arguments by @ToolInput(), which an HTTP request does not fill.',
+          'Write @Body() or @Query().',
+        );
       if (kind !== 'param') indexes.add(index);
     }
     for (const index of method.designTypes.keys())
       if (!indexes.has(index))
-        this.say(`Parameter ${index + 1} has no decorator of Nest's.`, 'Add @Param(), @Query() or @Body(), or remove it.');
-    return entries.flatMap(([key, value]) => this.place(key, value)).toSorted((a, b) => a.index - b.index);
+        this.say(
+          `Parameter ${index + 1} has no decorator of Nest's.`,
+          'Add @Param(), @Query() or @Body(), or remove it.',
+        );
+    return entries
+      .flatMap(([key, value]) => this.place(key, value))
+      .toSorted((a, b) => a.index - b.index);
   }
 
   private place(key: string, value: unknown): Place[] {
-    if (key.includes(CUSTOM_ROUTE_ARGS_METADATA) || !isObject(value)) return []; // it reads the request, like a guard
+    // it reads the request, like a guard
+    if (key.includes(CUSTOM_ROUTE_ARGS_METADATA) || !isObject(value)) return [];
     const kind = Number(key.split(':', 1)[0]);
     const part = PARTS.get(kind);
     const { index, data, pipes } = value;
     if (part === undefined) {
-      this.say(`It reads ${UNREADABLE.get(kind) ?? 'a part of the request'}, which a tool call does not have.`, ELSEWHERE);
+      this.say(
+        `It reads ${UNREADABLE.get(kind) ?? 'a part of the request'}, which a tool call does not have.`,
+        ELSEWHERE,
+      );
       return [];
     }
     if (typeof index !== 'number') return [];
     const name = typeof data === 'string' && data !== '' ? { name: data } : {};
-    return [{ part, index, ...name, pipes: Array.isArray(pipes) ? pipes : [], designType: this.handler.method.designTypes[index] }];
+    return [
+      {
+        part,
+        index,
+        ...name,
+        pipes: Array.isArray(pipes) ? pipes : [],
+        designType: this.handler.method.designTypes[index],
+      },
+    ];
   }
 
   /** A parameter that takes the whole body, the whole query or all parameters of the path. */
@@ -180,7 +243,11 @@ class RouteCompilation {
       );
       return [];
     }
-    const { input, findings, backtracking = [] } = compileDtoInput({ at: this.handler.at, reserved: [], type: designType });
+    const {
+      input,
+      findings,
+      backtracking = [],
+    } = compileDtoInput({ at: this.handler.at, reserved: [], type: designType });
     this.findings.push(...findings);
     this.backtracking.push(...backtracking);
     return [{ part, schema: input.schema, codec: input }];
@@ -189,7 +256,9 @@ class RouteCompilation {
   private namedPart(places: readonly NamedPlace[]): Piece[] {
     const [first] = places;
     if (!first) return [];
-    const described = this.handler.method.parameters.filter((parameter): parameter is NamedParameter => parameter.kind === 'param');
+    const described = this.handler.method.parameters.filter(
+      (parameter): parameter is NamedParameter => parameter.kind === 'param',
+    );
     const parameters = places.map((place) =>
       parameterOf(
         place,
@@ -197,11 +266,20 @@ class RouteCompilation {
       ),
     );
     const { schema, findings } = parameterSchema(parameters, this.handler.method.designTypes);
-    this.findings.push(...findings.map(({ path, problem, remedy }) => ({ at: this.handler.at, problem: `"${path}" ${problem}.`, remedy })));
+    this.findings.push(
+      ...findings.map(({ path, problem, remedy }) => ({
+        at: this.handler.at,
+        problem: `"${path}" ${problem}.`,
+        remedy,
+      })),
+    );
     if (first.part === 'params') {
       const unknown = places.filter(({ name }) => !this.pathNames.includes(name));
       for (const { name } of unknown)
-        this.say(`Its path "${this.path}" has no parameter "${name}".`, `Write it as ":${name}" in the path.`);
+        this.say(
+          `Its path "${this.path}" has no parameter "${name}".`,
+          `Write it as ":${name}" in the path.`,
+        );
     }
     this.backtracking.push(...backtrackingIn(this.handler.at, schema));
     return [{ part: first.part, schema }];
@@ -209,11 +287,19 @@ class RouteCompilation {
 
   /** The parameters of the path that the handler does not name: its guards may. */
   private restOfPath(places: readonly Place[]): Piece[] {
-    if (places.some(({ part, name, designType }) => part === 'params' && name === undefined && isDtoClass(designType))) return [];
+    if (
+      places.some(
+        ({ part, name, designType }) =>
+          part === 'params' && name === undefined && isDtoClass(designType),
+      )
+    )
+      return [];
     const named = new Set(places.filter(({ part }) => part === 'params').map(({ name }) => name));
     const rest = this.pathNames.filter((name) => !named.has(name));
     if (rest.length === 0) return [];
-    const properties = Object.fromEntries(rest.map((name) => [name, { type: 'string' as const, description: pathText(name) }]));
+    const properties = Object.fromEntries(
+      rest.map((name) => [name, { type: 'string' as const, description: pathText(name) }]),
+    );
     return [{ part: 'params', schema: { type: 'object', properties, required: rest } }];
   }
 
@@ -244,7 +330,10 @@ class RouteCompilation {
     };
   }
 
-  private define(definitions: Record<string, JSONSchema7Definition>, added: Readonly<Record<string, JSONSchema7Definition>>): void {
+  private define(
+    definitions: Record<string, JSONSchema7Definition>,
+    added: Readonly<Record<string, JSONSchema7Definition>>,
+  ): void {
     for (const [name, definition] of Object.entries(added)) {
       const known = definitions[name];
       if (known !== undefined && JSON.stringify(known) !== JSON.stringify(definition))
@@ -262,31 +351,60 @@ class RouteCompilation {
     );
   }
 
-  /** Only a text can be filled in by the tenant of the run; any other reserved argument is a finding of its own. */
+  /**
+   * Only a text can be filled in by the tenant of the run; any other reserved argument is a finding
+   * of its own.
+   */
   private isTenant(name: string, property: JSONSchema7Definition): boolean {
     const isText = typeof property === 'object' && property.type === 'string';
     return isText && isReserved(name, TENANT) && isReserved(name, this.reserved);
   }
 
-  /** The arguments as they are: the handler's own pipes build what it takes. Each class only says what is wrong with them. */
-  private async read(pieces: readonly Piece[], args: JsonObject): Promise<{ value: unknown } | { problems: readonly ArgumentProblem[] }> {
+  /**
+   * The arguments as they are: the handler's own pipes build what it takes. Each class only says
+   * what is wrong with them.
+   */
+  private async read(
+    pieces: readonly Piece[],
+    args: JsonObject,
+  ): Promise<{ value: unknown } | { problems: readonly ArgumentProblem[] }> {
     const problems: ArgumentProblem[] = [];
     for (const { codec, schema } of pieces) {
       if (!codec) continue;
       const own = Object.entries(args).filter(([name]) => name in (schema.properties ?? {}));
       const reading = await codec.read(structuredClone(Object.fromEntries(own)));
-      if ('problems' in reading) problems.push(...reading.problems.filter(({ pointer }) => !this.filled.has(pointer.slice(1))));
+      if ('problems' in reading)
+        problems.push(
+          ...reading.problems.filter(({ pointer }) => !this.filled.has(pointer.slice(1))),
+        );
     }
     return problems.length > 0 ? { problems } : { value: args };
   }
 
-  private request(args: Readonly<Record<string, unknown>>, tenant: string): ReturnType<RouteDeclaration['request']> {
-    const given = Object.entries({ ...args, ...Object.fromEntries([...this.filled].map((name) => [name, tenant])) });
-    const of = (part: RoutePart): [string, unknown][] => given.filter(([name]) => this.partOf.get(name) === part);
+  private request(
+    args: Readonly<Record<string, unknown>>,
+    tenant: string,
+  ): ReturnType<RouteDeclaration['request']> {
+    const given = Object.entries({
+      ...args,
+      ...Object.fromEntries([...this.filled].map((name) => [name, tenant])),
+    });
+    const of = (part: RoutePart): [string, unknown][] =>
+      given.filter(([name]) => this.partOf.get(name) === part);
     const params = Object.fromEntries(of('params').map(([name, value]) => [name, String(value)]));
-    const query = Object.fromEntries(of('query').flatMap(([name, value]) => (value === null ? [] : [[name, asQuery(value)]])));
-    const path = this.path.replaceAll(/[:*](\w+)/g, (_, name: string) => encodeURIComponent(addressable(params[name] ?? '')));
-    return { method: this.verb, url: `/${path}${searchOf(query)}`, params, query, body: Object.fromEntries(of('body')) };
+    const query = Object.fromEntries(
+      of('query').flatMap(([name, value]) => (value === null ? [] : [[name, asQuery(value)]])),
+    );
+    const path = this.path.replaceAll(/[:*](\w+)/g, (_, name: string) =>
+      encodeURIComponent(addressable(params[name] ?? '')),
+    );
+    return {
+      method: this.verb,
+      url: `/${path}${searchOf(query)}`,
+      params,
+      query,
+      body: Object.fromEntries(of('body')),
+    };
   }
 
   private say(problem: string, remedy: string): void {
@@ -307,9 +425,13 @@ type NamedPlace = Place & { readonly name: string };
 
 const TENANT = ['tenant', 'tenantId'];
 
-const WORDS = { params: 'path', query: 'query', body: 'body' } as const satisfies Record<RoutePart, string>;
+const WORDS = { params: 'path', query: 'query', body: 'body' } as const satisfies Record<
+  RoutePart,
+  string
+>;
 
-const ELSEWHERE = 'Move the work to a method of a provider that both can call, and make that the tool.';
+const ELSEWHERE =
+  'Move the work to a method of a provider that both can call, and make that the tool.';
 
 function prototypeOf({ prototype }: Type): object {
   const found: unknown = prototype;
@@ -332,14 +454,28 @@ function pathText(name: string): string {
 }
 
 /** An argument of a handler as a tool's: `@ToolParam()` on the same parameter describes it. */
-function parameterOf({ part, index, name, pipes, designType }: NamedPlace, described: NamedParameter | undefined): NamedParameter {
+function parameterOf(
+  { part, index, name, pipes, designType }: NamedPlace,
+  described: NamedParameter | undefined,
+): NamedParameter {
   const isWhole = pipes.some((pipe) => isPipe(pipe, ParseIntPipe));
   const isParsed = pipes.some((pipe) => /^Parse\w+Pipe$/.test(pipeName(pipe)));
   const isGiven = pipes.some((pipe) => isPipe(pipe, DefaultValuePipe));
   const description = part === 'params' ? pathText(name) : `The "${name}" of the ${WORDS[part]}.`;
-  const type = isWhole ? ({ type: 'integer' } as const) : designType === undefined ? ({ type: 'string' } as const) : {};
-  const required = part === 'params' || (part === 'body' ? !isGiven : isParsed && !isGiven && !pipes.some(isOptional));
-  return { kind: 'param', index, name, options: { description, ...type, required, ...described?.options } };
+  const type = isWhole
+    ? ({ type: 'integer' } as const)
+    : designType === undefined
+      ? ({ type: 'string' } as const)
+      : {};
+  const required =
+    part === 'params' ||
+    (part === 'body' ? !isGiven : isParsed && !isGiven && !pipes.some(isOptional));
+  return {
+    kind: 'param',
+    index,
+    name,
+    options: { description, ...type, required, ...described?.options },
+  };
 }
 
 function isPipe(pipe: unknown, type: Type): boolean {
@@ -359,13 +495,15 @@ function isOptional(pipe: unknown): boolean {
 /** A value as a query parser would have read it: texts, in lists and objects. */
 function asQuery(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(asQuery);
-  if (isRecord(value)) return Object.fromEntries(Object.entries(value).map(([name, child]) => [name, asQuery(child)]));
+  if (isRecord(value))
+    return Object.fromEntries(Object.entries(value).map(([name, child]) => [name, asQuery(child)]));
   return String(value);
 }
 
 function searchOf(query: Readonly<Record<string, unknown>>): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query))
-    for (const one of Array.isArray(value) ? value : [value]) search.append(name, typeof one === 'string' ? one : JSON.stringify(one));
+    for (const one of Array.isArray(value) ? value : [value])
+      search.append(name, typeof one === 'string' ? one : JSON.stringify(one));
   return search.size > 0 ? `?${search.toString()}` : '';
 }

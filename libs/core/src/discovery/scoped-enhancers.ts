@@ -3,8 +3,9 @@ import { Injector } from '@nestjs/core/injector/injector.js';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 
 /**
- * The global guards, pipes, interceptors and filters of request and of transient scope. Nest makes them for the requests of controllers alone: for a tool they are made
- * here, in the context of its run, before Nest looks them up.
+ * The global guards, pipes, interceptors and filters of request and of transient scope. Nest makes
+ * them for the requests of controllers alone: for a tool they are made here, in the context of its
+ * run, before Nest looks them up.
  */
 export class ScopedEnhancers {
   private readonly injector = new Injector();
@@ -35,7 +36,10 @@ export class ScopedEnhancers {
       ...config.getGlobalRequestInterceptors(),
       ...config.getGlobalRequestFilters(),
     ];
-    await injector.loadEnhancersPerContext(inquirer, contextId, inquirer, [...(inquirer.getEnhancersMetadata() ?? []), ...globals]);
+    await injector.loadEnhancersPerContext(inquirer, contextId, inquirer, [
+      ...(inquirer.getEnhancersMetadata() ?? []),
+      ...globals,
+    ]);
     await injector.waitForDeferredLoads(contextId);
   }
 }

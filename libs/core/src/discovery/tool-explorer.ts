@@ -1,5 +1,10 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { ApplicationConfig, DiscoveryService, ExternalContextCreator, ModulesContainer } from '@nestjs/core';
+import {
+  ApplicationConfig,
+  DiscoveryService,
+  ExternalContextCreator,
+  ModulesContainer,
+} from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import type { Module } from '@nestjs/core/injector/module.js';
 import { type Finding, LoopEventSink } from '@toolloop/protocol';
@@ -8,7 +13,12 @@ import { Instrumentation } from '../contracts/hooks.js';
 import { type Tool, ToolInterceptor, type ToolLayers } from '../contracts/tool.js';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import { isCallable, RawTool } from '../decorators/raw-tool.js';
-import { hasDecoratedMembers, providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
+import {
+  hasDecoratedMembers,
+  providerOptionsOf,
+  type ToolMethod,
+  toolMethodsOf,
+} from '../decorators/tool-metadata.js';
 import { TOOL_PROVIDER, type ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 import { Logger } from '../findings/logger.js';
 import { inWords } from '../findings/options.js';
@@ -30,12 +40,26 @@ import {
   providerWarnings,
   standInFindings,
 } from './provider-instances.js';
-import { isNotOmitted, namespaceIn, type PlacedProvider, repeatedRawFinding, wordFindings, withoutRepeated } from './repeated-providers.js';
+import {
+  isNotOmitted,
+  namespaceIn,
+  type PlacedProvider,
+  repeatedRawFinding,
+  wordFindings,
+  withoutRepeated,
+} from './repeated-providers.js';
 import { ScopedEnhancers } from './scoped-enhancers.js';
 import { modulesWith, ToolFeature } from './tool-feature.js';
 import { misplacedFindings, SAFE_TOOL_ID } from './tool-names.js';
 import { methodsAskedOf } from './tool-hooks.js';
-import { boundTool, type DeclarationRules, placeOf, type RawCall, type ToolTemplate, ToolTemplateCompiler } from './tool-template.js';
+import {
+  boundTool,
+  type DeclarationRules,
+  placeOf,
+  type RawCall,
+  type ToolTemplate,
+  ToolTemplateCompiler,
+} from './tool-template.js';
 
 /** The tools and findings of the application's declarations. */
 export interface Exploration {
@@ -93,7 +117,10 @@ interface FoundEntities {
 /** Nest's layers round a tool, and the names of the guards that are not asked. */
 type CompiledLayers = Pick<Tool, 'layers' | 'replacedGuards'>;
 
-/** Finds the tools of every module's providers, request-scoped ones included, and the entities their results lead to. */
+/**
+ * Finds the tools of every module's providers, request-scoped ones included, and the entities their
+ * results lead to.
+ */
 @Injectable()
 export class ToolExplorer {
   private readonly instances: ProviderInstances;
@@ -101,7 +128,10 @@ export class ToolExplorer {
   private layers: MethodLayers<ToolLayers | undefined> | undefined;
   private readonly logger = new Logger('ToolLoop');
   private explored: ReadonlySet<Module> = new Set();
-  /** The number of modules whose tools the catalog knows, or that were told of; there are more where a module was loaded lazily. */
+  /**
+   * The number of modules whose tools the catalog knows, or that were told of; there are more where
+   * a module was loaded lazily.
+   */
   exploredModules = 0;
 
   constructor(
@@ -115,15 +145,22 @@ export class ToolExplorer {
     this.scoped = new ScopedEnhancers(config);
   }
 
-  /** `raw` are the tools of `forRoot` and those that were registered; those of features are found among the providers. */
+  /**
+   * `raw` are the tools of `forRoot` and those that were registered; those of features are found
+   * among the providers.
+   */
   explore(rules: DeclarationRules, raw: readonly RawTool[] = []): Exploration {
     const compilers = this.createCompilers(rules);
     const found = this.providers();
     const { providers, findings: repeated } = withoutRepeated(found.filter(isNotOmitted));
-    const features = this.instancesOf(ToolFeature).map((feature) => modulesWith(feature, this.modules.values()));
+    const features = this.instancesOf(ToolFeature).map((feature) =>
+      modulesWith(feature, this.modules.values()),
+    );
     const declared = [
       ...providers.map((provider) => this.toolsOf(provider, compilers)),
-      ...[...raw.map((tool) => ({ tool })), ...listContributed(features)].map((one) => this.rawToolOf(one, compilers)),
+      ...[...raw.map((tool) => ({ tool })), ...listContributed(features)].map((one) =>
+        this.rawToolOf(one, compilers),
+      ),
     ];
     const returned = declared.flatMap((one) => one.returned);
     const entities = this.exploreEntities(features, returned, compilers);
@@ -145,9 +182,17 @@ export class ToolExplorer {
     };
   }
 
-  /** Creates the compilers of one exploration. Its layers stay, for tools that are declared elsewhere. */
+  /**
+   * Creates the compilers of one exploration. Its layers stay, for tools that are declared
+   * elsewhere.
+   */
   private createCompilers(rules: DeclarationRules): Compilers {
-    const nest = new NestLayerCompiler(this.modules, this.config, this.scoped, rules.interceptors?.except);
+    const nest = new NestLayerCompiler(
+      this.modules,
+      this.config,
+      this.scoped,
+      rules.interceptors?.except,
+    );
     this.layers = new MethodLayers(nest, this.instances, this.scoped);
     return {
       compiler: new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators),
@@ -157,27 +202,48 @@ export class ToolExplorer {
   }
 
   /** Finds the entities that features name, that have a resolver, or that tools return. */
-  private exploreEntities(features: readonly PlacedFeature[], returned: readonly Type[], { compiler, layers }: Compilers): FoundEntities {
+  private exploreEntities(
+    features: readonly PlacedFeature[],
+    returned: readonly Type[],
+    { compiler, layers }: Compilers,
+  ): FoundEntities {
     const { lookups, findings } = findResolvers(this.discovery.getProviders(), this.instances);
-    const own = features.flatMap(({ options, modules }) => (options.entities ?? []).map((type) => [type, modules] as const));
+    const own = features.flatMap(({ options, modules }) =>
+      (options.entities ?? []).map((type) => [type, modules] as const),
+    );
     const container = { layers, hosts: this.entityHosts(), lookups, modules: own };
     const named = [...own.map(([type]) => type), ...lookups.keys()];
     const entities = new EntityExplorer(compiler, container).explore(named, returned);
     return { registry: entities.registry, findings: [...findings, ...entities.findings] };
   }
 
-  /** A tool that is declared elsewhere, within the global guards, pipes, interceptors and filters of the application. */
+  /**
+   * A tool that is declared elsewhere, within the global guards, pipes, interceptors and filters of
+   * the application.
+   */
   guarded(tool: Tool): Tool {
-    const layers = this.layers?.of(contributedMethodOf(tool.spec.declaredId, tool.interceptors?.except));
+    const layers = this.layers?.of(
+      contributedMethodOf(tool.spec.declaredId, tool.interceptors?.except),
+    );
     return { ...tool, ...(layers && { layers }) };
   }
 
-  /** Logs, once, the tools of modules that were loaded lazily: the catalog is fixed when the application has started. Called when a run opens. */
+  /**
+   * Logs, once, the tools of modules that were loaded lazily: the catalog is fixed when the
+   * application has started. Called when a run opens.
+   */
   warnOfLateModules(): void {
     const late = this.unexplored();
-    const providers = this.providers().filter(({ wrapper }) => wrapper.host && late.includes(wrapper.host));
-    const features = late.flatMap((module) => [...module.providers.values()].filter(({ instance }) => instance instanceof ToolFeature));
-    const names = new Set([...providers.map(({ type }) => type.name), ...(features.length > 0 ? ['ToolLoopModule.forFeature'] : [])]);
+    const providers = this.providers().filter(
+      ({ wrapper }) => wrapper.host && late.includes(wrapper.host),
+    );
+    const features = late.flatMap((module) =>
+      [...module.providers.values()].filter(({ instance }) => instance instanceof ToolFeature),
+    );
+    const names = new Set([
+      ...providers.map(({ type }) => type.name),
+      ...(features.length > 0 ? ['ToolLoopModule.forFeature'] : []),
+    ]);
     for (const name of names)
       this.logger.warn(
         `${name}: Its module was loaded after the application had started, so its tools are not in the catalog. Import the module where the application starts.`,
@@ -192,10 +258,14 @@ export class ToolExplorer {
     return [...this.explored].filter((module) => !explored.has(module));
   }
 
-  /** Every provider that is an instance of a class, in the order of the modules. Singletons only: there is no request to make others for. */
+  /**
+   * Every provider that is an instance of a class, in the order of the modules. Singletons only:
+   * there is no request to make others for.
+   */
   instancesOf<Instance>(type: abstract new (...args: never[]) => Instance): Instance[] {
     const found = this.discovery.getProviders().flatMap((wrapper) => {
-      const instance: unknown = wrapper.isAlias || !isSingleton(wrapper) ? undefined : wrapper.instance;
+      const instance: unknown =
+        wrapper.isAlias || !isSingleton(wrapper) ? undefined : wrapper.instance;
       return instance instanceof type ? [instance] : [];
     });
     return [...new Set(found)];
@@ -218,13 +288,20 @@ export class ToolExplorer {
 
   private providers(): Provider[] {
     const providers = this.discovery.getProviders().flatMap((wrapper: InstanceWrapper<object>) => {
-      const type = wrapper.isAlias || !isThere(wrapper) ? undefined : classesOfProvider(wrapper).find(declaresTools);
+      const type =
+        wrapper.isAlias || !isThere(wrapper)
+          ? undefined
+          : classesOfProvider(wrapper).find(declaresTools);
       return type ? [{ type, wrapper, namespace: namespaceIn(type, wrapper) }] : [];
     });
-    const controllers = this.discovery.getControllers().flatMap((wrapper: InstanceWrapper<object>) => {
-      const { metatype: type } = wrapper;
-      return isClass(type) && declaresTools(type) ? [{ type, wrapper, namespace: namespaceIn(type, wrapper), isController: true }] : [];
-    });
+    const controllers = this.discovery
+      .getControllers()
+      .flatMap((wrapper: InstanceWrapper<object>) => {
+        const { metatype: type } = wrapper;
+        return isClass(type) && declaresTools(type)
+          ? [{ type, wrapper, namespace: namespaceIn(type, wrapper), isController: true }]
+          : [];
+      });
     return [...providers, ...controllers];
   }
 
@@ -244,9 +321,15 @@ export class ToolExplorer {
       const at = placeOf({ type, method });
       const declaredId = `${namespace}__${method.options?.name ?? method.property}`;
       const startedAt = performance.now();
-      const route = provider.isController ? { route: routes.compile({ type, method, wrapper }, this.instances) } : {};
+      const route = provider.isController
+        ? { route: routes.compile({ type, method, wrapper }, this.instances) }
+        : {};
       const compiled = compiler.compile({ type, method, declaredId, ...route });
-      findings.push(...compiled.findings, ...idFindings(at, declaredId), ...enhancerFindings({ type, method, wrapper }));
+      findings.push(
+        ...compiled.findings,
+        ...idFindings(at, declaredId),
+        ...enhancerFindings({ type, method, wrapper }),
+      );
       findings.push(...standInFindings(at, type, wrapper, methodsAskedOf(method)));
       if (compiled.returns) returned.push(compiled.returns.type);
       if (compiled.template) {
@@ -255,83 +338,141 @@ export class ToolExplorer {
           compiled.template,
           layersOf(route.route, () => layers.of({ type, method, wrapper })),
         );
-        tools.push({ type, modules: wrapper.host ? [wrapper.host.metatype] : [], at, tool, buildMs: performance.now() - startedAt });
+        tools.push({
+          type,
+          modules: wrapper.host ? [wrapper.host.metatype] : [],
+          at,
+          tool,
+          buildMs: performance.now() - startedAt,
+        });
       }
     }
     return { tools, returned, findings };
   }
 
-  private rawToolOf({ tool: raw, modules = [] }: ContributedRaw, { compiler, layers }: Compilers): FoundTools {
+  private rawToolOf(
+    { tool: raw, modules = [] }: ContributedRaw,
+    { compiler, layers }: Compilers,
+  ): FoundTools {
     if (!(raw instanceof RawTool)) return { tools: [], returned: [], findings: [noRawTool(raw)] };
     const { at, type } = raw;
     const startedAt = performance.now();
     const { execute, wrapper, findings: missing } = this.codeOf(raw);
     const compiled = compiler.compileRaw(raw, execute);
     const layered = { ...rawMethodOf(raw), ...(wrapper && { wrapper, isStandIn: true }) };
-    const findings = [...missing, ...compiled.findings, ...idFindings(at, raw.declaration.id ?? ''), ...enhancerFindings(layered)];
+    const findings = [
+      ...missing,
+      ...compiled.findings,
+      ...idFindings(at, raw.declaration.id ?? ''),
+      ...enhancerFindings(layered),
+    ];
     const returned = compiled.returns ? [compiled.returns.type] : [];
     const { template } = compiled;
     if (!template) return { tools: [], returned, findings };
     const tool = { ...boundTool(template, () => NOTHING), layers: layers.of(layered) };
     const { shortName } = type ?? {};
     const named = { ...(type && { type }), ...(typeof shortName === 'string' && { shortName }) };
-    return { tools: [{ ...named, modules, at, tool, buildMs: performance.now() - startedAt }], returned, findings };
+    return {
+      tools: [{ ...named, modules, at, tool, buildMs: performance.now() - startedAt }],
+      returned,
+      findings,
+    };
   }
 
   private codeOf(raw: RawTool): RawInstance {
-    return raw.source ? { execute: raw.source.execute.bind(raw.source), findings: [] } : this.provided(raw);
+    return raw.source
+      ? { execute: raw.source.execute.bind(raw.source), findings: [] }
+      : this.provided(raw);
   }
 
-  /** The instance that Nest makes of the class of a raw tool; of a request-scoped one, that of the run. */
+  /**
+   * The instance that Nest makes of the class of a raw tool; of a request-scoped one, that of the
+   * run.
+   */
   private provided({ at, type }: RawTool): RawInstance {
     const wrappers = instancesFor(this.discovery.getProviders(), type);
     const [wrapper] = wrappers;
     const repeated = repeatedRawFinding(at, wrappers);
-    const say = (problem: string, remedy: string): RawInstance => ({ execute: () => undefined, findings: [{ at, problem, remedy }] });
+    const say = (problem: string, remedy: string): RawInstance => ({
+      execute: () => undefined,
+      findings: [{ at, problem, remedy }],
+    });
     if (!wrapper)
-      return say('It is marked @Injectable(), and no module provides it.', 'List it in `providers`, or give its instance: rawTool(new …).');
+      return say(
+        'It is marked @Injectable(), and no module provides it.',
+        'List it in `providers`, or give its instance: rawTool(new …).',
+      );
     if (repeated) return { execute: () => undefined, findings: [repeated] };
-    if (isSingleton(wrapper) && !isCallable(wrapper.instance)) return say('It has no method "call", which a raw tool needs.', 'Add one.');
+    if (isSingleton(wrapper) && !isCallable(wrapper.instance))
+      return say('It has no method "call", which a raw tool needs.', 'Add one.');
     const execute: RawCall = (input, context) => {
       const found = this.instances.resolve(wrapper, context);
-      return found instanceof Promise ? found.then((instance) => callOn(instance, input, context)) : callOn(found, input, context);
+      return found instanceof Promise
+        ? found.then((instance) => callOn(instance, input, context))
+        : callOn(found, input, context);
     };
     return { execute, wrapper, findings: [] };
   }
 
-  private toTool(wrapper: InstanceWrapper<object>, template: ToolTemplate, layers: CompiledLayers): Tool {
+  private toTool(
+    wrapper: InstanceWrapper<object>,
+    template: ToolTemplate,
+    layers: CompiledLayers,
+  ): Tool {
     return {
-      ...boundTool(template, isSingleton(wrapper) ? () => wrapper.instance : (run) => this.instances.resolve(wrapper, run)),
+      ...boundTool(
+        template,
+        isSingleton(wrapper)
+          ? () => wrapper.instance
+          : (run) => this.instances.resolve(wrapper, run),
+      ),
       ...layers,
     };
   }
 }
 
-/** The providers of a class that have an instance each: those under its own token, else those that are made of it. */
-function instancesFor(providers: readonly InstanceWrapper<object>[], type: unknown): readonly InstanceWrapper<object>[] {
-  const own = providers.filter((one) => !one.isAlias && (one.token === type || classOfProvider(one) === type));
+/**
+ * The providers of a class that have an instance each: those under its own token, else those that
+ * are made of it.
+ */
+function instancesFor(
+  providers: readonly InstanceWrapper<object>[],
+  type: unknown,
+): readonly InstanceWrapper<object>[] {
+  const own = providers.filter(
+    (one) => !one.isAlias && (one.token === type || classOfProvider(one) === type),
+  );
   const byToken = own.filter(({ token }) => token === type);
   const found = byToken.length > 0 ? byToken : own;
   const isFirst = (one: InstanceWrapper<object>, index: number): boolean =>
-    !isSingleton(one) || found.findIndex((other) => isSingleton(other) && other.instance === one.instance) === index;
+    !isSingleton(one) ||
+    found.findIndex((other) => isSingleton(other) && other.instance === one.instance) === index;
   return found.filter(isFirst);
 }
 
 /** A route has layers of its own. */
-function layersOf(route: CompiledRoute | undefined, compile: () => NonNullable<Tool['layers']>): CompiledLayers {
+function layersOf(
+  route: CompiledRoute | undefined,
+  compile: () => NonNullable<Tool['layers']>,
+): CompiledLayers {
   if (!route) return { layers: compile() };
   const { layers, replacedGuards } = route;
   return { layers, ...(replacedGuards.length > 0 && { replacedGuards }) };
 }
 
-/** Returns the raw tools as a list. A value that is no list becomes one, so that it is reported as no tool. */
+/**
+ * Returns the raw tools as a list. A value that is no list becomes one, so that it is reported as
+ * no tool.
+ */
 export function listedRaw(tools: readonly RawTool[] = []): readonly RawTool[] {
   return [tools].flat();
 }
 
 /** Lists the raw tools of features, with the modules that select them. */
 function listContributed(features: readonly PlacedFeature[]): readonly ContributedRaw[] {
-  return features.flatMap(({ options, modules }) => listedRaw(options.tools).map((tool) => ({ tool, modules })));
+  return features.flatMap(({ options, modules }) =>
+    listedRaw(options.tools).map((tool) => ({ tool, modules })),
+  );
 }
 
 /** The code of a raw tool whose instance Nest makes, or the reasons why there is none. */
@@ -342,14 +483,18 @@ interface RawInstance {
   readonly findings: readonly Finding[];
 }
 
-/** @throws TypeError for an instance without a method `call`, which a factory that runs in a request may make */
+/**
+ * @throws TypeError for an instance without a method `call`, which a factory that runs in a request
+ *   may make
+ */
 function callOn(instance: object, input: unknown, context: ToolCallContext): unknown {
   if (isCallable(instance)) return instance.call(input, context);
   throw new TypeError(`${instance.constructor.name} has no method "call", which a raw tool needs.`);
 }
 
 function noRawTool(given: unknown): Finding {
-  const remedy = 'Give a list of what tool(), rawTool() and subRunTool() make. Classes marked @ToolProvider() belong into `providers`.';
+  const remedy =
+    'Give a list of what tool(), rawTool() and subRunTool() make. Classes marked @ToolProvider() belong into `providers`.';
   return { at: 'tools', problem: `There is ${inWords(given)} among them.`, remedy };
 }
 
@@ -360,13 +505,22 @@ function declaresTools(type: Type): boolean {
   return providerOptionsOf(type) !== undefined || hasDecoratedMembers(type);
 }
 
-function providerFindings({ type, isController }: Provider, methods: readonly ToolMethod[]): Finding[] {
+function providerFindings(
+  { type, isController }: Provider,
+  methods: readonly ToolMethod[],
+): Finding[] {
   const options = providerOptionsOf(type);
   if (isController)
-    return methods.filter((method) => !isRouteHandler({ type, method })).map((method) => noRoute(placeOf({ type, method })));
+    return methods
+      .filter((method) => !isRouteHandler({ type, method }))
+      .map((method) => noRoute(placeOf({ type, method })));
   if (!options)
     return [
-      { at: type.name, problem: 'It has @LlmTool() methods and is not a provider of tools.', remedy: 'Mark the class @ToolProvider().' },
+      {
+        at: type.name,
+        problem: 'It has @LlmTool() methods and is not a provider of tools.',
+        remedy: 'Mark the class @ToolProvider().',
+      },
     ];
   if (methods.length === 0)
     return [
@@ -381,7 +535,8 @@ function providerFindings({ type, isController }: Provider, methods: readonly To
       {
         at: type.name,
         problem: 'It is a Nest provider and has a prefix.',
-        remedy: 'A Nest provider has a namespace: @ToolProvider({ namespace }). A prefix is for entities, which are not in `providers`.',
+        remedy:
+          'A Nest provider has a namespace: @ToolProvider({ namespace }). A prefix is for entities, which are not in `providers`.',
       },
     ];
   return [];
@@ -394,7 +549,12 @@ function optionsOf({ type, isController }: Provider): ToolProviderOptions | unde
 
 function noRoute(at: string): Finding {
   const problem = 'It is a method of a controller, and answers no route.';
-  return { at, problem, remedy: 'Move it to a class of its own that is in `providers`, or mark it @Get(), @Post() or the like.' };
+  return {
+    at,
+    problem,
+    remedy:
+      'Move it to a class of its own that is in `providers`, or mark it @Get(), @Post() or the like.',
+  };
 }
 
 function idFindings(at: string, id: string): Finding[] {
@@ -403,7 +563,8 @@ function idFindings(at: string, id: string): Finding[] {
     {
       at,
       problem: `"${id}" is not a tool id that every model provider accepts.`,
-      remedy: 'Use letters, digits, - and _, 64 characters at most: @ToolProvider({ namespace }), @LlmTool({ name }).',
+      remedy:
+        'Use letters, digits, - and _, 64 characters at most: @ToolProvider({ namespace }), @LlmTool({ name }).',
     },
   ];
 }
@@ -423,7 +584,10 @@ function sharedNames(entities: EntityRegistry, providers: readonly Provider[]): 
   });
 }
 
-/** Ports of which every provider is asked: an interceptor that is left out without a word would be a hole. */
+/**
+ * Ports of which every provider is asked: an interceptor that is left out without a word would be a
+ * hole.
+ */
 const PORTS = { ToolSource, ToolInterceptor, LoopEventSink, Instrumentation };
 
 /** A port that is made per request, or anew for everybody, would never be asked. */
@@ -435,6 +599,7 @@ export function portFindings(wrapper: InstanceWrapper): Finding[] {
     .map(([name]) => ({
       at: metatype.name,
       problem: `It is a ${name}, which the loop uses outside of any request, but it is not a singleton.`,
-      remedy: 'Remove its scope, and that of its dependencies; read the actor from the context of the call.',
+      remedy:
+        'Remove its scope, and that of its dependencies; read the actor from the context of the call.',
     }));
 }

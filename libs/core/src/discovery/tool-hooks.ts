@@ -14,10 +14,19 @@ export type ToolTarget = (run: RunContext) => object | Promise<object>;
 /** The hooks of a tool before its calls. */
 export interface ToolHooks {
   readonly canCall?: (target: ToolTarget, run: RunContext) => ToolWord | Promise<ToolWord>;
-  readonly preflight?: (target: ToolTarget, input: unknown, context: ToolCallContext) => ToolWord | Promise<ToolWord>;
+  readonly preflight?: (
+    target: ToolTarget,
+    input: unknown,
+    context: ToolCallContext,
+  ) => ToolWord | Promise<ToolWord>;
   readonly preview?: (target: ToolTarget, input: unknown, context: ToolCallContext) => unknown;
   /** Undoes what a directive of the tool did. */
-  readonly compensate?: (target: ToolTarget, input: unknown, performed: PerformedDirective, context: ToolCallContext) => unknown;
+  readonly compensate?: (
+    target: ToolTarget,
+    input: unknown,
+    performed: PerformedDirective,
+    context: ToolCallContext,
+  ) => unknown;
 }
 
 /** The hooks of a tool that has no target. */
@@ -27,22 +36,30 @@ export type OwnHooks = Pick<RawToolDeclaration, 'canCall' | 'preflight' | 'previ
 
 type RawCompensation = NonNullable<NonNullable<RawToolDeclaration['directive']>['compensate']>;
 
-/** The hooks of a decorated method, which are methods beside it, looked up by name when they are asked. */
+/**
+ * The hooks of a decorated method, which are methods beside it, looked up by name when they are
+ * asked.
+ */
 export function methodHooks({ options }: ToolMethod): ToolHooks {
   const { canCall, preflight, preview, directive } = options ?? {};
   const compensate = directive?.compensate;
   const { canCall: own } = ownHooks(typeof canCall === 'function' ? { canCall } : {});
   return {
     ...(own && { canCall: own }),
-    ...(typeof canCall === 'string' && { canCall: async (target, run) => toWord(await callMethod(await target(run), canCall, [run])) }),
+    ...(typeof canCall === 'string' && {
+      canCall: async (target, run) => toWord(await callMethod(await target(run), canCall, [run])),
+    }),
     ...(preflight !== undefined && {
-      preflight: async (target, input, context) => toWord(await callMethod(await target(context), preflight, [input, context])),
+      preflight: async (target, input, context) =>
+        toWord(await callMethod(await target(context), preflight, [input, context])),
     }),
     ...(preview !== undefined && {
-      preview: async (target, input, context) => callMethod(await target(context), preview, [input, context]),
+      preview: async (target, input, context) =>
+        callMethod(await target(context), preview, [input, context]),
     }),
     ...(compensate !== undefined && {
-      compensate: async (target, input, performed, context) => callMethod(await target(context), compensate, [input, performed, context]),
+      compensate: async (target, input, performed, context) =>
+        callMethod(await target(context), compensate, [input, performed, context]),
     }),
   };
 }
@@ -57,14 +74,18 @@ export function ownHooks({ canCall, preflight, preview, compensate }: OwnHooks):
     ...(canCall && { canCall: (_target, run) => canCall(run) }),
     ...(preflight && { preflight: (_target, input, context) => preflight(input, context) }),
     ...(preview && { preview: (_target, input, context) => preview(input, context) }),
-    ...(compensate && { compensate: (_target, input, performed, context) => compensate(input, performed, context) }),
+    ...(compensate && {
+      compensate: (_target, input, performed, context) => compensate(input, performed, context),
+    }),
   };
 }
 
 /** Returns the names of the methods that are called for a tool: its own, and those of its hooks. */
 export function methodsAskedOf({ property, options }: ToolMethod): readonly string[] {
   const { canCall, preflight, preview, directive } = options ?? {};
-  return [property, canCall, preflight, preview, directive?.compensate].filter((name) => typeof name === 'string');
+  return [property, canCall, preflight, preview, directive?.compensate].filter(
+    (name) => typeof name === 'string',
+  );
 }
 
 /** Hooks that name no method of the class. */
@@ -83,10 +104,18 @@ function namedFindings(at: string, type: Type, option: string, name: unknown): F
   if (typeof name !== 'string') return [];
   const methods = methodNamesOf(type).filter((one) => handlerOf(type, one));
   if (methods.includes(name)) return [];
-  return [{ at, problem: `Its ${option} names "${name}", and ${type.name} has no such method.`, remedy: nearestName(name, methods) }];
+  return [
+    {
+      at,
+      problem: `Its ${option} names "${name}", and ${type.name} has no such method.`,
+      remedy: nearestName(name, methods),
+    },
+  ];
 }
 
-/** A function that may ask while it runs, and the place of the call's context among its parameters. */
+/**
+ * A function that may ask while it runs, and the place of the call's context among its parameters.
+ */
 interface AskingCode {
   readonly code: unknown;
   readonly contextIndex: number | undefined;
@@ -94,21 +123,35 @@ interface AskingCode {
 
 /** The code of a decorated method. */
 export function codeOfMethod(type: Type, { property, parameters }: ToolMethod): AskingCode {
-  return { code: handlerOf(type, property), contextIndex: parameters.find(({ kind }) => kind === 'context')?.index };
+  return {
+    code: handlerOf(type, property),
+    contextIndex: parameters.find(({ kind }) => kind === 'context')?.index,
+  };
 }
 
 /** The code of a raw tool, which is a function, or the method `call` of a class. */
 export function codeOfRaw({ type, source }: RawTool): AskingCode {
-  return { code: type ? handlerOf(type, 'call') : source && Reflect.get(source, 'execute'), contextIndex: 1 };
+  return {
+    code: type ? handlerOf(type, 'call') : source && Reflect.get(source, 'execute'),
+    contextIndex: 1,
+  };
 }
 
-/** Finds that a tool which changes things asks in its method, as far as its source text tells: a name that is no parameter of its own is not looked at. */
-export function askFindings(at: string, effect: ToolEffect | undefined, code: AskingCode): Finding[] {
+/**
+ * Finds that a tool which changes things asks in its method, as far as its source text tells: a
+ * name that is no parameter of its own is not looked at.
+ */
+export function askFindings(
+  at: string,
+  effect: ToolEffect | undefined,
+  code: AskingCode,
+): Finding[] {
   if (effect === undefined || effect === 'read_only' || !asksInside(code)) return [];
   return [
     {
       at,
-      problem: 'It changes things, and its method asks a person while it runs: it would have to be called a second time.',
+      problem:
+        'It changes things, and its method asks a person while it runs: it would have to be called a second time.',
       remedy:
         'Declare `questions: (input) => [{ key, question, schema }]`. They are asked before the call, and the answers are its arguments.',
     },
@@ -121,7 +164,9 @@ function asksInside({ code, contextIndex = -1 }: AskingCode): boolean {
   const parameter = parametersIn(source)[contextIndex]?.trim() ?? '';
   const [name] = /^[\w$]+/.exec(parameter) ?? [];
   if (name === undefined) return /^\{(?:.*,)?\s*ask\s*[,:}]/s.test(parameter);
-  return new RegExp(String.raw`(?<![\w$.])${name.replaceAll('$', String.raw`\$`)}\s*\??\.\s*ask\b`).test(source);
+  return new RegExp(
+    String.raw`(?<![\w$.])${name.replaceAll('$', String.raw`\$`)}\s*\??\.\s*ask\b`,
+  ).test(source);
 }
 
 /** Comments and texts. */

@@ -1,6 +1,10 @@
 import type { Type } from '@nestjs/common';
 import { type Finding, isObject } from '@toolloop/protocol';
-import { decoratedMembersOf, LLM_TOOL_METADATA, REPEATED_METADATA } from '../decorators/llm-tool.decorator.js';
+import {
+  decoratedMembersOf,
+  LLM_TOOL_METADATA,
+  REPEATED_METADATA,
+} from '../decorators/llm-tool.decorator.js';
 import { chainOf } from '../decorators/tool-metadata.js';
 import type { ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 
@@ -15,7 +19,10 @@ export interface TakenId {
   readonly at: string;
 }
 
-/** The form in which ids are compared: two that differ only in case are taken for one another, by people and by systems that ignore case. */
+/**
+ * The form in which ids are compared: two that differ only in case are taken for one another, by
+ * people and by systems that ignore case.
+ */
 export function foldedId(id: string): string {
   return id.toLowerCase();
 }
@@ -27,7 +34,10 @@ export function sharedIdProblem(declaredId: string, taken: TakenId): string {
     : `Its id "${declaredId}" differs only in case from "${taken.declaredId}", the id of ${taken.at}.`;
 }
 
-/** The first part of a service tool's id: `CustomerTools` → `customer`, `OrderDeskService` → `order_desk`. */
+/**
+ * The first part of a service tool's id: `CustomerTools` → `customer`, `OrderDeskService` →
+ * `order_desk`.
+ */
 export function namespaceOf(type: Type, options: ToolProviderOptions): string {
   return options.namespace ?? snakeCase(type.name.replace(/(?<=.)(Tools|Service|Controller)$/, ''));
 }
@@ -44,7 +54,10 @@ function snakeCase(name: string): string {
     .toLowerCase();
 }
 
-/** Every `@LlmTool()` of a class that nothing would ever read: on a static method, on one named by a symbol, on a getter or a setter. */
+/**
+ * Every `@LlmTool()` of a class that nothing would ever read: on a static method, on one named by a
+ * symbol, on a getter or a setter.
+ */
 export function misplacedFindings(type: Type): Finding[] {
   const prototype: unknown = type.prototype;
   return [...staticFindings(type), ...(isObject(prototype) ? memberFindings(type, prototype) : [])];
@@ -62,18 +75,35 @@ function memberFindings(type: Type, prototype: object): Finding[] {
   return decoratedKeysOf(prototype).flatMap(({ key, level }) => {
     const at = `${type.name}.${String(key)}`;
     if (typeof key === 'symbol')
-      return [{ at, problem: 'It is named by a symbol, which no model can call.', remedy: 'Give the method a name that is text.' }];
+      return [
+        {
+          at,
+          problem: 'It is named by a symbol, which no model can call.',
+          remedy: 'Give the method a name that is text.',
+        },
+      ];
     if (Reflect.hasOwnMetadata(REPEATED_METADATA, level, key))
       return [
-        { at, problem: 'It has two @LlmTool()s, of which one would never be read.', remedy: 'Remove one, or write a method for each.' },
+        {
+          at,
+          problem: 'It has two @LlmTool()s, of which one would never be read.',
+          remedy: 'Remove one, or write a method for each.',
+        },
       ];
     const isMethod = typeof Reflect.getOwnPropertyDescriptor(level, key)?.value === 'function';
-    return isMethod ? [] : [{ at, problem: 'It is not a method.', remedy: 'Make it a method, or remove @LlmTool().' }];
+    return isMethod
+      ? []
+      : [{ at, problem: 'It is not a method.', remedy: 'Make it a method, or remove @LlmTool().' }];
   });
 }
 
-/** The keys that carry the decorator, of an object and of those it inherits from, each with the one that has it. */
-function decoratedKeysOf(start: object): { readonly key: string | symbol; readonly level: object }[] {
+/**
+ * The keys that carry the decorator, of an object and of those it inherits from, each with the one
+ * that has it.
+ */
+function decoratedKeysOf(
+  start: object,
+): { readonly key: string | symbol; readonly level: object }[] {
   return chainOf(start).flatMap((level) =>
     [...new Set(decoratedMembersOf(level))]
       .filter((key) => Reflect.hasOwnMetadata(LLM_TOOL_METADATA, level, key))

@@ -1,7 +1,17 @@
 import type { Type } from '@nestjs/common';
-import { type Finding, isRecord, type ToolLabels, type ToolOrigin, type ToolSpec } from '@toolloop/protocol';
+import {
+  type Finding,
+  isRecord,
+  type ToolLabels,
+  type ToolOrigin,
+  type ToolSpec,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import { TOOL_EXECUTION_OPTIONS, type ToolCallContext, type ToolExecutionOptions } from '../contracts/tool-call.js';
+import {
+  TOOL_EXECUTION_OPTIONS,
+  type ToolCallContext,
+  type ToolExecutionOptions,
+} from '../contracts/tool-call.js';
 import {
   type ClientSide,
   type InterceptorOptions,
@@ -13,8 +23,18 @@ import {
   type ToolSettings,
 } from '../contracts/tool.js';
 import { LLM_TOOL, type LlmToolOptions } from '../decorators/llm-tool.decorator.js';
-import { type ClientDeclaration, RAW_TOOL, type RawTool, type RawToolDeclaration } from '../decorators/raw-tool.js';
-import { providerOptionsOf, type ResolvedOutput, resolveOutput, type ToolMethod } from '../decorators/tool-metadata.js';
+import {
+  type ClientDeclaration,
+  RAW_TOOL,
+  type RawTool,
+  type RawToolDeclaration,
+} from '../decorators/raw-tool.js';
+import {
+  providerOptionsOf,
+  type ResolvedOutput,
+  resolveOutput,
+  type ToolMethod,
+} from '../decorators/tool-metadata.js';
 import { TOOL_PROVIDER } from '../decorators/tool-provider.decorator.js';
 import { nearestName } from '../findings/options.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
@@ -23,7 +43,13 @@ import { resultSchemaFindings } from '../schema/field-origins.js';
 import type { ProjectionCompiler } from '../schema/result-projection.js';
 import { compileReveal } from '../schema/reveal.js';
 import { backtrackingIn, declaredFindings, patternFindings } from '../schema/subset.js';
-import { argumentsOf, callMethod, type CompiledInput, compileToolInput, withoutAllowed } from '../schema/tool-input.js';
+import {
+  argumentsOf,
+  callMethod,
+  type CompiledInput,
+  compileToolInput,
+  withoutAllowed,
+} from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { compileDirective, directiveFindings } from './directive-compiler.js';
 import { isClassOrBelow } from './provider-instances.js';
@@ -39,7 +65,10 @@ import {
   type ToolTarget,
 } from './tool-hooks.js';
 
-/** The properties that all tools of one (class, method) share; compiled once, whatever the number of instances. */
+/**
+ * The properties that all tools of one (class, method) share; compiled once, whatever the number of
+ * instances.
+ */
 export interface ToolTemplate extends ToolSettings {
   /** The spec under its declared id. */
   readonly spec: ToolSpec;
@@ -95,12 +124,21 @@ export class ToolTemplateCompiler {
     if (!options) return { returns: undefined, findings: [{ at, ...WITHOUT_DECORATOR }] };
     const { input, call } = declaration.route ?? {
       input: compileToolInput({ at, method, reserved: this.rules.reservedArguments }),
-      call: (target, built, context) => callMethod(target, method.property, argumentsOf(method, built, context)),
+      call: (target, built, context) =>
+        callMethod(target, method.property, argumentsOf(method, built, context)),
     };
     const { execution: inherited, ...provider } = providerOptionsOf(declaration.type) ?? {};
     const { instructions: text } = TOOL_PROVIDER.sound(provider);
     const sound = LLM_TOOL.sound(options);
-    const compiled = this.assemble({ at, declaredId, options: sound, input, call, hooks: methodHooks(method), inherited });
+    const compiled = this.assemble({
+      at,
+      declaredId,
+      options: sound,
+      input,
+      call,
+      hooks: methodHooks(method),
+      inherited,
+    });
     const findings = [
       ...LLM_TOOL.findings(options, at),
       ...this.actorFindings(at, method),
@@ -115,20 +153,44 @@ export class ToolTemplateCompiler {
   /** A tool that is no method; it is called on nothing. */
   compileRaw(raw: RawTool, execute: RawCall): CompiledTool {
     const { declaration, at, subRun, client } = raw;
-    const { id = '', input: declared, canCall, preflight, preview, ...options } = RAW_TOOL.sound(declaration);
-    const hooks = ownHooks({ canCall, preflight, preview, compensate: options.directive?.compensate });
+    const {
+      id = '',
+      input: declared,
+      canCall,
+      preflight,
+      preview,
+      ...options
+    } = RAW_TOOL.sound(declaration);
+    const hooks = ownHooks({
+      canCall,
+      preflight,
+      preview,
+      compensate: options.directive?.compensate,
+    });
     const reserved = withoutAllowed(this.rules.reservedArguments, options.allowReserved?.arguments);
     const input = compileRawInput({ at, reserved, input: declared }, this.validators);
     const call: ToolTemplate['call'] = (_target, built, context) => execute(built, context);
-    const { template, ...compiled } = this.assemble({ at, declaredId: id, options, input, call, hooks });
-    const side = client && compileClientSide(at, client, this.validators, options.patterns !== undefined);
+    const { template, ...compiled } = this.assemble({
+      at,
+      declaredId: id,
+      options,
+      input,
+      call,
+      hooks,
+    });
+    const side =
+      client && compileClientSide(at, client, this.validators, options.patterns !== undefined);
     const findings = [
       ...RAW_TOOL.findings(declaration, at),
       ...askFindings(at, options.effect, codeOfRaw(raw)),
       ...compiled.findings,
       ...(side?.findings ?? []),
     ];
-    return { ...compiled, template: { ...template, ...(subRun && { subRun }), ...(side && { client: side.client }) }, findings };
+    return {
+      ...compiled,
+      template: { ...template, ...(subRun && { subRun }), ...(side && { client: side.client }) },
+      findings,
+    };
   }
 
   private assemble(parts: ToolParts): CompiledTool & { readonly template: ToolTemplate } {
@@ -137,10 +199,17 @@ export class ToolTemplateCompiler {
     const { returns } = output;
     const { schema } = input.input;
     const backtracking = input.backtracking ?? backtrackingIn(at, schema);
-    if (backtracking.length > 0) this.validators.letBacktrack(schema); // those that may not are findings
-    const unfit = declaredFindings(at, schema, this.validators, true); // which compiles it for the first time
+    // those that may not are findings
+    if (backtracking.length > 0) this.validators.letBacktrack(schema);
+    // which compiles it for the first time
+    const unfit = declaredFindings(at, schema, this.validators, true);
     const findings = [
-      ...directiveFindings(at, options.directive, { ...options, ...input, preview: hooks.preview, isOfEntity: isEntityTool(parts) }),
+      ...directiveFindings(at, options.directive, {
+        ...options,
+        ...input,
+        preview: hooks.preview,
+        isOfEntity: isEntityTool(parts),
+      }),
       ...decisiveFindings(at, options.labels, schema),
       ...(options.unlisted === true && isEntityTool(parts) ? [{ at, ...COMES_WITH_RESULT }] : []),
       ...input.findings,
@@ -154,34 +223,52 @@ export class ToolTemplateCompiler {
   private actorFindings(at: string, method: ToolMethod): Finding[] {
     const { actorClass } = this.rules;
     if (!actorClass) return [];
-    const contexts = new Set(method.parameters.filter(({ kind }) => kind === 'context').map(({ index }) => index));
+    const contexts = new Set(
+      method.parameters.filter(({ kind }) => kind === 'context').map(({ index }) => index),
+    );
     const designTypes = method.designTypes.filter((_, index) => !contexts.has(index));
-    const namedTypes = method.parameters.map((parameter) => (parameter.kind === 'input' ? parameter.type : undefined));
-    if (![...designTypes, ...namedTypes].some((type) => isClassOrBelow(type, actorClass))) return [];
+    const namedTypes = method.parameters.map((parameter) =>
+      parameter.kind === 'input' ? parameter.type : undefined,
+    );
+    if (![...designTypes, ...namedTypes].some((type) => isClassOrBelow(type, actorClass)))
+      return [];
     const problem = `A parameter has the type of the actor, ${actorClass.name}; a model must never choose who acts.`;
     return [{ at, problem, remedy: 'Take the actor from the @ToolContext() parameter.' }];
   }
 
   private compileOutput(at: string, options: DeclaredOptions): CompiledOutput {
     const { reveal, output, outputSchema: schema } = options;
-    if ((reveal !== undefined || schema !== undefined) && output !== undefined) return nothingLeaves({ at, ...SAID_TWICE });
+    if ((reveal !== undefined || schema !== undefined) && output !== undefined)
+      return nothingLeaves({ at, ...SAID_TWICE });
     if (isReveal(reveal)) {
       const findings = schema ? resultSchemaFindings(at, schema, this.validators) : [];
       const declared = schema && findings.length === 0 && { schema };
-      return { projector: compileReveal(reveal), redaction: { kind: 'reveal', fields: reveal }, returns: undefined, ...declared, findings };
+      return {
+        projector: compileReveal(reveal),
+        redaction: { kind: 'reveal', fields: reveal },
+        returns: undefined,
+        ...declared,
+        findings,
+      };
     }
     const returns = output === undefined ? undefined : resolveOutput(output);
     if (!returns) return nothingLeaves({ at, ...wrongRedaction(output) });
     const projector = this.projections.compile(returns);
     const { type, list, nullable } = returns;
     const findings = projector.findings.map((finding) => ({ at, ...finding }));
-    return { projector, redaction: { kind: 'output', type: type.name, list, nullable }, returns, schema: projector.schema, findings };
+    return {
+      projector,
+      redaction: { kind: 'output', type: type.name, list, nullable },
+      returns,
+      schema: projector.schema,
+      findings,
+    };
   }
 }
 
 /**
- * A compiled declaration. With findings it has a template all the same, which is never called: what names the tool, such as a policy, can then be checked, and its own
- * findings are told at once.
+ * A compiled declaration. With findings it has a template all the same, which is never called: what
+ * names the tool, such as a policy, can then be checked, and its own findings are told at once.
  */
 export interface CompiledTool {
   /** Absent where a method has no `@LlmTool()`. */
@@ -205,7 +292,9 @@ interface CompiledOutput {
 }
 
 /** The options of every declaration, as far as they are sound. */
-type DeclaredOptions = Partial<Omit<LlmToolOptions, 'name' | 'canCall' | 'preview' | 'directive'>> & {
+type DeclaredOptions = Partial<
+  Omit<LlmToolOptions, 'name' | 'canCall' | 'preview' | 'directive'>
+> & {
   readonly directive?: LlmToolOptions['directive'] | RawToolDeclaration['directive'];
 };
 
@@ -250,7 +339,9 @@ function toTemplate(
     output: output.projector,
     returns: output.returns,
     ...TOOL_SETTINGS.copy(options),
-    ...((inherited ?? options.execution) && { execution: TOOL_EXECUTION_OPTIONS.merge(inherited ?? {}, execution) }),
+    ...((inherited ?? options.execution) && {
+      execution: TOOL_EXECUTION_OPTIONS.merge(inherited ?? {}, execution),
+    }),
     ...(directive && { directive: compileDirective(directive) }),
     hooks,
     call,
@@ -279,8 +370,20 @@ function compileClientSide(
   const patterns = patternFindings(backtracking ?? backtrackingIn(at, input.schema), mayBacktrack);
   validators.letBacktrack(input.schema);
   const broken = validators.problemWith(input.schema);
-  const unusable = broken === undefined ? [] : [{ at, problem: `Its output cannot be checked: ${broken}.`, remedy: 'Correct the schema.' }];
-  return { client: { resultSchema: input.schema, expiresAfterMs }, findings: [...timing, ...findings, ...patterns, ...unusable] };
+  const unusable =
+    broken === undefined
+      ? []
+      : [
+          {
+            at,
+            problem: `Its output cannot be checked: ${broken}.`,
+            remedy: 'Correct the schema.',
+          },
+        ];
+  return {
+    client: { resultSchema: input.schema, expiresAfterMs },
+    findings: [...timing, ...findings, ...patterns, ...unusable],
+  };
 }
 
 function isEntityTool({ declaredId }: Pick<ToolParts, 'declaredId'>): boolean {
@@ -294,11 +397,19 @@ function instructionsOf(declaredId: string, text: string): ToolInstructions {
 }
 
 function isReveal(reveal: LlmToolOptions['reveal']): reveal is 'all' | readonly string[] {
-  return reveal === 'all' || (Array.isArray(reveal) && reveal.every((field) => typeof field === 'string'));
+  return (
+    reveal === 'all' ||
+    (Array.isArray(reveal) && reveal.every((field) => typeof field === 'string'))
+  );
 }
 
 function nothingLeaves(finding: Finding): CompiledOutput {
-  return { projector: compileReveal([]), redaction: { kind: 'reveal', fields: [] }, returns: undefined, findings: [finding] };
+  return {
+    projector: compileReveal([]),
+    redaction: { kind: 'reveal', fields: [] },
+    returns: undefined,
+    findings: [finding],
+  };
 }
 
 /** Tools of the application's own classes. */
@@ -317,12 +428,16 @@ export function boundTool(template: ToolTemplate, target: ToolTarget): Tool {
     ...(directive && {
       directive: {
         ...directive,
-        ...(compensate && { compensate: (input, performed, context) => compensate(target, input, performed, context) }),
+        ...(compensate && {
+          compensate: (input, performed, context) => compensate(target, input, performed, context),
+        }),
       },
     }),
     invoke: (input, context) => {
       const found = target(context);
-      return found instanceof Promise ? found.then((instance) => call(instance, input, context)) : call(found, input, context);
+      return found instanceof Promise
+        ? found.then((instance) => call(instance, input, context))
+        : call(found, input, context);
     },
   };
 }
@@ -332,7 +447,8 @@ const WITHOUT_DECORATOR = {
   remedy: 'Add @LlmTool({ description, effect, output }) to the method.',
 };
 const COMES_WITH_RESULT = {
-  problem: 'It is unlisted and a tool of an entity, and such tools come with the result that has the entity.',
+  problem:
+    'It is unlisted and a tool of an entity, and such tools come with the result that has the entity.',
   remedy: 'Leave `unlisted` out, or write it as a method of a provider.',
 };
 const SAID_TWICE = {
@@ -341,17 +457,24 @@ const SAID_TWICE = {
 };
 const NO_REDACTION = {
   problem: 'The tool does not say which data may leave it.',
-  remedy: 'Add @LlmTool({ output: SomeClass }) whose @Expose() properties may be shown, or reveal: "all" | [fields]; reveal: [] for void.',
+  remedy:
+    'Add @LlmTool({ output: SomeClass }) whose @Expose() properties may be shown, or reveal: "all" | [fields]; reveal: [] for void.',
 };
 
-const wrongRedaction = (output: unknown): Omit<Finding, 'at'> => (output === undefined ? NO_REDACTION : NO_OUTPUT);
+const wrongRedaction = (output: unknown): Omit<Finding, 'at'> =>
+  output === undefined ? NO_REDACTION : NO_OUTPUT;
 const NO_OUTPUT = {
   problem: 'Its `output` is neither a class nor a list of one class.',
-  remedy: 'Give SomeClass, [SomeClass], or { type: SomeClass, nullable: true }, and nothing beside it.',
+  remedy:
+    'Give SomeClass, [SomeClass], or { type: SomeClass, nullable: true }, and nothing beside it.',
 };
 
 /** An argument that no call has decides nothing, and a call would be traced by the others alone. */
-export function decisiveFindings(at: string, { decisive }: Partial<ToolLabels> = {}, inputSchema: JSONSchema7 = {}): Finding[] {
+export function decisiveFindings(
+  at: string,
+  { decisive }: Partial<ToolLabels> = {},
+  inputSchema: JSONSchema7 = {},
+): Finding[] {
   const known = Object.keys(inputSchema.properties ?? {});
   const names: readonly unknown[] = Array.isArray(decisive) ? decisive : [];
   return names

@@ -1,4 +1,10 @@
-import type { ApprovalRequest, ApprovalTerms, Endorsable, LoopEventBody, WaitingCall } from '@toolloop/protocol';
+import type {
+  ApprovalRequest,
+  ApprovalTerms,
+  Endorsable,
+  LoopEventBody,
+  WaitingCall,
+} from '@toolloop/protocol';
 import {
   EXPIRES_AFTER_MS,
   isUsable,
@@ -20,12 +26,21 @@ import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { BoundedStores } from './bounded-stores.js';
 import type { CallAudit } from './call-audit.js';
 import { linkSignal, untilAborted } from './call-failure.js';
-import { CallPending, CallWaitsElsewhere, type ExecutionScope, type PlacedCall, type ReadCall } from './call.js';
+import {
+  CallPending,
+  CallWaitsElsewhere,
+  type ExecutionScope,
+  type PlacedCall,
+  type ReadCall,
+} from './call.js';
 import { shownArguments } from './describe.js';
 import type { CallPreview } from './preview.js';
 import { changesOf, isSameForm, shownFormOf } from './shown-form.js';
 
-/** Keeps what calls ask of people and clients, and waits for the answers. Everything that is asked goes through it, whatever its kind. */
+/**
+ * Keeps what calls ask of people and clients, and waits for the answers. Everything that is asked
+ * goes through it, whatever its kind.
+ */
 export class Asking {
   protected readonly store: PendingStore;
   private readonly runs: Pick<RunLog, 'find'>;
@@ -38,15 +53,22 @@ export class Asking {
     this.runs = runs;
   }
 
-  /** Finds what was asked under an id, as long as it is of that kind: no answer to one kind stands for one to another. */
-  async findOf<Kind extends PendingKind>(kind: Kind, id: string | undefined): Promise<PendingOf<Kind> | undefined> {
+  /**
+   * Finds what was asked under an id, as long as it is of that kind: no answer to one kind stands
+   * for one to another.
+   */
+  async findOf<Kind extends PendingKind>(
+    kind: Kind,
+    id: string | undefined,
+  ): Promise<PendingOf<Kind> | undefined> {
     const record = id === undefined ? undefined : await this.store.find(id);
     return record && isOf(kind, record) ? record : undefined;
   }
 
   /**
-   * Asks once. The id follows from what is asked, so that a run which lost it, as in a crash, finds the record again and no person is asked twice. One that was withdrawn
-   * because its run had ended is no answer, and is asked for anew.
+   * Asks once. The id follows from what is asked, so that a run which lost it, as in a crash, finds
+   * the record again and no person is asked twice. One that was withdrawn because its run had ended
+   * is no answer, and is asked for anew.
    */
   protected async once<Kind extends PendingKind>(
     kind: Kind,
@@ -59,26 +81,43 @@ export class Asking {
     }
   }
 
-  protected async keep<Kind extends PendingKind>(call: ReadCall, record: PendingOf<Kind> & Pending): Promise<PendingOf<Kind>> {
+  protected async keep<Kind extends PendingKind>(
+    call: ReadCall,
+    record: PendingOf<Kind> & Pending,
+  ): Promise<PendingOf<Kind>> {
     const { conversation } = call.scope;
     await this.audit?.asked(call, record);
     const noticeAt = firstNoticeAt(record);
-    await this.store.add({ ...record, ...(conversation !== undefined && { conversation }), ...(noticeAt !== undefined && { noticeAt }) });
+    await this.store.add({
+      ...record,
+      ...(conversation !== undefined && { conversation }),
+      ...(noticeAt !== undefined && { noticeAt }),
+    });
     return record;
   }
 
   /**
-   * Ensures that no equal call of the conversation waits: asked for by two runs, it would be approved and made twice.
+   * Ensures that no equal call of the conversation waits: asked for by two runs, it would be
+   * approved and made twice.
    *
    * @throws {CallWaitsElsewhere} Where another run has asked for it, and may still make it.
    */
-  protected async assertAskedFirst({ scope: { conversation } }: ReadCall, binding: PendingBinding): Promise<void> {
+  protected async assertAskedFirst(
+    { scope: { conversation } }: ReadCall,
+    binding: PendingBinding,
+  ): Promise<void> {
     if (conversation === undefined) return;
     const { tenant } = binding;
     for (let last: string | undefined; ;) {
-      const page = await this.store.list({ tenant, conversation, limit: PAGE, ...(last !== undefined && { after: last }) });
+      const page = await this.store.list({
+        tenant,
+        conversation,
+        limit: PAGE,
+        ...(last !== undefined && { after: last }),
+      });
       for (const record of page)
-        if (isOfAnotherRun(record.binding, binding) && (await this.mayBeMade(record))) throw new CallWaitsElsewhere(record);
+        if (isOfAnotherRun(record.binding, binding) && (await this.mayBeMade(record)))
+          throw new CallWaitsElsewhere(record);
       last = page.at(-1)?.id;
       if (page.length < PAGE) return;
     }
@@ -119,10 +158,22 @@ export class Asking {
   }
 
   /** Emits what became of it. */
-  async tell({ id, kind, binding: { toolCallId } }: Pending, answer: PendingAnswer, { scope, request: { step } }: Asker): Promise<void> {
+  async tell(
+    { id, kind, binding: { toolCallId } }: Pending,
+    answer: PendingAnswer,
+    { scope, request: { step } }: Asker,
+  ): Promise<void> {
     const { decision, reason, decidedBy } = answer;
     if (kind !== 'approval')
-      return scope.emit({ type: 'pending-answer', step, kind, pendingId: id, toolCallId, decision, answeredBy: decidedBy });
+      return scope.emit({
+        type: 'pending-answer',
+        step,
+        kind,
+        pendingId: id,
+        toolCallId,
+        decision,
+        answeredBy: decidedBy,
+      });
     if (decision === 'answer') return;
     const told = { approvalId: id, decision, ...(reason !== undefined && { reason }) };
     return scope.emit({ type: 'approval-decision', step, decision: told, decidedBy });
@@ -153,18 +204,27 @@ function isOfAnotherRun(one: PendingBinding, other: PendingBinding): boolean {
 /** Makes what is asked, and keeps it under this id. */
 type Making<Kind extends PendingKind> = (id: string) => Promise<PendingOf<Kind>>;
 
-function isOf<Kind extends PendingKind>(kind: Kind, record: { readonly kind: PendingKind }): record is PendingOf<Kind> {
+function isOf<Kind extends PendingKind>(
+  kind: Kind,
+  record: { readonly kind: PendingKind },
+): record is PendingOf<Kind> {
   return record.kind === kind;
 }
 
 function requestEvent(record: Pending, step: number): LoopEventBody {
-  if (record.kind === 'approval') return { type: 'approval-request', step, approval: record.request };
-  if (record.kind === 'client') return { type: 'pending-request', step, kind: record.kind, request: record.request };
-  if (record.kind === 'rehearsal') return { type: 'pending-request', step, kind: record.kind, request: record.request };
+  if (record.kind === 'approval')
+    return { type: 'approval-request', step, approval: record.request };
+  if (record.kind === 'client')
+    return { type: 'pending-request', step, kind: record.kind, request: record.request };
+  if (record.kind === 'rehearsal')
+    return { type: 'pending-request', step, kind: record.kind, request: record.request };
   return { type: 'pending-request', step, kind: record.kind, request: record.request };
 }
 
-/** Asks people about calls and uses their answers. Policy's approvals and the repetition of a call with an unknown outcome both go through it. */
+/**
+ * Asks people about calls and uses their answers. Policy's approvals and the repetition of a call
+ * with an unknown outcome both go through it.
+ */
 export class AskedApprovals extends Asking {
   constructor(
     stores: Pick<BoundedStores, 'pending' | 'runs'>,
@@ -179,15 +239,23 @@ export class AskedApprovals extends Asking {
   }
 
   /**
-   * The approval that was asked for before, as long as the call is the same, the tool is as the person saw it, and policy still asks the same people, in whatever version. One that no
-   * person withdrew is none.
+   * The approval that was asked for before, as long as the call is the same, the tool is as the
+   * person saw it, and policy still asks the same people, in whatever version. One that no person
+   * withdrew is none.
    */
-  async findSame(approvalId: string | undefined, call: ReadCall, question: ApprovalQuestion): Promise<PendingApproval | undefined> {
+  async findSame(
+    approvalId: string | undefined,
+    call: ReadCall,
+    question: ApprovalQuestion,
+  ): Promise<PendingApproval | undefined> {
     const record = await this.find(approvalId);
     if (!record || record.answer?.isWithdrawn) return undefined;
-    const isSameCall = callIn(record.binding) === callIn(bindingOf(call, question)) && countsFor(record, call);
+    const isSameCall =
+      callIn(record.binding) === callIn(bindingOf(call, question)) && countsFor(record, call);
     const isEditable = record.answer?.args === undefined || question.mayEdit;
-    return isSameCall && isEditable && areSamePeople(record.admitted, question.terms) ? record : undefined;
+    return isSameCall && isEditable && areSamePeople(record.admitted, question.terms)
+      ? record
+      : undefined;
   }
 
   /** Asks a person about a call; with `after` once more, after that approval. */
@@ -199,7 +267,11 @@ export class AskedApprovals extends Asking {
     );
   }
 
-  private async add(approvalId: string, call: ReadCall, question: ApprovalQuestion): Promise<PendingApproval> {
+  private async add(
+    approvalId: string,
+    call: ReadCall,
+    question: ApprovalQuestion,
+  ): Promise<PendingApproval> {
     const { reason, mayEdit, mayRemember, terms, rule, endorsable } = question;
     const binding = boundToForm(call, question);
     await this.assertAskedFirst(call, binding);
@@ -233,13 +305,23 @@ export class AskedApprovals extends Asking {
     return asked;
   }
 
-  /** Finds what was asked about the same call while the tool had another form, the oldest first; before it an approval that covered further calls of the tool. */
-  private async replacedBy(binding: PendingBinding, standing: string | undefined): Promise<readonly PendingApproval[]> {
+  /**
+   * Finds what was asked about the same call while the tool had another form, the oldest first;
+   * before it an approval that covered further calls of the tool.
+   */
+  private async replacedBy(
+    binding: PendingBinding,
+    standing: string | undefined,
+  ): Promise<readonly PendingApproval[]> {
     const { tenant, runId } = binding;
     const covering = await this.find(standing);
     const all = await this.store.list({ tenant, runId, limit: MOST_OF_A_RUN });
-    const same = all.filter((record) => callIn(record.binding) === callIn(binding)).flatMap((one) => (isOf('approval', one) ? [one] : []));
-    return [...(covering ? [covering] : []), ...same].filter((record) => !isSameForm(record.binding.form, binding.form));
+    const same = all
+      .filter((record) => callIn(record.binding) === callIn(binding))
+      .flatMap((one) => (isOf('approval', one) ? [one] : []));
+    return [...(covering ? [covering] : []), ...same].filter(
+      (record) => !isSameForm(record.binding.form, binding.form),
+    );
   }
 
   /** Withdraws what no one need answer any more, and tells so. */
@@ -253,19 +335,29 @@ export class AskedApprovals extends Asking {
 const MOST_OF_A_RUN = 1_000;
 
 /** Returns what has changed since the last of several requests, as far as their forms were kept. */
-function changedSince(replaced: readonly PendingApproval[], { form: now }: PendingBinding): Pick<ApprovalRequest, 'changed'> {
+function changedSince(
+  replaced: readonly PendingApproval[],
+  { form: now }: PendingBinding,
+): Pick<ApprovalRequest, 'changed'> {
   const before = replaced.at(-1)?.binding.form;
   return before && now ? { changed: changesOf(before, now) } : {};
 }
 
 /**
- * Tells whether an approval is about the tool as it is. A person's no holds for it however it has changed since, and so does a yes that the call has used and waits behind: its client may have
+ * Tells whether an approval is about the tool as it is. A person's no holds for it however it has
+ * changed since, and so does a yes that the call has used and waits behind: its client may have
  * made it, and a person is asked about its repetition anew.
  */
-function countsFor({ binding, answer, usedAt }: PendingApproval, { tool, scope: { approvals }, request }: ReadCall): boolean {
+function countsFor(
+  { binding, answer, usedAt }: PendingApproval,
+  { tool, scope: { approvals }, request }: ReadCall,
+): boolean {
   if (isSameForm(binding.form, shownFormOf(tool)) || (answer && !isUsable(answer))) return true;
   const { toolCallId } = request.call;
-  return usedAt !== undefined && (approvals.hasLetIn(toolCallId) || approvals.repeatOf(toolCallId) !== undefined);
+  return (
+    usedAt !== undefined &&
+    (approvals.hasLetIn(toolCallId) || approvals.repeatOf(toolCallId) !== undefined)
+  );
 }
 
 /** A rehearsal that has come to its end. */
@@ -296,8 +388,14 @@ export class AskedRehearsals extends Asking {
       args,
       terms,
     ]);
-    const what = { tenant: run.tenant, runId: run.runId, requesterId: actorId, argsHash: sha256(canonicalDeclaration(list)) };
-    const idAfter = (before?: string): string => idFor('reh', { ...what, ...(before !== undefined && { after: before }) });
+    const what = {
+      tenant: run.tenant,
+      runId: run.runId,
+      requesterId: actorId,
+      argsHash: sha256(canonicalDeclaration(list)),
+    };
+    const idAfter = (before?: string): string =>
+      idFor('reh', { ...what, ...(before !== undefined && { after: before }) });
     return this.once('rehearsal', idAfter, async (id) => {
       const admitted = calls.flatMap(({ terms }) => terms);
       const times = timesOf(expiryOf(admitted));
@@ -311,7 +409,13 @@ export class AskedRehearsals extends Asking {
           calls: calls.map(({ shown }) => shown),
           expiresAt: times.expiresAt,
         },
-        binding: { ...what, toolCallId: id, declaredId: 'rehearsal', instanceId: undefined, policyVersion: '' },
+        binding: {
+          ...what,
+          toolCallId: id,
+          declaredId: 'rehearsal',
+          instanceId: undefined,
+          policyVersion: '',
+        },
         ...(conversation !== undefined && { conversation }),
         admitted,
         rule: 'rehearsal',
@@ -341,13 +445,19 @@ export function waitingCallOf({ tool, scope, request }: ReadCall): Omit<WaitingC
 /** The time of a request made now, and the time at which it expires. */
 export function timesOf(expiresAfterMs: number): Pick<Pending, 'createdAt' | 'expiresAt'> {
   const now = Date.now();
-  return { createdAt: new Date(now).toISOString(), expiresAt: new Date(now + expiresAfterMs).toISOString() };
+  return {
+    createdAt: new Date(now).toISOString(),
+    expiresAt: new Date(now + expiresAfterMs).toISOString(),
+  };
 }
 
 const DIGITS_OF_ID = 32;
 
 /** A question to a person about a call. */
-export interface ApprovalQuestion extends Pick<ApprovalRequest, 'reason' | 'mayEdit' | 'mayRemember'> {
+export interface ApprovalQuestion extends Pick<
+  ApprovalRequest,
+  'reason' | 'mayEdit' | 'mayRemember'
+> {
   /** The rule that asks. */
   readonly rule: string;
   readonly policyVersion: string;
@@ -359,21 +469,34 @@ export interface ApprovalQuestion extends Pick<ApprovalRequest, 'reason' | 'mayE
 }
 
 /** The reason why no person can be asked about a call of this run; undefined where one can. */
-export function unaskableReason({ approvals, actorId, rehearsal }: ExecutionScope): string | undefined {
+export function unaskableReason({
+  approvals,
+  actorId,
+  rehearsal,
+}: ExecutionScope): string | undefined {
   if (rehearsal) return 'No one is asked about a single call of a rehearsal.';
   if (approvals.mode === 'deny') return 'No one can give it in this run.';
-  // Without an id no one could resume the run, and where the policy names no role no one could approve.
-  return actorId === undefined ? 'The actor of this run has no id, so no one can give it.' : undefined;
+  // Without an id no one could resume the run, and where the policy names no role no one could
+  // approve.
+  return actorId === undefined
+    ? 'The actor of this run has no id, so no one can give it.'
+    : undefined;
 }
 
 /** A sub-run does not wait by itself: the root run does, and is resumed. */
-function waitingRunOf({ run: { runId, path } }: ExecutionScope): Pick<ApprovalRequest, 'runId' | 'path'> {
+function waitingRunOf({
+  run: { runId, path },
+}: ExecutionScope): Pick<ApprovalRequest, 'runId' | 'path'> {
   return { runId: path?.[0] ?? runId, ...(path && { path }) };
 }
 
 /** Returns the milliseconds after which the first of the terms expires. */
 export function expiryOf(terms: readonly ApprovalTerms[]): number {
-  return Math.min(...(terms.length > 0 ? terms : [{}]).map(({ expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms) => expiresAfterMs));
+  return Math.min(
+    ...(terms.length > 0 ? terms : [{}]).map(
+      ({ expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms) => expiresAfterMs,
+    ),
+  );
 }
 
 /** Binds what is asked to its call. */
@@ -395,14 +518,31 @@ export function bindingOf(
 }
 
 /** Binds an approval to its call, and to the form of the tool that the person is shown. */
-function boundToForm(call: ReadCall, question: Pick<ApprovalQuestion, 'policyVersion'>): PendingBinding {
+function boundToForm(
+  call: ReadCall,
+  question: Pick<ApprovalQuestion, 'policyVersion'>,
+): PendingBinding {
   return { ...bindingOf(call, question), form: shownFormOf(call.tool) };
 }
 
-/** The calls of a step of which one decision can be taken: of one tool, asked about by the same rule and of the same people. */
-function groupOf({ tool, scope, request }: ReadCall, { rule, policyVersion, terms }: ApprovalQuestion): string {
+/**
+ * The calls of a step of which one decision can be taken: of one tool, asked about by the same rule
+ * and of the same people.
+ */
+function groupOf(
+  { tool, scope, request }: ReadCall,
+  { rule, policyVersion, terms }: ApprovalQuestion,
+): string {
   const { tenant, runId } = scope.run;
-  return idFor('grp', { tenant, runId, step: request.step, declaredId: tool.spec.declaredId, rule, policyVersion, terms });
+  return idFor('grp', {
+    tenant,
+    runId,
+    step: request.step,
+    declaredId: tool.spec.declaredId,
+    rule,
+    policyVersion,
+    terms,
+  });
 }
 
 /** No one trusts a value that they are not shown. */
@@ -432,6 +572,10 @@ export function idFor(prefix: 'apr' | 'cli' | 'grp' | 'qst' | 'reh', asked: obje
 }
 
 /** Returns the call in a binding, whatever the policy was, and the form of the tool. */
-export function callIn({ policyVersion: _ofQuestion, form: _ofTool, ...call }: PendingBinding): string {
+export function callIn({
+  policyVersion: _ofQuestion,
+  form: _ofTool,
+  ...call
+}: PendingBinding): string {
   return canonicalDeclaration(call);
 }

@@ -6,10 +6,14 @@ import type { ReadArguments } from './call.js';
 const MOST_LEVELS = 100;
 
 /**
- * Writes the meaning of arguments, the same for those which only read differently: what the tool's class has made of them, with moments in one time zone and texts in one form of
- * Unicode. Undefined if it cannot be told. What a class hides is compared by what was sent.
+ * Writes the meaning of arguments, the same for those which only read differently: what the tool's
+ * class has made of them, with moments in one time zone and texts in one form of Unicode. Undefined
+ * if it cannot be told. What a class hides is compared by what was sent.
  */
-export function meaningOf({ built, args }: Pick<ReadArguments, 'built' | 'args'>): string | undefined {
+export function meaningOf({
+  built,
+  args,
+}: Pick<ReadArguments, 'built' | 'args'>): string | undefined {
   try {
     return canonicalJson(meaningIn({ built, sent: args, level: 0 }) ?? null);
   } catch {
@@ -46,15 +50,22 @@ function meaningOfObject(place: Place, built: object): JsonValue | undefined {
   if (Array.isArray(built)) return listOf(place, built, isJsonList(place.sent) ? place.sent : []);
   if (built instanceof Map || built instanceof Set) return listOf(place, [...built], []);
   const toJson: unknown = Reflect.get(built, 'toJSON');
-  if (typeof toJson === 'function') return meaningIn({ ...place, built: Reflect.apply(toJson, built, []), level: place.level + 1 });
+  if (typeof toJson === 'function')
+    return meaningIn({ ...place, built: Reflect.apply(toJson, built, []), level: place.level + 1 });
   const { sent } = place;
   if (isJsonObject(sent)) return membersOf(place, built, sent);
   const shown = membersOf(place, built, {});
   return sent === undefined ? shown : [shown, meaningAsSent(place) ?? null];
 }
 
-function listOf({ level }: Place, built: readonly unknown[], sent: readonly JsonValue[]): JsonValue {
-  return built.map((item, index) => meaningIn({ built: item, sent: sent[index], level: level + 1 }) ?? null);
+function listOf(
+  { level }: Place,
+  built: readonly unknown[],
+  sent: readonly JsonValue[],
+): JsonValue {
+  return built.map(
+    (item, index) => meaningIn({ built: item, sent: sent[index], level: level + 1 }) ?? null,
+  );
 }
 
 /** The members that a class has made, and those that were sent and that it does not show. */
@@ -72,11 +83,15 @@ function membersOf({ level }: Place, built: object, sent: JsonObject): JsonValue
 const MOMENT = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,3}(\d*))?(?:Z|[+-]\d\d:\d\d)$/i;
 const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
-/** Returns a text in the one form that stands for all in which it may be written. A moment without a time zone is none. */
+/**
+ * Returns a text in the one form that stands for all in which it may be written. A moment without a
+ * time zone is none.
+ */
 function meaningOfText(text: string): string {
   const [match, finer = ''] = MOMENT.exec(text) ?? [];
   const time = match === undefined ? NaN : Date.parse(match);
   // a date has no room for the digits behind the milliseconds
-  if (!Number.isNaN(time)) return `${new Date(time).toISOString().slice(0, -1)}${finer.replace(/0+$/, '')}Z`;
+  if (!Number.isNaN(time))
+    return `${new Date(time).toISOString().slice(0, -1)}${finer.replace(/0+$/, '')}Z`;
   return UUID.test(text) ? text.toLowerCase() : text.normalize();
 }

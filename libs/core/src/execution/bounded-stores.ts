@@ -13,8 +13,19 @@ import {
 import type { AuditStore } from '../contracts/audit.js';
 import type { DirectiveStore } from '../contracts/directive.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
-import { type UsageBatch, type UsageQuery, type UsageRow, UsageStore, type UsageWindow } from '../contracts/usage.js';
-import { type AccountAddition, type AccountKey, AccountStore, type SessionAccount } from '../contracts/session.js';
+import {
+  type UsageBatch,
+  type UsageQuery,
+  type UsageRow,
+  UsageStore,
+  type UsageWindow,
+} from '../contracts/usage.js';
+import {
+  type AccountAddition,
+  type AccountKey,
+  AccountStore,
+  type SessionAccount,
+} from '../contracts/session.js';
 import {
   type PolicyPage,
   type PolicyScope,
@@ -53,15 +64,19 @@ import { withdrawal } from '../pending/pending.service.js';
 import { BoundedAudit, BoundedDirectives, BoundedRuns } from './bounded-work.js';
 import { askStore, asPart, outsideOfRuns, tellStore } from './store-calls.js';
 
-/** The adapter of every port. Only transactions and the directory of tenants may be absent: nothing in memory stands for a database or for an application's tenants. */
+/**
+ * The adapter of every port. Only transactions and the directory of tenants may be absent: nothing
+ * in memory stands for a database or for an application's tenants.
+ */
 export interface StorePorts extends Required<Omit<ToolLoopStores, 'transactions'>> {
   readonly transactions: CallTransactions | undefined;
   readonly tenants: TenantDirectory | undefined;
 }
 
 /**
- * The stores of the application as everything here uses them: each call ends with its run, takes 8 s at most, and is repeated where it failed for a reason that may
- * pass. An adapter of each port says, for each of its methods, why repeating it does no harm.
+ * The stores of the application as everything here uses them: each call ends with its run, takes 8
+ * s at most, and is repeated where it failed for a reason that may pass. An adapter of each port
+ * says, for each of its methods, why repeating it does no harm.
  */
 export class BoundedStores implements StorePorts {
   readonly accounts: AccountStore;
@@ -79,7 +94,10 @@ export class BoundedStores implements StorePorts {
   readonly transactions: CallTransactions | undefined;
   /** Absent where every name is the name of a tenant. */
   readonly tenants: TenantDirectory | undefined;
-  /** Emits each request that was answered or withdrawn through this process, once that is stored: for pages that show what waits. It tells nothing of other processes. */
+  /**
+   * Emits each request that was answered or withdrawn through this process, once that is stored:
+   * for pages that show what waits. It tells nothing of other processes.
+   */
   readonly answered$: Observable<Pending>;
 
   constructor(stores: StorePorts) {
@@ -105,10 +123,19 @@ class BoundedAccounts extends AccountStore {
     super();
   }
 
-  /** An addition that got no answer may be counted twice, which errs on the side of the limits. What a session has used is told even where its call is interrupted. */
-  override add(key: AccountKey, addition: AccountAddition, keptMs: number): Promise<SessionAccount> {
+  /**
+   * An addition that got no answer may be counted twice, which errs on the side of the limits. What
+   * a session has used is told even where its call is interrupted.
+   */
+  override add(
+    key: AccountKey,
+    addition: AccountAddition,
+    keptMs: number,
+  ): Promise<SessionAccount> {
     const add = (): Promise<SessionAccount> => this.store.add(key, addition, keptMs);
-    return Object.keys(addition).length > 0 ? tellStore('An addition to an account', add) : askStore(add);
+    return Object.keys(addition).length > 0
+      ? tellStore('An addition to an account', add)
+      : askStore(add);
   }
 }
 
@@ -122,7 +149,9 @@ class BoundedPending extends PendingStore {
 
   /** The same record twice is kept once. One that is kept after its run has ended is withdrawn. */
   override add(record: Pending): Promise<void> {
-    return askStore(() => this.store.add(record), { late: () => this.answer(record.id, withdrawal()) });
+    return askStore(() => this.store.add(record), {
+      late: () => this.answer(record.id, withdrawal()),
+    });
   }
 
   override find(id: string): Promise<Pending | undefined> {
@@ -138,7 +167,10 @@ class BoundedPending extends PendingStore {
     return askStore(() => this.store.claim(id, request));
   }
 
-  /** Stores an answer. After an attempt without a reply, an answer that is there and equals this one, its time included, counts as stored by that attempt. */
+  /**
+   * Stores an answer. After an attempt without a reply, an answer that is there and equals this
+   * one, its time included, counts as stored by that attempt.
+   */
   override async answer(id: string, answer: PendingAnswer): Promise<Pending | undefined> {
     const stored = await tellStore('The answer of a person', async (attempt) => {
       const answered = await this.store.answer(id, answer);
@@ -150,7 +182,10 @@ class BoundedPending extends PendingStore {
     return stored;
   }
 
-  /** An answer is bound to one call, and the key of that call in the journal keeps it from being made twice: one that was used meanwhile was used by this call. */
+  /**
+   * An answer is bound to one call, and the key of that call in the journal keeps it from being
+   * made twice: one that was used meanwhile was used by this call.
+   */
   override use(id: string): Promise<boolean> {
     return askStore(async (attempt) => {
       const isTaken = await this.store.use(id);
@@ -160,7 +195,10 @@ class BoundedPending extends PendingStore {
     });
   }
 
-  /** The same owner gets nothing again: what an attempt without an answer leased is leased anew later. */
+  /**
+   * The same owner gets nothing again: what an attempt without an answer leased is leased anew
+   * later.
+   */
   override due(request: LeaseRequest, most: number): Promise<readonly DueNotice[]> {
     return outsideOfRuns(() => askStore(() => this.store.due(request, most)));
   }
@@ -185,13 +223,24 @@ class BoundedConversations extends ConversationStore {
     return askStore(() => this.store.load(key));
   }
 
-  /** Appends messages; those that the same run appended before are replaced. Without a run's id one append cannot be told from another. */
-  override append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void> {
-    if (runId === undefined) return askStore(() => this.store.append(key, messages), { isRepeatable: false });
+  /**
+   * Appends messages; those that the same run appended before are replaced. Without a run's id one
+   * append cannot be told from another.
+   */
+  override append(
+    key: ConversationKey,
+    messages: readonly Message[],
+    runId?: string,
+  ): Promise<void> {
+    if (runId === undefined)
+      return askStore(() => this.store.append(key, messages), { isRepeatable: false });
     return tellStore('The conversation', () => this.store.append(key, messages, runId));
   }
 
-  override list(owner: ConversationOwner, listing?: ConversationListing): Promise<readonly ConversationSummary[]> {
+  override list(
+    owner: ConversationOwner,
+    listing?: ConversationListing,
+  ): Promise<readonly ConversationSummary[]> {
     return askStore(() => this.store.list(owner, listing));
   }
 
@@ -201,12 +250,17 @@ class BoundedConversations extends ConversationStore {
 
   /** The same owner gets its lease again. One that comes after its run has ended is given back. */
   override claim(key: ConversationKey, request: LeaseRequest): Promise<boolean> {
-    const late = (isOurs: boolean): unknown => isOurs && this.store.claim(key, { ...request, forMs: 0 });
+    const late = (isOurs: boolean): unknown =>
+      isOurs && this.store.claim(key, { ...request, forMs: 0 });
     return askStore(() => this.store.claim(key, request), { late });
   }
 
   /** Leaves words. The same ones are left once. */
-  override leave(key: ConversationKey, input: LeftInput, forMs: number): Promise<string | undefined> {
+  override leave(
+    key: ConversationKey,
+    input: LeftInput,
+    forMs: number,
+  ): Promise<string | undefined> {
     return askStore(() => this.store.leave(key, input, forMs));
   }
 
@@ -245,7 +299,8 @@ class BoundedJournal extends CallJournal {
 
   /** The same owner gets its lease again. One that comes after the run has ended is given back. */
   override acquire(start: JournalStart): Promise<JournalClaim> {
-    const late = (claim: JournalClaim): unknown => (claim.status === 'acquired' ? this.release({ ...start, ...claim.lease }) : undefined);
+    const late = (claim: JournalClaim): unknown =>
+      claim.status === 'acquired' ? this.release({ ...start, ...claim.lease }) : undefined;
     return askStore(() => this.store.acquire(start), { late });
   }
 
@@ -275,7 +330,10 @@ class BoundedPolicies extends PolicyStore {
     super();
   }
 
-  /** A version that is there, and equals this one with its author and its time, was added by an attempt without an answer. */
+  /**
+   * A version that is there, and equals this one with its author and its time, was added by an
+   * attempt without an answer.
+   */
   override add(version: PolicyVersion): Promise<boolean> {
     return askStore(async (attempt) => {
       const isAdded = await this.store.add(version);
@@ -330,7 +388,10 @@ class BoundedUsage extends UsageStore {
   }
 }
 
-/** The work of a tool in a transaction. An error before it is the store's; one since it began may be its own, such as a constraint that is checked at the commit. */
+/**
+ * The work of a tool in a transaction. An error before it is the store's; one since it began may be
+ * its own, such as a constraint that is checked at the commit.
+ */
 class OwnWork<Result> {
   private isUnderWay = false;
 
@@ -353,10 +414,20 @@ class BoundedTransactions extends CallTransactions {
     super();
   }
 
-  /** A transaction without an answer was rolled back, or its mark is there. The tool's own limit holds for it. */
-  override once<Result>(call: JournalKey, work: () => Promise<Result>, over: AbortSignal): Promise<Result> {
+  /**
+   * A transaction without an answer was rolled back, or its mark is there. The tool's own limit
+   * holds for it.
+   */
+  override once<Result>(
+    call: JournalKey,
+    work: () => Promise<Result>,
+    over: AbortSignal,
+  ): Promise<Result> {
     const own = new OwnWork(work);
-    return askStore(() => this.transactions.once(call, own.begin(), over), { longestMs: Infinity, isAnswer: own.hasBegun });
+    return askStore(() => this.transactions.once(call, own.begin(), over), {
+      longestMs: Infinity,
+      isAnswer: own.hasBegun,
+    });
   }
 
   /** Nothing of it is kept, but the method of a tool is not called twice. */
@@ -368,7 +439,11 @@ class BoundedTransactions extends CallTransactions {
 
   /** It is repeated with the transaction that it is part of, or not at all. */
   override unmarked<Result>(work: () => Promise<Result>): Promise<Result> {
-    return askStore(() => this.transactions.unmarked(work), { longestMs: Infinity, isRepeatable: false, isAnswer: () => true });
+    return askStore(() => this.transactions.unmarked(work), {
+      longestMs: Infinity,
+      isRepeatable: false,
+      isAnswer: () => true,
+    });
   }
 }
 
@@ -377,7 +452,10 @@ const TENANT_TRUST_MS = 60_000;
 const MOST_KNOWN_TENANTS = 10_000;
 
 class BoundedTenants extends TenantDirectory {
-  /** Until when the tenants that were found count as there, in milliseconds by the clock; the oldest first. */
+  /**
+   * Until when the tenants that were found count as there, in milliseconds by the clock; the oldest
+   * first.
+   */
   private readonly known = new Map<string, number>();
 
   constructor(private readonly directory: TenantDirectory) {

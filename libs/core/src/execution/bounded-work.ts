@@ -43,8 +43,14 @@ export class BoundedAudit extends AuditStore {
     this.storesTogether = store.storesTogether;
   }
 
-  /** An entry that an attempt without an answer has made may be kept yet, at the place for which it was made. It is made anew only once another entry is there. */
-  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void | Promise<void> {
+  /**
+   * An entry that an attempt without an answer has made may be kept yet, at the place for which it
+   * was made. It is made anew only once another entry is there.
+   */
+  override append(
+    tenant: string,
+    build: (head: AuditHead | undefined) => AuditEntry,
+  ): void | Promise<void> {
     let last: AuditEntry | undefined;
     let newest = 1;
     const made: AuditEntry[] = [];
@@ -53,7 +59,8 @@ export class BoundedAudit extends AuditStore {
       if (attempt > 1 && last) made.push(last);
       const make = (head: AuditHead | undefined): AuditEntry => {
         if (attempt !== newest) throw new Error('This attempt was given up, and another is made.');
-        if (made.some(({ sequence }) => sequence <= (head?.sequence ?? 0))) throw new MadeBeforeError();
+        if (made.some(({ sequence }) => sequence <= (head?.sequence ?? 0)))
+          throw new MadeBeforeError();
         return (last = build(head));
       };
       return attempt === 1 ? this.store.append(tenant, make) : this.appendAgain(tenant, make, made);
@@ -64,11 +71,18 @@ export class BoundedAudit extends AuditStore {
     return tellStore('The head of the audit', () => this.store.head(tenant));
   }
 
-  override read(tenant: string, page: { readonly from: number; readonly limit: number }): Promise<readonly AuditEntry[]> {
+  override read(
+    tenant: string,
+    page: { readonly from: number; readonly limit: number },
+  ): Promise<readonly AuditEntry[]> {
     return tellStore('A page of the audit', () => this.store.read(tenant, page));
   }
 
-  private async appendAgain(tenant: string, make: (head: AuditHead | undefined) => AuditEntry, made: AuditEntry[]): Promise<void> {
+  private async appendAgain(
+    tenant: string,
+    make: (head: AuditHead | undefined) => AuditEntry,
+    made: AuditEntry[],
+  ): Promise<void> {
     for (let look = 1; ; look += 1) {
       if (await this.isKept(tenant, made)) return;
       try {
@@ -90,7 +104,10 @@ export class BoundedAudit extends AuditStore {
   }
 }
 
-/** Thrown where an entry is to be made while it is unknown who has the place for which it was made before. */
+/**
+ * Thrown where an entry is to be made while it is unknown who has the place for which it was made
+ * before.
+ */
 class MadeBeforeError extends Error {
   override readonly name = 'MadeBeforeError';
 }
@@ -100,7 +117,10 @@ function rethrown(error: unknown, thrown: unknown[]): never {
   throw error;
 }
 
-/** Bounds the store of directives. What it hands out is performed outside of the run that asked for it. */
+/**
+ * Bounds the store of directives. What it hands out is performed outside of the run that asked for
+ * it.
+ */
 export class BoundedDirectives extends DirectiveStore {
   constructor(private readonly store: DirectiveStore) {
     super();
@@ -110,16 +130,22 @@ export class BoundedDirectives extends DirectiveStore {
     return this.store.changes$;
   }
 
-  /** The one that an attempt without an answer kept has the id. `first` is undone with an attempt that kept nothing, and its error is its own. */
+  /**
+   * The one that an attempt without an answer kept has the id. `first` is undone with an attempt
+   * that kept nothing, and its error is its own.
+   */
   override add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective> {
     const thrown: unknown[] = [];
-    const given = async (): Promise<void> => first?.().catch((error: unknown) => rethrown(error, thrown));
+    const given = async (): Promise<void> =>
+      first?.().catch((error: unknown) => rethrown(error, thrown));
     const isAnswer = (error: unknown): boolean => thrown.includes(error);
     return tellStore(
       'A directive',
       async (attempt) => {
         const known = attempt > 1 ? await this.store.find(intent) : undefined;
-        return known ? { record: known, isNew: false } : this.store.add(intent, first && (() => asPart(given)));
+        return known
+          ? { record: known, isNew: false }
+          : this.store.add(intent, first && (() => asPart(given)));
       },
       isAnswer,
     );
@@ -134,7 +160,10 @@ export class BoundedDirectives extends DirectiveStore {
   }
 
   /** The same owner gets its lease again. One that comes after the caller has left expires. */
-  override acquire(reference: DirectiveReference, request: LeaseRequest): Promise<LeasedDirective | undefined> {
+  override acquire(
+    reference: DirectiveReference,
+    request: LeaseRequest,
+  ): Promise<LeasedDirective | undefined> {
     return askStore(() => this.store.acquire(reference, request));
   }
 
@@ -143,7 +172,10 @@ export class BoundedDirectives extends DirectiveStore {
   }
 
   /** Changes a directive from one epoch and state; only their holder can. */
-  override change(from: DirectiveVersion, change: DirectiveChange): Promise<DirectiveRecord | undefined> {
+  override change(
+    from: DirectiveVersion,
+    change: DirectiveChange,
+  ): Promise<DirectiveRecord | undefined> {
     return tellStore('The state of a directive', async (attempt) => {
       const changed = await this.store.change(from, change);
       if (changed || attempt === 1) return changed;
@@ -152,7 +184,10 @@ export class BoundedDirectives extends DirectiveStore {
     });
   }
 
-  override work(perform: (reference: DirectiveReference) => Promise<void>, concurrency: number): Promise<StopWork> {
+  override work(
+    perform: (reference: DirectiveReference) => Promise<void>,
+    concurrency: number,
+  ): Promise<StopWork> {
     return this.store.work((reference) => outsideOfRuns(() => perform(reference)), concurrency);
   }
 }
@@ -165,10 +200,17 @@ export class BoundedRuns extends RunLog {
 
   /** Takes as long as it takes; where it fails the application does not start. */
   override open(): Promise<void> {
-    return askStore(() => this.log.open(), { isRepeatable: false, longestMs: Infinity, isAnswer: () => true });
+    return askStore(() => this.log.open(), {
+      isRepeatable: false,
+      longestMs: Infinity,
+      isAnswer: () => true,
+    });
   }
 
-  /** The id of a waiting run is its own, so one that is there already was added by an attempt without an answer. A queued one is recognised by the caller. */
+  /**
+   * The id of a waiting run is its own, so one that is there already was added by an attempt
+   * without an answer. A queued one is recognised by the caller.
+   */
   override add(run: NewRun, status: 'queued' | 'waiting'): Promise<void> {
     const add = (): Promise<void> => this.log.add(run, status);
     const kept = (): Promise<RunRecord | undefined> => this.log.find(run.runId);
@@ -181,30 +223,47 @@ export class BoundedRuns extends RunLog {
   /** The same owner gets the lease of an attempt without an answer. */
   override begin(run: NewRun, request: LeaseRequest): Promise<Lease> {
     const begin = (): Promise<Lease> => this.log.begin(run, request);
-    const leased = async (): Promise<Lease | undefined> => (await this.log.acquire(run.runId, request))?.lease;
+    const leased = async (): Promise<Lease | undefined> =>
+      (await this.log.acquire(run.runId, request))?.lease;
     return outsideOfRuns(() => askStore((attempt) => addedOnce(attempt, begin, leased)));
   }
 
   /** The same owner gets its lease again. One that comes after its run has ended is given back. */
-  override acquire(runId: string, request: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined> {
-    const late = (run: LeasedRun | undefined): unknown => run && this.release({ runId, ...run.lease });
+  override acquire(
+    runId: string,
+    request: LeaseRequest,
+    epoch?: number,
+  ): Promise<LeasedRun | undefined> {
+    const late = (run: LeasedRun | undefined): unknown =>
+      run && this.release({ runId, ...run.lease });
     return askStore(() => this.log.acquire(runId, request, epoch), { late });
   }
 
-  /** The same write twice is kept once. One with an ending is refused once it is kept, so the run is looked at then. */
+  /**
+   * The same write twice is kept once. One with an ending is refused once it is kept, so the run is
+   * looked at then.
+   */
   override append(hold: RunHold, write: RunWrite): ReturnType<RunLog['append']> {
     const append = async (): ReturnType<RunLog['append']> => {
       try {
         return await this.log.append(hold, write);
       } catch (error) {
-        if (!write.ending || !(error instanceof RunLostError) || !hasEnded(await this.log.find(hold.runId), hold, write)) throw error;
+        if (
+          !write.ending ||
+          !(error instanceof RunLostError) ||
+          !hasEnded(await this.log.find(hold.runId), hold, write)
+        )
+          throw error;
         return undefined;
       }
     };
     return outsideOfRuns(() => askStore(append));
   }
 
-  override renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]> {
+  override renew(
+    holds: readonly RunHold[],
+    forMs: number,
+  ): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]> {
     return outsideOfRuns(() => askStore(() => this.log.renew(holds, forMs)));
   }
 
@@ -248,14 +307,18 @@ export class BoundedRuns extends RunLog {
     return askStore(() => this.log.watch(runId, changed), { late: (end) => end() });
   }
 
-  override work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
+  override work(
+    advance: (runId: string) => Promise<void>,
+    most: number,
+  ): Promise<() => Promise<void>> {
     return this.log.work((runId) => outsideOfRuns(() => advance(runId)), most);
   }
 }
 
 /**
- * Adds what an earlier attempt without an answer may have added. That one may still be at work in the store and end while this one adds, which the store then refuses,
- * so what is kept is looked up before and after.
+ * Adds what an earlier attempt without an answer may have added. That one may still be at work in
+ * the store and end while this one adds, which the store then refuses, so what is kept is looked up
+ * before and after.
  */
 async function addedOnce<Added, Kept extends object>(
   attempt: number,
@@ -274,7 +337,14 @@ async function addedOnce<Added, Kept extends object>(
   }
 }
 
-/** Tells if an attempt without an answer kept the ending: its events are there, and no one else had the run since. */
+/**
+ * Tells if an attempt without an answer kept the ending: its events are there, and no one else had
+ * the run since.
+ */
 function hasEnded(run: RunRecord | undefined, { epoch }: RunHold, { events }: RunWrite): boolean {
-  return run?.epoch === epoch && run.status !== 'running' && run.lastSequence >= (events.at(-1)?.sequence ?? 0);
+  return (
+    run?.epoch === epoch &&
+    run.status !== 'running' &&
+    run.lastSequence >= (events.at(-1)?.sequence ?? 0)
+  );
 }

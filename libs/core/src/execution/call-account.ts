@@ -28,17 +28,27 @@ export interface AccountPlace {
 const TOUCHES = 20;
 const UNKNOWN_READER: MessageLabels = { returns: 'untrusted', reads: 'private' };
 const STRANGERS_TEXT: MessageLabels = { returns: 'untrusted', reads: 'public' };
-/** The labels of arguments that no model has written. What a person writes is private, like what they say. */
+/**
+ * The labels of arguments that no model has written. What a person writes is private, like what
+ * they say.
+ */
 const WRITTEN_BY: Readonly<Record<Exclude<ValueOrigin, 'outside'>, MessageLabels>> = {
   actor: { returns: 'trusted', reads: 'private' },
   application: { returns: 'trusted', reads: 'public' },
 };
 const logger = new Logger('CallAccount');
-const NOTHING: SessionAccount = { isTainted: false, hasReadPrivate: false, refusals: 0, counts: {} };
+const NOTHING: SessionAccount = {
+  isTainted: false,
+  hasReadPrivate: false,
+  refusals: 0,
+  counts: {},
+};
 
 /**
- * The account of one session, or of a call of one that was resumed: what was read, spent and refused so far. Other sessions of the same principal add to the same account in the store, in
- * this process or another one, so it is read before a call that it could decide on, and told of what a call reads before the call is made.
+ * The account of one session, or of a call of one that was resumed: what was read, spent and
+ * refused so far. Other sessions of the same principal add to the same account in the store, in
+ * this process or another one, so it is read before a call that it could decide on, and told of
+ * what a call reads before the call is made.
  */
 export class CallAccount {
   readonly spending: CountedSpending;
@@ -58,10 +68,16 @@ export class CallAccount {
     private readonly own: MessageLabels['reads'] = 'private',
     /** The writer of the arguments, where the application says who it is. */
     private readonly argsOrigin: ValueOrigin = 'outside',
-    /** Set for a client that may have read anything elsewhere: its account adds taint, and takes none away. */
+    /**
+     * Set for a client that may have read anything elsewhere: its account adds taint, and takes
+     * none away.
+     */
     private readonly readsElsewhere = false,
   ) {
-    this.spending = new CountedSpending(engines, place && ((counts) => this.add({ counts }).then((account) => account.counts)));
+    this.spending = new CountedSpending(
+      engines,
+      place && ((counts) => this.add({ counts }).then((account) => account.counts)),
+    );
   }
 
   /** The name under which a waiting call finds the account again. */
@@ -69,17 +85,23 @@ export class CallAccount {
     return this.place?.key.scope;
   }
 
-  /** The labels of the arguments: those of all that the client has read, unless a person or the application wrote them. What it has read elsewhere is in no account. */
+  /**
+   * The labels of the arguments: those of all that the client has read, unless a person or the
+   * application wrote them. What it has read elsewhere is in no account.
+   */
   get labels(): MessageLabels {
     if (this.argsOrigin !== 'outside') return WRITTEN_BY[this.argsOrigin];
     if (!this.place || this.readsElsewhere) return UNKNOWN_READER;
     const { isTainted, hasReadPrivate } = this.known;
-    return { returns: isTainted ? 'untrusted' : 'trusted', reads: hasReadPrivate ? 'private' : this.own };
+    return {
+      returns: isTainted ? 'untrusted' : 'trusted',
+      reads: hasReadPrivate ? 'private' : this.own,
+    };
   }
 
   /**
-   * Reads what other sessions have added, and tells which tools the client is shown, before a call. Undefined where neither could change a decision any more; then the account is
-   * only kept alive.
+   * Reads what other sessions have added, and tells which tools the client is shown, before a call.
+   * Undefined where neither could change a decision any more; then the account is only kept alive.
    *
    * @throws {StorageUnavailableError} Where the account does not answer: then the call is not made.
    */
@@ -99,7 +121,10 @@ export class CallAccount {
     this.offered = toolset;
   }
 
-  /** Returns whether the account does not know yet what a client reads with these tools: a description that is not pinned is a stranger's text. */
+  /**
+   * Returns whether the account does not know yet what a client reads with these tools: a
+   * description that is not pinned is a stranger's text.
+   */
   lacksOffer(toolset: Pick<Toolset, 'shown'>): boolean {
     return this.lacks(STRANGERS_TEXT) && toolset.shown.some(isUnpinned);
   }
@@ -114,18 +139,25 @@ export class CallAccount {
   }
 
   /**
-   * Tells the account what a call may read, before it is made: a result that was handed out could not be taken back where telling fails.
+   * Tells the account what a call may read, before it is made: a result that was handed out could
+   * not be taken back where telling fails.
    *
    * @throws {StorageUnavailableError} Where the account cannot be told: then the call is not made.
    */
   async note({ returns, reads }: MessageLabels): Promise<void> {
-    await this.add({ ...(returns === 'untrusted' && { isTainted: true }), ...(reads === 'private' && { hasReadPrivate: true }) });
+    await this.add({
+      ...(returns === 'untrusted' && { isTainted: true }),
+      ...(reads === 'private' && { hasReadPrivate: true }),
+    });
   }
 
   /** Returns whether the account does not know of these labels yet. */
   lacks({ returns, reads }: MessageLabels): boolean {
     if (!this.place) return false;
-    return (returns === 'untrusted' && !this.known.isTainted) || (reads === 'private' && !this.known.hasReadPrivate);
+    return (
+      (returns === 'untrusted' && !this.known.isTainted) ||
+      (reads === 'private' && !this.known.hasReadPrivate)
+    );
   }
 
   /** Counts the end of a call. Resolves to the number of refused calls in a row. */
@@ -141,7 +173,10 @@ export class CallAccount {
     return isRefused || this.refusals > 0 || tokens !== this.toldTokens || usd !== this.toldUsd;
   }
 
-  /** A call that has ended stays as it is, so what cannot be told is logged; it is told with the next. */
+  /**
+   * A call that has ended stays as it is, so what cannot be told is logged; it is told with the
+   * next.
+   */
   private async toldEnd(addition: AccountAddition): Promise<number> {
     if (!this.place) return this.refusals;
     try {
@@ -156,7 +191,11 @@ export class CallAccount {
   private newCounts(): AccountAddition['counts'] {
     const { tokens, usd } = this.spending;
     if (tokens === this.toldTokens && usd === this.toldUsd) return undefined;
-    const counts = { tokens: tokens - this.toldTokens, usd: usd - this.toldUsd, ...(this.spending.hasUnknownCost && { unknownCosts: 1 }) };
+    const counts = {
+      tokens: tokens - this.toldTokens,
+      usd: usd - this.toldUsd,
+      ...(this.spending.hasUnknownCost && { unknownCosts: 1 }),
+    };
     this.toldTokens = tokens;
     this.toldUsd = usd;
     return counts;
@@ -176,7 +215,12 @@ export class CallAccount {
     const { known, spending } = this;
     if (!this.isKnown) this.refusals = refusals;
     this.isKnown = true;
-    this.known = { isTainted: known.isTainted || isTainted, hasReadPrivate: known.hasReadPrivate || hasReadPrivate, refusals, counts };
+    this.known = {
+      isTainted: known.isTainted || isTainted,
+      hasReadPrivate: known.hasReadPrivate || hasReadPrivate,
+      refusals,
+      counts,
+    };
     const { tokens = 0, usd = 0, unknownCosts = 0 } = counts;
     this.takeOver(tokens, usd);
     spending.hasUnknownCost ||= unknownCosts > 0;
@@ -196,25 +240,35 @@ export class CallAccount {
 
   private touch(): void {
     this.touchedAt = performance.now();
-    outsideOfRuns(() => this.add({})).catch((error: unknown) => logger.warn('The account of a session could not be kept alive.', error));
+    outsideOfRuns(() => this.add({})).catch((error: unknown) =>
+      logger.warn('The account of a session could not be kept alive.', error),
+    );
   }
 }
 
 /** The labels of all that a call of a tool may read. A sub-run may read anything. */
-export function labelsReadBy({ origin, subRun, spec: { labels, outputSchema } }: Tool): MessageLabels {
+export function labelsReadBy({
+  origin,
+  subRun,
+  spec: { labels, outputSchema },
+}: Tool): MessageLabels {
   if (subRun) return UNKNOWN_READER;
   const mayTrust = origin.trusted && labels.from === undefined && !namesOutsiders(outputSchema);
   return { returns: mayTrust ? labels.returns : 'untrusted', reads: labels.reads };
 }
 
-/** Returns how long the account of sessions is kept after its last use: a little longer than a session, so that none outlives its own. */
+/**
+ * Returns how long the account of sessions is kept after its last use: a little longer than a
+ * session, so that none outlives its own.
+ */
 export function accountMs(idleMs = DEFAULT_SESSIONS.idleMs): number {
   return Math.ceil(idleMs * (1 + 2 / TOUCHES));
 }
 
 /**
- * The stores of the application that tools write into and read from, as far as someone outside had something written into them. What is known of one is an account of its own, so that every
- * process knows it, and no restart forgets it where accounts are kept in a database.
+ * The stores of the application that tools write into and read from, as far as someone outside had
+ * something written into them. What is known of one is an account of its own, so that every process
+ * knows it, and no restart forgets it where accounts are kept in a database.
  */
 export class WrittenStores {
   constructor(private readonly accounts: Pick<AccountStore, 'add'>) {}
@@ -237,12 +291,21 @@ export class WrittenStores {
   /** Trusts what is in a store by now. Resolves to the number of writes that this is about. */
   async endorse(tenant: string, store: string): Promise<number> {
     const writes = unendorsedIn(await this.add(tenant, store, {}));
-    if (writes > 0) await this.add(tenant, store, { [ENDORSED]: writes }); // one that came meanwhile is not among them
+    // one that came meanwhile is not among them
+    if (writes > 0) await this.add(tenant, store, { [ENDORSED]: writes });
     return writes;
   }
 
-  private add(tenant: string, store: string, counts: Readonly<Record<string, number>>): Promise<SessionAccount> {
-    return this.accounts.add({ tenant, actorId: OF_STORES, scope: `store ${store}` }, { counts }, LASTING_MS);
+  private add(
+    tenant: string,
+    store: string,
+    counts: Readonly<Record<string, number>>,
+  ): Promise<SessionAccount> {
+    return this.accounts.add(
+      { tenant, actorId: OF_STORES, scope: `store ${store}` },
+      { counts },
+      LASTING_MS,
+    );
   }
 }
 

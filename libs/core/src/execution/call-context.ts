@@ -3,7 +3,13 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { Injectable, Optional } from '@nestjs/common';
 import { ToolError } from '@toolloop/protocol';
 import type { JournalKey } from '../contracts/stores.js';
-import { ConnectionBroker, type Credential, Secret, type ToolCallContext, withoutAttachments } from '../contracts/tool-call.js';
+import {
+  ConnectionBroker,
+  type Credential,
+  Secret,
+  type ToolCallContext,
+  withoutAttachments,
+} from '../contracts/tool-call.js';
 import type { ResultProjector, Tool } from '../contracts/tool.js';
 import { Logger } from '../findings/logger.js';
 import { PendingError } from '../pending/pending-reply.js';
@@ -11,7 +17,13 @@ import { PendingService } from '../pending/pending.service.js';
 import { type CallUnderWay, DataPolicyEngine, decide, subjectOf } from '../policy/policy-engine.js';
 import { compileReveal } from '../schema/reveal.js';
 import { BoundedStores } from './bounded-stores.js';
-import { CallFailure, Interruption, linkSignal, unexplained, untilAborted } from './call-failure.js';
+import {
+  CallFailure,
+  Interruption,
+  linkSignal,
+  unexplained,
+  untilAborted,
+} from './call-failure.js';
 import { advance, type Call, type ExecutionScope, type ReadCall } from './call.js';
 import { CallCredentials, discreet, discreetLogger } from './credentials.js';
 import { projected, RedactionError } from './describe.js';
@@ -27,7 +39,10 @@ function withItsSecrets(call: ReadCall): boolean {
   return true;
 }
 
-/** A call's context while code of the application runs in it. Close it when that code is done, or out of time. */
+/**
+ * A call's context while code of the application runs in it. Close it when that code is done, or
+ * out of time.
+ */
 export interface OpenContext {
   readonly context: ToolCallContext;
   readonly report: ProgressReport;
@@ -72,7 +87,10 @@ export class CallContextFactory {
     const report = new ProgressReport(call, this.logger);
     const transaction = this.transactionFor(call, report, () => link.signal);
     const idempotencyKey = idempotencyKeyOf(call);
-    const link = linkSignal(scope.signal, { ms, message: `The tool did not answer within ${ms} ms.` });
+    const link = linkSignal(scope.signal, {
+      ms,
+      message: `The tool did not answer within ${ms} ms.`,
+    });
     if (stoppable) this.inForce.underWay.add(stoppable);
     const context: ToolCallContext = {
       ...scope.run,
@@ -97,12 +115,16 @@ export class CallContextFactory {
     return { context, report, close };
   }
 
-  /** Refuses a call that an operator has stopped since it was let in. @throws {CallFailure} `policy_denied`, or for a directive `aborted`: it is put off */
+  /**
+   * Refuses a call that an operator has stopped since it was let in. @throws {CallFailure}
+   * `policy_denied`, or for a directive `aborted`: it is put off
+   */
   assertNotStopped(call: ReadCall): void {
     const { tool, scope } = call;
     const decision = this.inForce.stopRuling(subjectOf(tool, scope.actor));
     if (decision && scope.performing) throw CallFailure.of('aborted', STOPPED);
-    if (decision) throw CallFailure.of('policy_denied', deniedToolMessage(advance(call, { decision })));
+    if (decision)
+      throw CallFailure.of('policy_denied', deniedToolMessage(advance(call, { decision })));
   }
 
   /** Runs code of the application inside AsyncLocalStorage. */
@@ -110,13 +132,23 @@ export class CallContextFactory {
     return this.storage.run(context, callback);
   }
 
-  /** A call that is over has been told its outcome, so it is not done any more: what it did is rolled back, though it may still be at work. Others wait for what it has locked. */
-  private transactionFor(call: ReadCall, report: ProgressReport, signal: () => AbortSignal): ToolCallContext['transaction'] {
+  /**
+   * A call that is over has been told its outcome, so it is not done any more: what it did is
+   * rolled back, though it may still be at work. Others wait for what it has locked.
+   */
+  private transactionFor(
+    call: ReadCall,
+    report: ProgressReport,
+    signal: () => AbortSignal,
+  ): ToolCallContext['transaction'] {
     const transactions = this.stores.transactions;
     if (!transactions || call.tool.spec.effect === 'read_only') return undefined;
     return async (work) => {
       report.assertRunning();
-      if (report.whenOver) throw new Error('A call has only one transaction, by which it is recognized later. Do everything in it.');
+      if (report.whenOver)
+        throw new Error(
+          'A call has only one transaction, by which it is recognized later. Do everything in it.',
+        );
       const over = linkSignal(signal());
       report.whenOver = () => over.abort(new Interruption('aborted', OVER));
       const whole = async (): Promise<Awaited<ReturnType<typeof work>>> => {
@@ -124,31 +156,46 @@ export class CallContextFactory {
         report.assertRunning();
         return result;
       };
-      const once = (): ReturnType<typeof whole> => transactions.once(journalKeyOf(call), whole, over.signal);
-      return (call.scope.rehearsal ? transactions.unmarked(whole) : once()).finally(() => over.release());
+      const once = (): ReturnType<typeof whole> =>
+        transactions.once(journalKeyOf(call), whole, over.signal);
+      return (call.scope.rehearsal ? transactions.unmarked(whole) : once()).finally(() =>
+        over.release(),
+      );
     };
   }
 
   /** Asked too late, or answered too late, it hands out nothing. */
-  private async connect(id: string, call: ReadCall, { report, context }: Pick<OpenContext, 'report' | 'context'>): Promise<Credential> {
+  private async connect(
+    id: string,
+    call: ReadCall,
+    { report, context }: Pick<OpenContext, 'report' | 'context'>,
+  ): Promise<Credential> {
     report.assertRunning();
     const { tool, scope } = call;
-    const { kind, reason } = decide(scope.policies, { ...subjectOf(tool, scope.actor), connection: id });
+    const { kind, reason } = decide(scope.policies, {
+      ...subjectOf(tool, scope.actor),
+      connection: id,
+    });
     if (kind === 'deny') throw CallFailure.of('forbidden', reason);
     const credential = await this.brokerFor(id).resolve(id, context);
     report.assertRunning();
-    const { credentials } = advance(call, { credentials: call.credentials ?? new CallCredentials() });
+    const { credentials } = advance(call, {
+      credentials: call.credentials ?? new CallCredentials(),
+    });
     return credentials.handOut(credential, () => report.assertRunning());
   }
 
-  /** Withdraws in the name of the actor, as long as only they and the application can have said so. */
+  /**
+   * Withdraws in the name of the actor, as long as only they and the application can have said so.
+   */
   private async withdraw(
     id: string,
     { scope: { conversation, flow, run } }: ReadCall,
     { report, reason }: Pick<OpenContext, 'report'> & { readonly reason: string | undefined },
   ): Promise<void> {
     report.assertRunning();
-    if (conversation === undefined) throw new ToolError('There is no conversation, so nothing of it waits.');
+    if (conversation === undefined)
+      throw new ToolError('There is no conversation, so nothing of it waits.');
     if (flow.integrity !== 'trusted') throw new ToolError(MAY_BE_TOLD);
     await this.pending.withdrawIn(conversation, { id, reason }, run).catch((error: unknown) => {
       throw error instanceof PendingError ? new ToolError(error.message) : error;
@@ -163,25 +210,35 @@ export class CallContextFactory {
   }
 }
 
-const OVER = 'The call is over, and with it its transaction. Await the transaction in the method of the tool.';
+const OVER =
+  'The call is over, and with it its transaction. Await the transaction in the method of the tool.';
 
-const refuseQuestion = (): Promise<never> => Promise.reject(new Error('Only the method of a tool can ask a question.'));
+const refuseQuestion = (): Promise<never> =>
+  Promise.reject(new Error('Only the method of a tool can ask a question.'));
 
 const MAY_BE_TOLD =
   'This conversation has read what others wrote, who may want this withdrawn. Only the user withdraws it, in the client: tell them so.';
 
 const STOPPED = 'An operator has stopped the tool.';
 
-/** A read that an operator stops is broken off. What changes things ends as it would: no one knows how far it has come. */
+/**
+ * A read that an operator stops is broken off. What changes things ends as it would: no one knows
+ * how far it has come.
+ */
 function stoppableCall({ tool, scope }: ReadCall, interrupt: () => void): CallUnderWay | undefined {
   const { declaredId, effect } = tool.spec;
-  return effect === 'read_only' ? { subject: { declaredId, origin: tool.origin, actor: scope.actor }, interrupt } : undefined;
+  return effect === 'read_only'
+    ? { subject: { declaredId, origin: tool.origin, actor: scope.actor }, interrupt }
+    : undefined;
 }
 
 /** The last moment that a Date can tell. */
 const END_OF_TIME = 8.64e15;
 
-/** The progress values of a running tool. Once the call is over none is shown, however long the tool runs. */
+/**
+ * The progress values of a running tool. Once the call is over none is shown, however long the tool
+ * runs.
+ */
 export class ProgressReport {
   isOver = false;
   /** Ends the transaction of the call; absent until it has begun one. */
@@ -193,7 +250,10 @@ export class ProgressReport {
     private readonly logger: Logger,
   ) {}
 
-  /** A value that may not be shown is left out, and the first of them is a warning: it is no reason to fail the call. */
+  /**
+   * A value that may not be shown is left out, and the first of them is a warning: it is no reason
+   * to fail the call.
+   */
   show(value: unknown, projector: ResultProjector): void | Promise<void> {
     if (this.isOver) return;
     const { request, scope, credentials } = this.call;
@@ -201,9 +261,18 @@ export class ProgressReport {
     try {
       const projection = projected({ output: projector }, withoutAttachments(value), 'ui');
       const shown = credentials?.json(projection) ?? projection;
-      return scope.emit({ type: 'tool-progress', step: request.step, toolCallId, tool: name, value: shown });
+      return scope.emit({
+        type: 'tool-progress',
+        step: request.step,
+        toolCallId,
+        tool: name,
+        value: shown,
+      });
     } catch (error) {
-      this.logger.warn(`A progress value of ${name} cannot be shown (run ${scope.run.runId}).`, discreet(error, this.call));
+      this.logger.warn(
+        `A progress value of ${name} cannot be shown (run ${scope.run.runId}).`,
+        discreet(error, this.call),
+      );
       return this.warn(error);
     }
   }
@@ -223,15 +292,23 @@ export class ProgressReport {
 const MOST_CHARACTERS = 512;
 const SHOWN_SECRET = String(new Secret(undefined));
 
-/** The same for every attempt of a call: that of its directive, or what its tool declares, else its place in the request, which is the same in every run of one request. */
+/**
+ * The same for every attempt of a call: that of its directive, or what its tool declares, else its
+ * place in the request, which is the same in every run of one request.
+ */
 export function idempotencyKeyOf({ request, scope, idempotencyKey }: Call): string {
   const { performing, actorId, requestId, callPath = [] } = scope;
   return (
-    performing?.idempotencyKey ?? idempotencyKey ?? JSON.stringify([actorId ?? null, requestId, ...callPath, request.step, request.index])
+    performing?.idempotencyKey ??
+    idempotencyKey ??
+    JSON.stringify([actorId ?? null, requestId, ...callPath, request.step, request.index])
   );
 }
 
-/** Returns whether making a call again does no harm: it only reads, or its receiver recognises its key. */
+/**
+ * Returns whether making a call again does no harm: it only reads, or its receiver recognises its
+ * key.
+ */
 export function isRepeatable({ spec, idempotencyKey, idempotent = false }: Tool): boolean {
   return spec.effect === 'read_only' || idempotencyKey !== undefined || idempotent;
 }
@@ -242,8 +319,9 @@ export function journalKeyOf(call: Call): JournalKey {
 }
 
 /**
- * The key that the tool declares for this input; undefined where it declares none. A service that is handed the key may serve many tools and tenants, so both are in
- * it; and so is the actor, unless the tool says otherwise: a key answers with the result of the one who asked.
+ * The key that the tool declares for this input; undefined where it declares none. A service that
+ * is handed the key may serve many tools and tenants, so both are in it; and so is the actor,
+ * unless the tool says otherwise: a key answers with the result of the one who asked.
  *
  * @throws {CallFailure} `execution_failed` where two calls cannot be told apart.
  */
@@ -252,18 +330,31 @@ export function declaredKeyOf({ tool, input, scope }: ReadCall): string | undefi
   if (!idempotencyKey) return undefined;
   try {
     const key: unknown = idempotencyKey(input.built, scope.run);
-    if (key instanceof Promise) key.catch(() => undefined); // an unhandled rejection would end the process
+    // an unhandled rejection would end the process
+    if (key instanceof Promise) key.catch(() => undefined);
     if (typeof key !== 'string' || key === '' || key.length > MOST_CHARACTERS)
-      throw new TypeError(`The idempotencyKey of ${spec.declaredId} did not return a string of 1 to ${MOST_CHARACTERS} characters.`);
+      throw new TypeError(
+        `The idempotencyKey of ${spec.declaredId} did not return a string of 1 to ${MOST_CHARACTERS} characters.`,
+      );
     if (key.includes(SHOWN_SECRET))
-      throw new TypeError(`The idempotencyKey of ${spec.declaredId} contains a Secret, and all Secrets print alike.`);
-    return JSON.stringify([...whoseKey(tool, scope), spec.declaredId, tool.entity?.instanceId ?? null, key]);
+      throw new TypeError(
+        `The idempotencyKey of ${spec.declaredId} contains a Secret, and all Secrets print alike.`,
+      );
+    return JSON.stringify([
+      ...whoseKey(tool, scope),
+      spec.declaredId,
+      tool.entity?.instanceId ?? null,
+      key,
+    ]);
   } catch (error) {
     throw new CallFailure(unexplained(), { cause: error });
   }
 }
 
-function whoseKey({ idempotencyScope = 'actor' }: Tool, { run, actorId }: ExecutionScope): (string | null)[] {
+function whoseKey(
+  { idempotencyScope = 'actor' }: Tool,
+  { run, actorId }: ExecutionScope,
+): (string | null)[] {
   return idempotencyScope === 'actor' ? [run.tenant, actorId ?? null] : [run.tenant];
 }
 
@@ -287,7 +378,9 @@ export class StreamedValues {
     return this.last;
   }
 
-  /** Takes a value. A source that never waits must not keep timers and other runs from their turn. */
+  /**
+   * Takes a value. A source that never waits must not keep timers and other runs from their turn.
+   */
   async take(value: unknown): Promise<void> {
     if (this.count > 0) await this.onProgress(this.last);
     this.count += 1;
@@ -299,7 +392,10 @@ export class StreamedValues {
 /** Much more than a model is ever shown. */
 const MOST_STREAMED = 8 * 1024 * 1024;
 
-/** The text of a stream whose chunks are parts of it, read up to {@link MOST_STREAMED}; its values where they are neither text nor bytes. */
+/**
+ * The text of a stream whose chunks are parts of it, read up to {@link MOST_STREAMED}; its values
+ * where they are neither text nor bytes.
+ */
 export class StreamedText extends StreamedValues {
   private readonly decoder = new TextDecoder();
   private text = '';
@@ -314,7 +410,8 @@ export class StreamedText extends StreamedValues {
 
   override async take(chunk: unknown): Promise<void> {
     if (this.count === 0 && typeof chunk === 'string') this.text += chunk;
-    else if (this.count === 0 && chunk instanceof Uint8Array) this.text += this.decoder.decode(chunk, { stream: true });
+    else if (this.count === 0 && chunk instanceof Uint8Array)
+      this.text += this.decoder.decode(chunk, { stream: true });
     else await this.takeValue(chunk);
   }
 

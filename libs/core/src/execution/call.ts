@@ -21,7 +21,12 @@ import type { Limits } from '../contracts/limits.js';
 import type { Pending, PendingOf } from '../contracts/pending.js';
 import type { SubRun } from '../contracts/loop-request.js';
 import type { RunJournal } from '../contracts/stores.js';
-import type { InformationFlow, PolicyActor, PolicyEngine, RunSpending } from '../contracts/policy.js';
+import type {
+  InformationFlow,
+  PolicyActor,
+  PolicyEngine,
+  RunSpending,
+} from '../contracts/policy.js';
 import type { Attachment, ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { MeantCall, Tool, ToolSurface } from '../contracts/tool.js';
 import type { RunRehearsal } from '../pending/run-rehearsal.js';
@@ -42,12 +47,21 @@ export interface ExecutionScope {
   readonly requestId: string;
   /** Part of the idempotency key, so that one actor's key never answers another. */
   readonly actorId: string | undefined;
-  /** The hash of the conversation's key: what waits in it is not asked for twice. Absent outside of a conversation. */
+  /**
+   * The hash of the conversation's key: what waits in it is not asked for twice. Absent outside of
+   * a conversation.
+   */
   readonly conversation?: string;
-  /** In a sub-run the steps and indexes of the calls around it, from the root. Part of the idempotency key, so that no call has that of another. */
+  /**
+   * In a sub-run the steps and indexes of the calls around it, from the root. Part of the
+   * idempotency key, so that no call has that of another.
+   */
   readonly callPath?: readonly number[];
   readonly toolset: Toolset;
-  /** The reason for which the application vouches for the client that makes the calls. Absent where it does not. */
+  /**
+   * The reason for which the application vouches for the client that makes the calls. Absent where
+   * it does not.
+   */
   readonly vouchedFor?: string | undefined;
   /** The actor for whom policies decide. */
   readonly actor: PolicyActor;
@@ -56,7 +70,10 @@ export interface ExecutionScope {
   readonly flow: InformationFlow;
   readonly spending: SpendingLedger;
   readonly approvals: RunApprovals;
-  /** The results that are too large, for the model to read in pages; absent if the run has no tool for it. */
+  /**
+   * The results that are too large, for the model to read in pages; absent if the run has no tool
+   * for it.
+   */
   readonly pages?: ResultPages;
   /** The texts from outside that the model knows by references; absent where no model asks. */
   readonly values?: RunValues;
@@ -69,24 +86,37 @@ export interface ExecutionScope {
   readonly options?: Partial<ExecutionOptions>;
   /** The name of the agent that calls, for the metadata of results. */
   readonly agentName?: string;
-  /** Attempts reads, and writes with a key of their own, again when that may help. @default false */
+  /**
+   * Attempts reads, and writes with a key of their own, again when that may help. @default false
+   */
   readonly retry?: boolean;
   /** Absent where no hook is to be told. */
   readonly hooks?: CallHooks | undefined;
-  /** Called once the key of a call is this caller's, before its method: what it rejects with is the failure of the call, which is not made. */
+  /**
+   * Called once the key of a call is this caller's, before its method: what it rejects with is the
+   * failure of the call, which is not made.
+   */
   readonly beforeEffect?: () => Promise<void>;
-  /** The journal of a durable run. What was noted in it is kept with the key of a call, and before anybody is asked about one. */
+  /**
+   * The journal of a durable run. What was noted in it is kept with the key of a call, and before
+   * anybody is asked about one.
+   */
   readonly journal?: Pick<RunJournal, 'calls' | 'kept'>;
   /** Set where an effect that was asked for before happens. */
   readonly performing?: EffectAttempt;
-  /** Performs tools whose call is a run; absent outside of a run, and where runs are nested as deep as they may be. */
+  /**
+   * Performs tools whose call is a run; absent outside of a run, and where runs are nested as deep
+   * as they may be.
+   */
   readonly subRuns?: SubRuns;
   readonly signal: AbortSignal;
   /** May return a promise when the reader of the events is slow. Never throws. */
   emit(event: LoopEventBody): void | Promise<void>;
 }
 
-/** The callbacks of the application that observe calls. None of them throws, or makes the call wait. */
+/**
+ * The callbacks of the application that observe calls. None of them throws, or makes the call wait.
+ */
 export interface CallHooks {
   started(call: AuthorisedCall): void;
   ended(call: AuthorisedCall, record: ToolInvocationRecord): void;
@@ -99,25 +129,42 @@ export interface PlacedCall {
   readonly step: number;
   /** Position among the calls of the step, from 0. */
   readonly index: number;
-  /** Set where the loop does not let the call happen, e.g. for a limit; the pipeline answers it with this. */
+  /**
+   * Set where the loop does not let the call happen, e.g. for a limit; the pipeline answers it with
+   * this.
+   */
   readonly refusal?: ToolFailure;
-  /** The SHA-256 of the canonical arguments with which it was approved: with others it is not made. */
+  /**
+   * The SHA-256 of the canonical arguments with which it was approved: with others it is not made.
+   */
   readonly approvedAs?: string;
-  /** Set where an earlier call of the step waits for a decision: the call may ask for one as well, but is neither made nor refused before that call has its result. */
+  /**
+   * Set where an earlier call of the step waits for a decision: the call may ask for one as well,
+   * but is neither made nor refused before that call has its result.
+   */
   readonly isDeferred?: boolean;
   /** Set where a process that is gone may have begun the call. @default false */
   readonly mayHaveRun?: boolean;
   /** Set where the call is a sub-run that has begun, and waited. */
   readonly checkpoint?: SubRunCheckpoint;
-  /** The arguments that hold text from outside, of a call that is made with the texts in the place of references: one of a directive, or of a rehearsal. Nothing is put into them. */
+  /**
+   * The arguments that hold text from outside, of a call that is made with the texts in the place
+   * of references: one of a directive, or of a rehearsal. Nothing is put into them.
+   */
   readonly outside?: readonly OutsideArgument[] | undefined;
 }
 
 /** Arguments that passed every check. */
 export interface ReadArguments {
-  /** Canonical JSON, optional nulls left out and defaults filled in: it is hashed, approved and stored. */
+  /**
+   * Canonical JSON, optional nulls left out and defaults filled in: it is hashed, approved and
+   * stored.
+   */
   readonly canonical: string;
-  /** The canonical JSON of what they mean, if it is another: that of a call which changes something, before its tool can change them. */
+  /**
+   * The canonical JSON of what they mean, if it is another: that of a call which changes something,
+   * before its tool can change them.
+   */
   readonly meaning?: string;
   readonly args: JsonObject;
   /** The input of the tool's method, built from the canonical JSON. */
@@ -129,18 +176,28 @@ export interface ReadArguments {
 }
 
 /**
- * One call on its way through the pipeline, with everything that is known of it. A stage takes the type that the stage before returned and adds to the call
- * with {@link advance} alone, so that a call that fails is recorded as far as it came.
+ * One call on its way through the pipeline, with everything that is known of it. A stage takes the
+ * type that the stage before returned and adds to the call with {@link advance} alone, so that a
+ * call that fails is recorded as far as it came.
  */
 export interface Call {
   readonly request: PlacedCall;
   readonly scope: ExecutionScope;
   readonly startedAt: Date;
-  /** The tool's own are in it once the call is known to be permitted: until then it must read like a call of no tool. */
+  /**
+   * The tool's own are in it once the call is known to be permitted: until then it must read like a
+   * call of no tool.
+   */
   readonly options: ExecutionOptions;
-  /** Credentials handed to the tool, which nothing that leaves the call may tell. Absent until the first. */
+  /**
+   * Credentials handed to the tool, which nothing that leaves the call may tell. Absent until the
+   * first.
+   */
   readonly credentials?: CallCredentials;
-  /** Set on a call over a surface, with its name as the model wrote it. `request` holds the call of the entity's own tool already. */
+  /**
+   * Set on a call over a surface, with its name as the model wrote it. `request` holds the call of
+   * the entity's own tool already.
+   */
   readonly routed?: { readonly surface: ToolSurface; readonly calledAs: string };
   readonly tool?: Tool;
   readonly decision?: Decision;
@@ -152,13 +209,18 @@ export interface Call {
   readonly charge?: RunSpending['calls'][number];
   /** Set where the call requests its effect, which happens later. */
   readonly requested?: RequestedEffect;
-  /** Uses up the approval of a requested effect; rejects where that cannot be. It is kept with the request, or not at all. */
+  /**
+   * Uses up the approval of a requested effect; rejects where that cannot be. It is kept with the
+   * request, or not at all.
+   */
   readonly takeApproval?: () => Promise<void>;
   /** The key that the tool declares for this input. */
   readonly idempotencyKey?: string;
   /** The lease of its key in the journal, once it is this call's. */
   readonly lease?: Lease;
-  /** Set where a process that is gone had begun the call, so that it may have taken place already. */
+  /**
+   * Set where a process that is gone had begun the call, so that it may have taken place already.
+   */
   readonly hasTakenOver?: true;
   /** The question at which its attempt has ended. */
   readonly asking?: CallPending | undefined;
@@ -170,7 +232,10 @@ export interface Call {
   readonly attempt?: number;
   /** The record of a call that is a run, as far as it came. */
   readonly subRun?: SubRunRecord;
-  /** Runs code of the application behind what was rehearsed before, and rolls it back. Set in a rehearsal. */
+  /**
+   * Runs code of the application behind what was rehearsed before, and rolls it back. Set in a
+   * rehearsal.
+   */
   readonly rolledBack?: <Result>(work: () => Promise<Result>) => Promise<Result>;
   /** Set in a rehearsal, once it is known which. */
   readonly rehearsal?: 'rehearsed' | 'previewed';
@@ -194,11 +259,19 @@ export type DecidedCall = ReadCall & Required<Pick<Call, 'decision'>>;
 export type AuthorisedCall = ReadCall & Required<Pick<Call, 'sent'>>;
 
 /** Adds what a stage has found out, and returns the call as the next stage takes it. */
-export const advance = <From extends Call, Found extends Partial<Call>>(call: From, found: Found): From & Found =>
-  Object.assign(call, found);
+export const advance = <From extends Call, Found extends Partial<Call>>(
+  call: From,
+  found: Found,
+): From & Found => Object.assign(call, found);
 
-/** Runs code of the application about a call, in a rehearsal as if what was rehearsed before had taken place. */
-export function inPlace<Result>({ rolledBack }: Call, work: () => Promise<Result>): Promise<Result> {
+/**
+ * Runs code of the application about a call, in a rehearsal as if what was rehearsed before had
+ * taken place.
+ */
+export function inPlace<Result>(
+  { rolledBack }: Call,
+  work: () => Promise<Result>,
+): Promise<Result> {
   return rolledBack ? rolledBack(work) : work();
 }
 
@@ -249,7 +322,10 @@ export interface EffectAttempt {
   readonly idempotencyKey: string;
   /** Rejects where another process has the effect by now, so that nothing happens. */
   begin(): Promise<void>;
-  /** Returns whether the tool may be called again although an earlier attempt may have had the effect. */
+  /**
+   * Returns whether the tool may be called again although an earlier attempt may have had the
+   * effect.
+   */
   mayRepeat(tool: Tool): boolean;
   /** The failure to keep for what was thrown, by how far the method had come. */
   read(error: unknown, tool: Tool, signal: AbortSignal): ToolFailure;
@@ -260,9 +336,15 @@ export interface ToolOutcome {
   /** The model's projection: text, and behind it what is attached. */
   readonly content: ToolMessage['content'];
   readonly tool?: Tool;
-  /** The value that the tool's method returned, before any projection. Absent if it failed or was answered from the journal. */
+  /**
+   * The value that the tool's method returned, before any projection. Absent if it failed or was
+   * answered from the journal.
+   */
   readonly live?: unknown;
-  /** The model's projection once more, with what can be called on the entities in it by now. Set where the model is to be told. */
+  /**
+   * The model's projection once more, with what can be called on the entities in it by now. Set
+   * where the model is to be told.
+   */
   readonly hinted?: (operationsOn: OperationsOn) => ToolMessage['content'];
   /** The entities in `live` that a resolver finds again, of a call whose run waits. */
   readonly entities?: readonly EntityKey[];
@@ -270,9 +352,15 @@ export interface ToolOutcome {
   readonly matchedTriggers?: MatchedTriggers;
   /** Set where the call was not made yet, for want of a decision. */
   readonly isPending?: true;
-  /** The kind of answer that the call waits for; absent where it waits for an earlier call of its step. */
+  /**
+   * The kind of answer that the call waits for; absent where it waits for an earlier call of its
+   * step.
+   */
   readonly waitingFor?: WaitingFor;
-  /** Set if a store does not answer, so that the call was not made, or that is unknown. The run ends or is handed over, and nothing is told to the model. */
+  /**
+   * Set if a store does not answer, so that the call was not made, or that is unknown. The run ends
+   * or is handed over, and nothing is told to the model.
+   */
   readonly unavailable?: StorageUnavailableError;
   /** Set where it is a run that waits. */
   readonly checkpoint?: SubRunCheckpoint;
@@ -284,7 +372,10 @@ export interface ToolOutcome {
   readonly change?: CallChange;
 }
 
-/** The part of a waiting sub-run that is no JSON and lives as long as the process does. Only the loop knows its fields. */
+/**
+ * The part of a waiting sub-run that is no JSON and lives as long as the process does. Only the
+ * loop knows its fields.
+ */
 export abstract class SubRunProcessState {
   /** The size of the results that its model can read in pages, in bytes. */
   abstract readonly keptBytes: number;
@@ -328,12 +419,18 @@ export type SubRunEnding = { readonly record: SubRunRecord } & (
   | ({ readonly status: 'waiting' } & PausedSubRun)
 );
 
-/** Performs the calls that are runs, within one run. Whatever happens, a sub-run that has begun ends, and says how. */
+/**
+ * Performs the calls that are runs, within one run. Whatever happens, a sub-run that has begun
+ * ends, and says how.
+ */
 export interface SubRuns {
   run(call: SubRunCall): Promise<SubRunEnding>;
 }
 
-/** Thrown to say that a call was not made yet: a signal, no failure. It passes every filter and every retry, and only the runner takes it. */
+/**
+ * Thrown to say that a call was not made yet: a signal, no failure. It passes every filter and
+ * every retry, and only the runner takes it.
+ */
 export class CallPending extends Error {
   override readonly name = 'CallPending';
 
@@ -351,7 +448,10 @@ export class CallPending extends Error {
   }
 }
 
-/** Thrown to say that a call is not made, since an equal one of the same conversation waits already. The model reads so as the call's result. */
+/**
+ * Thrown to say that a call is not made, since an equal one of the same conversation waits already.
+ * The model reads so as the call's result.
+ */
 export class CallWaitsElsewhere extends Error {
   override readonly name = 'CallWaitsElsewhere';
 
@@ -360,7 +460,10 @@ export class CallWaitsElsewhere extends Error {
   }
 }
 
-/** More than what a surface adds to the arguments: a larger text has too large arguments, whatever it means. */
+/**
+ * More than what a surface adds to the arguments: a larger text has too large arguments, whatever
+ * it means.
+ */
 const MOST_ADDED_BYTES = 1024;
 
 /** A call over a surface, and the tool of an entity that it means. */
@@ -371,12 +474,18 @@ export interface RoutedCall {
 }
 
 /**
- * Resolves a call over a surface; undefined for a call of any other tool, and for one that means no tool that is there. All later stages see the very call of
- * the entity's own tool, so that policy, approvals, records and events cannot tell one surface from another.
+ * Resolves a call over a surface; undefined for a call of any other tool, and for one that means no
+ * tool that is there. All later stages see the very call of the entity's own tool, so that policy,
+ * approvals, records and events cannot tell one surface from another.
  */
-export function resolveSurfaceCall(call: ToolCall, toolset: Toolset, mostArgumentBytes: number): RoutedCall | undefined {
+export function resolveSurfaceCall(
+  call: ToolCall,
+  toolset: Toolset,
+  mostArgumentBytes: number,
+): RoutedCall | undefined {
   const surface = toolset.find(call.name)?.surface;
-  if (!surface || Buffer.byteLength(call.arguments) > mostArgumentBytes + MOST_ADDED_BYTES) return undefined;
+  if (!surface || Buffer.byteLength(call.arguments) > mostArgumentBytes + MOST_ADDED_BYTES)
+    return undefined;
   const sent = parseJson(call.arguments);
   const meant = sent === undefined ? undefined : surface.meant(sent);
   const tool = meant && toolset.member(meant.declaredId, meant.instanceId);

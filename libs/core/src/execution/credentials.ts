@@ -1,6 +1,12 @@
 import { inspect } from 'node:util';
 import { HttpException, type LoggerService } from '@nestjs/common';
-import { addressable, isJsonList, type JsonValue, ToolError, type ToolFailure } from '@toolloop/protocol';
+import {
+  addressable,
+  isJsonList,
+  type JsonValue,
+  ToolError,
+  type ToolFailure,
+} from '@toolloop/protocol';
 import type { Credential, Secret } from '../contracts/tool-call.js';
 import { CallFailure } from './call-failure.js';
 
@@ -9,8 +15,8 @@ const SHOWN = '[secret]';
 const LEAST_CHARACTERS = 4;
 
 /**
- * The credentials that were handed out during one call. The tool should say none of them; where it does all the same, in a result, an error or a log line,
- * `[secret]` stands in its place.
+ * The credentials that were handed out during one call. The tool should say none of them; where it
+ * does all the same, in a result, an error or a log line, `[secret]` stands in its place.
  */
 export class CallCredentials {
   /** The longest first. */
@@ -23,7 +29,10 @@ export class CallCredentials {
     return new LeasedCredential(credential, assertUsable);
   }
 
-  /** Hides texts that the call may tell, such as headers that go out with it; those too that are among them later. */
+  /**
+   * Hides texts that the call may tell, such as headers that go out with it; those too that are
+   * among them later.
+   */
   hideAll(secrets: Iterable<Secret<string>>): void {
     this.growing = secrets;
   }
@@ -31,7 +40,8 @@ export class CallCredentials {
   private hide(secret: string): void {
     if (secret.length < LEAST_CHARACTERS || this.secrets.has(secret)) return;
     const forms = [...this.secrets, ...formsOf(secret)];
-    this.secrets = new Set(forms.toSorted((one, other) => other.length - one.length)); // a form may hold another
+    // a form may hold another
+    this.secrets = new Set(forms.toSorted((one, other) => other.length - one.length));
   }
 
   text(text: string): string {
@@ -45,12 +55,21 @@ export class CallCredentials {
     if (typeof value === 'string') return this.text(value);
     if (typeof value !== 'object' || value === null) return value;
     if (isJsonList(value)) return value.map((item) => this.json(item));
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [this.text(name), this.json(item)]));
+    return Object.fromEntries(
+      Object.entries(value).map(([name, item]) => [this.text(name), this.json(item)]),
+    );
   }
 
   failure(failure: ToolFailure): ToolFailure {
-    const problems = failure.problems?.map((problem) => ({ ...problem, message: this.text(problem.message) }));
-    return { ...failure, safeMessage: this.text(failure.safeMessage), ...(problems && { problems }) };
+    const problems = failure.problems?.map((problem) => ({
+      ...problem,
+      message: this.text(problem.message),
+    }));
+    return {
+      ...failure,
+      safeMessage: this.text(failure.safeMessage),
+      ...(problems && { problems }),
+    };
   }
 
   /** Returns an exception without the credential: itself, or an error of the same meaning. */
@@ -70,55 +89,88 @@ export class CallCredentials {
 
   private copyOf(thrown: unknown): Error {
     if (thrown instanceof CallFailure)
-      return new CallFailure(this.failure(thrown.failure), { cause: this.error(thrown.cause), method: thrown.method });
+      return new CallFailure(this.failure(thrown.failure), {
+        cause: this.error(thrown.cause),
+        method: thrown.method,
+      });
     if (thrown instanceof ToolError) {
       const { safeMessage, retryable, retryAfterMs, isOutcomeUnknown } = thrown;
-      return new ToolError(this.text(safeMessage), { retryable, isOutcomeUnknown, ...(retryAfterMs !== undefined && { retryAfterMs }) });
+      return new ToolError(this.text(safeMessage), {
+        retryable,
+        isOutcomeUnknown,
+        ...(retryAfterMs !== undefined && { retryAfterMs }),
+      });
     }
-    if (thrown instanceof HttpException) return new HttpException(this.text(thrown.message), thrown.getStatus());
-    return new Error(thrown instanceof Error ? this.text(thrown.message) : 'A value was thrown that contains a credential.');
+    if (thrown instanceof HttpException)
+      return new HttpException(this.text(thrown.message), thrown.getStatus());
+    return new Error(
+      thrown instanceof Error
+        ? this.text(thrown.message)
+        : 'A value was thrown that contains a credential.',
+    );
   }
 }
 
 /** Returns an exception of a call without the credentials that the call received. */
-export function discreet(thrown: unknown, { credentials }: { readonly credentials?: CallCredentials }): unknown {
+export function discreet(
+  thrown: unknown,
+  { credentials }: { readonly credentials?: CallCredentials },
+): unknown {
   return credentials ? credentials.error(thrown) : thrown;
 }
 
 /** A logger whose lines tell no credential that the call was handed. */
-export function discreetLogger(logger: LoggerService, call: { readonly credentials?: CallCredentials }): LoggerService {
+export function discreetLogger(
+  logger: LoggerService,
+  call: { readonly credentials?: CallCredentials },
+): LoggerService {
   const shown = (detail: unknown): unknown => call.credentials?.logged(detail) ?? detail;
   return {
     log: (message, ...more: unknown[]) => void logger.log(shown(message), ...more.map(shown)),
     error: (message, ...more: unknown[]) => void logger.error(shown(message), ...more.map(shown)),
     warn: (message, ...more: unknown[]) => void logger.warn(shown(message), ...more.map(shown)),
     debug: (message, ...more: unknown[]) => void logger.debug?.(shown(message), ...more.map(shown)),
-    verbose: (message, ...more: unknown[]) => void logger.verbose?.(shown(message), ...more.map(shown)),
+    verbose: (message, ...more: unknown[]) =>
+      void logger.verbose?.(shown(message), ...more.map(shown)),
     fatal: (message, ...more: unknown[]) => void logger.fatal?.(shown(message), ...more.map(shown)),
   };
 }
 
-/** As it stands, in a URL, in JSON, and in base64: by itself, and within a longer text such as `user:token`, as far as its own bytes decide the characters. */
+/**
+ * As it stands, in a URL, in JSON, and in base64: by itself, and within a longer text such as
+ * `user:token`, as far as its own bytes decide the characters.
+ */
 function formsOf(token: string): string[] {
   const plain = [token, encodeURIComponent(addressable(token)), JSON.stringify(token).slice(1, -1)];
-  const encoded = [Buffer.from(token).toString('base64'), ...[0, 1, 2].map((before) => encodedBehind(token, before))];
+  const encoded = [
+    Buffer.from(token).toString('base64'),
+    ...[0, 1, 2].map((before) => encodedBehind(token, before)),
+  ];
   return [...plain, ...encoded, ...encoded.map(asInUrl)];
 }
 
 const BITS = { ofByte: 8, ofCharacter: 6 } as const;
 
-/** The characters of base64 that a text decides behind so many other bytes, whatever those and what follows are. */
+/**
+ * The characters of base64 that a text decides behind so many other bytes, whatever those and what
+ * follows are.
+ */
 function encodedBehind(text: string, before: number): string {
   const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(text)]);
   const first = Math.ceil((before * BITS.ofByte) / BITS.ofCharacter);
-  return bytes.toString('base64').slice(first, Math.floor((bytes.length * BITS.ofByte) / BITS.ofCharacter));
+  return bytes
+    .toString('base64')
+    .slice(first, Math.floor((bytes.length * BITS.ofByte) / BITS.ofCharacter));
 }
 
 function asInUrl(encoded: string): string {
   return encoded.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
 }
 
-/** A credential for the duration of one call: afterwards its token cannot be read, and it never prints. */
+/**
+ * A credential for the duration of one call: afterwards its token cannot be read, and it never
+ * prints.
+ */
 export class LeasedCredential implements Credential {
   readonly connectionId: string;
   readonly expiresAt?: Date;

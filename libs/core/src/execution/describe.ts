@@ -63,15 +63,24 @@ export interface DescribedResult {
   readonly hinted?: Hinted;
 }
 
-/** Stage 8: checks a result against what the tool declares, projects it for model and ui, and cuts it to its byte budget. */
+/**
+ * Stage 8: checks a result against what the tool declares, projects it for model and ui, and cuts
+ * it to its byte budget.
+ */
 export class ResultDescriber {
   private readonly logger = new Logger(ResultDescriber.name);
 
   constructor(private readonly validators: SchemaValidators) {}
 
-  /** @throws `invalid_output`; what is wrong with the result is in the log, for the developer. Whether the tool had an effect is not known here. */
+  /**
+   * @throws `invalid_output`; what is wrong with the result is in the log, for the developer.
+   *   Whether the tool had an effect is not known here.
+   */
   describe(call: ReadCall, invoked: InvokedResult): DescribedResult {
-    const lost = invoked.live instanceof ResultPage ? undefined : new ResultForm(call.tool, this.validators).lostBy(invoked);
+    const lost =
+      invoked.live instanceof ResultPage
+        ? undefined
+        : new ResultForm(call.tool, this.validators).lostBy(invoked);
     if (lost) throw this.invalid(call.tool, lostIn(lost));
     return this.described(call, invoked);
   }
@@ -89,45 +98,77 @@ export class ResultDescriber {
     const sentence = this.sentenceFor(call, told);
     const attached = this.attached(call, attachments);
     const notes = behind(note, attached?.note);
-    const word = (value: JsonValue): string => resultText(call, { live, value: withMetadata(value, metadata), sentence }) + notes;
+    const word = (value: JsonValue): string =>
+      resultText(call, { live, value: withMetadata(value, metadata), sentence }) + notes;
     const isHidden = told !== model;
-    const described = { ...shortened(call, word(told)), ...(isHidden && { isHidden, lasting: cut(word(model), mostBytes) }) };
-    const hinted = described.truncated || isHidden ? undefined : objects?.hinted(() => word(withoutSecrets(both.model, call)), mostBytes);
+    const described = {
+      ...shortened(call, word(told)),
+      ...(isHidden && { isHidden, lasting: cut(word(model), mostBytes) }),
+    };
+    const hinted =
+      described.truncated || isHidden
+        ? undefined
+        : objects?.hinted(() => word(withoutSecrets(both.model, call)), mostBytes);
     const fitted = within(ui, mostBytes, { told, bytes: described.bytes });
-    return { ...described, ...(hinted && { hinted }), ui: fitted, ...(attached && { attachments: attached.kept }) };
+    return {
+      ...described,
+      ...(hinted && { hinted }),
+      ui: fitted,
+      ...(attached && { attachments: attached.kept }),
+    };
   }
 
   /** A result in the form that its tool declares, or, of an untrusted source, in its own words. */
-  private declared(call: ReadCall, { result: live, words, ...invoked }: InvokedResult, objects?: ShownObjects): DeclaredResult {
+  private declared(
+    call: ReadCall,
+    { result: live, words, ...invoked }: InvokedResult,
+    objects?: ShownObjects,
+  ): DeclaredResult {
     const { tool } = call;
     const both = this.shown(call, 'model', () => bothProjections(tool, live, objects?.observe));
     const model = withoutSecrets(both.model, call);
     const problem = this.problemIn(tool, model);
     if (problem === undefined) return { live, both, model };
     if (!isSaidBySource(tool, { ...invoked, result: live })) throw this.invalid(tool, problem);
-    this.logger.warn(`The result of ${tool.spec.declaredId} does not match its declaration: ${visible(problem)}`);
+    this.logger.warn(
+      `The result of ${tool.spec.declaredId} does not match its declaration: ${visible(problem)}`,
+    );
     if (words === undefined) return { live, both, model, note: UNDECLARED };
     const said = this.shown(call, 'model', () => bothProjections(tool, words, undefined));
     return { live: words, both: said, model: withoutSecrets(said.model, call), note: UNDECLARED };
   }
 
-  /** The result as the model reads it, labelled by who wrote its fields. An image cannot be hidden, so the labels of the tool hold for what comes with one. */
+  /**
+   * The result as the model reads it, labelled by who wrote its fields. An image cannot be hidden,
+   * so the labels of the tool hold for what comes with one.
+   */
   private told(call: ReadCall, { live, attachments, model }: ProjectedResult): JsonValue {
     const hasFields = call.scope.values !== undefined || call.tool.spec.outputSchema !== undefined;
-    const read = hasFields && attachments.length === 0 ? readByFields(call, live, model, this.validators) : undefined;
+    const read =
+      hasFields && attachments.length === 0
+        ? readByFields(call, live, model, this.validators)
+        : undefined;
     if (read) advance(call, { labels: read.labels });
     return read?.shown ?? model;
   }
 
   private problemIn({ spec: { outputSchema } }: Tool, model: JsonValue): string | undefined {
     const problems = outputSchema ? this.validators.validate(outputSchema, model) : [];
-    return problems.length === 0 ? undefined : problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; ');
+    return problems.length === 0
+      ? undefined
+      : problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; ');
   }
 
-  private attached({ tool, scope }: ReadCall, attachments: readonly Attachment[]): ReadAttachments | undefined {
+  private attached(
+    { tool, scope }: ReadCall,
+    attachments: readonly Attachment[],
+  ): ReadAttachments | undefined {
     if (attachments.length === 0) return undefined;
     const attached = readAttachments(attachments, scope.limits.attachmentBytes);
-    if (attached.note !== undefined) this.logger.warn(`${tool.spec.declaredId} (run ${scope.run.runId}): ${visible(attached.note)}`);
+    if (attached.note !== undefined)
+      this.logger.warn(
+        `${tool.spec.declaredId} (run ${scope.run.runId}): ${visible(attached.note)}`,
+      );
     return attached;
   }
 
@@ -137,16 +178,27 @@ export class ResultDescriber {
     try {
       return tool.humanReadable?.(model);
     } catch (error) {
-      this.logger.warn(`The result of ${tool.spec.declaredId} could not be put into words (run ${scope.run.runId}).`, error);
+      this.logger.warn(
+        `The result of ${tool.spec.declaredId} could not be put into words (run ${scope.run.runId}).`,
+        error,
+      );
       return undefined;
     }
   }
 
-  private shown<Shown>({ tool, credentials }: ReadCall, audience: Audience, project: () => Shown): Shown {
+  private shown<Shown>(
+    { tool, credentials }: ReadCall,
+    audience: Audience,
+    project: () => Shown,
+  ): Shown {
     try {
       return redacted(audience, project);
     } catch (error) {
-      throw this.invalid(tool, error instanceof RedactionError ? error.message : 'the projection failed', { error, credentials });
+      throw this.invalid(
+        tool,
+        error instanceof RedactionError ? error.message : 'the projection failed',
+        { error, credentials },
+      );
     }
   }
 
@@ -161,7 +213,10 @@ export class ResultDescriber {
       `The result of ${tool.spec.declaredId} does not match its declaration: ${visible(reason)}`,
       credentials?.error(cause) ?? cause,
     );
-    return new CallFailure({ code: 'invalid_output', safeMessage: 'The tool ran, but its result cannot be shown.' }, { cause: error });
+    return new CallFailure(
+      { code: 'invalid_output', safeMessage: 'The tool ran, but its result cannot be shown.' },
+      { cause: error },
+    );
   }
 }
 
@@ -189,24 +244,39 @@ interface DeclaredResult {
 }
 
 /** It has no word of the source: what that says may be hidden from the model. */
-const UNDECLARED = '[The tool ran. Its answer is not in the form that the tool declares, so it is shown as it came.]';
+const UNDECLARED =
+  '[The tool ran. Its answer is not in the form that the tool declares, so it is shown as it came.]';
 
 /**
- * Tells whether a result is what an untrusted source said, all of which may leave. Such a tool has done its work, in whatever form it tells of it; an interceptor's change of it is
- * held against the declaration.
+ * Tells whether a result is what an untrusted source said, all of which may leave. Such a tool has
+ * done its work, in whatever form it tells of it; an interceptor's change of it is held against the
+ * declaration.
  */
 function isSaidBySource(
   { origin, spec: { redaction } }: Tool,
   { live, result, method }: Pick<InvokedResult, 'live' | 'result' | 'method'>,
 ): boolean {
-  return !origin.trusted && method === 'answered' && live === result && redaction.kind === 'reveal' && redaction.fields === 'all';
+  return (
+    !origin.trusted &&
+    method === 'answered' &&
+    live === result &&
+    redaction.kind === 'reveal' &&
+    redaction.fields === 'all'
+  );
 }
 
 /** A result with its projection for the model. */
 type ProjectedResult = Pick<InvokedResult, 'live' | 'attachments'> & { readonly model: JsonValue };
 
-/** A value for the ui: its beginning as text where it is longer than the budget. What the model was told is no longer than its text, unless it is a text. */
-function within(value: JsonValue, mostBytes: number, { told, bytes }: { readonly told: JsonValue; readonly bytes: number }): JsonValue {
+/**
+ * A value for the ui: its beginning as text where it is longer than the budget. What the model was
+ * told is no longer than its text, unless it is a text.
+ */
+function within(
+  value: JsonValue,
+  mostBytes: number,
+  { told, bytes }: { readonly told: JsonValue; readonly bytes: number },
+): JsonValue {
   if (value === told && typeof value !== 'string' && bytes <= mostBytes) return value;
   const text = JSON.stringify(value);
   return Buffer.byteLength(text) > mostBytes ? cut(text, mostBytes) : value;
@@ -225,13 +295,15 @@ function shortened(
   const bytes = Buffer.byteLength(text);
   if (bytes <= mostBytes) return { content: text, lasting: text, bytes, truncated: false };
   const lasting = cut(text, mostBytes);
-  const isReadable = mostBytes >= LEAST_PAGE_BYTES && scope.pages !== undefined && isPermitted(RESULT_READER, scope);
+  const isReadable =
+    mostBytes >= LEAST_PAGE_BYTES && scope.pages !== undefined && isPermitted(RESULT_READER, scope);
   const handle = isReadable ? scope.pages?.keep(tool.spec.declaredId, text, labels) : undefined;
   if (handle === undefined) return { content: lasting, lasting, bytes, truncated: true };
   const content = cut(
     text,
     mostBytes,
-    (all, shown) => `\n[… ${all} bytes in all; the middle was left out. Read on: ${readingOf(handle, shown)} …]\n`,
+    (all, shown) =>
+      `\n[… ${all} bytes in all; the middle was left out. Read on: ${readingOf(handle, shown)} …]\n`,
   );
   return { content, lasting, bytes, truncated: true };
 }
@@ -242,8 +314,16 @@ const LEAST_PAGE_BYTES = 256;
 /** A page is text of the model's own projection, which was checked and projected before. */
 function describedPage(call: ReadCall, page: ResultPage): DescribedResult {
   if (page.labels) advance(call, { labels: page.labels });
-  const content = page.fitted(call.limits.resultBytes, (value) => resultText(call, { live: page, value, sentence: undefined }));
-  return { content, lasting: content, ui: page.facts, bytes: Buffer.byteLength(content), truncated: false };
+  const content = page.fitted(call.limits.resultBytes, (value) =>
+    resultText(call, { live: page, value, sentence: undefined }),
+  );
+  return {
+    content,
+    lasting: content,
+    ui: page.facts,
+    bytes: Buffer.byteLength(content),
+    truncated: false,
+  };
 }
 
 /** A result on its way to the model. */
@@ -255,7 +335,10 @@ interface ShownValue {
   readonly sentence: string | undefined;
 }
 
-/** Returns the text of a result that the model reads: the value or the envelope, as JSON; a text as it is. */
+/**
+ * Returns the text of a result that the model reads: the value or the envelope, as JSON; a text as
+ * it is.
+ */
 function resultText({ tool, options }: ReadCall, { live, value, sentence }: ShownValue): string {
   if (options.resultFormat === 'envelope') {
     const worded = sentence !== undefined && { human_readable: sentence };
@@ -265,13 +348,20 @@ function resultText({ tool, options }: ReadCall, { live, value, sentence }: Show
   return isVoid(tool, live) ? '{"ok":true}' : JSON.stringify(value);
 }
 
-/** Returns the text of a failure that the model reads. A tool that policy denies reads like one that does not exist, its type included. */
+/**
+ * Returns the text of a failure that the model reads. A tool that policy denies reads like one that
+ * does not exist, its type included.
+ */
 function failureText({ request, tool, options }: Call, failure: ToolFailure): string {
   const shownAs = failure.code === 'policy_denied' ? 'unknown_tool' : failure.code;
   const { errors } = toJsonApi(failure, shownAs);
   if (options.resultFormat === 'value') return JSON.stringify({ errors });
   const known = shownAs === 'unknown_tool' ? undefined : tool?.spec.declaredId;
-  return JSON.stringify({ ok: false, type: known ?? request.call.name.slice(0, MOST_OF_A_NAME), errors });
+  return JSON.stringify({
+    ok: false,
+    type: known ?? request.call.name.slice(0, MOST_OF_A_NAME),
+    errors,
+  });
 }
 
 /** Returns the inline metadata of a call; undefined if it is not wanted. */
@@ -291,12 +381,18 @@ function withMetadata(value: JsonValue, metadata: JsonObject | undefined): JsonV
   return metadata && isJsonObject(value) ? { ...value, _execution_metadata: metadata } : value;
 }
 
-/** A method that returns nothing, or of which nothing is shown, says so in a way a model understands; `null` is an answer. */
+/**
+ * A method that returns nothing, or of which nothing is shown, says so in a way a model
+ * understands; `null` is an answer.
+ */
 function isVoid({ spec: { redaction } }: Tool, live: unknown): boolean {
   return redaction.kind === 'reveal' && (live === undefined || redaction.fields.length === 0);
 }
 
-/** Thrown where a value could not be projected: nothing of it leaves, and a warning of the run says where it failed. */
+/**
+ * Thrown where a value could not be projected: nothing of it leaves, and a warning of the run says
+ * where it failed.
+ */
 export class RedactionError extends Error {
   override readonly name = 'RedactionError';
 
@@ -304,13 +400,19 @@ export class RedactionError extends Error {
     readonly audience: Audience,
     options: { readonly cause: unknown },
   ) {
-    super(options.cause instanceof ProjectionError ? options.cause.message : 'the projection failed', options);
+    super(
+      options.cause instanceof ProjectionError ? options.cause.message : 'the projection failed',
+      options,
+    );
   }
 
   /** Names what is declared, and nothing that is data. */
   warning({ tool: { spec }, request }: ReadCall): LoopEventBody {
     const { cause, audience } = this;
-    const place = cause instanceof ProjectionError && cause.declaredPath !== '' ? ` at "${cause.declaredPath}"` : '';
+    const place =
+      cause instanceof ProjectionError && cause.declaredPath !== ''
+        ? ` at "${cause.declaredPath}"`
+        : '';
     const message = `The result of ${spec.declaredId} could not be redacted for ${audience}${place}, so it is not shown.`;
     return { type: 'warning', step: request.step, code: 'redaction_failed', message };
   }
@@ -321,12 +423,25 @@ export class RedactionError extends Error {
  *
  * @throws RedactionError if the value is not what the tool declared
  */
-export function projected({ output }: Pick<Tool, 'output'>, value: unknown, audience: Audience): JsonValue {
+export function projected(
+  { output }: Pick<Tool, 'output'>,
+  value: unknown,
+  audience: Audience,
+): JsonValue {
   return redacted(audience, () => output.project(value, audience));
 }
 
-function bothProjections({ output }: Tool, live: unknown, observer: ProjectionObserver | undefined): BothProjections {
-  return output.projectBoth?.(live, observer) ?? { model: output.project(live, 'model', observer), ui: () => output.project(live, 'ui') };
+function bothProjections(
+  { output }: Tool,
+  live: unknown,
+  observer: ProjectionObserver | undefined,
+): BothProjections {
+  return (
+    output.projectBoth?.(live, observer) ?? {
+      model: output.project(live, 'model', observer),
+      ui: () => output.project(live, 'ui'),
+    }
+  );
 }
 
 function redacted<Shown>(audience: Audience, project: () => Shown): Shown {
@@ -348,8 +463,15 @@ export function succeeded(call: Call, live: unknown, result: DescribedResult): T
     resultBytes: bytes,
     ...(truncated && { truncated }),
   };
-  const withHints: ToolOutcome['hinted'] = hinted && ((operationsOn) => withParts(hinted(operationsOn) ?? content, attachments));
-  return { record, content: withParts(content, attachments), live, ...(withHints && { hinted: withHints }), ...whatOf(call) };
+  const withHints: ToolOutcome['hinted'] =
+    hinted && ((operationsOn) => withParts(hinted(operationsOn) ?? content, attachments));
+  return {
+    record,
+    content: withParts(content, attachments),
+    live,
+    ...(withHints && { hinted: withHints }),
+    ...whatOf(call),
+  };
 }
 
 /** A call that had been performed before; its effect did not happen again. */
@@ -358,7 +480,12 @@ export function replayed(call: Call, outcome: JournalOutcome): ToolOutcome {
   if (outcome.failure) return failed(call, outcome.failure);
   const { content, ui, attachments, labels } = outcome;
   return {
-    record: { ...basicRecord(call), status: 'succeeded', result: ui, ...(attachments && { attachments }) },
+    record: {
+      ...basicRecord(call),
+      status: 'succeeded',
+      result: ui,
+      ...(attachments && { attachments }),
+    },
     content: withParts(content, attachments),
     ...(call.tool && { tool: call.tool }),
     ...(labels && { labels }),
@@ -368,11 +495,20 @@ export function replayed(call: Call, outcome: JournalOutcome): ToolOutcome {
 const MADE_BEFORE =
   'This call was made before, in an answer that the user took back. What it did stands, and it was not made again; only a later message of the user can ask for that. Its result was:';
 
-/** A call that an answer which has given way to this one had made: it is answered with what it did then. */
-export function madeBefore(call: ReadCall, { toolCallId, content, labels, hidden, shown }: ToolMessage): ToolOutcome {
+/**
+ * A call that an answer which has given way to this one had made: it is answered with what it did
+ * then.
+ */
+export function madeBefore(
+  call: ReadCall,
+  { toolCallId, content, labels, hidden, shown }: ToolMessage,
+): ToolOutcome {
   const { status = 'succeeded', result, error } = shown ?? {};
   const told = { status, ...(result !== undefined && { result }), ...(error && { error }) };
-  const before = typeof content === 'string' ? `${MADE_BEFORE}\n${content}` : [{ type: 'text' as const, text: MADE_BEFORE }, ...content];
+  const before =
+    typeof content === 'string'
+      ? `${MADE_BEFORE}\n${content}`
+      : [{ type: 'text' as const, text: MADE_BEFORE }, ...content];
   return {
     record: { ...basicRecord(call), ...told, madeBefore: toolCallId },
     content: before,
@@ -382,61 +518,118 @@ export function madeBefore(call: ReadCall, { toolCallId, content, labels, hidden
   };
 }
 
-function withParts(text: string, attachments: readonly RecordedAttachment[] = []): ToolOutcome['content'] {
-  return attachments.length === 0 ? text : [{ type: 'text', text }, ...attachments.map(toMediaPart)];
+function withParts(
+  text: string,
+  attachments: readonly RecordedAttachment[] = [],
+): ToolOutcome['content'] {
+  return attachments.length === 0
+    ? text
+    : [{ type: 'text', text }, ...attachments.map(toMediaPart)];
 }
 
-/** A call that was answered without being made now: its directive, an equal call that waits or an approved rehearsal is to have the effect. The model and the ui read the same, but for texts that the model knows by reference. */
-export function answeredFor(call: Call, by: Pick<ToolInvocationRecord, 'directiveId' | 'pendingId'>, answer: JsonObject): ToolOutcome {
+/**
+ * A call that was answered without being made now: its directive, an equal call that waits or an
+ * approved rehearsal is to have the effect. The model and the ui read the same, but for texts that
+ * the model knows by reference.
+ */
+export function answeredFor(
+  call: Call,
+  by: Pick<ToolInvocationRecord, 'directiveId' | 'pendingId'>,
+  answer: JsonObject,
+): ToolOutcome {
   const { shown, labels } = toldAnswer(call, answer);
   const content = JSON.stringify(shown);
   const resultBytes = Buffer.byteLength(content);
-  const record: ToolInvocationRecord = { ...basicRecord(call), status: 'succeeded', result: answer, ...by, resultBytes };
+  const record: ToolInvocationRecord = {
+    ...basicRecord(call),
+    status: 'succeeded',
+    result: answer,
+    ...by,
+    resultBytes,
+  };
   return { record, content, ...(call.tool && { tool: call.tool }), ...(labels && { labels }) };
 }
 
-const DENIED = new Set<ToolFailure['code']>(['forbidden', 'policy_denied', 'approval_denied', 'tenant_override']);
+const DENIED = new Set<ToolFailure['code']>([
+  'forbidden',
+  'policy_denied',
+  'approval_denied',
+  'tenant_override',
+]);
 
 /** The reason why a call is not made yet. */
 type Pause = Partial<Pick<CallPending, 'checkpoint' | 'waitingFor'>>;
 
-/** Describes a call that was not made yet. The model reads only that it waits; its outcome follows when the run is resumed. */
+/**
+ * Describes a call that was not made yet. The model reads only that it waits; its outcome follows
+ * when the run is resumed.
+ */
 export function pending(call: Call, { checkpoint, waitingFor }: Pause = {}): ToolOutcome {
   const asked = { ...(waitingFor && { waitingFor }), ...(checkpoint && { checkpoint }) };
-  return { record: { ...basicRecord(call), status: 'waiting' }, content: '', isPending: true, ...asked, ...whatOf(call) };
+  return {
+    record: { ...basicRecord(call), status: 'waiting' },
+    content: '',
+    isPending: true,
+    ...asked,
+    ...whatOf(call),
+  };
 }
 
-/** A call that a store kept from being made, or from being known. Its failure is told only where the run ends with it. */
-export function unavailable(call: Call, cause: StorageUnavailableError, checkpoint?: SubRunCheckpoint): ToolOutcome {
+/**
+ * A call that a store kept from being made, or from being known. Its failure is told only where the
+ * run ends with it.
+ */
+export function unavailable(
+  call: Call,
+  cause: StorageUnavailableError,
+  checkpoint?: SubRunCheckpoint,
+): ToolOutcome {
   const outcome = pending(call, checkpoint && { checkpoint });
   const error = call.isInFlight && outcome.record.effect !== 'read_only' ? UNKNOWN : NOT_MADE;
   return { ...outcome, record: { ...outcome.record, error }, unavailable: cause };
 }
 
-const NOT_MADE: ToolFailure = { code: 'aborted', safeMessage: 'The run ended before this call was made.' };
+const NOT_MADE: ToolFailure = {
+  code: 'aborted',
+  safeMessage: 'The run ended before this call was made.',
+};
 const UNKNOWN: ToolFailure = {
   code: 'unknown_outcome',
   safeMessage:
     'The run ended while this call was being made, and it is unknown whether its effect took place. Check before it is made again.',
 };
 
-/** A call that was refused or failed. A tool that policy denies reads like one that does not exist. */
+/**
+ * A call that was refused or failed. A tool that policy denies reads like one that does not exist.
+ */
 export function failed(call: Call, failure: ToolFailure): ToolOutcome {
   const status = DENIED.has(failure.code) ? 'denied' : 'failed';
   const { failure: told, labels } = hiddenFailure(call, failure);
   if (labels) advance(call, { labels });
   const content = failureText(call, told);
   const subRun = call.subRun && { subRun: closedSubRun(call.subRun) };
-  return { record: { ...basicRecord(call), status, error: failure, ...subRun }, content, ...whatOf(call) };
+  return {
+    record: { ...basicRecord(call), status, error: failure, ...subRun },
+    content,
+    ...whatOf(call),
+  };
 }
 
 function whatOf({ tool, labels }: Call): Pick<ToolOutcome, 'tool' | 'labels'> {
   return { ...(tool && { tool }), ...(labels && { labels }) };
 }
 
-/** A result as its event holds it, with whether others may have written it. What a sub-run did was told as it happened. */
-export function shownResult({ record, tool, labels = tool?.spec.labels }: ToolOutcome): ShownResult {
-  const mark = labels?.returns === 'untrusted' && (record.result ?? null) !== null && { isOfOthers: true as const };
+/**
+ * A result as its event holds it, with whether others may have written it. What a sub-run did was
+ * told as it happened.
+ */
+export function shownResult({
+  record,
+  tool,
+  labels = tool?.spec.labels,
+}: ToolOutcome): ShownResult {
+  const mark = labels?.returns === 'untrusted' &&
+    (record.result ?? null) !== null && { isOfOthers: true as const };
   if (!record.subRun) return { record, ...mark };
   const { toolCalls: _told, ...subRun } = record.subRun;
   return { record: { ...record, subRun }, ...mark };
@@ -446,7 +639,10 @@ type ShownResult = Pick<LoopEventOf<'tool-result'>, 'record' | 'isOfOthers'>;
 /** Arguments as the ui may see them. */
 export function shownArguments(args: JsonObject, hidden: readonly string[]): JsonObject {
   if (hidden.length === 0) return args;
-  const entries = Object.entries(args).map(([name, value]): [string, JsonValue] => [name, hidden.includes(name) ? '[redacted]' : value]);
+  const entries = Object.entries(args).map(([name, value]): [string, JsonValue] => [
+    name,
+    hidden.includes(name) ? '[redacted]' : value,
+  ]);
   return Object.fromEntries(entries);
 }
 

@@ -2,13 +2,25 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { ToolFailure } from '@toolloop/protocol';
 import { isUsable, type PendingAnswer, type PendingApproval } from '../contracts/pending.js';
-import type { CallJournal, JournalClaim, JournalHold, JournalOutcome, JournalStart } from '../contracts/stores.js';
+import type {
+  CallJournal,
+  JournalClaim,
+  JournalHold,
+  JournalOutcome,
+  JournalStart,
+} from '../contracts/stores.js';
 import type { Tool } from '../contracts/tool.js';
 import { Logger } from '../findings/logger.js';
 import { isExpired } from '../pending/pending.service.js';
 import { type ApprovalQuestion, type AskedApprovals, unaskableReason } from './approvals.js';
 import type { BoundedStores } from './bounded-stores.js';
-import { CallFailure, Interruption, type MethodState, notBegun, untilAborted } from './call-failure.js';
+import {
+  CallFailure,
+  Interruption,
+  type MethodState,
+  notBegun,
+  untilAborted,
+} from './call-failure.js';
 import { declaredKeyOf, isRepeatable, journalKeyOf } from './call-context.js';
 import { advance, type AuthorisedCall, type EffectAttempt } from './call.js';
 
@@ -20,12 +32,16 @@ const LONGEST_CALL_MS = 86_400_000;
 const FIRST_LOOK_MS = 20;
 const LONGEST_LOOK_MS = 500;
 
-/** A person's answer about a call whose outcome is unknown: a yes makes it again, once; anything else leaves it. */
+/**
+ * A person's answer about a call whose outcome is unknown: a yes makes it again, once; anything
+ * else leaves it.
+ */
 class RepeatGate {
   constructor(private readonly approvals: AskedApprovals) {}
 
   /**
-   * Returns `repeat` where a person said yes, and `reconsider` where the answer came while the run waited: what let the call in may have changed meanwhile.
+   * Returns `repeat` where a person said yes, and `reconsider` where the answer came while the run
+   * waited: what let the call in may have changed meanwhile.
    *
    * @throws {CallFailure} `unknown_outcome`.
    * @throws {CallPending} Where the run waits for an answer.
@@ -44,19 +60,33 @@ class RepeatGate {
     return 'reconsider';
   }
 
-  /** A yes that is used up was for the attempt before: the outcome of the one that followed is unknown, too. */
-  private async question(call: AuthorisedCall): Promise<{ readonly record: PendingApproval; readonly answer: PendingAnswer | undefined }> {
+  /**
+   * A yes that is used up was for the attempt before: the outcome of the one that followed is
+   * unknown, too.
+   */
+  private async question(
+    call: AuthorisedCall,
+  ): Promise<{ readonly record: PendingApproval; readonly answer: PendingAnswer | undefined }> {
     const { scope, request } = call;
     const question = questionOf(call);
-    const known = await this.approvals.findSame(scope.approvals.repeatOf(request.call.toolCallId), call, question);
+    const known = await this.approvals.findSame(
+      scope.approvals.repeatOf(request.call.toolCallId),
+      call,
+      question,
+    );
     if (known && known.usedAt === undefined) return { record: known, answer: known.answer };
     let record = await this.approvals.ask(call, question, known?.id);
-    while (record.usedAt !== undefined) record = await this.approvals.ask(call, question, record.id);
+    while (record.usedAt !== undefined)
+      record = await this.approvals.ask(call, question, record.id);
     scope.approvals.askRepeat(request.call.toolCallId, record.id);
     return { record, answer: record.answer };
   }
 
-  private async use(record: PendingApproval, answer: PendingAnswer, call: AuthorisedCall): Promise<void> {
+  private async use(
+    record: PendingApproval,
+    answer: PendingAnswer,
+    call: AuthorisedCall,
+  ): Promise<void> {
     await this.approvals.tell(record, answer, call);
     if (!isUsable(answer)) throw unknownOutcome(denialText(answer));
     const refusal = await this.approvals.use(record);
@@ -66,7 +96,10 @@ class RepeatGate {
 
 const UNDECIDED = 'No decision was made in time whether to make it again.';
 
-/** Stage 5: takes the idempotency key of a mutating call before its effect, so that the effect happens at most once. */
+/**
+ * Stage 5: takes the idempotency key of a mutating call before its effect, so that the effect
+ * happens at most once.
+ */
 export class EffectGuard {
   private readonly logger = new Logger(EffectGuard.name);
   private readonly journal: CallJournal;
@@ -78,8 +111,9 @@ export class EffectGuard {
   }
 
   /**
-   * Returns the outcome of a call that was performed before; undefined when the call is this caller's to perform. `reconsider` where a person answered meanwhile
-   * whether to make it again: then it has to be let in anew.
+   * Returns the outcome of a call that was performed before; undefined when the call is this
+   * caller's to perform. `reconsider` where a person answered meanwhile whether to make it again:
+   * then it has to be let in anew.
    *
    * @throws {CallFailure} `unknown_outcome`.
    * @throws {CallPending} Where the run waits for that answer.
@@ -108,10 +142,14 @@ export class EffectGuard {
   }
 
   /**
-   * Asks the journal for the key. The process that has it may be alive, and is waited for as long as it may take; unless it is known to be gone, as for a run that was
-   * taken over and for a directive whose lease is over.
+   * Asks the journal for the key. The process that has it may be alive, and is waited for as long
+   * as it may take; unless it is known to be gone, as for a run that was taken over and for a
+   * directive whose lease is over.
    */
-  private async answered(call: AuthorisedCall, start: JournalStart): Promise<JournalClaim | Stolen> {
+  private async answered(
+    call: AuthorisedCall,
+    start: JournalStart,
+  ): Promise<JournalClaim | Stolen> {
     const { request, scope } = call;
     const isGone = scope.performing !== undefined || request.mayHaveRun === true;
     for (let pause = FIRST_LOOK_MS; ; pause = Math.min(2 * pause, LONGEST_LOOK_MS)) {
@@ -125,13 +163,17 @@ export class EffectGuard {
     }
   }
 
-  /** A call that ended without a word: whether it took place is unknown, unless its transaction was committed. */
+  /**
+   * A call that ended without a word: whether it took place is unknown, unless its transaction was
+   * committed.
+   */
   private async again(
     call: AuthorisedCall,
     start: JournalStart,
     kept: CommittedCall['kept'] | undefined,
   ): Promise<PerformedCall | Reconsidered | undefined> {
-    if (!kept && (await this.repeats.authorise(call)) === 'reconsider') return { status: 'reconsider' };
+    if (!kept && (await this.repeats.authorise(call)) === 'reconsider')
+      return { status: 'reconsider' };
     if (!(await this.steal(call, start))) return this.claim(call);
     advance(call, { hasTakenOver: true });
     return kept && { status: 'committed', kept };
@@ -146,7 +188,10 @@ export class EffectGuard {
     return lease !== undefined;
   }
 
-  /** An effect that another process has by now, or that was cancelled, is not this caller's to perform. */
+  /**
+   * An effect that another process has by now, or that was cancelled, is not this caller's to
+   * perform.
+   */
   private async hold(key: JournalHold, performing: EffectAttempt): Promise<void> {
     try {
       await performing.begin();
@@ -156,7 +201,10 @@ export class EffectGuard {
     }
   }
 
-  /** Does not wait for the journal once the run is aborted; a key that is taken all the same is given back. */
+  /**
+   * Does not wait for the journal once the run is aborted; a key that is taken all the same is
+   * given back.
+   */
   private async acquire(call: AuthorisedCall, start: JournalStart): Promise<JournalClaim> {
     const claiming = this.callsOf(call).acquire(start);
     try {
@@ -164,7 +212,9 @@ export class EffectGuard {
     } catch (error) {
       if (!(error instanceof Interruption)) throw error;
       const release = (claim: JournalClaim) =>
-        claim.status === 'acquired' ? this.settle(call, () => this.journal.release({ ...start, ...claim.lease })) : undefined;
+        claim.status === 'acquired'
+          ? this.settle(call, () => this.journal.release({ ...start, ...claim.lease }))
+          : undefined;
       claiming.then(release).catch(() => undefined); // the run does not wait for it any more
       throw error;
     }
@@ -182,28 +232,41 @@ export class EffectGuard {
   }
 
   /**
-   * Keeps the outcome of a call that failed. Where the method had answered, the effect took place and only its answer is missing. Where it was not called the key is
-   * given back: the call may be made yet. A call with an unknown outcome stays in flight.
+   * Keeps the outcome of a call that failed. Where the method had answered, the effect took place
+   * and only its answer is missing. Where it was not called the key is given back: the call may be
+   * made yet. A call with an unknown outcome stays in flight.
    */
   async fail(call: AuthorisedCall, { failure, method }: FailedCall): Promise<void> {
     const hold = holdOf(call);
     if (!hold || failure.code === 'unknown_outcome') return;
     await this.settle(call, () => {
       const journal = this.callsOf(call);
-      if (method === 'answered') return journal.finish(hold, { status: 'succeeded', content: failure.safeMessage, ui: null, failure });
+      if (method === 'answered')
+        return journal.finish(hold, {
+          status: 'succeeded',
+          content: failure.safeMessage,
+          ui: null,
+          failure,
+        });
       // A directive keeps its failures itself, and may be attempted again.
       if (method === 'not_called' || call.scope.performing) return this.journal.release(hold);
       return journal.finish(hold, { status: 'failed', failure });
     });
   }
 
-  /** When the journal fails the key stays taken, which errs on the side of no second effect. One that is slow for a run that was interrupted is still told. */
+  /**
+   * When the journal fails the key stays taken, which errs on the side of no second effect. One
+   * that is slow for a run that was interrupted is still told.
+   */
   private async settle({ tool, scope }: AuthorisedCall, tell: () => Promise<void>): Promise<void> {
     try {
       await tell();
     } catch (error) {
       if (error instanceof Interruption) return;
-      this.logger.error(`The outcome of ${tool.spec.declaredId} could not be stored (run ${scope.run.runId}).`, error);
+      this.logger.error(
+        `The outcome of ${tool.spec.declaredId} could not be stored (run ${scope.run.runId}).`,
+        error,
+      );
     }
   }
 }
@@ -217,7 +280,10 @@ interface FailedCall {
 /** A call whose effect took place before. */
 type PerformedCall = JournalOutcome | CommittedCall;
 
-/** One whose process died between the commit of its transaction and its last word, which is this caller's to say. */
+/**
+ * One whose process died between the commit of its transaction and its last word, which is this
+ * caller's to say.
+ */
 interface CommittedCall {
   readonly status: 'committed';
   readonly kept: { readonly result?: unknown };
@@ -233,22 +299,31 @@ interface Reconsidered {
   readonly status: 'reconsider';
 }
 
-/** Returns whether a call needs the journal. A read does not; nor does a sub-run, which changes things by its calls alone, each of which has a key of its own. */
-export const isGuarded = ({ spec, subRun }: Tool): boolean => spec.effect !== 'read_only' && subRun === undefined;
+/**
+ * Returns whether a call needs the journal. A read does not; nor does a sub-run, which changes
+ * things by its calls alone, each of which has a key of its own.
+ */
+export const isGuarded = ({ spec, subRun }: Tool): boolean =>
+  spec.effect !== 'read_only' && subRun === undefined;
 
 /** The proof that its key is the call's; undefined for a call without an effect. */
 function holdOf(call: AuthorisedCall): JournalHold | undefined {
   return call.lease && { ...journalKeyOf(call), ...call.lease };
 }
 
-/** Without a key of its own a call conflicts only where a client used a request's id for another request. */
+/**
+ * Without a key of its own a call conflicts only where a client used a request's id for another
+ * request.
+ */
 function conflictText({ idempotencyKey }: AuthorisedCall): string {
   return idempotencyKey === undefined
     ? 'This request was already used for another call, so the call was not made.'
     : 'This was already done with other arguments, so the call was not made. Check what was done before.';
 }
 
-/** Returns whether beginning the call once more does no harm, since its receiver recognises its key. */
+/**
+ * Returns whether beginning the call once more does no harm, since its receiver recognises its key.
+ */
 function mayRepeat({ tool, scope }: AuthorisedCall): boolean {
   return scope.performing ? scope.performing.mayRepeat(tool) : isRepeatable(tool);
 }
@@ -258,7 +333,10 @@ function startOf(call: AuthorisedCall): JournalStart {
   const { spec, entity } = tool;
   const instance = entity && { instanceId: entity.instanceId };
   const { run, limits, retry = false } = scope;
-  const forMs = Math.min(call.limits.toolCallMs * (retry ? limits.attempts : 1) + KEEPING_MS, LONGEST_CALL_MS);
+  const forMs = Math.min(
+    call.limits.toolCallMs * (retry ? limits.attempts : 1) + KEEPING_MS,
+    LONGEST_CALL_MS,
+  );
   return {
     ...journalKeyOf(call),
     owner: randomUUID(),
@@ -275,15 +353,26 @@ const REASON =
 /** The name of the question, in the place of a policy's rule. */
 const ASKS = 'unknown_outcome';
 
-/** Makes the question about such a call. The approvers whom policy names for the call decide on its repetition as well; their answer is for this one call as it was begun. */
+/**
+ * Makes the question about such a call. The approvers whom policy names for the call decide on its
+ * repetition as well; their answer is for this one call as it was begun.
+ */
 function questionOf({ decision }: AuthorisedCall): ApprovalQuestion {
   const { policyVersion = '', approval = [] } = decision ?? {};
-  return { reason: REASON, rule: ASKS, policyVersion, terms: approval, mayEdit: false, mayRemember: false };
+  return {
+    reason: REASON,
+    rule: ASKS,
+    policyVersion,
+    terms: approval,
+    mayEdit: false,
+    mayRemember: false,
+  };
 }
 
 /** The failure of a call that was begun before and whose outcome is not stored. */
 export function unknownOutcome(why?: string): CallFailure {
-  const told = 'This call was begun before and it is unknown whether its effect took place. Do not repeat it; check first.';
+  const told =
+    'This call was begun before and it is unknown whether its effect took place. Do not repeat it; check first.';
   return CallFailure.of('unknown_outcome', why === undefined ? told : `${told} ${why}`);
 }
 

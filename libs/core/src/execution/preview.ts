@@ -25,9 +25,11 @@ export class CallPreview {
   constructor(private readonly contexts: CallContextFactory) {}
 
   /**
-   * Makes the preview of a call, within the tool's time limit. A preview that fails is left out: the approver still sees the arguments.
+   * Makes the preview of a call, within the tool's time limit. A preview that fails is left out:
+   * the approver still sees the arguments.
    *
-   * @throws CallFailure `execution_failed` if the tool's directive requires the preview: then no one is asked about a call that would be refused
+   * @throws CallFailure `execution_failed` if the tool's directive requires the preview: then no
+   *   one is asked about a call that would be refused
    */
   async of(call: ReadCall): Promise<ToolPreview | undefined> {
     const { tool, input, scope } = call;
@@ -37,7 +39,10 @@ export class CallPreview {
       return shownPreview(await asked(call, this.contexts, preview), input.args, tool.input.hidden);
     } catch (error) {
       if (scope.signal.aborted) throw error;
-      this.logger.warn(`The preview of ${tool.spec.declaredId} failed (run ${scope.run.runId}).`, error);
+      this.logger.warn(
+        `The preview of ${tool.spec.declaredId} failed (run ${scope.run.runId}).`,
+        error,
+      );
       if (tool.directive?.preview === 'required') throw unshown(error);
       return undefined;
     }
@@ -82,7 +87,10 @@ function unshown(cause: unknown): CallFailure {
 
 /** Rebuilds the input for a hook before the call, which must not change what is approved. */
 export async function copyOf({ tool, input, options }: ReadCall): Promise<unknown> {
-  const reading = await readInput(tool.input, fromCanonical(input.canonical), { ...options, validation: false });
+  const reading = await readInput(tool.input, fromCanonical(input.canonical), {
+    ...options,
+    validation: false,
+  });
   if ('value' in reading) return reading.value;
   throw new TypeError('The input could not be rebuilt.');
 }
@@ -95,17 +103,25 @@ const REDACTED = '[redacted]';
 const preview = compileReveal(['sentence', 'changes']);
 
 /**
- * A preview as the ui may see it: bounded, its sentence and names in one line, without the values of the hidden arguments, wherever they stand as words of their own,
- * and with visible escapes for characters that are not seen.
+ * A preview as the ui may see it: bounded, its sentence and names in one line, without the values
+ * of the hidden arguments, wherever they stand as words of their own, and with visible escapes for
+ * characters that are not seen.
  *
  * @throws TypeError where there is no sentence, or a value has no JSON
  */
-export function shownPreview(made: unknown, args: JsonObject, hidden: readonly string[]): ToolPreview {
+export function shownPreview(
+  made: unknown,
+  args: JsonObject,
+  hidden: readonly string[],
+): ToolPreview {
   const json = preview.project(typeof made === 'string' ? { sentence: made } : made, 'ui');
   const { sentence, changes } = isJsonObject(json) ? json : {};
-  if (typeof sentence !== 'string' || sentence.trim() === '') throw new TypeError('A preview is a sentence, or an object that has one.');
+  if (typeof sentence !== 'string' || sentence.trim() === '')
+    throw new TypeError('A preview is a sentence, or an object that has one.');
   const cover = coverFor(hidden.flatMap((name) => wordsIn(args[name])));
-  const shown = isJsonList(changes) ? changes.map((change) => shownChange(change, cover, hidden)) : [];
+  const shown = isJsonList(changes)
+    ? changes.map((change) => shownChange(change, cover, hidden))
+    : [];
   return { sentence: line(cover(sentence)), ...(shown.length > 0 && { changes: bounded(shown) }) };
 }
 
@@ -115,8 +131,13 @@ type Cover = (text: string) => string;
 /** Takes words out of a text, and then shows what is not seen in it. */
 function coverFor(words: readonly string[]): Cover {
   if (words.length === 0) return visible;
-  const longestFirst = words.toSorted((a, b) => b.length - a.length).map((word) => word.replace(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`));
-  const pattern = new RegExp(String.raw`(?<![\p{L}\p{N}])(?:${longestFirst.join('|')})(?![\p{L}\p{N}])`, 'giu');
+  const longestFirst = words
+    .toSorted((a, b) => b.length - a.length)
+    .map((word) => word.replace(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`));
+  const pattern = new RegExp(
+    String.raw`(?<![\p{L}\p{N}])(?:${longestFirst.join('|')})(?![\p{L}\p{N}])`,
+    'giu',
+  );
   return (text) => visible(text.replace(pattern, REDACTED));
 }
 
@@ -130,7 +151,8 @@ function wordsIn(value: JsonValue | undefined): string[] {
 function shownChange(change: JsonValue, cover: Cover, hidden: readonly string[]): PreviewChange {
   const { field, before, after } = isJsonObject(change) ? change : {};
   if (typeof field !== 'string') throw new TypeError('A change of a preview has no field.');
-  const shown = (value: JsonValue): JsonValue => (hidden.includes(field) ? REDACTED : brief(covered(value, cover)));
+  const shown = (value: JsonValue): JsonValue =>
+    hidden.includes(field) ? REDACTED : brief(covered(value, cover));
   return {
     field: line(cover(field)),
     ...(before !== undefined && { before: shown(before) }),
@@ -143,7 +165,9 @@ function covered(value: JsonValue, cover: Cover): JsonValue {
   if (typeof value === 'number') return cover(String(value)) === String(value) ? value : REDACTED;
   if (isJsonList(value)) return value.map((item) => covered(item, cover));
   if (!isJsonObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [cover(name), covered(item, cover)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [cover(name), covered(item, cover)]),
+  );
 }
 
 /** Shortens a value that is too long to be read to the beginning of its text. */

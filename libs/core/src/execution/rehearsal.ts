@@ -9,12 +9,24 @@ import {
 import type { CallTransactions } from '../contracts/stores.js';
 import type { Tool } from '../contracts/tool.js';
 import { KeyedMutex } from '../pending/keyed-mutex.js';
-import { changedField, type Fingerprint, fingerprintOf, type KeptCall, type RunRehearsal } from '../pending/run-rehearsal.js';
+import {
+  changedField,
+  type Fingerprint,
+  fingerprintOf,
+  type KeptCall,
+  type RunRehearsal,
+} from '../pending/run-rehearsal.js';
 import { toJsonObject } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import type { CallContextFactory } from './call-context.js';
 import { CallFailure, notBegun } from './call-failure.js';
-import { advance, type AuthorisedCall, type ExecutionScope, type InvokedResult, type ToolOutcome } from './call.js';
+import {
+  advance,
+  type AuthorisedCall,
+  type ExecutionScope,
+  type InvokedResult,
+  type ToolOutcome,
+} from './call.js';
 import { answeredFor, shownArguments } from './describe.js';
 import type { CallPerformer } from './perform.js';
 import { asked, type CallPreview } from './preview.js';
@@ -31,13 +43,21 @@ export interface RehearsalParts {
   readonly resolution: ToolResolution;
   readonly validators: SchemaValidators;
   readonly rules: { optionsFor(tool: Tool, run: ExecutionScope['options']): ExecutionOptions };
-  /** Absent where there is no database that tools share with the journal: then every change is previewed. */
+  /**
+   * Absent where there is no database that tools share with the journal: then every change is
+   * previewed.
+   */
   readonly transactions: CallTransactions | undefined;
 }
 
-/** The stage of a rehearsal in the place of an effect: a call is made and rolled back, or shown and not made. */
+/**
+ * The stage of a rehearsal in the place of an effect: a call is made and rolled back, or shown and
+ * not made.
+ */
 export class CallRehearsal {
-  /** Each makes the writes before it again, so two at once would only wait for each other's locks. */
+  /**
+   * Each makes the writes before it again, so two at once would only wait for each other's locks.
+   */
   private readonly turns = new KeyedMutex();
 
   constructor(private readonly parts: RehearsalParts) {}
@@ -56,7 +76,10 @@ export class CallRehearsal {
     }
   }
 
-  /** Tells whether a call is made: it must stay within the application, and change nothing but in a transaction. */
+  /**
+   * Tells whether a call is made: it must stay within the application, and change nothing but in a
+   * transaction.
+   */
   private partOf({ tool, decision }: AuthorisedCall): 'read' | 'write' | 'preview' {
     const { effect, labels } = tool.spec;
     if (labels.egress || happensElsewhere(tool)) return 'preview';
@@ -65,12 +88,19 @@ export class CallRehearsal {
     return isRolledBack && this.parts.transactions ? 'write' : 'preview';
   }
 
-  /** Answers a call that is not made. Only what the tool's own preview tells of it can be a stranger's words. */
+  /**
+   * Answers a call that is not made. Only what the tool's own preview tells of it can be a
+   * stranger's words.
+   */
   private async previewed(call: AuthorisedCall, rehearsal: RunRehearsal): Promise<ToolOutcome> {
     const preview = await this.parts.preview.of(call);
-    advance(call, { rehearsal: 'previewed', ...(!preview && { labels: { returns: 'trusted', reads: 'public' } }) });
+    advance(call, {
+      rehearsal: 'previewed',
+      ...(!preview && { labels: { returns: 'trusted', reads: 'public' } }),
+    });
     const isRead = call.tool.spec.effect === 'read_only';
-    if (!isRead) rehearsal.add(keptCall(call, { as: 'previewed', ...(preview && { preview }) }), call.tool);
+    if (!isRead)
+      rehearsal.add(keptCall(call, { as: 'previewed', ...(preview && { preview }) }), call.tool);
     const note = isRead ? READ_LEFT_OUT : CHANGE_LEFT_OUT;
     return answeredFor(call, {}, toJsonObject({ status: 'previewed', note, preview }));
   }
@@ -79,7 +109,8 @@ export class CallRehearsal {
     const { tool } = call;
     const outcome = await this.parts.performer.perform(advance(call, { rehearsal: 'rehearsed' }));
     const isBuiltIn = tool.origin.source === BUILT_IN;
-    if (!isBuiltIn) rehearsal.add(keptCall(call, { as: 'rehearsed' }, resultOf(tool, outcome.live)), tool);
+    if (!isBuiltIn)
+      rehearsal.add(keptCall(call, { as: 'rehearsed' }, resultOf(tool, outcome.live)), tool);
     return outcome;
   }
 
@@ -88,27 +119,45 @@ export class CallRehearsal {
     const { tool, scope } = call;
     const preview = await previews.of(call);
     const before = await this.rowsBefore(call);
-    advance(call, { rehearsal: 'rehearsed', rolledBack: (work) => this.inTransaction(scope, rehearsal, work) });
+    advance(call, {
+      rehearsal: 'rehearsed',
+      rolledBack: (work) => this.inTransaction(scope, rehearsal, work),
+    });
     const outcome = await performer.perform(call).catch(toRolledBack);
     const { result } = outcome.record;
-    const told = { as: 'rehearsed', ...(preview && { preview }), ...(result !== undefined && { result }) } as const;
+    const told = {
+      as: 'rehearsed',
+      ...(preview && { preview }),
+      ...(result !== undefined && { result }),
+    } as const;
     rehearsal.add(keptCall(call, told, before), tool);
     return outcome;
   }
 
   private async rowsBefore(call: AuthorisedCall): Promise<Fingerprint | undefined> {
     const { rowsBefore } = call.tool;
-    return rowsBefore && fingerprintOf(toJsonObject(await asked(call, this.parts.contexts, rowsBefore)));
+    return (
+      rowsBefore && fingerprintOf(toJsonObject(await asked(call, this.parts.contexts, rowsBefore)))
+    );
   }
 
   /** Runs code of the application behind the writes that the run has rehearsed, if any. */
-  behindWrites<Result>(scope: ExecutionScope, rehearsal: RunRehearsal, work: () => Promise<Result>): Promise<Result> {
+  behindWrites<Result>(
+    scope: ExecutionScope,
+    rehearsal: RunRehearsal,
+    work: () => Promise<Result>,
+  ): Promise<Result> {
     return rehearsal.writes.length > 0 ? this.inTransaction(scope, rehearsal, work) : work();
   }
 
-  private inTransaction<Result>(scope: ExecutionScope, rehearsal: RunRehearsal, work: () => Promise<Result>): Promise<Result> {
+  private inTransaction<Result>(
+    scope: ExecutionScope,
+    rehearsal: RunRehearsal,
+    work: () => Promise<Result>,
+  ): Promise<Result> {
     const { transactions } = this.parts;
-    if (!transactions) throw new Error('The application has no database in which a call can be rehearsed.');
+    if (!transactions)
+      throw new Error('The application has no database in which a call can be rehearsed.');
     return this.turns.run(scope.run.runId, () =>
       transactions.rehearse(async () => {
         for (const write of rehearsal.writes) await this.again(write, scope, rehearsal);
@@ -117,15 +166,30 @@ export class CallRehearsal {
     );
   }
 
-  /** Makes a call again that was let in before, within the transaction of another. Nothing is told of it. */
-  private async again(kept: KeptCall, scope: ExecutionScope, rehearsal: RunRehearsal): Promise<InvokedResult> {
+  /**
+   * Makes a call again that was let in before, within the transaction of another. Nothing is told
+   * of it.
+   */
+  private async again(
+    kept: KeptCall,
+    scope: ExecutionScope,
+    rehearsal: RunRehearsal,
+  ): Promise<InvokedResult> {
     return this.parts.performer.again(await this.callOf(kept, scope, rehearsal));
   }
 
-  private async callOf(kept: KeptCall, scope: ExecutionScope, rehearsal: RunRehearsal): Promise<AuthorisedCall> {
+  private async callOf(
+    kept: KeptCall,
+    scope: ExecutionScope,
+    rehearsal: RunRehearsal,
+  ): Promise<AuthorisedCall> {
     const { shown, index } = kept;
     const tool = rehearsal.toolOf(kept) ?? scope.toolset.findCallable(shown.tool);
-    if (!tool) throw CallFailure.of('tool_gone', `The tool "${shown.tool}", which was rehearsed before, is no longer available.`);
+    if (!tool)
+      throw CallFailure.of(
+        'tool_gone',
+        `The tool "${shown.tool}", which was rehearsed before, is no longer available.`,
+      );
     const { validators, resolution, rules } = this.parts;
     const made = { toolCallId: shown.toolCallId, name: shown.tool, arguments: kept.arguments };
     const call = {
@@ -134,24 +198,34 @@ export class CallRehearsal {
       startedAt: new Date(),
       options: rules.optionsFor(tool, scope.options),
       limits: limitsOf(tool, scope, undefined),
-      tool: { ...tool, concurrency: undefined }, // the call for which it is made may have the only place
+      // the call for which it is made may have the only place
+      tool: { ...tool, concurrency: undefined },
     };
-    const found = tool.rehydration ? advance(call, { tool: await resolution.fresh(call, tool.rehydration) }) : call;
+    const found = tool.rehydration
+      ? advance(call, { tool: await resolution.fresh(call, tool.rehydration) })
+      : call;
     const input = await readArguments(validators, found, kept.arguments);
     return advance(found, { input, sent: input });
   }
 
   /**
-   * Makes all calls of a rehearsal again, in their order, and rolls them back; returns the first that is not as it was. Where one differs they are made twice: behind a write, a
-   * field that differs each time, such as an id of a sequence, was made by the write and has not changed.
+   * Makes all calls of a rehearsal again, in their order, and rolls them back; returns the first
+   * that is not as it was. Where one differs they are made twice: behind a write, a field that
+   * differs each time, such as an id of a sequence, was made by the write and has not changed.
    *
    * @throws {StorageUnavailableError} Where the database does not answer for now.
    * @throws {Interruption} Of the run.
    */
-  async changeIn(rehearsal: RunRehearsal, scope: ExecutionScope): Promise<RehearsalChange | undefined> {
+  async changeIn(
+    rehearsal: RunRehearsal,
+    scope: ExecutionScope,
+  ): Promise<RehearsalChange | undefined> {
     try {
       const now = await this.madeAgain(rehearsal, scope);
-      return firstChange(rehearsal, now) && firstChange(rehearsal, now, await this.madeAgain(rehearsal, scope));
+      return (
+        firstChange(rehearsal, now) &&
+        firstChange(rehearsal, now, await this.madeAgain(rehearsal, scope))
+      );
     } catch (error) {
       if (error instanceof ImpossibleCall) return error.change;
       throw error;
@@ -163,16 +237,25 @@ export class CallRehearsal {
     const make = async (): Promise<Fingerprints> => {
       const found = new Map<KeptCall, Fingerprint>();
       for (const kept of rehearsal.calls) {
-        const fingerprint = kept.shown.as === 'rehearsed' ? await this.fingerprintOf(kept, scope, rehearsal) : undefined;
+        const fingerprint =
+          kept.shown.as === 'rehearsed'
+            ? await this.fingerprintOf(kept, scope, rehearsal)
+            : undefined;
         if (fingerprint) found.set(kept, fingerprint);
       }
       return found;
     };
-    return transactions ? this.turns.run(scope.run.runId, () => transactions.rehearse(make, scope.signal)) : make();
+    return transactions
+      ? this.turns.run(scope.run.runId, () => transactions.rehearse(make, scope.signal))
+      : make();
   }
 
   /** Rejects out of the transaction, which a failed statement has spoilt. */
-  private async fingerprintOf(kept: KeptCall, scope: ExecutionScope, rehearsal: RunRehearsal): Promise<Fingerprint | undefined> {
+  private async fingerprintOf(
+    kept: KeptCall,
+    scope: ExecutionScope,
+    rehearsal: RunRehearsal,
+  ): Promise<Fingerprint | undefined> {
     const { toolCallId, declaredId, effect } = kept.shown;
     try {
       const call = await this.callOf(kept, scope, rehearsal);
@@ -189,12 +272,17 @@ export class CallRehearsal {
 type Fingerprints = ReadonlyMap<KeptCall, Fingerprint>;
 
 /** Finds the first call that differs now. `again` is what was found a moment later. */
-function firstChange({ calls }: RunRehearsal, now: Fingerprints, again?: Fingerprints): RehearsalChange | undefined {
+function firstChange(
+  { calls }: RunRehearsal,
+  now: Fingerprints,
+  again?: Fingerprints,
+): RehearsalChange | undefined {
   let isBehindWrite = false;
   for (const kept of calls) {
     const { toolCallId, declaredId, effect } = kept.shown;
     const [before, found] = [kept.before, now.get(kept)];
-    const field = before && found && changedField(before, found, isBehindWrite ? again?.get(kept) : undefined);
+    const field =
+      before && found && changedField(before, found, isBehindWrite ? again?.get(kept) : undefined);
     if (field !== undefined) return { toolCallId, declaredId, field };
     isBehindWrite ||= effect !== 'read_only';
   }
@@ -213,12 +301,16 @@ class ImpossibleCall extends Error {
 
 const CHANGE_LEFT_OUT =
   'This is a rehearsal: the call was not made, so there is no result. It is made once the rehearsal is approved. Continue as if it had succeeded.';
-const READ_LEFT_OUT = 'This is a rehearsal: the call was not made, and it will not be. Continue without its result.';
+const READ_LEFT_OUT =
+  'This is a rehearsal: the call was not made, and it will not be. Continue without its result.';
 
 /** The source of the tools that Toolloop itself offers, which read what the run has. */
 const BUILT_IN = 'toolloop';
 
-/** Tells whether someone else makes a call, or is asked before: a source, a client, a model, or a person. */
+/**
+ * Tells whether someone else makes a call, or is asked before: a source, a client, a model, or a
+ * person.
+ */
 function happensElsewhere({ origin, client, subRun, directive, questions }: Tool): boolean {
   return [!origin.trusted, client, subRun, directive, questions].some(Boolean);
 }
@@ -227,9 +319,14 @@ function resultOf({ output }: Tool, live: unknown): Fingerprint {
   return fingerprintOf(output.project(live, 'model'));
 }
 
-/** A call that was broken off, or whose answer is lost, had no effect: its transaction was rolled back. */
+/**
+ * A call that was broken off, or whose answer is lost, had no effect: its transaction was rolled
+ * back.
+ */
 function toRolledBack(error: unknown): never {
-  const isUncertain = error instanceof CallFailure && (error.failure.code === 'unknown_outcome' || error.failure.code === 'invalid_output');
+  const isUncertain =
+    error instanceof CallFailure &&
+    (error.failure.code === 'unknown_outcome' || error.failure.code === 'invalid_output');
   if (!isUncertain) throw error;
   const safeMessage = 'The call could not be rehearsed to its end, and nothing of it was kept.';
   throw new CallFailure({ code: 'execution_failed', safeMessage }, { cause: error.cause ?? error });
@@ -275,12 +372,19 @@ export interface RehearsedTool {
 }
 
 /** Returns what keeps tools from being rehearsed that say they can be. */
-export function rehearsalFindings(tools: readonly RehearsedTool[], hasTransactions: boolean): Finding[] {
+export function rehearsalFindings(
+  tools: readonly RehearsedTool[],
+  hasTransactions: boolean,
+): Finding[] {
   return tools.flatMap(({ at, tool }) => {
     if (tool.rehearse === undefined)
-      return tool.rowsBefore ? [{ at, problem: 'It has rowsBefore, and no rehearsal makes its calls.', remedy: SAY_IT }] : [];
+      return tool.rowsBefore
+        ? [{ at, problem: 'It has rowsBefore, and no rehearsal makes its calls.', remedy: SAY_IT }]
+        : [];
     const problem = obstacleOf(tool, hasTransactions);
-    return problem === undefined ? [] : [{ at, problem: `It says \`rehearse\`, and ${problem}.`, remedy: REMEDY }];
+    return problem === undefined
+      ? []
+      : [{ at, problem: `It says \`rehearse\`, and ${problem}.`, remedy: REMEDY }];
   });
 }
 
@@ -288,10 +392,15 @@ const SAY_IT = "Add rehearse: 'transaction', or leave rowsBefore out.";
 const REMEDY =
   'Leave `rehearse` out: a rehearsal then previews its calls. It is for tools that change rows of the database of DurableModule by `context.transaction`, and do nothing else.';
 
-function obstacleOf({ spec, directive, questions }: RehearsedTool['tool'], hasTransactions: boolean): string | undefined {
+function obstacleOf(
+  { spec, directive, questions }: RehearsedTool['tool'],
+  hasTransactions: boolean,
+): string | undefined {
   if (spec.effect !== 'state_change') return `its effect is ${spec.effect}`;
   if (spec.labels.egress) return 'it lets data out, which no rollback takes back';
   if (directive) return 'it requests a directive, which is performed later';
   if (questions) return 'it asks questions before its calls, which no one answers in a rehearsal';
-  return hasTransactions ? undefined : 'the application has no database with transactions for calls';
+  return hasTransactions
+    ? undefined
+    : 'the application has no database with transactions for calls';
 }

@@ -3,22 +3,52 @@ import { HttpException } from '@nestjs/common';
 import { type Decision, type JsonObject, ToolError, type ToolFailure } from '@toolloop/protocol';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import { wayBack } from '../catalog/tool-removals.js';
-import { closestTo, instanceKey, memberKey, methodIn, prefixIn } from '../catalog/tool-selection.js';
+import {
+  closestTo,
+  instanceKey,
+  memberKey,
+  methodIn,
+  prefixIn,
+} from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { RemovalCause } from '../contracts/injection.js';
 import type { RunContext, TenantDirectory } from '../contracts/tool-call.js';
-import { isRefusal, type Tool, type ToolRehydration, type ToolSurface, type ToolWord } from '../contracts/tool.js';
+import {
+  isRefusal,
+  type Tool,
+  type ToolRehydration,
+  type ToolSurface,
+  type ToolWord,
+} from '../contracts/tool.js';
 import { ForeignEntityError } from '../discovery/entity-registry.js';
 import { Logger } from '../findings/logger.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
 import type { Limits } from '../contracts/limits.js';
-import { CallFailure, failureOf, Interruption, interruptionFailure, linkSignal, untilAborted } from './call-failure.js';
-import { advance, type Call, CallPending, type ExecutionScope, inPlace, type ResolvedCall, resolveSurfaceCall } from './call.js';
+import {
+  CallFailure,
+  failureOf,
+  Interruption,
+  interruptionFailure,
+  linkSignal,
+  untilAborted,
+} from './call-failure.js';
+import {
+  advance,
+  type Call,
+  CallPending,
+  type ExecutionScope,
+  inPlace,
+  type ResolvedCall,
+  resolveSurfaceCall,
+} from './call.js';
 
 /** The refusal told to whatever acts for a tenant that the `TenantDirectory` does not know. */
 export const UNKNOWN_TENANT = 'The application does not know this tenant.';
 
-/** Stage 1: the tool behind a name, from this run's toolset only, and the same decision that listed it, made again. */
+/**
+ * Stage 1: the tool behind a name, from this run's toolset only, and the same decision that listed
+ * it, made again.
+ */
 export class ToolResolution {
   private readonly entities = new EntityRehydration();
 
@@ -28,15 +58,19 @@ export class ToolResolution {
   ) {}
 
   /**
-   * Finds the tool of a call and asks policy about it before the arguments are looked at: what is wrong with them would tell that the tool exists.
+   * Finds the tool of a call and asks policy about it before the arguments are looked at: what is
+   * wrong with them would tell that the tool exists.
    *
-   * @throws {CallFailure} `forbidden` for a tenant that does not exist; `tool_gone`, `policy_denied` or `unknown_tool`, of which the last two read alike, so that no caller learns what exists; and as
-   * {@link EntityRehydration} does.
+   * @throws {CallFailure} `forbidden` for a tenant that does not exist; `tool_gone`,
+   *   `policy_denied` or `unknown_tool`, of which the last two read alike, so that no caller learns
+   *   what exists; and as {@link EntityRehydration} does.
    */
   resolve(call: Call): ResolvedCall | Promise<ResolvedCall> {
     const knowing = this.tenants?.exists(call.scope.run.tenant);
     return knowing
-      ? knowing.then((isKnown) => (isKnown ? this.found(call) : Promise.reject(CallFailure.of('forbidden', UNKNOWN_TENANT))))
+      ? knowing.then((isKnown) =>
+          isKnown ? this.found(call) : Promise.reject(CallFailure.of('forbidden', UNKNOWN_TENANT)),
+        )
       : this.found(call);
   }
 
@@ -61,14 +95,17 @@ export class ToolResolution {
     return listed?.surface ? (this.behind(listed.surface, call) ?? listed) : listed;
   }
 
-  /** The tool of an entity on the instance as it is now. Throws as {@link EntityRehydration.fresh} does. */
+  /**
+   * The tool of an entity on the instance as it is now. Throws as {@link EntityRehydration.fresh}
+   * does.
+   */
   fresh(call: ResolvedCall, rehydration: ToolRehydration): Promise<Tool> {
     return this.entities.fresh(call, rehydration);
   }
 
   /**
-   * Asks policy, and then the tool itself, whether it may be called. The tool of an entity is put on the instance as it is now; nothing is looked up for a call
-   * that policy denies.
+   * Asks policy, and then the tool itself, whether it may be called. The tool of an entity is put
+   * on the instance as it is now; nothing is looked up for a call that policy denies.
    *
    * @throws {CallFailure} `policy_denied`, and as {@link EntityRehydration} does.
    */
@@ -76,10 +113,15 @@ export class ToolResolution {
     const { tool, scope } = call;
     if (tool.rehydration) return this.permitFresh(call, tool.rehydration);
     const decision = permissionFor(tool, scope);
-    return decision instanceof Promise ? decision.then((decided) => admitted(call, decided)) : admitted(call, decision);
+    return decision instanceof Promise
+      ? decision.then((decided) => admitted(call, decided))
+      : admitted(call, decision);
   }
 
-  private async permitFresh<From extends ResolvedCall>(call: From, rehydration: ToolRehydration): Promise<From> {
+  private async permitFresh<From extends ResolvedCall>(
+    call: From,
+    rehydration: ToolRehydration,
+  ): Promise<From> {
     const { tool, scope } = call;
     admitted(call, decide(scope.policies, subjectOf(tool, scope.actor)));
     const fresh = await this.fresh(call, rehydration);
@@ -87,9 +129,10 @@ export class ToolResolution {
   }
 
   /**
-   * The failure of a call over a surface whose arguments are well formed and mean no instance of the run: `tool_gone` for an instance that made room for
-   * others, `invalid_args` with the closest ids for one that was never there; for a method that may not be called, or that does not exist, the answer of a
-   * tool that does not exist.
+   * The failure of a call over a surface whose arguments are well formed and mean no instance of
+   * the run: `tool_gone` for an instance that made room for others, `invalid_args` with the closest
+   * ids for one that was never there; for a method that may not be called, or that does not exist,
+   * the answer of a tool that does not exist.
    */
   missingInstance(call: ResolvedCall, args: JsonObject): CallFailure {
     const { tool, scope } = call;
@@ -98,23 +141,35 @@ export class ToolResolution {
     const meant = surface?.meant(args);
     if (!surface || !meant) return CallFailure.of('invalid_args', 'The arguments mean no tool.');
     const { declaredId, instanceId } = meant;
-    const denied = surface.offers.has(declaredId) ? this.methodDenial(declaredId, call) : unknownMethod(declaredId, call);
+    const denied = surface.offers.has(declaredId)
+      ? this.methodDenial(declaredId, call)
+      : unknownMethod(declaredId, call);
     if (denied) return denied;
     const prefix = prefixIn(declaredId);
     const cause = toolset.removalOf(memberKey(declaredId, instanceId));
-    if (cause) return CallFailure.of('tool_gone', `The tools of that ${prefix} are no longer available. ${wayBack(cause)}`);
+    if (cause)
+      return CallFailure.of(
+        'tool_gone',
+        `The tools of that ${prefix} are no longer available. ${wayBack(cause)}`,
+      );
     // The instance is there, and this method of it may not be called.
-    if (toolset.toolsOfInstance(instanceKey(declaredId, instanceId)).length > 0) return unknownMethod(declaredId, call);
+    if (toolset.toolsOfInstance(instanceKey(declaredId, instanceId)).length > 0)
+      return unknownMethod(declaredId, call);
     const message = `There is no ${prefix} ${quotedId(instanceId)} in this run. ${hintFor(instanceId, toolset.instanceIds(declaredId))}`;
     return CallFailure.of('invalid_args', message, [{ pointer: '/id', message }]);
   }
 
-  /** The entity's tool that a call over a surface means; from here on it is the call of that tool. */
+  /**
+   * The entity's tool that a call over a surface means; from here on it is the call of that tool.
+   */
   private behind(surface: ToolSurface, call: Call): Tool | undefined {
     const { request, scope } = call;
     const meant = resolveSurfaceCall(request.call, scope.toolset, scope.limits.argumentBytes);
     if (!meant) return undefined;
-    advance(call, { request: { ...request, call: meant.call }, routed: { surface, calledAs: request.call.name } });
+    advance(call, {
+      request: { ...request, call: meant.call },
+      routed: { surface, calledAs: request.call.name },
+    });
     return meant.tool;
   }
 
@@ -142,7 +197,10 @@ export class ToolResolution {
 }
 
 function goneTool(name: string, cause: RemovalCause): CallFailure {
-  return CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${wayBack(cause)}`);
+  return CallFailure.of(
+    'tool_gone',
+    `The tool "${name}" is no longer available. ${wayBack(cause)}`,
+  );
 }
 
 function admitted<From extends ResolvedCall>(call: From, decision: Decision): From {
@@ -152,24 +210,31 @@ function admitted<From extends ResolvedCall>(call: From, decision: Decision): Fr
 }
 
 /**
- * The failure of a call that policy denies. What waits for a person is not lost while an operator has stopped it: the call stays pending, and an effect that was asked
- * for before is put off.
+ * The failure of a call that policy denies. What waits for a person is not lost while an operator
+ * has stopped it: the call stays pending, and an effect that was asked for before is put off.
  */
-export function denialOf({ request, scope, decision }: Call, message: string): CallFailure | CallPending {
+export function denialOf(
+  { request, scope, decision }: Call,
+  message: string,
+): CallFailure | CallPending {
   const { toolCallId } = request.call;
   const isStopped = decision?.isStopped;
-  if (isStopped && scope.performing) return CallFailure.of('aborted', 'An operator has stopped it, so it is put off.');
+  if (isStopped && scope.performing)
+    return CallFailure.of('aborted', 'An operator has stopped it, so it is put off.');
   const { approvals } = scope;
   const asking = approvals.askedBy(toolCallId) ?? approvals.repeatOf(toolCallId);
   const wasAsked = asking !== undefined || approvals.hasLetIn(toolCallId);
-  if (isStopped && (wasAsked || request.checkpoint)) return new CallPending('approval', request.checkpoint);
+  if (isStopped && (wasAsked || request.checkpoint))
+    return new CallPending('approval', request.checkpoint);
   return CallFailure.of('policy_denied', message);
 }
 
 /** The text a model reads for a tool that it may not call, and for one that does not exist. */
 export function deniedToolMessage({ tool: { spec }, routed, scope }: ResolvedCall): string {
   if (!routed) return unknownToolMessage(spec.id, scope);
-  return routed.surface.kind === 'dispatcher' ? unknownMethodMessage(spec.declaredId, scope) : unknownToolMessage(routed.calledAs, scope);
+  return routed.surface.kind === 'dispatcher'
+    ? unknownMethodMessage(spec.declaredId, scope)
+    : unknownToolMessage(routed.calledAs, scope);
 }
 
 /** The text a model reads for a name that is none of its tools: the closest of those it may use. */
@@ -177,18 +242,32 @@ function unknownToolMessage(name: string, scope: ExecutionScope): string {
   // The name itself may be one of them: listed, and denied at the call.
   const permitted = new Map(permittedTools(scope).map((tool) => [tool.spec.id, tool]));
   permitted.delete(name);
-  const closest = closestTo(name, permitted.keys(), { isRead: (id) => permitted.get(id)?.spec.effect === 'read_only' });
-  const hint = closest.length > 0 ? `Did you mean ${quoted(closest)}?` : 'Use one of the tools you were given.';
+  const closest = closestTo(name, permitted.keys(), {
+    isRead: (id) => permitted.get(id)?.spec.effect === 'read_only',
+  });
+  const hint =
+    closest.length > 0
+      ? `Did you mean ${quoted(closest)}?`
+      : 'Use one of the tools you were given.';
   return `No tool is named ${JSON.stringify(name.slice(0, 64))}. ${hint}`;
 }
 
 /** The same for a method that is said to a dispatcher. */
 function unknownMethodMessage(declaredId: string, scope: ExecutionScope): string {
   const [prefix, method] = [prefixIn(declaredId), methodIn(declaredId)];
-  const permitted = permittedMembers(scope).filter((id) => id !== declaredId && prefixIn(id) === prefix);
-  const reads = new Set(scope.toolset.behindSurfaces.flatMap(({ spec }) => (spec.effect === 'read_only' ? [spec.declaredId] : [])));
-  const closest = closestTo(method, permitted.map(methodIn), { isRead: (name) => reads.has(`${prefix}_*_${name}`) });
-  const hint = closest.length > 0 ? `Did you mean ${quoted(closest)}?` : 'Use one of those you were told of.';
+  const permitted = permittedMembers(scope).filter(
+    (id) => id !== declaredId && prefixIn(id) === prefix,
+  );
+  const reads = new Set(
+    scope.toolset.behindSurfaces.flatMap(({ spec }) =>
+      spec.effect === 'read_only' ? [spec.declaredId] : [],
+    ),
+  );
+  const closest = closestTo(method, permitted.map(methodIn), {
+    isRead: (name) => reads.has(`${prefix}_*_${name}`),
+  });
+  const hint =
+    closest.length > 0 ? `Did you mean ${quoted(closest)}?` : 'Use one of those you were told of.';
   return `No method of "${prefix}" is named ${JSON.stringify(method.slice(0, 64))}. ${hint}`;
 }
 
@@ -203,7 +282,9 @@ function permittedTools(scope: ExecutionScope): Tool[] {
 /** Declared ids of the entities' tools that are there and may be called. */
 function permittedMembers(scope: ExecutionScope): string[] {
   const members = new Map(scope.toolset.behindSurfaces.map((tool) => [tool.spec.declaredId, tool]));
-  return [...members.values()].filter((tool) => isPermitted(tool, scope)).map(({ spec }) => spec.declaredId);
+  return [...members.values()]
+    .filter((tool) => isPermitted(tool, scope))
+    .map(({ spec }) => spec.declaredId);
 }
 
 /** Ids that a model is told of where none is close to what it said. */
@@ -228,47 +309,77 @@ function quotedId(id: string): string {
 }
 
 /** The run whose actor a tool's own hook is asked about, and the limits on the answer. */
-export type HookScope = Pick<ExecutionScope, 'run' | 'limits'> & { readonly signal: AbortSignal | undefined };
+export type HookScope = Pick<ExecutionScope, 'run' | 'limits'> & {
+  readonly signal: AbortSignal | undefined;
+};
 
 const logger = new Logger('ToolPolicy');
 
-/** Policy's word on a tool and, where that does not deny it, the word of the tool's own `canCall`. Throws the interruption of a run that ends meanwhile. */
+/**
+ * Policy's word on a tool and, where that does not deny it, the word of the tool's own `canCall`.
+ * Throws the interruption of a run that ends meanwhile.
+ */
 export function permissionFor(tool: Tool, scope: ExecutionScope): Decision | Promise<Decision> {
   const decision = decide(scope.policies, subjectOf(tool, scope.actor));
   // Most tools have no word of their own, and wait for nothing.
   return decision.kind === 'deny' || !tool.canCall ? decision : withOwnWord(tool, decision, scope);
 }
 
-async function withOwnWord(tool: Tool, decision: Decision, scope: ExecutionScope): Promise<Decision> {
+async function withOwnWord(
+  tool: Tool,
+  decision: Decision,
+  scope: ExecutionScope,
+): Promise<Decision> {
   return withWord(await wordOf(tool, scope), decision, 'canCall');
 }
 
-/** The decision on a call once its tool was asked, too: a refusal takes the place of policy's yes. */
-export function withWord(word: ToolWord, decision: Decision, asked: 'canCall' | 'preflight'): Decision {
+/**
+ * The decision on a call once its tool was asked, too: a refusal takes the place of policy's yes.
+ */
+export function withWord(
+  word: ToolWord,
+  decision: Decision,
+  asked: 'canCall' | 'preflight',
+): Decision {
   if (word === true) return decision;
   const { policyVersion, shadow } = decision;
-  const { rule, reason, version = policyVersion } = word || { rule: asked, reason: 'The tool does not let this actor call it.' };
+  const {
+    rule,
+    reason,
+    version = policyVersion,
+  } = word || { rule: asked, reason: 'The tool does not let this actor call it.' };
   return { kind: 'deny', rule, reason, policyVersion: version, ...(shadow && { shadow }) };
 }
 
-/** Those of the tools whose own `canCall` lets the run's actor in; all are asked at once. Throws as {@link permissionFor} does. */
+/**
+ * Those of the tools whose own `canCall` lets the run's actor in; all are asked at once. Throws as
+ * {@link permissionFor} does.
+ */
 export async function callable(tools: readonly Tool[], scope: HookScope): Promise<readonly Tool[]> {
   const answers = await canCallOf(tools, scope);
   return tools.filter((_, index) => answers[index]);
 }
 
 /** The answers of the tools' own `canCall`, in their order. */
-export function canCallOf(tools: readonly AskedTool[], scope: HookScope): Promise<readonly boolean[]> {
+export function canCallOf(
+  tools: readonly AskedTool[],
+  scope: HookScope,
+): Promise<readonly boolean[]> {
   return Promise.all(tools.map(async (tool) => (await wordOf(tool, scope)) === true));
 }
 
 type AskedTool = Pick<Tool, 'spec' | 'canCall' | 'timeoutMs'>;
 
-/** The toolset without the tools whose own `canCall` keeps the run's actor out. Throws as {@link permissionFor} does. */
+/**
+ * The toolset without the tools whose own `canCall` keeps the run's actor out. Throws as
+ * {@link permissionFor} does.
+ */
 export async function strictlyListed(toolset: Toolset, scope: HookScope): Promise<Toolset> {
   const { tools } = toolset;
   const listed = new Set(await callable(tools, scope));
-  return listed.size === tools.length ? toolset : toolset.filter((tool) => listed.has(tool) && !isOfNone(tool, tools, listed));
+  return listed.size === tools.length
+    ? toolset
+    : toolset.filter((tool) => listed.has(tool) && !isOfNone(tool, tools, listed));
 }
 
 function isOfNone({ surface }: Tool, tools: readonly Tool[], listed: ReadonlySet<Tool>): boolean {
@@ -277,28 +388,46 @@ function isOfNone({ surface }: Tool, tools: readonly Tool[], listed: ReadonlySet
   return members.length > 0 && !members.some((tool) => listed.has(tool));
 }
 
-/** Asks the tool's own `canCall`. An exception denies, and so does silence until the tool's time is up. */
-async function wordOf({ spec, canCall, timeoutMs }: AskedTool, { run, limits, signal }: HookScope): Promise<ToolWord> {
+/**
+ * Asks the tool's own `canCall`. An exception denies, and so does silence until the tool's time is
+ * up.
+ */
+async function wordOf(
+  { spec, canCall, timeoutMs }: AskedTool,
+  { run, limits, signal }: HookScope,
+): Promise<ToolWord> {
   if (!canCall) return true;
   const ms = timeoutMs ?? limits.toolCallMs;
   const link = linkSignal(signal, { ms, message: `It did not answer within ${ms} ms.` });
   try {
-    const asking = Promise.resolve(run).then(canCall); // so that what it throws at once is a rejection like any
+    // so that what it throws at once is a rejection like any
+    const asking = Promise.resolve(run).then(canCall);
     const answer: unknown = await untilAborted<unknown>(asking, link.signal);
     return isRefusal(answer) ? answer : answer === true;
   } catch (error) {
     if (signal?.aborted) throw Interruption.from(signal);
-    logger.error(`The canCall of ${spec.declaredId} failed, so the tool is denied (run ${run.runId}).`, error);
+    logger.error(
+      `The canCall of ${spec.declaredId} failed, so the tool is denied (run ${run.runId}).`,
+      error,
+    );
     return false;
   } finally {
     link.release();
   }
 }
 
-/** Finds the instance of an entity tool again, under the actor the run has now. An instance that is not found, or not clearly the one, is not called. */
+/**
+ * Finds the instance of an entity tool again, under the actor the run has now. An instance that is
+ * not found, or not clearly the one, is not called.
+ */
 export class EntityRehydration {
-  /** Look-ups that are under way, by the run's state map, the one object all calls of a run share. */
-  private readonly underWay = new WeakMap<RunContext['state'], Map<string, Promise<object | undefined>>>();
+  /**
+   * Look-ups that are under way, by the run's state map, the one object all calls of a run share.
+   */
+  private readonly underWay = new WeakMap<
+    RunContext['state'],
+    Map<string, Promise<object | undefined>>
+  >();
 
   /**
    * Returns the tool on the instance as it is now.
@@ -309,20 +438,27 @@ export class EntityRehydration {
     const { tool, scope, limits } = call;
     const { spec, entity } = tool;
     const { toolCallMs: ms } = limits;
-    const looking = scope.rehearsal ? inPlace(call, () => this.found(rehydration, scope)) : this.shared(rehydration, scope);
+    const looking = scope.rehearsal
+      ? inPlace(call, () => this.found(rehydration, scope))
+      : this.shared(rehydration, scope);
     const link = linkSignal(scope.signal, { ms, message: outOfTime(ms) });
     try {
       const instance = await untilAborted(looking, link.signal);
       if (!instance) throw gone(tool);
       return { ...rehydration.on(instance), spec, ...(entity && { entity }), rehydration };
     } catch (error) {
-      throw error instanceof CallFailure ? error : new CallFailure(refusalOf(error, tool), { cause: error });
+      throw error instanceof CallFailure
+        ? error
+        : new CallFailure(refusalOf(error, tool), { cause: error });
     } finally {
       link.release();
     }
   }
 
-  /** One look-up for all calls that wait for it. Once it is answered the next call asks anew: between the two a write may have been made. */
+  /**
+   * One look-up for all calls that wait for it. Once it is answered the next call asks anew:
+   * between the two a write may have been made.
+   */
   private shared(rehydration: ToolRehydration, scope: ExecutionScope): Promise<object | undefined> {
     const { key } = rehydration;
     const { run } = scope;
@@ -335,7 +471,10 @@ export class EntityRehydration {
     return answer;
   }
 
-  private found({ lookUp }: ToolRehydration, { run, limits: { toolCallMs: ms }, signal }: ExecutionScope): Promise<object | undefined> {
+  private found(
+    { lookUp }: ToolRehydration,
+    { run, limits: { toolCallMs: ms }, signal }: ExecutionScope,
+  ): Promise<object | undefined> {
     const link = linkSignal(signal, { ms, message: outOfTime(ms) });
     const looking = Promise.resolve({ ...run, signal: link.signal }).then(lookUp);
     return untilAborted(looking, link.signal).finally(() => link.release());
@@ -349,32 +488,47 @@ function outOfTime(ms: number): string {
 const GONE = new Set([404, 410]);
 const FORBIDDEN = new Set([401, 403]);
 
-/** Returns the failure of a look-up. An error that a resolver throws on purpose is told as such; any other may pass, and its cause is in the log. */
+/**
+ * Returns the failure of a look-up. An error that a resolver throws on purpose is told as such; any
+ * other may pass, and its cause is in the log.
+ */
 function refusalOf(error: unknown, tool: Tool): ToolFailure {
-  if (error instanceof Interruption) return { ...interruptionFailure(error), retryable: error.kind === 'timeout' };
+  if (error instanceof Interruption)
+    return { ...interruptionFailure(error), retryable: error.kind === 'timeout' };
   if (error instanceof ForeignEntityError || error instanceof ToolError) return failureOf(error);
   const status = error instanceof HttpException ? error.getStatus() : undefined;
   if (status !== undefined && GONE.has(status)) return gone(tool).failure;
   if (status !== undefined && FORBIDDEN.has(status)) return failureOf(error);
   return {
     code: 'execution_failed',
-    safeMessage: 'The object of the tool could not be looked up, so the call was not made. The same call may succeed later.',
+    safeMessage:
+      'The object of the tool could not be looked up, so the call was not made. The same call may succeed later.',
     retryable: true,
     correlationId: randomUUID(),
   };
 }
 
-/** Returns the failure for an entity that is gone or not this actor's: the model is not told which. Nor is the id told, which may be anybody's words. */
+/**
+ * Returns the failure for an entity that is gone or not this actor's: the model is not told which.
+ * Nor is the id told, which may be anybody's words.
+ */
 function gone({ spec, givenBy }: Tool): CallFailure {
   const back = givenBy === undefined ? '' : ` Call ${givenBy} to see what there is now.`;
-  return CallFailure.of('tool_gone', `The tool "${spec.id}" is no longer available: what it belongs to was not found any more.${back}`);
+  return CallFailure.of(
+    'tool_gone',
+    `The tool "${spec.id}" is no longer available: what it belongs to was not found any more.${back}`,
+  );
 }
 
 /** A sub-run whose time is up ends by itself and says so; until then its call is not cut off. */
 const GRACE_MS = 1_000;
 
 /** The limits of a call under the decision that let it in. */
-export function limitsOf(tool: Tool, { limits }: ExecutionScope, decision: Decision | undefined): ResolvedCall['limits'] {
+export function limitsOf(
+  tool: Tool,
+  { limits }: ExecutionScope,
+  decision: Decision | undefined,
+): ResolvedCall['limits'] {
   const { argumentBytes, resultBytes } = limits;
   const budget = decision?.callBudget;
   const toolCallMs = Math.min(timeOf(tool, limits), budget?.maxRuntimeMs ?? Infinity);

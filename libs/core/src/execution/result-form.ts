@@ -1,4 +1,10 @@
-import { isJsonList, isJsonObject, isRecord, type JsonObject, type JsonValue } from '@toolloop/protocol';
+import {
+  isJsonList,
+  isJsonObject,
+  isRecord,
+  type JsonObject,
+  type JsonValue,
+} from '@toolloop/protocol';
 import { AttachedResult } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import type { SchemaValidators } from '../schema/validators.js';
@@ -11,8 +17,9 @@ export interface LostForm {
 }
 
 /**
- * Judges by the form that a tool declares what interceptors made of a result. They may change it, such as by masking fields, and wrapping it takes it away: of a wrapped
- * object no declared field is left, and the model would read `{}` as if that were the answer.
+ * Judges by the form that a tool declares what interceptors made of a result. They may change it,
+ * such as by masking fields, and wrapping it takes it away: of a wrapped object no declared field
+ * is left, and the model would read `{}` as if that were the answer.
  */
 export class ResultForm {
   constructor(
@@ -20,9 +27,15 @@ export class ResultForm {
     private readonly validators: SchemaValidators,
   ) {}
 
-  /** Returns undefined if no interceptor changed the result, if it still has its form, and if the method's own value never had it. */
+  /**
+   * Returns undefined if no interceptor changed the result, if it still has its form, and if the
+   * method's own value never had it.
+   */
   lostBy({ live, result, method, answers = [] }: InvokedResult): LostForm | undefined {
-    if (method === 'not_called') return this.isHollow(result) ? namedIn(answers, (answer) => this.isHollow(answer)) : undefined;
+    if (method === 'not_called')
+      return this.isHollow(result)
+        ? namedIn(answers, (answer) => this.isHollow(answer))
+        : undefined;
     if (result === live) return undefined;
     const own = this.shown(live);
     if (own === undefined || !this.isLost(own, live, result)) return undefined;
@@ -41,7 +54,9 @@ export class ResultForm {
     const { output, spec } = this.tool;
     try {
       const shown = output.project(value, 'model');
-      return spec.outputSchema && this.validators.validate(spec.outputSchema, shown).length > 0 ? undefined : shown;
+      return spec.outputSchema && this.validators.validate(spec.outputSchema, shown).length > 0
+        ? undefined
+        : shown;
     } catch {
       return undefined; // what does not fit is thrown
     }
@@ -56,17 +71,30 @@ export class ResultForm {
     return Object.fromEntries(Object.entries(shown).filter(([name]) => names.includes(name)));
   }
 
-  /** Tells an answer that holds the result under a name of its own, though it shares others with it: `{ status: 'ok', data }` of an order that has a status. */
-  private isAround(own: JsonValue, live: unknown, { answer, shown }: { readonly answer: unknown; readonly shown: JsonValue }): boolean {
+  /**
+   * Tells an answer that holds the result under a name of its own, though it shares others with it:
+   * `{ status: 'ok', data }` of an order that has a status.
+   */
+  private isAround(
+    own: JsonValue,
+    live: unknown,
+    { answer, shown }: { readonly answer: unknown; readonly shown: JsonValue },
+  ): boolean {
     if (!isRecord(answer) || !isJsonObject(shown) || shown === UNDECLARED) return false;
-    const lost = isJsonObject(own) ? Object.keys(own).filter((name) => !Object.hasOwn(shown, name)) : [];
-    const added = Object.entries(answer).filter(([name]) => !Object.hasOwn(shown, name) && !(isRecord(live) && name in live));
+    const lost = isJsonObject(own)
+      ? Object.keys(own).filter((name) => !Object.hasOwn(shown, name))
+      : [];
+    const added = Object.entries(answer).filter(
+      ([name]) => !Object.hasOwn(shown, name) && !(isRecord(live) && name in live),
+    );
     return added.some(([, value]) => value === live || (isRecord(value) && this.has(value, lost)));
   }
 
   private has(value: object, names: readonly string[]): boolean {
     const shown = this.shown(value);
-    return shown !== undefined && isJsonObject(shown) && names.some((name) => Object.hasOwn(shown, name));
+    return (
+      shown !== undefined && isJsonObject(shown) && names.some((name) => Object.hasOwn(shown, name))
+    );
   }
 
   /** Tells an answer in the method's place of which nothing that the tool declares is left. */
@@ -80,15 +108,23 @@ export class ResultForm {
 /** Stands for a form that nothing declares. */
 const UNDECLARED: JsonObject = Object.freeze({ any: true });
 
-function namedIn(answers: readonly InterceptorAnswer[], isLost: (answer: unknown) => boolean): LostForm {
-  const lost = answers.find(({ answer }) => isLost(answer instanceof AttachedResult ? answer.value : answer));
+function namedIn(
+  answers: readonly InterceptorAnswer[],
+  isLost: (answer: unknown) => boolean,
+): LostForm {
+  const lost = answers.find(({ answer }) =>
+    isLost(answer instanceof AttachedResult ? answer.value : answer),
+  );
   return { interceptor: lost?.interceptor };
 }
 
 /** Returns whether no declared field is left, of an object or of one in a list. */
 function hasLostFields(own: JsonValue | undefined, shown: JsonValue): boolean {
   const items = isJsonList(own) ? own : undefined;
-  if (isJsonList(shown)) return shown.some((item, index) => hasLostFields(items ? (items[index] ?? items[0]) : own, item));
+  if (isJsonList(shown))
+    return shown.some((item, index) =>
+      hasLostFields(items ? (items[index] ?? items[0]) : own, item),
+    );
   if (!isJsonObject(shown)) return false;
   if (!isJsonObject(own)) return items !== undefined || isEmpty(shown);
   const names = Object.keys(own);

@@ -30,12 +30,18 @@ interface KeptResult {
 
 /** The results in the transcript so far. */
 interface EarlierResults {
-  /** The number of results. Handles continue to count after them, so that an old handle is never a new result. */
+  /**
+   * The number of results. Handles continue to count after them, so that an old handle is never a
+   * new result.
+   */
   readonly results: number;
   readonly hasHandles: boolean;
 }
 
-/** One run's results that were larger than the model may read at once, so that it can read the rest. The newest are kept, up to so many bytes; no other run has a way to them. */
+/**
+ * One run's results that were larger than the model may read at once, so that it can read the rest.
+ * The newest are kept, up to so many bytes; no other run has a way to them.
+ */
 export class ResultPages {
   private readonly kept = new Map<string, KeptResult>();
   /** The tools of those that are not kept any more, by handle. */
@@ -79,8 +85,11 @@ export class ResultPages {
   read({ handle, offset, length }: PageQuestion): ResultPage {
     const result = this.kept.get(handle);
     if (!result) throw this.missing(handle);
-    if (offset < result.text.length || offset === 0) return new ResultPage(handle, result, boundaryIn(result.text, offset), length);
-    throw new ToolError(`The result ${handle} has ${result.text.length} characters, counted from 0: begin before its end.`);
+    if (offset < result.text.length || offset === 0)
+      return new ResultPage(handle, result, boundaryIn(result.text, offset), length);
+    throw new ToolError(
+      `The result ${handle} has ${result.text.length} characters, counted from 0: begin before its end.`,
+    );
   }
 
   /** Lets go of what is kept; it reads as what had to go for want of room. */
@@ -100,10 +109,14 @@ export class ResultPages {
   private missing(handle: string): ToolError {
     const tool = this.gone.get(handle);
     if (tool !== undefined)
-      return new ToolError(`The result ${handle} is not kept any more. Call ${tool} again, and ask it for less at a time.`);
+      return new ToolError(
+        `The result ${handle} is not kept any more. Call ${tool} again, and ask it for less at a time.`,
+      );
     const known = [...this.kept.keys()];
     if (known.length > 0)
-      return new ToolError(`No result has that handle. Available: ${known.join(', ')}. Call the tool again for any other.`);
+      return new ToolError(
+        `No result has that handle. Available: ${known.join(', ')}. Call the tool again for any other.`,
+      );
     return new ToolError(
       'No result is available: those of an earlier run, or from before this one was interrupted, are gone. Call that tool again.',
     );
@@ -137,10 +150,18 @@ export class ResultPage {
 
   /** The projection for the ui: the text is for the model alone. */
   get facts(): JsonObject {
-    return { handle: this.handle, of: this.whole.tool, offset: this.offset, characters: this.whole.text.length };
+    return {
+      handle: this.handle,
+      of: this.whole.tool,
+      offset: this.offset,
+      characters: this.whole.text.length,
+    };
   }
 
-  /** Returns as much of the page as fits, cut between characters, and the call that reads the next one. */
+  /**
+   * Returns as much of the page as fits, cut between characters, and the call that reads the next
+   * one.
+   */
   fitted(mostBytes: number, word: (text: string) => string): string {
     let length = this.#text.length;
     let most = Math.min(length, Math.max(0, mostBytes - NOTE_BYTES));
@@ -157,7 +178,9 @@ export class ResultPage {
   private noteAfter(length: number): string {
     const [end, all] = [this.offset + length, this.whole.text.length];
     const place = `\n[${this.handle}: characters ${this.offset} to ${end} of ${all}`;
-    return end < all ? `${place}. Continue: ${readingOf(this.handle, end)}]` : `${place}, the end.]`;
+    return end < all
+      ? `${place}. Continue: ${readingOf(this.handle, end)}]`
+      : `${place}, the end.]`;
   }
 }
 
@@ -168,7 +191,11 @@ export function readingOf(handle: string, offset: number): string {
 
 /** The same place, or the one before it where a character would be cut in two. */
 export function boundaryIn(text: string, place: number): number {
-  const isWithin = place > 0 && place < text.length && isLow(text.charCodeAt(place)) && isHigh(text.charCodeAt(place - 1));
+  const isWithin =
+    place > 0 &&
+    place < text.length &&
+    isLow(text.charCodeAt(place)) &&
+    isHigh(text.charCodeAt(place - 1));
   return isWithin ? place - 1 : place;
 }
 
@@ -184,9 +211,13 @@ function isLow(unit: number): boolean {
 export type CutNote = (bytes: number, shownCharacters: number) => string;
 
 /** For a reader who has no way to the rest. */
-const ASK_FOR_LESS: CutNote = (bytes) => `\n[… ${bytes} bytes in all; the middle was left out. Ask for less at a time. …]\n`;
+const ASK_FOR_LESS: CutNote = (bytes) =>
+  `\n[… ${bytes} bytes in all; the middle was left out. Ask for less at a time. …]\n`;
 
-/** The head and the tail of a text that is too long, with a note between them, all within the budget and cut between characters. */
+/**
+ * The head and the tail of a text that is too long, with a note between them, all within the budget
+ * and cut between characters.
+ */
 export function cut(text: string, mostBytes: number, noteFor: CutNote = ASK_FOR_LESS): string {
   const bytes = Buffer.byteLength(text);
   if (bytes <= mostBytes) return text;
@@ -210,13 +241,22 @@ function tailOf(text: string, fromByte: number): string {
   return start < 0 ? '' : tail.subarray(start).toString('utf8');
 }
 
-/** Returns the ids of the tools that can be called on an object; none for an object that is no entity. */
+/**
+ * Returns the ids of the tools that can be called on an object; none for an object that is no
+ * entity.
+ */
 export type OperationsOn = (instance: object) => readonly string[];
 
-/** Returns the text of a result with the operations on its entities, once they are known; undefined if that changes nothing, or does not fit. */
+/**
+ * Returns the text of a result with the operations on its entities, once they are known; undefined
+ * if that changes nothing, or does not fit.
+ */
 export type Hinted = (operationsOn: OperationsOn) => string | undefined;
 
-/** The objects of a result with the JSON that is shown of each, as they are projected. Which tools they bring is known later, when they have been injected. */
+/**
+ * The objects of a result with the JSON that is shown of each, as they are projected. Which tools
+ * they bring is known later, when they have been injected.
+ */
 export class ShownObjects {
   private readonly objects: (readonly [source: object, json: Record<string, JsonValue>])[] = [];
 
@@ -224,7 +264,10 @@ export class ShownObjects {
     this.objects.push([source, json]);
   };
 
-  /** Adds to each what can be called on it, and words the whole anew. What an object shows under that name itself stays. */
+  /**
+   * Adds to each what can be called on it, and words the whole anew. What an object shows under
+   * that name itself stays.
+   */
   hinted(word: () => string, mostBytes: number): Hinted | undefined {
     if (this.objects.length === 0) return undefined;
     return (operationsOn) => {
@@ -271,12 +314,18 @@ const MEDIA_TYPE = /^[\w.+-]{1,63}\/[\w.+-]{1,63}$/;
 const DATA_URL = /^data:([^;,]{1,127})(?:;[^;,]{1,127}=[^;,]{0,127})*(;base64)?,/i;
 
 /** In their order, as many as there is room for. */
-export function readAttachments(attachments: readonly Attachment[], mostBytes: number): ReadAttachments {
+export function readAttachments(
+  attachments: readonly Attachment[],
+  mostBytes: number,
+): ReadAttachments {
   const kept: RecordedAttachment[] = [];
   const problems: string[] = [];
   let room = mostBytes;
   for (const attachment of attachments) {
-    const read = kept.length < MOST_ATTACHMENTS ? readMedia(attachment, room) : `at most ${MOST_ATTACHMENTS} are taken.`;
+    const read =
+      kept.length < MOST_ATTACHMENTS
+        ? readMedia(attachment, room)
+        : `at most ${MOST_ATTACHMENTS} are taken.`;
     if (typeof read === 'string') problems.push(read);
     else {
       room -= read.content.byteLength;
@@ -284,10 +333,18 @@ export function readAttachments(attachments: readonly Attachment[], mostBytes: n
     }
   }
   const [first] = problems;
-  return { kept, ...(first && { note: `[${problems.length} of ${attachments.length} attachments left out: ${first}]` }) };
+  return {
+    kept,
+    ...(first && {
+      note: `[${problems.length} of ${attachments.length} attachments left out: ${first}]`,
+    }),
+  };
 }
 
-/** Content that is here becomes a base64 `data:` URL, however it was written. What is given may come from outside; what is wrong with it is a text. */
+/**
+ * Content that is here becomes a base64 `data:` URL, however it was written. What is given may come
+ * from outside; what is wrong with it is a text.
+ */
 export function readMedia(given: unknown, room: number): ReadMedia | string {
   const fields: Fields = { ...(typeof given === 'object' && given) };
   const { type } = fields;
@@ -324,18 +381,23 @@ function readUrl(url: unknown, room: number): Source | string {
 /** A secret in an address would be read by the model and shown in the ui. */
 function readAddress(text: string): Source | string {
   const url = text.length <= MOST_URL_CHARACTERS && URL.canParse(text) ? new URL(text) : undefined;
-  if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') return 'it has no plain https: or data: URL.';
+  if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '')
+    return 'it has no plain https: or data: URL.';
   return { content: Buffer.from(url.href), url: url.href };
 }
 
 function readDataUrl(url: string, room: number): Source | string {
   const [head, mediaType = '', base64] = DATA_URL.exec(url) ?? [];
   if (head === undefined) return 'its data: URL has no media type.';
-  // Three quarters of base64, and a third of what is written in percents, is content: what cannot fit is not decoded.
+  // Three quarters of base64, and a third of what is written in percents, is content: what cannot
+  // fit is not decoded.
   if ((url.length - head.length) * (base64 ? 0.75 : 1 / 3) > room + 2) return tooLarge(room);
   const text = decoded(url.slice(head.length));
   if (text === undefined) return 'its data: URL cannot be decoded.';
-  return { content: Buffer.from(text, base64 ? 'base64' : 'utf8'), mediaType: essenceOf(mediaType) };
+  return {
+    content: Buffer.from(text, base64 ? 'base64' : 'utf8'),
+    mediaType: essenceOf(mediaType),
+  };
 }
 
 function decoded(text: string): string | undefined {
@@ -348,15 +410,24 @@ function decoded(text: string): string | undefined {
 
 /** Returns the problem with a media type. An image whose content is elsewhere needs none. */
 function mediaTypeProblem(type: MediaPart['type'], { mediaType, url }: Source): string | undefined {
-  if (mediaType === undefined) return type === 'image' && url !== undefined ? undefined : 'it has no media type.';
+  if (mediaType === undefined)
+    return type === 'image' && url !== undefined ? undefined : 'it has no media type.';
   if (!MEDIA_TYPE.test(mediaType)) return 'its media type is none.';
-  return type === 'image' && !mediaType.startsWith('image/') ? `it is an image by name and ${mediaType} by media type.` : undefined;
+  return type === 'image' && !mediaType.startsWith('image/')
+    ? `it is an image by name and ${mediaType} by media type.`
+    : undefined;
 }
 
-function toPart(type: MediaPart['type'], { content, mediaType, url }: Source, name: unknown): MediaPart {
+function toPart(
+  type: MediaPart['type'],
+  { content, mediaType, url }: Source,
+  name: unknown,
+): MediaPart {
   const address = url ?? `data:${mediaType};base64,${bufferOf(content).toString('base64')}`;
-  if (type === 'image') return { type, url: address, ...(mediaType !== undefined && { mediaType }) };
-  const named = typeof name === 'string' && name !== '' && { name: name.slice(0, MOST_NAME_CHARACTERS) };
+  if (type === 'image')
+    return { type, url: address, ...(mediaType !== undefined && { mediaType }) };
+  const named = typeof name === 'string' &&
+    name !== '' && { name: name.slice(0, MOST_NAME_CHARACTERS) };
   return { type, url: address, mediaType: mediaType ?? '', ...named };
 }
 

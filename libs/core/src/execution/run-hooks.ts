@@ -8,14 +8,18 @@ import { shownArguments } from './describe.js';
 
 type HookName = keyof LoopHooks;
 
-/** The unanswered promises of a run's hooks, beyond which hooks are not called: those that hang must not fill the memory. */
+/**
+ * The unanswered promises of a run's hooks, beyond which hooks are not called: those that hang must
+ * not fill the memory.
+ */
 const MOST_UNANSWERED = 1_000;
 
 const logger = new Logger('Hooks');
 
 /**
- * The hooks of one run, or of one attempt at a directive: the application's, its loop's and its request's. They only observe. The run does not wait for what they
- * return, and a hook that fails is logged once a run.
+ * The hooks of one run, or of one attempt at a directive: the application's, its loop's and its
+ * request's. They only observe. The run does not wait for what they return, and a hook that fails
+ * is logged once a run.
  */
 export class RunHooks implements CallHooks {
   private readonly reported = new Set<HookName>();
@@ -51,7 +55,8 @@ export class RunHooks implements CallHooks {
   }
 
   private tellOne(name: HookName, call: () => unknown): void {
-    if (this.unanswered >= MOST_UNANSWERED) return this.report(name, `${this.unanswered} earlier calls of hooks have not answered`);
+    if (this.unanswered >= MOST_UNANSWERED)
+      return this.report(name, `${this.unanswered} earlier calls of hooks have not answered`);
     try {
       const answer: unknown = call();
       if (typeof answer === 'object' && answer !== null) void this.answered(name, answer);
@@ -74,13 +79,19 @@ export class RunHooks implements CallHooks {
   private report(name: HookName, error: unknown): void {
     if (this.reported.has(name)) return;
     this.reported.add(name);
-    logger.warn(`The hook ${name} failed (run ${this.runId}). It is not reported again for this run.`, error);
+    logger.warn(
+      `The hook ${name} failed (run ${this.runId}). It is not reported again for this run.`,
+      error,
+    );
   }
 }
 
 /** Returns whether a call was begun: by this process, or as a sub-run that has waited since. */
 export function hasBegun(call: Call): call is AuthorisedCall {
-  return call.hasBegun === true || (call.request.checkpoint !== undefined && call.tool !== undefined && call.input !== undefined);
+  return (
+    call.hasBegun === true ||
+    (call.request.checkpoint !== undefined && call.tool !== undefined && call.input !== undefined)
+  );
 }
 
 /** A call in the ui projection. */
@@ -93,5 +104,14 @@ function startOf({ request, scope, tool, input }: AuthorisedCall): ToolStart {
     arguments: compactJson(shownArguments(input.args, tool.input.hidden)),
   };
   const places = { runId, ...(path && { path }), ...(sessionId !== undefined && { sessionId }) };
-  return { ...places, actor, tenant, context, step: request.step, tool: spec, call, effect: spec.effect };
+  return {
+    ...places,
+    actor,
+    tenant,
+    context,
+    step: request.step,
+    tool: spec,
+    call,
+    effect: spec.effect,
+  };
 }

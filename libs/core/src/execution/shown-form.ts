@@ -4,8 +4,14 @@ import type { ShownForm } from '../contracts/pending.js';
 import type { Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256, toJson } from '../schema/canonical-json.js';
 
-/** Returns the form of a tool to which a person's yes is bound. It is the same in every process, in whatever order the declaration names its parts. */
-export function shownFormOf({ spec, presentation }: Pick<Tool, 'spec' | 'presentation'>): ShownForm {
+/**
+ * Returns the form of a tool to which a person's yes is bound. It is the same in every process, in
+ * whatever order the declaration names its parts.
+ */
+export function shownFormOf({
+  spec,
+  presentation,
+}: Pick<Tool, 'spec' | 'presentation'>): ShownForm {
   const { description, effect, labels, inputSchema, outputSchema } = spec;
   return {
     description,
@@ -23,7 +29,11 @@ export function hashShownForm(tool: Pick<Tool, 'spec' | 'presentation'>): string
 
 /** Tells whether two forms are the same. One that was never kept is that of no tool. */
 export function isSameForm(one: ShownForm | undefined, other: ShownForm | undefined): boolean {
-  return one !== undefined && other !== undefined && canonicalDeclaration(one) === canonicalDeclaration(other);
+  return (
+    one !== undefined &&
+    other !== undefined &&
+    canonicalDeclaration(one) === canonicalDeclaration(other)
+  );
 }
 
 /** Returns what differs between two forms, by names for people. */
@@ -33,20 +43,31 @@ export function changesOf(before: ShownForm, now: ShownForm): readonly PreviewCh
   return names.flatMap((field) => {
     const [was, is] = [earlier.get(field), later.get(field)];
     if (canonicalDeclaration([was]) === canonicalDeclaration([is])) return [];
-    return [{ field, ...(was !== undefined && { before: was }), ...(is !== undefined && { after: is }) }];
+    return [
+      { field, ...(was !== undefined && { before: was }), ...(is !== undefined && { after: is }) },
+    ];
   });
 }
 
 type Part = NonNullable<PreviewChange['before']>;
 
-function partsOf({ labels, presentation = {}, schemaHash, ...rest }: ShownForm): ReadonlyMap<string, Part> {
+function partsOf({
+  labels,
+  presentation = {},
+  schemaHash,
+  ...rest
+}: ShownForm): ReadonlyMap<string, Part> {
   const parts: readonly (readonly [string, unknown])[] = [
     ...Object.entries(rest),
     ...Object.entries(labels).map(([name, value]) => [`labels.${name}`, value] as const),
     ['schemas', schemaHash],
-    ...Object.entries(presentation).map(([name, value]) => [`presentation.${name}`, value] as const),
+    ...Object.entries(presentation).map(
+      ([name, value]) => [`presentation.${name}`, value] as const,
+    ),
   ];
-  return new Map(parts.flatMap(([name, value]) => (value === undefined ? [] : [[name, jsonOf(value)] as const])));
+  return new Map(
+    parts.flatMap(([name, value]) => (value === undefined ? [] : [[name, jsonOf(value)] as const])),
+  );
 }
 
 function jsonOf(value: unknown): Part {

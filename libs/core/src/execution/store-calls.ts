@@ -4,7 +4,10 @@ import { StoreRefusalError } from '../contracts/stores.js';
 import { Logger } from '../findings/logger.js';
 import { Interruption, untilAborted } from './call-failure.js';
 
-/** The time for an interrupted run to store its last entries. A store that answers later still stores them. */
+/**
+ * The time for an interrupted run to store its last entries. A store that answers later still
+ * stores them.
+ */
 const CLOSING_MS = 35;
 /** One attempt; and the time within which another one begins. */
 const LONGEST_ATTEMPT_MS = 4_000;
@@ -23,7 +26,10 @@ interface Deadline {
 /** The delay after its time within which a store is given up. */
 const CHECK_MS = 100;
 
-/** Watches the answers that a run waits for with one timer, since most come at once and a timer for each would cost more than a store in memory. */
+/**
+ * Watches the answers that a run waits for with one timer, since most come at once and a timer for
+ * each would cost more than a store in memory.
+ */
 class Deadlines {
   private readonly waiting = new Set<Deadline>();
   private isOver = false;
@@ -64,8 +70,9 @@ class Deadlines {
 }
 
 /**
- * Returns a deadline for work that asks stores so often, one after the other: longer than all of them, whose last attempts may begin when their time is nearly over. A caller that gives
- * up before its store does takes for lost what is kept. No other place computes such a deadline.
+ * Returns a deadline for work that asks stores so often, one after the other: longer than all of
+ * them, whose last attempts may begin when their time is nearly over. A caller that gives up before
+ * its store does takes for lost what is kept. No other place computes such a deadline.
  */
 export function longerThanStores(calls: number): number {
   return calls * (LONGEST_CALL_MS + LONGEST_ATTEMPT_MS) + MARGIN_MS;
@@ -86,7 +93,10 @@ class AskingRun {
     return (this.watched ??= new Deadlines());
   }
 
-  /** Aborted a little after the run: by then its last entries are not waited for any more. Made when it is first asked for: most calls never do. */
+  /**
+   * Aborted a little after the run: by then its last entries are not waited for any more. Made when
+   * it is first asked for: most calls never do.
+   */
   get closing(): AbortSignal {
     if (this.controller) return this.controller.signal;
     this.controller = new AbortController();
@@ -102,7 +112,10 @@ class AskingRun {
   }
 
   private readonly follow = (): void => {
-    this.timer = setTimeout(() => this.controller?.abort(Interruption.from(this.signal)), CLOSING_MS).unref();
+    this.timer = setTimeout(
+      () => this.controller?.abort(Interruption.from(this.signal)),
+      CLOSING_MS,
+    ).unref();
   };
 }
 
@@ -116,18 +129,30 @@ const attempts = new AsyncLocalStorage<boolean>();
 type Attempt<Result> = (number: number) => Promise<Result>;
 
 interface StoreCallTerms<Result> {
-  /** True if the statement may be sent again when it is unknown whether it was performed. @default true */
+  /**
+   * True if the statement may be sent again when it is unknown whether it was performed. @default
+   * true
+   */
   readonly isRepeatable?: boolean;
-  /** Milliseconds for one attempt; Infinity for what takes as long as a person or a tool does, whose caller has a limit. @default 4,000 */
+  /**
+   * Milliseconds for one attempt; Infinity for what takes as long as a person or a tool does, whose
+   * caller has a limit. @default 4,000
+   */
   readonly longestMs?: number;
   /** Undoes what the store did after the run had given up waiting for it. */
   readonly late?: (result: Result) => unknown;
-  /** Tells an error of what the store was given to do from a failure of the store. @default no error is one, but refusals of what it was given */
+  /**
+   * Tells an error of what the store was given to do from a failure of the store. @default no error
+   * is one, but refusals of what it was given
+   */
   readonly isAnswer?: (error: unknown) => boolean;
 }
 
 /** Runs a part of a run: every call of a store in it ends with the run. */
-export async function asRun<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
+export async function asRun<Result>(
+  signal: AbortSignal,
+  work: () => Promise<Result>,
+): Promise<Result> {
   const run = new AskingRun(signal);
   try {
     return await current.run(run, work);
@@ -156,7 +181,10 @@ export function asStoreAttempt<Result>(work: () => Result): Result {
   return attempts.run(true, work);
 }
 
-/** Tells whether the code that runs is an attempt at a call of a store: its statements take seconds at most, so one without an answer for much longer was asked over a connection that is gone. */
+/**
+ * Tells whether the code that runs is an attempt at a call of a store: its statements take seconds
+ * at most, so one without an answer for much longer was asked over a connection that is gone.
+ */
 export function isStoreAttempt(): boolean {
   return attempts.getStore() === true;
 }
@@ -167,25 +195,36 @@ export function whileRunLives<Result>(work: Promise<Result>): Promise<Result> {
   return run ? untilAborted(work, run.signal) : work;
 }
 
-/** Waits for work that is to be done even where the run has ended, for as long as an interrupted run may wait. What fails after that is logged. */
+/**
+ * Waits for work that is to be done even where the run has ended, for as long as an interrupted run
+ * may wait. What fails after that is logged.
+ */
 export async function untilRunCloses<Result>(what: string, work: Promise<Result>): Promise<Result> {
   const run = current.getStore();
   if (!run) return work;
   try {
     return await untilAborted(work, run.closing);
   } catch (error) {
-    if (run.closing.aborted) work.catch((cause: unknown) => logger.error(`${what} failed after its run had ended.`, cause));
+    if (run.closing.aborted)
+      work.catch((cause: unknown) =>
+        logger.error(`${what} failed after its run had ended.`, cause),
+      );
     throw error;
   }
 }
 
 /**
- * Asks a store what the run needs before it does anything else. Given up as soon as the run is interrupted. A failure that may pass is repeated for 8 s.
+ * Asks a store what the run needs before it does anything else. Given up as soon as the run is
+ * interrupted. A failure that may pass is repeated for 8 s.
  *
- * @throws {StorageUnavailableError} Where it has not passed by then, and at once for any other failure of the store.
+ * @throws {StorageUnavailableError} Where it has not passed by then, and at once for any other
+ *   failure of the store.
  * @throws {Interruption} Of the run.
  */
-export async function askStore<Result>(attempt: Attempt<Result>, terms: StoreCallTerms<Result> = {}): Promise<Result> {
+export async function askStore<Result>(
+  attempt: Attempt<Result>,
+  terms: StoreCallTerms<Result> = {},
+): Promise<Result> {
   const run = current.getStore();
   if (!run) return repeated(attempt, terms);
   if (run.signal.aborted) throw Interruption.from(run.signal);
@@ -196,47 +235,76 @@ export async function askStore<Result>(attempt: Attempt<Result>, terms: StoreCal
     return await untilAborted(asked, run.signal);
   } catch (error) {
     if (error instanceof StorageUnavailableError) run.failure ??= error;
-    else if (late && run.signal.aborted) asked.then((result) => undo(late, result)).catch(() => undefined); // what failed did nothing
+    // what failed did nothing
+    else if (late && run.signal.aborted)
+      asked.then((result) => undo(late, result)).catch(() => undefined);
     throw error;
   }
 }
 
 /**
- * Tells a store the last word on something: it is told even where the run is interrupted, which waits for it only a moment. A failure that may pass is repeated for 8 s.
+ * Tells a store the last word on something: it is told even where the run is interrupted, which
+ * waits for it only a moment. A failure that may pass is repeated for 8 s.
  *
- * @throws {StorageUnavailableError} Where it has not passed by then, and at once for any other failure of the store.
+ * @throws {StorageUnavailableError} Where it has not passed by then, and at once for any other
+ *   failure of the store.
  */
-export function tellStore<Result>(what: string, attempt: Attempt<Result>, isAnswer?: (error: unknown) => boolean): Promise<Result> {
+export function tellStore<Result>(
+  what: string,
+  attempt: Attempt<Result>,
+  isAnswer?: (error: unknown) => boolean,
+): Promise<Result> {
   return untilRunCloses(what, repeated(attempt, isAnswer && { isAnswer }));
 }
 
 /** The same for a store that may have an answer at once, which no one has to wait for. */
-export function tellQuickStore<Result>(what: string, attempt: (number: number) => Result | Promise<Result>): Result | Promise<Result> {
+export function tellQuickStore<Result>(
+  what: string,
+  attempt: (number: number) => Result | Promise<Result>,
+): Result | Promise<Result> {
   const again = async (first: Promise<Result>): Promise<Result> =>
     tellStore(what, async (number) => (number === 1 ? first : attempt(number)));
   try {
     const first = asStoreAttempt(() => attempt(1));
     return first instanceof Promise ? again(first) : first;
   } catch (error) {
-    return again(Promise.reject(error instanceof Error ? error : new Error('A store threw what is no error.', { cause: error })));
+    return again(
+      Promise.reject(
+        error instanceof Error
+          ? error
+          : new Error('A store threw what is no error.', { cause: error }),
+      ),
+    );
   }
 }
 
 async function repeated<Result>(
   attempt: Attempt<Result>,
-  { isRepeatable = true, longestMs = LONGEST_ATTEMPT_MS, late, isAnswer }: StoreCallTerms<Result> = {},
+  {
+    isRepeatable = true,
+    longestMs = LONGEST_ATTEMPT_MS,
+    late,
+    isAnswer,
+  }: StoreCallTerms<Result> = {},
   signal?: AbortSignal,
 ): Promise<Result> {
   const until = Date.now() + LONGEST_CALL_MS;
   const isLastBy = (pause: number): boolean =>
-    !isRepeatable || parts.getStore() === true || signal?.aborted === true || Date.now() + pause >= until;
+    !isRepeatable ||
+    parts.getStore() === true ||
+    signal?.aborted === true ||
+    Date.now() + pause >= until;
   let hasGivenUp = false;
   const onLate = (result: Result): void => {
     if (late && hasGivenUp) undo(late, result);
   };
   for (let number = 1; ; number += 1) {
     try {
-      return await answered(Promise.resolve(attempts.run(longestMs !== Infinity, () => attempt(number))), longestMs, onLate);
+      return await answered(
+        Promise.resolve(attempts.run(longestMs !== Infinity, () => attempt(number))),
+        longestMs,
+        onLate,
+      );
     } catch (error) {
       const failure = failureIn(error, isAnswer);
       if (!failure) throw error;
@@ -248,15 +316,34 @@ async function repeated<Result>(
   }
 }
 
-/** The failure of a store that an error is; undefined for its answer. Whatever a store fails with says nothing of what was asked of it, and its text, which may name a path, is for logs. */
-function failureIn(error: unknown, isAnswer: (error: unknown) => boolean = () => false): StorageUnavailableError | undefined {
+/**
+ * The failure of a store that an error is; undefined for its answer. Whatever a store fails with
+ * says nothing of what was asked of it, and its text, which may name a path, is for logs.
+ */
+function failureIn(
+  error: unknown,
+  isAnswer: (error: unknown) => boolean = () => false,
+): StorageUnavailableError | undefined {
   const known = StorageUnavailableError.in(error);
-  if (known || error instanceof StoreRefusalError || error instanceof Interruption || isAnswer(error)) return known;
-  return new StorageUnavailableError('A store failed, which says nothing of what was asked of it.', { cause: error, mayPass: false });
+  if (
+    known ||
+    error instanceof StoreRefusalError ||
+    error instanceof Interruption ||
+    isAnswer(error)
+  )
+    return known;
+  return new StorageUnavailableError(
+    'A store failed, which says nothing of what was asked of it.',
+    { cause: error, mayPass: false },
+  );
 }
 
 /** Settles as the store's answer does, or when that takes too long. */
-function answered<Result>(asked: Promise<Result>, ms: number, onLate: (result: Result) => void): Promise<Result> {
+function answered<Result>(
+  asked: Promise<Result>,
+  ms: number,
+  onLate: (result: Result) => void,
+): Promise<Result> {
   return new Promise((resolve, reject) => {
     let isLate = false;
     const giveUp = (): void => {
@@ -272,7 +359,11 @@ function answered<Result>(asked: Promise<Result>, ms: number, onLate: (result: R
       },
       (error: unknown) => {
         endWatch?.();
-        reject(error instanceof Error ? error : new Error('A store rejected with what is no error.', { cause: error }));
+        reject(
+          error instanceof Error
+            ? error
+            : new Error('A store rejected with what is no error.', { cause: error }),
+        );
       },
     );
   });
@@ -288,5 +379,7 @@ function watched(ms: number, giveUp: () => void): () => void {
 
 function undo<Result>(late: (result: Result) => unknown, result: Result): void {
   const undoing = outsideOfRuns(() => Promise.resolve(result).then(late));
-  undoing.catch((error: unknown) => logger.error('What a store did for a run that had ended could not be undone.', error));
+  undoing.catch((error: unknown) =>
+    logger.error('What a store did for a run that had ended could not be undone.', error),
+  );
 }

@@ -2,7 +2,13 @@ import type { SubRunRecord, ToolFailure, ToolInvocationRecord } from '@toolloop/
 import type { SubRun } from '../contracts/loop-request.js';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
-import { answerLost, CallFailure, Interruption, interruptionFailure, type MethodState } from './call-failure.js';
+import {
+  answerLost,
+  CallFailure,
+  Interruption,
+  interruptionFailure,
+  type MethodState,
+} from './call-failure.js';
 import { advance, CallPending, type ReadCall } from './call.js';
 import { discreet } from './credentials.js';
 import { subRunMs } from './resolve-tool.js';
@@ -27,7 +33,10 @@ export class SubRunMethod {
 
   /** The tool, performed by the run. */
   get performed(): Tool {
-    return { ...this.call.tool, invoke: (input, context) => (this.running = this.perform(input, context)) };
+    return {
+      ...this.call.tool,
+      invoke: (input, context) => (this.running = this.perform(input, context)),
+    };
   }
 
   /** Throws the signal of a sub-run that waits, whatever an interceptor has made of it. */
@@ -36,14 +45,16 @@ export class SubRunMethod {
   }
 
   /**
-   * Returns the error of the call, once the sub-run has ended by itself and reported: it is interrupted with the call, and not left behind. If it has changed
-   * things, interceptors cannot replace the error.
+   * Returns the error of the call, once the sub-run has ended by itself and reported: it is
+   * interrupted with the call, and not left behind. If it has changed things, interceptors cannot
+   * replace the error.
    */
   async thrown(thrown: unknown, method: CalledMethod): Promise<unknown> {
     await this.running.catch(() => undefined);
     const { signal } = method.invocation.context;
     const error = discreet(thrown, this.call);
-    if (signal.aborted) return new CallFailure(this.interrupted(Interruption.from(signal)), { cause: error });
+    if (signal.aborted)
+      return new CallFailure(this.interrupted(Interruption.from(signal)), { cause: error });
     if (this.pending) return this.pending;
     if (!hasChangedThings(this.call.subRun?.toolCalls ?? [])) return error;
     return method.state === 'threw' ? discreet(method.thrown, this.call) : answerLost(error);
@@ -51,7 +62,8 @@ export class SubRunMethod {
 
   /** Its records tell whether anything was changed. */
   private interrupted(interruption: Interruption): ToolFailure {
-    if (!hasChangedThings(this.call.subRun?.toolCalls ?? [])) return interruptionFailure(interruption);
+    if (!hasChangedThings(this.call.subRun?.toolCalls ?? []))
+      return interruptionFailure(interruption);
     return {
       code: 'unknown_outcome',
       safeMessage: `${interruption.message} The sub-run had changed things by then. Do not repeat it; check first.`,
@@ -60,14 +72,32 @@ export class SubRunMethod {
 
   private async perform(input: unknown, { signal }: ToolCallContext): Promise<unknown> {
     const { request, scope, tool, input: read, limits } = this.call;
-    if (!scope.subRuns) throw CallFailure.of('budget_exceeded', 'No sub-run can be made here: they are nested as deep as they may be.');
+    if (!scope.subRuns)
+      throw CallFailure.of(
+        'budget_exceeded',
+        'No sub-run can be made here: they are nested as deep as they may be.',
+      );
     const prompt: unknown = this.subRun.prompt(input);
     if (typeof prompt !== 'string' || prompt.trim() === '')
       throw CallFailure.of('invalid_args', 'The prompt is empty: say what is to be done.');
-    const call = { subRun: this.subRun, tool: tool.spec, prompt, args: read.args, request, scope, ms: subRunMs(limits), signal };
+    const call = {
+      subRun: this.subRun,
+      tool: tool.spec,
+      prompt,
+      args: read.args,
+      request,
+      scope,
+      ms: subRunMs(limits),
+      signal,
+    };
     const ending = await scope.subRuns.run(call);
     advance(this.call, { subRun: ending.record });
-    if (ending.status === 'waiting') throw (this.pending = new CallPending(ending.waitingFor, ending.checkpoint, ending.unavailable));
+    if (ending.status === 'waiting')
+      throw (this.pending = new CallPending(
+        ending.waitingFor,
+        ending.checkpoint,
+        ending.unavailable,
+      ));
     advance(this.call, { labels: ending.labels });
     if (ending.status === 'failed') throw new CallFailure(ending.failure);
     return ending.result;
@@ -84,29 +114,55 @@ export function hasChangedThings(records: readonly ToolInvocationRecord[]): bool
   return changedRecords(records).length > 0;
 }
 
-/** Returns the records of the calls, those of sub-runs included, that had an effect or may have had one. */
-export function changedRecords(records: readonly ToolInvocationRecord[]): readonly ToolInvocationRecord[] {
+/**
+ * Returns the records of the calls, those of sub-runs included, that had an effect or may have had
+ * one.
+ */
+export function changedRecords(
+  records: readonly ToolInvocationRecord[],
+): readonly ToolInvocationRecord[] {
   return records.flatMap((record) => {
     const { effect, status, error, subRun, madeBefore } = record;
     if (subRun) return changedRecords(subRun.toolCalls ?? []);
     if (effect === 'read_only' || madeBefore !== undefined) return [];
-    return status === 'succeeded' || error?.code === 'unknown_outcome' || error?.code === 'invalid_output' ? record : [];
+    return status === 'succeeded' ||
+      error?.code === 'unknown_outcome' ||
+      error?.code === 'invalid_output'
+      ? record
+      : [];
   });
 }
 
-const NOT_MADE: ToolFailure = { code: 'aborted', safeMessage: 'The run ended before anybody decided, so the call was not made.' };
+const NOT_MADE: ToolFailure = {
+  code: 'aborted',
+  safeMessage: 'The run ended before anybody decided, so the call was not made.',
+};
 
-/** The call of a run that ended otherwise while it waited: it is not made any more, and neither is what waited within it. */
-export function closedRecord(record: ToolInvocationRecord): ToolInvocationRecord & { readonly error: ToolFailure } {
+/**
+ * The call of a run that ended otherwise while it waited: it is not made any more, and neither is
+ * what waited within it.
+ */
+export function closedRecord(
+  record: ToolInvocationRecord,
+): ToolInvocationRecord & { readonly error: ToolFailure } {
   if (!record.subRun) return { ...record, status: 'failed', error: record.error ?? NOT_MADE };
-  const hint = hasChangedThings(record.subRun.toolCalls ?? []) ? ' It had changed things by then: do not repeat it; check first.' : '';
+  const hint = hasChangedThings(record.subRun.toolCalls ?? [])
+    ? ' It had changed things by then: do not repeat it; check first.'
+    : '';
   const safeMessage = `The run ended before anybody decided, so the sub-run did not continue.${hint}`;
-  return { ...record, status: 'failed', error: { code: 'aborted', safeMessage }, subRun: closedSubRun(record.subRun) };
+  return {
+    ...record,
+    status: 'failed',
+    error: { code: 'aborted', safeMessage },
+    subRun: closedSubRun(record.subRun),
+  };
 }
 
 /** Returns the record of a waiting sub-run that is not resumed. */
 export function closedSubRun(subRun: SubRunRecord): SubRunRecord {
   if (subRun.finishReason !== 'waiting') return subRun;
-  const toolCalls = subRun.toolCalls?.map((record) => (record.status === 'waiting' ? closedRecord(record) : record));
+  const toolCalls = subRun.toolCalls?.map((record) =>
+    record.status === 'waiting' ? closedRecord(record) : record,
+  );
   return { ...subRun, finishReason: 'aborted', ...(toolCalls && { toolCalls }) };
 }

@@ -61,7 +61,10 @@ import { changeOf } from './standing-calls.js';
 import { asCall } from './store-calls.js';
 import type { RunValues } from '../policy/value-references.js';
 
-/** The execution options of a call: the defaults, then the application's, the tool's (its provider's included) and the run's. */
+/**
+ * The execution options of a call: the defaults, then the application's, the tool's (its provider's
+ * included) and the run's.
+ */
 export class ExecutionRules {
   private readonly base: ExecutionOptions;
   private readonly ofTools = new WeakMap<ToolExecutionOptions, ExecutionOptions>();
@@ -71,7 +74,10 @@ export class ExecutionRules {
   }
 
   /** Without a tool: the options for a name that names none, or none that may be known. */
-  optionsFor(tool: Pick<Tool, 'execution'> | undefined, run: Partial<ExecutionOptions> | undefined): ExecutionOptions {
+  optionsFor(
+    tool: Pick<Tool, 'execution'> | undefined,
+    run: Partial<ExecutionOptions> | undefined,
+  ): ExecutionOptions {
     const own = tool?.execution;
     const options = own ? this.ofTool(own) : this.base;
     if (!run || own?.selfManaged) return options;
@@ -82,22 +88,29 @@ export class ExecutionRules {
   private ofTool(own: ToolExecutionOptions): ExecutionOptions {
     const known = this.ofTools.get(own);
     if (known) return known;
-    const options = { ...TOOL_EXECUTION_OPTIONS.merge(this.base, own), ...(own.selfManaged && SELF_MANAGED) };
+    const options = {
+      ...TOOL_EXECUTION_OPTIONS.merge(this.base, own),
+      ...(own.selfManaged && SELF_MANAGED),
+    };
     this.ofTools.set(own, options);
     return options;
   }
 }
 
 /**
- * The only way a tool is executed: the loop, sub-runs and directives call it. The stages, in their order:
+ * The only way a tool is executed: the loop, sub-runs and directives call it. The stages, in their
+ * order:
  *
  * 1. lookup in the run's toolset, and policy's denial
  * 2. size and JSON of the arguments
  * 3. reserved names, schema, DTO
- * 4. what a tool that changes things asks a person beforehand; Nest's guards and pipes, then policy's decision on the arguments, and approval
- * 5. for a tool that changes things, the journal, which asks a person about a call whose outcome is unknown; or a request for an effect that happens later, which
- *    passes all stages again when it is performed
- * 6. a concurrency slot, interceptors, time budget, cancellation; this stage and the next are repeated where a run retries
+ * 4. what a tool that changes things asks a person beforehand; Nest's guards and pipes, then
+ *    policy's decision on the arguments, and approval
+ * 5. for a tool that changes things, the journal, which asks a person about a call whose outcome is
+ *    unknown; or a request for an effect that happens later, which passes all stages again when it
+ *    is performed
+ * 6. a concurrency slot, interceptors, time budget, cancellation; this stage and the next are
+ *    repeated where a run retries
  * 7. the method, inside AsyncLocalStorage
  * 8. the result: checked, projected, cut
  * 9. the record and its event
@@ -137,17 +150,37 @@ export class ToolRunner implements OnModuleInit {
     const preview = new CallPreview(contexts);
     const approvals = new AskedApprovals(stores, preview, this.audit);
     this.resolution = new ToolResolution(catalog, stores.tenants);
-    this.authorisation = new Authorisation({ resolution: this.resolution, validators, contexts, approvals, effects, audit: this.audit });
+    this.authorisation = new Authorisation({
+      resolution: this.resolution,
+      validators,
+      contexts,
+      approvals,
+      effects,
+      audit: this.audit,
+    });
     this.guard = new EffectGuard(stores, approvals);
     this.written = new WrittenStores(stores.accounts);
     this.rehearsals = new AskedRehearsals(stores, this.audit);
     this.questions = new AskedQuestions(stores, this.audit);
-    this.beforehand = new AskedBeforehand({ questions: this.questions, contexts, validators, resolution: this.resolution });
+    this.beforehand = new AskedBeforehand({
+      questions: this.questions,
+      contexts,
+      validators,
+      resolution: this.resolution,
+    });
     this.invoker = new ToolInvoker(explorer, contexts, this.questions);
     this.performer = new CallPerformer(this.invoker, new ResultDescriber(validators), this.guard);
     const { transactions } = stores;
     const { performer, resolution } = this;
-    this.rehearsal = new CallRehearsal({ performer, preview, contexts, resolution, validators, rules, transactions });
+    this.rehearsal = new CallRehearsal({
+      performer,
+      preview,
+      contexts,
+      resolution,
+      validators,
+      rules,
+      transactions,
+    });
   }
 
   onModuleInit(): void {
@@ -155,10 +188,16 @@ export class ToolRunner implements OnModuleInit {
     [this.instrumentation] = this.explorer.instancesOf(Instrumentation);
   }
 
-  /** Runs one call through every stage. Never throws: whatever happens, the call has exactly one outcome, or is pending. */
+  /**
+   * Runs one call through every stage. Never throws: whatever happens, the call has exactly one
+   * outcome, or is pending.
+   */
   exec(request: PlacedCall, scope: ExecutionScope): Promise<ToolOutcome> {
-    const make = (): Promise<ToolOutcome> => asCall(scope.signal, () => this.recorded(this.open(request, scope)));
-    return this.instrumentation ? this.instrumentation.tool(instrumentedCall(request, scope), make) : make();
+    const make = (): Promise<ToolOutcome> =>
+      asCall(scope.signal, () => this.recorded(this.open(request, scope)));
+    return this.instrumentation
+      ? this.instrumentation.tool(instrumentedCall(request, scope), make)
+      : make();
   }
 
   /** Resolve, read, authorise, once, perform, describe. */
@@ -167,19 +206,27 @@ export class ToolRunner implements OnModuleInit {
     return whenKnown(this.read(call), (read) => {
       const standing = read.scope.standing?.same(read);
       if (standing) return madeBefore(read, standing);
-      if (rehearsal) return whenKnown(this.authorisation.authorise(read), (authorised) => this.rehearsal.rehearse(authorised, rehearsal));
+      if (rehearsal)
+        return whenKnown(this.authorisation.authorise(read), (authorised) =>
+          this.rehearsal.rehearse(authorised, rehearsal),
+        );
       const completed = read.tool.questions ? this.beforehand.complete(read) : read;
       const admitted = whenKnown(completed, (complete) => this.authorisation.authorise(complete));
-      const answered = whenKnown(admitted, (letIn) => (letIn.tool.client ? this.answered(letIn) : letIn));
+      const answered = whenKnown(admitted, (letIn) =>
+        letIn.tool.client ? this.answered(letIn) : letIn,
+      );
       return whenKnown(answered, (authorised) => {
         const { scope, requested, tool } = authorised;
         if (scope.signal.aborted) throw notBegun(scope.signal);
         if (requested) return requested.keep(authorised);
         const { writes } = tool.spec.labels;
-        if (writes !== undefined) return this.written.noteWrite(authorised, writes).then(() => this.performed(authorised));
+        if (writes !== undefined)
+          return this.written.noteWrite(authorised, writes).then(() => this.performed(authorised));
         return isGuarded(tool)
           ? this.performOnce(authorised)
-          : this.performer.perform(authorised).catch((error: unknown) => this.afterQuestion(authorised, error));
+          : this.performer
+              .perform(authorised)
+              .catch((error: unknown) => this.afterQuestion(authorised, error));
       });
     });
   }
@@ -190,7 +237,10 @@ export class ToolRunner implements OnModuleInit {
       : this.performer.perform(call).catch((error: unknown) => this.afterQuestion(call, error));
   }
 
-  /** A call that the client makes is let in anew where its result came while the run waited: what let it in may have changed meanwhile. */
+  /**
+   * A call that the client makes is let in anew where its result came while the run waited: what
+   * let it in may have changed meanwhile.
+   */
   private async answered(call: AuthorisedCall): Promise<AuthorisedCall> {
     const { client } = call.tool;
     if (!client || (await this.clients.answer(call, client))) return call;
@@ -200,16 +250,33 @@ export class ToolRunner implements OnModuleInit {
   private open(request: PlacedCall, scope: ExecutionScope): Call {
     const options = this.rules.optionsFor(undefined, scope.options);
     const subRun = request.checkpoint?.record;
-    const call: Call = { request, scope: this.shielded(scope), startedAt: new Date(), options, ...(subRun && { subRun }) };
+    const call: Call = {
+      request,
+      scope: this.shielded(scope),
+      startedAt: new Date(),
+      options,
+      ...(subRun && { subRun }),
+    };
     const { rehearsal } = scope;
-    return rehearsal ? advance(call, { rolledBack: (work) => this.rehearsal.behindWrites(call.scope, rehearsal, work) }) : call;
+    return rehearsal
+      ? advance(call, {
+          rolledBack: (work) => this.rehearsal.behindWrites(call.scope, rehearsal, work),
+        })
+      : call;
   }
 
-  /** The call is announced with its arguments as soon as they are known, and without them where they never are. */
+  /**
+   * The call is announced with its arguments as soon as they are known, and without them where they
+   * never are.
+   */
   private read(call: Call): ReadCall | Promise<ReadCall> {
     try {
-      const reading = whenKnown(this.resolution.resolve(call), (resolved) => this.readResolved(resolved));
-      return reading instanceof Promise ? reading.catch((error: unknown) => this.unread(call, error)) : reading;
+      const reading = whenKnown(this.resolution.resolve(call), (resolved) =>
+        this.readResolved(resolved),
+      );
+      return reading instanceof Promise
+        ? reading.catch((error: unknown) => this.unread(call, error))
+        : reading;
     } catch (error) {
       return this.unread(call, error);
     }
@@ -222,7 +289,11 @@ export class ToolRunner implements OnModuleInit {
       if (tool.surface) throw this.resolution.missingInstance(call, input.args);
       const { presentation } = tool;
       const args = shownArguments(input.args, tool.input.hidden);
-      const telling = scope.emit({ ...announcementOf(call), args, ...(presentation && { presentation }) });
+      const telling = scope.emit({
+        ...announcementOf(call),
+        args,
+        ...(presentation && { presentation }),
+      });
       return telling ? telling.then(() => advance(call, { input })) : advance(call, { input });
     });
   }
@@ -232,7 +303,10 @@ export class ToolRunner implements OnModuleInit {
     throw error;
   }
 
-  /** A call that asked a person is let in anew once there is an answer, and its method called again from its top; one whose run is suspended does so when it is resumed. */
+  /**
+   * A call that asked a person is let in anew once there is an answer, and its method called again
+   * from its top; one whose run is suspended does so when it is resumed.
+   */
   private async afterQuestion(call: AuthorisedCall, error: unknown): Promise<ToolOutcome> {
     const asked = error instanceof CallPending ? error.asked : undefined;
     if (!asked) throw error;
@@ -246,8 +320,10 @@ export class ToolRunner implements OnModuleInit {
 
   private async performOnce(call: AuthorisedCall): Promise<ToolOutcome> {
     const performed = await this.guard.claim(call);
-    if (performed?.status === 'reconsider') return this.performOnce(await this.authorisation.authoriseAgain(call));
-    if (performed?.status === 'committed') return this.performer.recall(call, performed.kept.result);
+    if (performed?.status === 'reconsider')
+      return this.performOnce(await this.authorisation.authoriseAgain(call));
+    if (performed?.status === 'committed')
+      return this.performer.recall(call, performed.kept.result);
     return performed ? replayed(call, performed) : this.performer.perform(call);
   }
 
@@ -295,17 +371,23 @@ export class ToolRunner implements OnModuleInit {
     }
   }
 
-  /** Asked for once the result is there: what was written into the store before it was read was noted before that. */
+  /**
+   * Asked for once the result is there: what was written into the store before it was read was
+   * noted before that.
+   */
   private async fromStore(call: Call, store: string, outcome: ToolOutcome): Promise<ToolOutcome> {
-    if (outcome.isPending || !(await this.written.isOfOutside(call.scope.run.tenant, store))) return outcome;
+    if (outcome.isPending || !(await this.written.isOfOutside(call.scope.run.tenant, store)))
+      return outcome;
     return asFromOutside(call, outcome);
   }
 
   /** Events that cannot be shown are logged, and change nothing about the call. */
   private shielded(scope: ExecutionScope): ExecutionScope {
-    const report = (error: unknown): void => this.logger.error(`An event of run ${scope.run.runId} could not be shown.`, error);
+    const report = (error: unknown): void =>
+      this.logger.error(`An event of run ${scope.run.runId} could not be shown.`, error);
     const emit: ExecutionScope['emit'] = (event) => {
-      if (scope.rehearsal && event.type === 'tool-progress') return; // a transaction waits for no reader
+      // a transaction waits for no reader
+      if (scope.rehearsal && event.type === 'tool-progress') return;
       try {
         return scope.emit(event)?.catch(report);
       } catch (error) {
@@ -315,7 +397,9 @@ export class ToolRunner implements OnModuleInit {
     return { ...scope, emit };
   }
 
-  /** The outcome of a call that did not succeed: it waits, its store was unavailable, or it failed. */
+  /**
+   * The outcome of a call that did not succeed: it waits, its store was unavailable, or it failed.
+   */
   private toOutcome(call: Call, thrown: unknown): ToolOutcome {
     const { request } = call;
     if (thrown instanceof CallWaitsElsewhere) return waitsElsewhere(call, thrown);
@@ -343,12 +427,27 @@ export class ToolRunner implements OnModuleInit {
   }
 }
 
-function instrumentedCall({ call, step }: PlacedCall, { run }: ExecutionScope): InstrumentedToolCall {
-  return { runId: run.runId, tenant: run.tenant, step, toolCallId: call.toolCallId, tool: call.name };
+function instrumentedCall(
+  { call, step }: PlacedCall,
+  { run }: ExecutionScope,
+): InstrumentedToolCall {
+  return {
+    runId: run.runId,
+    tenant: run.tenant,
+    step,
+    toolCallId: call.toolCallId,
+    tool: call.name,
+  };
 }
 
-/** The answer is Toolloop's own, so it tells nothing from outside, whatever its tool would have returned. */
-function waitsElsewhere(call: Call, { record: { id, expiresAt } }: CallWaitsElsewhere): ToolOutcome {
+/**
+ * The answer is Toolloop's own, so it tells nothing from outside, whatever its tool would have
+ * returned.
+ */
+function waitsElsewhere(
+  call: Call,
+  { record: { id, expiresAt } }: CallWaitsElsewhere,
+): ToolOutcome {
   const outcome = answeredFor(call, { pendingId: id }, { status: 'waiting', id, expiresAt });
   return { ...outcome, labels: { returns: 'trusted', reads: 'public' } };
 }
@@ -357,7 +456,11 @@ const announcementOf = ({ request: { step, call } }: Call) =>
   ({ type: 'tool-call', step, toolCallId: call.toolCallId, tool: call.name }) as const;
 
 /** A call that was begun has ended, unless it is a run that waits. */
-function tellEnd(call: Call, { record, isPending, waitingFor, checkpoint = call.request.checkpoint }: ToolOutcome, hooks: CallHooks): void {
+function tellEnd(
+  call: Call,
+  { record, isPending, waitingFor, checkpoint = call.request.checkpoint }: ToolOutcome,
+  hooks: CallHooks,
+): void {
   const waits = isPending && (checkpoint !== undefined || waitingFor === 'question');
   if (!waits && hasBegun(call)) hooks.ended(call, record);
 }
@@ -371,7 +474,10 @@ const SELF_MANAGED: Partial<ExecutionOptions> = {
   availableOperations: false,
 };
 
-/** Runs the next stage with a value: at once where it is there, and otherwise as soon as it is. A promise of its own for each stage that waits for nothing was most of what a call cost. */
+/**
+ * Runs the next stage with a value: at once where it is there, and otherwise as soon as it is. A
+ * promise of its own for each stage that waits for nothing was most of what a call cost.
+ */
 const whenKnown = <Value, Result>(
   value: Value | Promise<Value>,
   stage: (value: Value) => Result | Promise<Result>,

@@ -7,7 +7,10 @@ import type * as ClassValidator from 'class-validator';
 import { createRequire } from 'node:module';
 import type * as Re2 from 're2js';
 
-/** Packages that are loaded where they are first needed, as long to import as the rest of this one. What each input asks for is kept: `require` would look for its file anew, for 2.5 µs. */
+/**
+ * Packages that are loaded where they are first needed, as long to import as the rest of this one.
+ * What each input asks for is kept: `require` would look for its file anew, for 2.5 µs.
+ */
 const require = createRequire(import.meta.url);
 
 /** Loads Ajv with the first schema. */
@@ -24,22 +27,43 @@ export function re2(): typeof Re2 {
   return require('re2js') as typeof Re2;
 }
 
-/** The packages whose decorators an application may put on its classes, and need not have: optional peers, as they are Nest's. */
+/**
+ * The packages whose decorators an application may put on its classes, and need not have: optional
+ * peers, as they are Nest's.
+ */
 type DecoratorPackage = 'class-validator' | 'class-transformer';
 
-/** Returns the finding about something that needs a package; undefined where the application has the package. */
-export function missingPackage(name: DecoratorPackage, what: string): { readonly problem: string; readonly remedy: string } | undefined {
+/**
+ * Returns the finding about something that needs a package; undefined where the application has the
+ * package.
+ */
+export function missingPackage(
+  name: DecoratorPackage,
+  what: string,
+): { readonly problem: string; readonly remedy: string } | undefined {
   if (isInstalled(name)) return undefined;
-  return { problem: `${what} needs the package ${name}, which is not installed`, remedy: `Run: npm install ${name}` };
+  return {
+    problem: `${what} needs the package ${name}, which is not installed`,
+    remedy: `Run: npm install ${name}`,
+  };
 }
 
-let [validator, transformer]: [typeof ClassValidator | undefined, typeof ClassTransformer | undefined] = [undefined, undefined];
-/** Loads class-validator with the first class that needs it. @throws Error where the application has not got it */
+let [validator, transformer]: [
+  typeof ClassValidator | undefined,
+  typeof ClassTransformer | undefined,
+] = [undefined, undefined];
+/**
+ * Loads class-validator with the first class that needs it. @throws Error where the application has
+ * not got it
+ */
 export function classValidator(): typeof ClassValidator {
   return (validator ??= installed('class-validator') as typeof ClassValidator);
 }
 
-/** Loads class-transformer with the first class that needs it. @throws Error where the application has not got it */
+/**
+ * Loads class-transformer with the first class that needs it. @throws Error where the application
+ * has not got it
+ */
 export function classTransformer(): typeof ClassTransformer {
   return (transformer ??= installed('class-transformer') as typeof ClassTransformer);
 }
@@ -48,25 +72,46 @@ export function classTransformer(): typeof ClassTransformer {
 export const PLAIN_TO_CLASS: ClassTransformer.TransformationType.PLAIN_TO_CLASS = 0;
 export const CLASS_TO_PLAIN: ClassTransformer.TransformationType.CLASS_TO_PLAIN = 1;
 
-/** The questions that core asks the storage of class-transformer, which finds nothing of most properties. */
+/**
+ * The questions that core asks the storage of class-transformer, which finds nothing of most
+ * properties.
+ */
 interface TransformMetadata extends Pick<
   MetadataStorage,
-  'findTransformMetadatas' | 'getStrategy' | 'getExposedMetadatas' | 'getExposedProperties' | 'getExcludedProperties'
+  | 'findTransformMetadatas'
+  | 'getStrategy'
+  | 'getExposedMetadatas'
+  | 'getExposedProperties'
+  | 'getExcludedProperties'
 > {
-  findExposeMetadata(...property: Parameters<MetadataStorage['findExposeMetadata']>): ExposeMetadata | undefined;
-  findTypeMetadata(...property: Parameters<MetadataStorage['findTypeMetadata']>): TypeMetadata | undefined;
+  findExposeMetadata(
+    ...property: Parameters<MetadataStorage['findExposeMetadata']>
+  ): ExposeMetadata | undefined;
+  findTypeMetadata(
+    ...property: Parameters<MetadataStorage['findTypeMetadata']>
+  ): TypeMetadata | undefined;
 }
 
 let metadata: TransformMetadata | undefined;
 
-/** Returns the metadata of class-transformer's decorators: none where it is not installed, since no class can have one. */
+/**
+ * Returns the metadata of class-transformer's decorators: none where it is not installed, since no
+ * class can have one.
+ */
 export function transformMetadata(): TransformMetadata {
   return (metadata ??= isInstalled('class-transformer') ? storageOfDecorators() : NO_METADATA);
 }
 
-/** class-transformer ships no types beside this file; it is the instance that its decorators write to. */
+/**
+ * class-transformer ships no types beside this file; it is the instance that its decorators write
+ * to.
+ */
 function storageOfDecorators(): MetadataStorage {
-  return (require('class-transformer/cjs/storage.js') as { readonly defaultMetadataStorage: MetadataStorage }).defaultMetadataStorage;
+  return (
+    require('class-transformer/cjs/storage.js') as {
+      readonly defaultMetadataStorage: MetadataStorage;
+    }
+  ).defaultMetadataStorage;
 }
 
 const NO_METADATA: TransformMetadata = {

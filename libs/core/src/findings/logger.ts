@@ -5,8 +5,9 @@ import { visible } from '@toolloop/protocol';
 const MAX_CAUSES = 8;
 
 /**
- * The logger of Nest, for texts that a tool, a store or a model may have written. An invisible character is written as its escape, and a further line is indented, so that no
- * text can look like a line of its own. An error that needs none of this is handed on as it is.
+ * The logger of Nest, for texts that a tool, a store or a model may have written. An invisible
+ * character is written as its escape, and a further line is indented, so that no text can look like
+ * a line of its own. An error that needs none of this is handed on as it is.
  */
 export class Logger extends NestLogger {
   override error(message: unknown, ...more: unknown[]): void {
@@ -46,16 +47,27 @@ function readableText(text: string): string {
   return visible(text).replaceAll(MARGIN, '\n    ');
 }
 
-/** Copies an error with readable texts; returns the error itself if all of them are. Its own fields, such as the detail of a database, are copied as well. */
+/**
+ * Copies an error with readable texts; returns the error itself if all of them are. Its own fields,
+ * such as the detail of a database, are copied as well.
+ */
 function readableError(error: Error, left: number): Error {
   const texts = textsOf(error);
-  const shown = Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, readableText(text)]));
+  const shown = Object.fromEntries(
+    Object.entries(texts).map(([name, text]) => [name, readableText(text)]),
+  );
   const cause = left > 0 ? readable(error.cause, left - 1) : undefined;
   const errors: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
   const others = errors.map((other) => (left > 0 ? readable(other, left - 1) : undefined));
   const isReadable = Object.entries(texts).every(([name, text]) => shown[name] === text);
-  if (isReadable && cause === error.cause && others.every((other, index) => other === errors[index])) return error;
-  const copy = others.length > 0 ? new AggregateError(others, '', { cause }) : new Error('', { cause });
+  if (
+    isReadable &&
+    cause === error.cause &&
+    others.every((other, index) => other === errors[index])
+  )
+    return error;
+  const copy =
+    others.length > 0 ? new AggregateError(others, '', { cause }) : new Error('', { cause });
   return Object.defineProperties(copy, {
     ...Object.getOwnPropertyDescriptors({ ...Object.fromEntries(Object.entries(error)), ...shown }),
     ...hiddenIn(shown),
@@ -65,11 +77,17 @@ function readableError(error: Error, left: number): Error {
 /** The texts of an error: those that every error has, and those of its own fields. */
 function textsOf(error: Error): Readonly<Record<string, string>> {
   const { name, message, stack = '' } = error;
-  const own = Object.entries(error).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
+  const own = Object.entries(error).filter(
+    (entry): entry is [string, string] => typeof entry[1] === 'string',
+  );
   return { ...Object.fromEntries(own), name, message, stack };
 }
 
 /** The texts that a printed error does not repeat among its fields. */
-function hiddenIn({ name, message, stack }: Readonly<Record<string, string>>): PropertyDescriptorMap {
+function hiddenIn({
+  name,
+  message,
+  stack,
+}: Readonly<Record<string, string>>): PropertyDescriptorMap {
   return { name: { value: name }, message: { value: message }, stack: { value: stack } };
 }

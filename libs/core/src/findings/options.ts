@@ -1,14 +1,28 @@
-import { ConfigurationError, duplicatesOf, type Finding, isObject, isRecord, LanguageModel, visible } from '@toolloop/protocol';
+import {
+  ConfigurationError,
+  duplicatesOf,
+  type Finding,
+  isObject,
+  isRecord,
+  LanguageModel,
+  visible,
+} from '@toolloop/protocol';
 import { closest, distance } from 'fastest-levenshtein';
 
-/** The values that one option takes, in words and as a test. A rule for more values than an option has serves it too; one for fewer does not compile. */
+/**
+ * The values that one option takes, in words and as a test. A rule for more values than an option
+ * has serves it too; one for fewer does not compile.
+ */
 export interface OptionRule<in Value> {
   /** Behind "Give" in a remedy. */
   readonly wanted: string;
   /** True if the option must be given. @default false */
   readonly isNeeded?: boolean;
   readonly accept: (value: unknown) => boolean;
-  /** The problem with a value that is not accepted; `option` names the option. @default `${option} is ${value}.` */
+  /**
+   * The problem with a value that is not accepted; `option` names the option. @default
+   * `${option} is ${value}.`
+   */
   readonly problem?: (value: unknown, option: string) => string | undefined;
   /** The remedy for such a value, where there is a better one than what is `wanted`. */
   readonly remedy?: (value: unknown) => string | undefined;
@@ -26,11 +40,21 @@ export interface ChoiceRule<Word extends string> extends OptionRule<Word> {
 }
 
 type NameOf<Options> = Options extends unknown ? Extract<keyof Options, string> : never;
-type ValueOf<Options, Name> = Options extends unknown ? (Name extends keyof Options ? Exclude<Options[Name], undefined> : never) : never;
-type RuleFor<Value> = [Value] extends [string] ? (string extends Value ? OptionRule<Value> : ChoiceRule<Value>) : OptionRule<Value>;
+type ValueOf<Options, Name> = Options extends unknown
+  ? Name extends keyof Options
+    ? Exclude<Options[Name], undefined>
+    : never
+  : never;
+type RuleFor<Value> = [Value] extends [string]
+  ? string extends Value
+    ? OptionRule<Value>
+    : ChoiceRule<Value>
+  : OptionRule<Value>;
 
 /** A rule for every option of a type: one that is missing does not compile. */
-export type OptionRules<Options> = { readonly [Name in NameOf<Options>]-?: RuleFor<ValueOf<Options, Name>> };
+export type OptionRules<Options> = {
+  readonly [Name in NameOf<Options>]-?: RuleFor<ValueOf<Options, Name>>;
+};
 
 /** The words in which findings speak of options; `*` stands for a name. */
 export interface OptionWording {
@@ -52,11 +76,17 @@ export interface TableSettings<Options> {
   readonly wording?: OptionWording;
   /** Names that are options elsewhere, with the remedy for them. */
   readonly elsewhere?: Readonly<Record<string, Partial<Pick<Finding, 'problem' | 'remedy'>>>>;
-  /** The findings about options that do not fit together. In `options` those with a value that is wrong by itself are left out. */
+  /**
+   * The findings about options that do not fit together. In `options` those with a value that is
+   * wrong by itself are left out.
+   */
   readonly together?: (options: Partial<Options>, at: string, given: object) => Finding[];
 }
 
-/** Declares the options of one type: their names, checks, findings, how levels are merged and what is copied all follow from the rules. */
+/**
+ * Declares the options of one type: their names, checks, findings, how levels are merged and what
+ * is copied all follow from the rules.
+ */
 export function defineOptions<Options extends object>(
   rules: OptionRules<Options>,
   settings: TableSettings<Options> = {},
@@ -77,16 +107,23 @@ export class OptionTable<Options extends object> {
     readonly settings: TableSettings<Options>,
   ) {
     this.entries = new Map(Object.entries<AnyRule>({ ...rules }));
-    this.joins = [...this.entries].flatMap(([name, { join }]) => (join ? [[name, join] as const] : []));
+    this.joins = [...this.entries].flatMap(([name, { join }]) =>
+      join ? [[name, join] as const] : [],
+    );
   }
 
-  /** Everything that is wrong: names, values, what is missing and what does not fit together. An option that is `undefined` was left out. */
+  /**
+   * Everything that is wrong: names, values, what is missing and what does not fit together. An
+   * option that is `undefined` was left out.
+   */
   findings(given: unknown, at: string): Finding[] {
-    if (!isRecord(given)) return [{ at, problem: `Its options are ${inWords(given)}.`, remedy: 'Give an object.' }];
+    if (!isRecord(given))
+      return [{ at, problem: `Its options are ${inWords(given)}.`, remedy: 'Give an object.' }];
     const findings = this.nameFindings(given, at);
     this.entries.forEach((rule, name) => {
       const value: unknown = Reflect.get(given, name);
-      if (value !== undefined || rule.isNeeded) findings.push(...this.valueFindings(name, rule, value, at));
+      if (value !== undefined || rule.isNeeded)
+        findings.push(...this.valueFindings(name, rule, value, at));
     });
     const { together } = this.settings;
     return together ? [...findings, ...together(this.sound(given), at, given)] : findings;
@@ -109,7 +146,10 @@ export class OptionTable<Options extends object> {
   }
 
   /** Merges the options of two levels: the inner one wins, option by option if a rule says so. */
-  merge<Outer extends object, Inner extends object>(outer: Outer, inner: Inner): Outer & Pick<Inner, keyof Inner & NameOf<Options>> {
+  merge<Outer extends object, Inner extends object>(
+    outer: Outer,
+    inner: Inner,
+  ): Outer & Pick<Inner, keyof Inner & NameOf<Options>> {
     const merged = { ...outer, ...this.copy(inner) };
     for (const [name, join] of this.joins) {
       const [wide, narrow]: unknown[] = [Reflect.get(outer, name), Reflect.get(inner, name)];
@@ -118,7 +158,10 @@ export class OptionTable<Options extends object> {
     return merged;
   }
 
-  private only<Given extends object>(given: Given, isKept: (rule: AnyRule, value: unknown) => boolean): Given {
+  private only<Given extends object>(
+    given: Given,
+    isKept: (rule: AnyRule, value: unknown) => boolean,
+  ): Given {
     const kept = { ...given };
     for (const name of Object.keys(kept)) {
       const value: unknown = Reflect.get(kept, name);
@@ -145,12 +188,21 @@ export class OptionTable<Options extends object> {
     if (isAccepted) return rule.within && isObject(value) ? rule.within(value, at, name) : [];
     const { option, place = '' } = this.settings.wording ?? OPTION;
     const remedy = rule.remedy?.(value) ?? `Give ${rule.wanted}.`;
-    return [{ at: at + named(place, name), problem: problemWith(name, rule, value, named(option, name)), remedy }];
+    return [
+      {
+        at: at + named(place, name),
+        problem: problemWith(name, rule, value, named(option, name)),
+        remedy,
+      },
+    ];
   }
 }
 
 function problemWith(name: string, rule: AnyRule, value: unknown, option: string): string {
-  const standard = value === undefined ? `It has no "${name}".` : `${option} is ${isSecretName(name) ? unshown(value) : inWords(value)}.`;
+  const standard =
+    value === undefined
+      ? `It has no "${name}".`
+      : `${option} is ${isSecretName(name) ? unshown(value) : inWords(value)}.`;
   return rule.problem?.(value, option) ?? standard;
 }
 
@@ -170,7 +222,11 @@ const NO_SECRETS: ReadonlySet<string> = new Set(['idempotencyKey', 'instanceKey'
 
 /** Says of a secret that it is a text, and nothing of it. */
 function unshown(value: unknown): string {
-  return typeof value === 'string' ? (value === '' ? 'an empty text' : 'a text that is not shown') : inWords(value);
+  return typeof value === 'string'
+    ? value === ''
+      ? 'an empty text'
+      : 'a text that is not shown'
+    : inWords(value);
 }
 
 /** A password within an address. */
@@ -178,7 +234,8 @@ const PASSWORD_IN_ADDRESS = /(?<=:\/\/)[^\s/@]*@/g;
 
 /** A value as a finding names it, which tells no more than it has to. */
 export function inWords(value: unknown): string {
-  if (typeof value === 'string') return visible(JSON.stringify(value.replaceAll(PASSWORD_IN_ADDRESS, '…@').slice(0, 64)));
+  if (typeof value === 'string')
+    return visible(JSON.stringify(value.replaceAll(PASSWORD_IN_ADDRESS, '…@').slice(0, 64)));
   if (typeof value === 'function') return 'a function';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
   return isRecord(value) ? 'an object' : String(value);
@@ -189,37 +246,69 @@ type AnyClass = abstract new (...args: never[]) => unknown;
 
 /** Any value: what uses the option checks it. */
 export const CHECKED_BY_USE: OptionRule<unknown> = { wanted: 'a value', accept: () => true };
-export const BOOLEAN: OptionRule<boolean> = { wanted: 'true or false', accept: (value) => typeof value === 'boolean' };
-export const TEXT: OptionRule<string> = { wanted: 'a text', accept: (value) => typeof value === 'string' };
+export const BOOLEAN: OptionRule<boolean> = {
+  wanted: 'true or false',
+  accept: (value) => typeof value === 'boolean',
+};
+export const TEXT: OptionRule<string> = {
+  wanted: 'a text',
+  accept: (value) => typeof value === 'string',
+};
 /** A class is one too. */
 export const LABEL: OptionRule<string> = {
   wanted: 'a text of 1 to 200 characters in one line, without invisible ones',
-  accept: (value) => typeof value === 'string' && value.trim() !== '' && value.length <= 200 && !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(value),
+  accept: (value) =>
+    typeof value === 'string' &&
+    value.trim() !== '' &&
+    value.length <= 200 &&
+    !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(value),
 };
-export const FUNCTION: OptionRule<AnyFunction | AnyClass> = { wanted: 'a function', accept: (value) => typeof value === 'function' };
+export const FUNCTION: OptionRule<AnyFunction | AnyClass> = {
+  wanted: 'a function',
+  accept: (value) => typeof value === 'function',
+};
 export const OBJECT: OptionRule<object> = { wanted: 'an object', accept: isRecord };
 export const NUMBER: OptionRule<number> = { wanted: 'a number', accept: Number.isFinite };
 export const NOT_NEGATIVE: OptionRule<number> = {
   wanted: 'a number that is not negative',
   accept: (value) => typeof value === 'number' && value >= 0,
 };
-export const ABOVE_ZERO: OptionRule<number> = { wanted: 'a number above 0', accept: (value) => typeof value === 'number' && value > 0 };
-export const WHOLE_ABOVE_ZERO: OptionRule<number> = { wanted: 'a whole number, 1 or more', accept: (value) => isWhole(value, 1) };
+export const ABOVE_ZERO: OptionRule<number> = {
+  wanted: 'a number above 0',
+  accept: (value) => typeof value === 'number' && value > 0,
+};
+export const WHOLE_ABOVE_ZERO: OptionRule<number> = {
+  wanted: 'a whole number, 1 or more',
+  accept: (value) => isWhole(value, 1),
+};
 
 /** Whole numbers between two bounds, both included. */
 export function wholeFrom(least: number, most: number): OptionRule<number> {
-  return { wanted: `a whole number from ${least} to ${most}`, accept: (value) => isWhole(value, least, most) };
+  return {
+    wanted: `a whole number from ${least} to ${most}`,
+    accept: (value) => isWhole(value, least, most),
+  };
 }
 
 /** Returns whether a value is a whole number between two bounds, both included. */
-export function isWhole(value: unknown, least: number, most = Number.MAX_SAFE_INTEGER): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most;
+export function isWhole(
+  value: unknown,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): value is number {
+  return (
+    typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most
+  );
 }
 
-/** A class, which cannot be told from a function by its looks: it is called with `new` and has a prototype. */
+/**
+ * A class, which cannot be told from a function by its looks: it is called with `new` and has a
+ * prototype.
+ */
 export const CLASS: OptionRule<AnyClass> = {
   wanted: 'a class',
-  accept: (value) => typeof value === 'function' && typeof value.prototype === 'object' && value.prototype !== null,
+  accept: (value) =>
+    typeof value === 'function' && typeof value.prototype === 'object' && value.prototype !== null,
 };
 
 /** A model, whatever it wraps. */
@@ -229,16 +318,23 @@ export const MODEL: OptionRule<LanguageModel> = {
   problem: foreignModel,
 };
 
-/** Names what keeps an object with the methods of a model from being one; undefined for any other value. */
+/**
+ * Names what keeps an object with the methods of a model from being one; undefined for any other
+ * value.
+ */
 export function foreignModel(value: unknown): string | undefined {
   if (!isRecord(value) || typeof value.stream !== 'function') return undefined;
-  const duplicates = duplicatesOf('@toolloop/protocol') ?? 'If its class is yours, let it extend LanguageModel.';
+  const duplicates =
+    duplicatesOf('@toolloop/protocol') ?? 'If its class is yours, let it extend LanguageModel.';
   return `The model is an object with stream(), but no LanguageModel that this copy of @toolloop/protocol knows. ${duplicates}`;
 }
 
 /** An object of an abstract class whose method it has, whether it inherits it or not. */
 export function whatCan(method: string, wanted: string): OptionRule<object> {
-  return { wanted, accept: (value) => isRecord(value) && typeof Reflect.get(value, method) === 'function' };
+  return {
+    wanted,
+    accept: (value) => isRecord(value) && typeof Reflect.get(value, method) === 'function',
+  };
 }
 
 /** One of a few words. */
@@ -254,11 +350,17 @@ export function oneOf<const Word extends string>(...words: readonly Word[]): Cho
   };
 }
 
-export function listOf<Value>({ accept }: OptionRule<Value>, wanted: string): OptionRule<readonly Value[]> {
+export function listOf<Value>(
+  { accept }: OptionRule<Value>,
+  wanted: string,
+): OptionRule<readonly Value[]> {
   return { wanted, accept: (value) => Array.isArray(value) && value.every(accept) };
 }
 
-export function either<One, Other>(one: OptionRule<One>, other: OptionRule<Other>): OptionRule<One | Other> {
+export function either<One, Other>(
+  one: OptionRule<One>,
+  other: OptionRule<Other>,
+): OptionRule<One | Other> {
   return {
     wanted: `${one.wanted} or ${other.wanted}`,
     accept: (value) => one.accept(value) || other.accept(value),
@@ -267,13 +369,21 @@ export function either<One, Other>(one: OptionRule<One>, other: OptionRule<Other
   };
 }
 
-/** The options of another table: `isMerged` if two levels of them are merged option by option, `isHere` if their wording says whose they are. */
+/**
+ * The options of another table: `isMerged` if two levels of them are merged option by option,
+ * `isHere` if their wording says whose they are.
+ */
 export function optionsOf<Options extends object>(
   table: OptionTable<Options>,
   { isMerged = false, isHere = false } = {},
 ): OptionRule<Options> {
-  const within: OptionRule<Options>['within'] = (value, at, name) => table.findings(value, isHere ? at : `${at} ${name}`);
-  return { ...OBJECT, within, ...(isMerged && { join: (outer: object, inner: object) => table.merge(outer, inner) }) };
+  const within: OptionRule<Options>['within'] = (value, at, name) =>
+    table.findings(value, isHere ? at : `${at} ${name}`);
+  return {
+    ...OBJECT,
+    within,
+    ...(isMerged && { join: (outer: object, inner: object) => table.merge(outer, inner) }),
+  };
 }
 
 /** A list of them; `across` finds what is wrong with several of the list together. */
@@ -301,18 +411,32 @@ export function namedOptions<Options extends object>(
 ): OptionRule<Readonly<Record<string, Options>>> {
   return {
     ...OBJECT,
-    within: (values, at) => Object.entries(values).flatMap(([name, value]) => table.findings(value, `${at} ${of} "${name}"`)),
+    within: (values, at) =>
+      Object.entries(values).flatMap(([name, value]) =>
+        table.findings(value, `${at} ${of} "${name}"`),
+      ),
   };
 }
 
 /** Values by names from which people choose one. */
-export function byNames<Value>({ accept }: OptionRule<Value>, wanted: string): OptionRule<Readonly<Record<string, Value>>> {
+export function byNames<Value>(
+  { accept }: OptionRule<Value>,
+  wanted: string,
+): OptionRule<Readonly<Record<string, Value>>> {
   return {
     wanted,
     accept: (values) => isRecord(values) && Object.values(values).every((value) => accept(value)),
     within: (values, at, option) =>
       Object.keys(values).flatMap((name) =>
-        isName(name) ? [] : [{ at, problem: `A name in "${option}" is ${inWords(name)}.`, remedy: `Give ${LABEL.wanted}.` }],
+        isName(name)
+          ? []
+          : [
+              {
+                at,
+                problem: `A name in "${option}" is ${inWords(name)}.`,
+                remedy: `Give ${LABEL.wanted}.`,
+              },
+            ],
       ),
   };
 }
@@ -328,14 +452,22 @@ export function needed<Rule extends OptionRule<never>>(rule: Rule): Rule {
 
 /** Returns the remedy for a wrong name: the nearest known one, or if none is near, all of them. */
 export function nearestName(wrong: string, known: readonly string[]): string {
-  return nearestIn(wrong, known) ?? (known.length === 0 ? 'There are none.' : `There are: ${known.join(', ')}.`);
+  return (
+    nearestIn(wrong, known) ??
+    (known.length === 0 ? 'There are none.' : `There are: ${known.join(', ')}.`)
+  );
 }
 
-/** Returns the nearest known name as a remedy; undefined if none is near: with other letters in no more than that part of it, or the same letters in another order. */
+/**
+ * Returns the nearest known name as a remedy; undefined if none is near: with other letters in no
+ * more than that part of it, or the same letters in another order.
+ */
 export function nearestIn(wrong: string, known: readonly string[], part = 0.4): string | undefined {
   if (known.length === 0) return undefined;
   const nearest = closest(wrong, known);
-  const isNear = distance(wrong, nearest) <= Math.max(wrong.length, nearest.length) * part || lettersOf(wrong) === lettersOf(nearest);
+  const isNear =
+    distance(wrong, nearest) <= Math.max(wrong.length, nearest.length) * part ||
+    lettersOf(wrong) === lettersOf(nearest);
   return isNear ? `Did you mean "${nearest}"?` : undefined;
 }
 

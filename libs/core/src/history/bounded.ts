@@ -22,7 +22,10 @@ export interface MessageExtent {
   readonly keep?: number;
 }
 
-/** The extent of a history in tokens; instructions, tools and the answer come on top. An image counts as 1,000. */
+/**
+ * The extent of a history in tokens; instructions, tools and the answer come on top. An image
+ * counts as 1,000.
+ */
 export interface TokenExtent {
   /** The most tokens of messages that a model receives. */
   readonly tokens: number;
@@ -31,7 +34,10 @@ export interface TokenExtent {
   readonly counter: TokenCounter;
 }
 
-const ONE_OR_MORE: OptionRule<number> = { wanted: 'a number, 1 or more', accept: (value) => typeof value === 'number' && value >= 1 };
+const ONE_OR_MORE: OptionRule<number> = {
+  wanted: 'a number, 1 or more',
+  accept: (value) => typeof value === 'number' && value >= 1,
+};
 
 export const MESSAGE_EXTENT = defineOptions<MessageExtent>(
   { messages: needed(ONE_OR_MORE), keep: ONE_OR_MORE },
@@ -39,13 +45,23 @@ export const MESSAGE_EXTENT = defineOptions<MessageExtent>(
 );
 
 export const TOKEN_EXTENT = defineOptions<TokenExtent>(
-  { tokens: needed(ONE_OR_MORE), keep: ONE_OR_MORE, counter: needed(whatCan('count', 'a TokenCounter')) },
+  {
+    tokens: needed(ONE_OR_MORE),
+    keep: ONE_OR_MORE,
+    counter: needed(whatCan('count', 'a TokenCounter')),
+  },
   { together: ({ tokens, keep }, at) => keepFindings(at, keep, tokens) },
 );
 
 function keepFindings(at: string, keep = 1, most = Infinity): Finding[] {
   if (keep <= most) return [];
-  return [{ at, problem: `The maximum is ${most}, and \`keep\` is ${keep}.`, remedy: 'Use a `keep` that does not exceed the maximum.' }];
+  return [
+    {
+      at,
+      problem: `The maximum is ${most}, and \`keep\` is ${keep}.`,
+      remedy: 'Use a `keep` that does not exceed the maximum.',
+    },
+  ];
 }
 
 /** Turns options that were checked into an extent. */
@@ -57,10 +73,16 @@ export function toExtent(own: MessageExtent | TokenExtent): Extent {
 
 /** The tokens that a provider adds to each message for its role and its borders. */
 const TOKENS_PER_MESSAGE = 4;
-/** The tokens of an image of a common size; providers differ, from some hundreds to some thousands. Other files count the same. */
+/**
+ * The tokens of an image of a common size; providers differ, from some hundreds to some thousands.
+ * Other files count the same.
+ */
 const TOKENS_PER_IMAGE = 1_000;
 
-/** Returns a function that counts the tokens of a message, each message once, since they are immutable and stay the same objects. */
+/**
+ * Returns a function that counts the tokens of a message, each message once, since they are
+ * immutable and stay the same objects.
+ */
 export function messageTokens(counter: TokenCounter): (message: Message) => number {
   const known = new WeakMap<Message, number>();
   return (message) => {
@@ -75,11 +97,19 @@ function count(message: Message, counter: TokenCounter): number {
   const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : content;
   const calls = message.role === 'assistant' ? (message.toolCalls ?? []) : [];
   const texts = calls.flatMap((call) => [call.name, call.arguments]);
-  const ofParts = parts.map((part) => (part.type === 'text' ? counter.count(part.text) : TOKENS_PER_IMAGE));
-  return [...ofParts, ...texts.map((text) => counter.count(text))].reduce((sum, tokens) => sum + tokens, TOKENS_PER_MESSAGE);
+  const ofParts = parts.map((part) =>
+    part.type === 'text' ? counter.count(part.text) : TOKENS_PER_IMAGE,
+  );
+  return [...ofParts, ...texts.map((text) => counter.count(text))].reduce(
+    (sum, tokens) => sum + tokens,
+    TOKENS_PER_MESSAGE,
+  );
 }
 
-/** Sends the whole transcript, which is the default, for a run of an application that has another policy. */
+/**
+ * Sends the whole transcript, which is the default, for a run of an application that has another
+ * policy.
+ */
 export function keepEverything(): HistoryPolicy {
   return new KeepEverything();
 }
@@ -91,8 +121,9 @@ class KeepEverything extends HistoryPolicy {
 }
 
 /**
- * Sends the newest messages: beyond `messages` it cuts down to `keep`, so that the prompt cache is lost once in a while instead of at every step. Calls
- * stay with their results, and a step with its user message; a larger step is sent whole.
+ * Sends the newest messages: beyond `messages` it cuts down to `keep`, so that the prompt cache is
+ * lost once in a while instead of at every step. Calls stay with their results, and a step with its
+ * user message; a larger step is sent whole.
  *
  * @throws ConfigurationError for a wrong extent
  * @example

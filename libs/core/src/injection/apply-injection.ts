@@ -44,8 +44,9 @@ export interface InjectionPlace {
 }
 
 /**
- * Applies the proposal of a strategy, under the run's policy, exclusions and caps. Strategies propose; only this function changes a toolset. Rejects with the
- * interruption of a run that ends meanwhile.
+ * Applies the proposal of a strategy, under the run's policy, exclusions and caps. Strategies
+ * propose; only this function changes a toolset. Rejects with the interruption of a run that ends
+ * meanwhile.
  */
 export async function applyInjection(
   toolset: Toolset,
@@ -55,10 +56,18 @@ export async function applyInjection(
 ): Promise<AppliedInjection> {
   if (!rules.strictListing) return applyPermitted(toolset, injection, rules, place);
   const permitted = selectPermitted(injection.add ?? [], rules);
-  return applyPermitted(toolset, { ...injection, add: await callable(permitted, rules) }, rules, place);
+  return applyPermitted(
+    toolset,
+    { ...injection, add: await callable(permitted, rules) },
+    rules,
+    place,
+  );
 }
 
-/** Applies a proposal without calling any `canCall`, for a toolset that is listed strictly as a whole afterwards. */
+/**
+ * Applies a proposal without calling any `canCall`, for a toolset that is listed strictly as a
+ * whole afterwards.
+ */
 export function applyPermitted(
   toolset: Toolset,
   injection: ToolInjection,
@@ -68,12 +77,16 @@ export function applyPermitted(
   const { step, strategy } = place;
   const { name, yields } = strategy;
   const removal = withRemoved(toolset, injection, name);
-  const proposed = (injection.add ?? []).filter(({ spec }) => !yields || !removal.toolset.withholds(spec));
+  const proposed = (injection.add ?? []).filter(
+    ({ spec }) => !yields || !removal.toolset.withholds(spec),
+  );
   const groups = groupedTools(selectPermitted(proposed, rules));
   const change = changeOf(groups, removal.toolset, rules);
   for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.used(tools[0]);
   const events: LoopEventBody[] = [
-    ...(injection.warnings ?? []).map(({ code, message }) => ({ type: 'warning', step, code, message }) as const),
+    ...(injection.warnings ?? []).map(
+      ({ code, message }) => ({ type: 'warning', step, code, message }) as const,
+    ),
     ...removedEvents(removal.removed, step, name),
     ...removedEvents(change.evicted, step, 'room for newer entities'),
     ...injectedEvents(change, step, name),
@@ -84,7 +97,9 @@ export function applyPermitted(
 
 function withRemoved(toolset: Toolset, injection: ToolInjection, strategy: string): ToolsetRemoval {
   const { remove = [], withhold = [], howToGetBack } = injection;
-  const { cause = { kind: 'removed', strategy, ...(howToGetBack !== undefined && { howToGetBack }) } } = injection;
+  const {
+    cause = { kind: 'removed', strategy, ...(howToGetBack !== undefined && { howToGetBack }) },
+  } = injection;
   const without = toolset.remove(
     remove.flatMap((id) => toolset.findCallable(id) ?? []),
     cause,
@@ -94,7 +109,10 @@ function withRemoved(toolset: Toolset, injection: ToolInjection, strategy: strin
 }
 
 /** Returns the number of tools that can still be injected. */
-export function roomIn(toolset: Toolset, { injectedTools }: Pick<Limits, 'injectedTools'>): InjectionRoom {
+export function roomIn(
+  toolset: Toolset,
+  { injectedTools }: Pick<Limits, 'injectedTools'>,
+): InjectionRoom {
   const { ofEntities, others } = toolset.injectedNow;
   return { entities: injectedTools - ofEntities - others, others: injectedTools - others };
 }
@@ -114,8 +132,13 @@ function changeOf(
 ): Change {
   const free = roomIn(toolset, limits);
   const hasEntities = groups.some(([tool]) => tool?.entity);
-  const isSurfaced = hasEntities && entities.isSurfaced(toolset, () => freshIn(groups, toolset) > free.entities);
-  const chosen = chosenGroups(groups, toolset, isSurfaced ? { ...free, entities: Number.POSITIVE_INFINITY } : free);
+  const isSurfaced =
+    hasEntities && entities.isSurfaced(toolset, () => freshIn(groups, toolset) > free.entities);
+  const chosen = chosenGroups(
+    groups,
+    toolset,
+    isSurfaced ? { ...free, entities: Number.POSITIVE_INFINITY } : free,
+  );
   const room = instanceRoom(chosen.taken, toolset, limits.injectedInstances);
   const eviction = withoutOldest(room, toolset, instances);
   const isBehind = ({ instance }: ToolGroup): boolean => isSurfaced && instance !== undefined;
@@ -128,8 +151,14 @@ function changeOf(
     surfaces,
     evicted: eviction.removed,
     leftOut: [
-      { groups: chosen.leftOut, why: `a run holds at most ${limits.injectedTools} injected tools. Raise limits.injectedTools` },
-      { groups: room.leftOut, why: `a run holds at most ${limits.injectedInstances} entities. Raise limits.injectedInstances` },
+      {
+        groups: chosen.leftOut,
+        why: `a run holds at most ${limits.injectedTools} injected tools. Raise limits.injectedTools`,
+      },
+      {
+        groups: room.leftOut,
+        why: `a run holds at most ${limits.injectedInstances} entities. Raise limits.injectedInstances`,
+      },
     ],
   };
 }
@@ -140,7 +169,10 @@ function freshIn(groups: readonly (readonly Tool[])[], toolset: Toolset): number
   return new Set(fresh.map(({ spec }) => spec.id)).size;
 }
 
-/** Returns the tools that policy, exclusions and the tools themselves permit. Policy sees no instance, so it decides once for all tools that differ in it alone. */
+/**
+ * Returns the tools that policy, exclusions and the tools themselves permit. Policy sees no
+ * instance, so it decides once for all tools that differ in it alone.
+ */
 function selectPermitted(tools: readonly Tool[], rules: PermissionRules): readonly Tool[] {
   const { run, exclude } = rules;
   const decided = new Map<string, { readonly tool: Tool; readonly isDenied: boolean }>();
@@ -151,34 +183,61 @@ function selectPermitted(tools: readonly Tool[], rules: PermissionRules): readon
     decided.set(tool.spec.declaredId, { tool, isDenied: answer });
     return answer;
   };
-  const isExcluded = (tool: Tool): boolean => exclude.some((selector) => selects(selector, { tool }));
+  const isExcluded = (tool: Tool): boolean =>
+    exclude.some((selector) => selects(selector, { tool }));
   return tools.filter((tool) => !isDenied(tool) && !isExcluded(tool) && (tool.when?.(run) ?? true));
 }
 
 function isAlike({ spec: one, origin }: Tool, { spec: other, origin: otherOrigin }: Tool): boolean {
-  return origin === otherOrigin && one.effect === other.effect && one.labels === other.labels && one.inputSchema === other.inputSchema;
+  return (
+    origin === otherOrigin &&
+    one.effect === other.effect &&
+    one.labels === other.labels &&
+    one.inputSchema === other.inputSchema
+  );
 }
 
 function removedEvents(tools: readonly string[], step: number, reason: string): LoopEventBody[] {
   return tools.length === 0 ? [] : [{ type: 'tools-removed', step, tools, reason }];
 }
 
-/** Makes the events: the surfaces first, which the model sees, then one per instance, even if it is called over a surface. */
-function injectedEvents({ surfaces, taken }: Change, step: number, strategy: string): LoopEventBody[] {
+/**
+ * Makes the events: the surfaces first, which the model sees, then one per instance, even if it is
+ * called over a surface.
+ */
+function injectedEvents(
+  { surfaces, taken }: Change,
+  step: number,
+  strategy: string,
+): LoopEventBody[] {
   const groups = [surfaces, ...taken.map(({ fresh }) => fresh)].filter((tools) => tools.length > 0);
   return groups.map((tools) => {
     const entity = tools[0]?.entity;
     const ids = tools.map(({ spec }) => spec.id);
     if (!entity) return { type: 'tools-injected', step, provider: strategy, tools: ids };
-    return { type: 'tools-injected', step, provider: entity.provider, instanceId: entity.instanceId, tools: ids };
+    return {
+      type: 'tools-injected',
+      step,
+      provider: entity.provider,
+      instanceId: entity.instanceId,
+      tools: ids,
+    };
   });
 }
 
-/** Makes one warning for all tools that were left out, since a long list must not flood the events. */
-function capWarning([first, ...others]: readonly ToolGroup[], step: number, why: string): LoopEventBody[] {
+/**
+ * Makes one warning for all tools that were left out, since a long list must not flood the events.
+ */
+function capWarning(
+  [first, ...others]: readonly ToolGroup[],
+  step: number,
+  why: string,
+): LoopEventBody[] {
   if (!first) return [];
   const [tool] = first.tools;
-  const name = tool?.entity ? `${tool.entity.provider} ${JSON.stringify(tool.entity.instanceId)}` : (tool?.spec.id ?? 'a tool');
+  const name = tool?.entity
+    ? `${tool.entity.provider} ${JSON.stringify(tool.entity.instanceId)}`
+    : (tool?.spec.id ?? 'a tool');
   const whose = others.length === 0 ? name : `${name} and of ${others.length} more`;
   const message = `The tools of ${whose} were not added: ${why}, or return fewer at a time.`;
   return [{ type: 'warning', step, code: 'injection_cap', message }];
@@ -203,7 +262,10 @@ export interface ChosenGroups {
 /** The number of further tools that can be offered one by one. */
 export interface InjectionRoom {
   readonly entities: number;
-  /** The room for other tools. It does not depend on entities: a list of them must not keep out tools that were found or unlocked. */
+  /**
+   * The room for other tools. It does not depend on entities: a list of them must not keep out
+   * tools that were found or unlocked.
+   */
   readonly others: number;
 }
 
@@ -217,15 +279,24 @@ export function groupedTools(tools: readonly Tool[]): readonly (readonly Tool[])
       last.push(tool);
       continue;
     }
-    const key = tool.entity ? instanceKeyOf(tool) : `${tool.origin.source} ${tool.spec.id} ${tool.spec.declaredId}`;
+    const key = tool.entity
+      ? instanceKeyOf(tool)
+      : `${tool.origin.source} ${tool.spec.id} ${tool.spec.declaredId}`;
     last = groups.get(key) ?? [];
     if (last.push(tool) === 1) groups.set(key, last);
   }
   return [...groups.values()];
 }
 
-/** Chooses group by group, as if each were added before the next. All are added in one change, since every change copies the toolset. */
-export function chosenGroups(groups: readonly (readonly Tool[])[], toolset: Toolset, room: InjectionRoom): ChosenGroups {
+/**
+ * Chooses group by group, as if each were added before the next. All are added in one change, since
+ * every change copies the toolset.
+ */
+export function chosenGroups(
+  groups: readonly (readonly Tool[])[],
+  toolset: Toolset,
+  room: InjectionRoom,
+): ChosenGroups {
   const [taken, leftOut]: [ToolGroup[], ToolGroup[]] = [[], []];
   const coming = new Map<string, Tool>();
   const left = { ...room };
@@ -253,13 +324,20 @@ function groupOf(tools: readonly Tool[], known: (id: string) => Tool | undefined
     if (!there && !fresh.some(({ spec }) => spec.id === tool.spec.id)) fresh.push(tool);
   }
   const [first] = tools;
-  return first?.entity ? { tools: free, fresh, instance: instanceKeyOf(first) } : { tools: free, fresh };
+  return first?.entity
+    ? { tools: free, fresh, instance: instanceKeyOf(first) }
+    : { tools: free, fresh };
 }
 
 /** Tells whether an id belongs to another declaration, which is never overwritten. */
 function isTaken(tool: Tool, known: Tool): boolean {
-  const isOfSameSource = known.origin.source === tool.origin.source && known.origin.trusted === tool.origin.trusted;
-  return !isOfSameSource || known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId;
+  const isOfSameSource =
+    known.origin.source === tool.origin.source && known.origin.trusted === tool.origin.trusted;
+  return (
+    !isOfSameSource ||
+    known.spec.declaredId !== tool.spec.declaredId ||
+    known.entity?.instanceId !== tool.entity?.instanceId
+  );
 }
 
 /** The instances of a result that a run can hold. */
@@ -272,9 +350,14 @@ export interface InstanceRoom {
 }
 
 /** Divides the instances of one result, whole ones only. */
-export function instanceRoom(groups: readonly ToolGroup[], toolset: Toolset, mostInstances: number): InstanceRoom {
+export function instanceRoom(
+  groups: readonly ToolGroup[],
+  toolset: Toolset,
+  mostInstances: number,
+): InstanceRoom {
   const ofEntities = groups.filter(({ instance }) => instance !== undefined);
-  const isThere = ({ instance = '' }: ToolGroup): boolean => toolset.toolsOfInstance(instance).length > 0;
+  const isThere = ({ instance = '' }: ToolGroup): boolean =>
+    toolset.toolsOfInstance(instance).length > 0;
   const fresh = ofEntities.filter((group) => !isThere(group));
   const most = Math.max(0, mostInstances - (ofEntities.length - fresh.length));
   const leftOut = new Set(fresh.slice(most));
@@ -282,8 +365,14 @@ export function instanceRoom(groups: readonly ToolGroup[], toolset: Toolset, mos
   return { taken: groups.filter((group) => !leftOut.has(group)), leftOut: [...leftOut], excess };
 }
 
-/** Removes the tools of the least recently used instances, but of none that is in the result itself. */
-export function withoutOldest({ excess, taken }: InstanceRoom, toolset: Toolset, instances: RunInstances): ToolsetRemoval {
+/**
+ * Removes the tools of the least recently used instances, but of none that is in the result itself.
+ */
+export function withoutOldest(
+  { excess, taken }: InstanceRoom,
+  toolset: Toolset,
+  instances: RunInstances,
+): ToolsetRemoval {
   if (excess <= 0) return { toolset, removed: [] };
   const staying = new Set(taken.map(({ instance }) => instance));
   const going: Tool[] = [];
@@ -297,7 +386,10 @@ export function withoutOldest({ excess, taken }: InstanceRoom, toolset: Toolset,
     if (tools.length > 0) left -= 1;
     going.push(...tools);
   }
-  const removal = toolset.remove(going, ({ givenBy }) => ({ kind: 'evicted', ...(givenBy !== undefined && { givenBy }) }));
+  const removal = toolset.remove(going, ({ givenBy }) => ({
+    kind: 'evicted',
+    ...(givenBy !== undefined && { givenBy }),
+  }));
   instances.forget(keys);
   return removal;
 }

@@ -4,7 +4,12 @@ import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { DeclaredTool } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
 import { CLIENT_EXPIRES_AFTER_MS } from '../decorators/raw-tool.js';
-import { type Contribution, type CopiedContribution, shownId, sourceTool } from '../discovery/contributed-tools.js';
+import {
+  type Contribution,
+  type CopiedContribution,
+  shownId,
+  sourceTool,
+} from '../discovery/contributed-tools.js';
 import { SAFE_TOOL_ID } from '../discovery/tool-names.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { type Form, list, object, optional, partly, TEXT } from '../schema/saved-form.js';
@@ -50,8 +55,9 @@ const MOST_KNOWN = 500;
 const UNDESCRIBED = "A tool of the user's client, which describes it only to its user.";
 
 /**
- * Admits the tools that a client declares in its request, which is an untrusted source: only under the ids that the loop lists, never under the id of another tool, with narrowed schemas, and without a word
- * of the client's for the model unless the policy pins the declaration by its hash.
+ * Admits the tools that a client declares in its request, which is an untrusted source: only under
+ * the ids that the loop lists, never under the id of another tool, with narrowed schemas, and
+ * without a word of the client's for the model unless the policy pins the declaration by its hash.
  */
 export class DeclaredToolAdmission {
   private readonly known = new Map<string, Contribution>();
@@ -61,7 +67,9 @@ export class DeclaredToolAdmission {
     private readonly admission: Admission,
   ) {}
 
-  /** Reads what a client declared, which may be anything. `listed` are the ids that the loop lists. */
+  /**
+   * Reads what a client declared, which may be anything. `listed` are the ids that the loop lists.
+   */
   admit(given: unknown, listed: readonly string[]): DeclaredTools {
     if (!Array.isArray(given) || given.length === 0) return NONE_DECLARED;
     const read = new Map<string, ReadDeclaration>();
@@ -72,38 +80,64 @@ export class DeclaredToolAdmission {
       else read.set(admitted.declared.id, admitted);
     }
     if (given.length > MOST_DECLARED)
-      refusals.push(`${given.length - MOST_DECLARED} tools of the client are left out: ${MOST_DECLARED} are read.`);
+      refusals.push(
+        `${given.length - MOST_DECLARED} tools of the client are left out: ${MOST_DECLARED} are read.`,
+      );
     const all = [...read.values()];
-    return { tools: all.map(({ tool }) => tool), declarations: all.map(({ declared }) => declared), refusals };
+    return {
+      tools: all.map(({ tool }) => tool),
+      declarations: all.map(({ declared }) => declared),
+      refusals,
+    };
   }
 
   /** Reads one tool, or returns the sentence that says why it is left out. */
-  private admitOne(given: unknown, listed: readonly string[], before: ReadonlyMap<string, unknown>): ReadDeclaration | string {
+  private admitOne(
+    given: unknown,
+    listed: readonly string[],
+    before: ReadonlyMap<string, unknown>,
+  ): ReadDeclaration | string {
     const declared = declaredTool(given);
     if (!declared) return refusal('?', 'A tool is { id, description?, inputSchema? }.');
     const problem = this.idProblem(declared.id, listed, before);
     if (problem !== undefined) return refusal(declared.id, problem);
     const tool = this.read(declared);
-    return 'spec' in tool ? { declared, tool } : refusal(declared.id, tool.map((finding) => finding.problem).join(' '));
+    return 'spec' in tool
+      ? { declared, tool }
+      : refusal(declared.id, tool.map((finding) => finding.problem).join(' '));
   }
 
   /** Finds ids that no client can declare a tool under. */
   findings(listed: readonly string[], at: string): Finding[] {
     return listed.flatMap((id) => {
-      const problem = SAFE_TOOL_ID.test(id) ? this.takenBy(id) : 'It is no id that every model provider accepts.';
+      const problem = SAFE_TOOL_ID.test(id)
+        ? this.takenBy(id)
+        : 'It is no id that every model provider accepts.';
       return problem === undefined
         ? []
-        : [{ at: `${at} clientTools "${shownId(id)}"`, problem, remedy: 'Name an id that only clients give a tool.' }];
+        : [
+            {
+              at: `${at} clientTools "${shownId(id)}"`,
+              problem,
+              remedy: 'Name an id that only clients give a tool.',
+            },
+          ];
     });
   }
 
   private takenBy(id: string): string | undefined {
     const isTaken =
-      this.catalog.originOf(id) !== undefined || this.catalog.isLookalike(id) || this.catalog.announced.ownerOf(id) !== undefined;
+      this.catalog.originOf(id) !== undefined ||
+      this.catalog.isLookalike(id) ||
+      this.catalog.announced.ownerOf(id) !== undefined;
     return isTaken ? 'The application has a tool of this id.' : undefined;
   }
 
-  private idProblem(id: string, listed: readonly string[], before: ReadonlyMap<string, unknown>): string | undefined {
+  private idProblem(
+    id: string,
+    listed: readonly string[],
+    before: ReadonlyMap<string, unknown>,
+  ): string | undefined {
     if (!listed.includes(id)) return 'Its id is not among the `clientTools` of the loop.';
     if (before.has(id)) return 'It is declared twice.';
     return this.takenBy(id);
@@ -118,12 +152,25 @@ export class DeclaredToolAdmission {
     const { tool, at } = described;
     const pinned = this.admission.hashOtherwisePinned(tool);
     if (pinned !== undefined)
-      return [{ at, problem: `The policy pins another declaration of it; the hash of this one is ${pinned}.`, remedy: '' }];
+      return [
+        {
+          at,
+          problem: `The policy pins another declaration of it; the hash of this one is ${pinned}.`,
+          remedy: '',
+        },
+      ];
     const taken = this.admission.takeIn(tool);
     if (taken.origin.pinned) return taken;
     const quiet = `${key} undescribed`;
     const bare =
-      this.known.get(quiet) ?? this.checked(toolOf({ ...declared, description: UNDESCRIBED, inputSchema: wordless(declared.inputSchema) }));
+      this.known.get(quiet) ??
+      this.checked(
+        toolOf({
+          ...declared,
+          description: UNDESCRIBED,
+          inputSchema: wordless(declared.inputSchema),
+        }),
+      );
     this.remember(quiet, bare);
     return bare.problems.length > 0 ? bare.problems : this.admission.takeIn(bare.tool);
   }
@@ -143,7 +190,9 @@ export class DeclaredToolAdmission {
 function declaredTool(given: unknown): DeclaredTool | undefined {
   if (!isRecord(given)) return undefined;
   const { id, description = '', inputSchema = { type: 'object', properties: {} } } = given;
-  return typeof id === 'string' && typeof description === 'string' && isRecord(inputSchema) ? { id, description, inputSchema } : undefined;
+  return typeof id === 'string' && typeof description === 'string' && isRecord(inputSchema)
+    ? { id, description, inputSchema }
+    : undefined;
 }
 
 function toolOf({ id, description, inputSchema = {} }: DeclaredTool): Tool {
@@ -170,7 +219,10 @@ const WORDS = new Set(['title', 'description', '$comment', 'examples', 'default'
 /** The keywords whose members are names, and schemas below them. */
 const NAMED = new Set(['properties', '$defs', 'definitions', 'patternProperties']);
 
-/** Copies a schema without the client's words. Names and listed values remain, since they are arguments. */
+/**
+ * Copies a schema without the client's words. Names and listed values remain, since they are
+ * arguments.
+ */
 function wordless(schema: JSONSchema7 = {}): JSONSchema7 {
   const copy = withoutWords(schema, false);
   return isRecord(copy) ? copy : {};
@@ -180,5 +232,10 @@ function withoutWords(value: unknown, isNamed: boolean): unknown {
   if (Array.isArray(value)) return value.map((one) => withoutWords(one, false));
   if (!isRecord(value)) return value;
   const kept = Object.entries(value).filter(([name]) => isNamed || !WORDS.has(name));
-  return Object.fromEntries(kept.map(([name, one]): [string, unknown] => [name, withoutWords(one, !isNamed && NAMED.has(name))]));
+  return Object.fromEntries(
+    kept.map(([name, one]): [string, unknown] => [
+      name,
+      withoutWords(one, !isNamed && NAMED.has(name)),
+    ]),
+  );
 }

@@ -1,13 +1,31 @@
-import { isJsonObject, type JsonValue, TOOL_EFFECTS, type ToolLabels, type ToolOrigin, type ToolSpec } from '@toolloop/protocol';
+import {
+  isJsonObject,
+  type JsonValue,
+  TOOL_EFFECTS,
+  type ToolLabels,
+  type ToolOrigin,
+  type ToolSpec,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import { DISPATCHER_ID, groupedId, methodIn, prefixIn, selects } from '../catalog/tool-selection.js';
+import {
+  DISPATCHER_ID,
+  groupedId,
+  methodIn,
+  prefixIn,
+  selects,
+} from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { EntitySurface } from '../contracts/injection.js';
 import type { ToolSelector } from '../contracts/loop-request.js';
 import type { PolicyActor, PolicyEngine } from '../contracts/policy.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { MeantCall, Tool, ToolSurface } from '../contracts/tool.js';
-import { type EntityDefinition, type EntityRegistry, type EntityTool, idWords } from '../discovery/entity-registry.js';
+import {
+  type EntityDefinition,
+  type EntityRegistry,
+  type EntityTool,
+  idWords,
+} from '../discovery/entity-registry.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
@@ -31,8 +49,8 @@ export interface EntityMember extends Pick<Tool, 'spec' | 'origin' | 'when'> {
 const ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
 
 /**
- * The tools over which the tools of entities are called. They mention no instance, so their bytes are the same in every step and in every run, and each is
- * made once for the application.
+ * The tools over which the tools of entities are called. They mention no instance, so their bytes
+ * are the same in every step and in every run, and each is made once for the application.
  */
 export class EntitySurfaces {
   private readonly methods: ReadonlyMap<string, EntityMethod>;
@@ -40,11 +58,16 @@ export class EntitySurfaces {
   private readonly dispatchers = new Map<string, Tool>();
 
   constructor({ definitions }: Pick<EntityRegistry, 'definitions'>) {
-    const methods = definitions.flatMap((definition) => definition.tools.map((tool): EntityMethod => ({ ...tool, definition })));
+    const methods = definitions.flatMap((definition) =>
+      definition.tools.map((tool): EntityMethod => ({ ...tool, definition })),
+    );
     this.methods = new Map(methods.map((method) => [method.template.spec.declaredId, method]));
   }
 
-  /** The methods about which policies and selections decide before there is any instance, in the order of declaration. */
+  /**
+   * The methods about which policies and selections decide before there is any instance, in the
+   * order of declaration.
+   */
   get members(): readonly EntityMember[] {
     return [...this.methods.values()].map(({ template: { spec, when, hooks } }) => {
       const member = { spec, origin: ORIGIN, isSelective: hooks.canCall !== undefined };
@@ -52,7 +75,9 @@ export class EntitySurfaces {
     });
   }
 
-  /** Returns the tool of a method for all instances; undefined for a tool that no entity declares. */
+  /**
+   * Returns the tool of a method for all instances; undefined for a tool that no entity declares.
+   */
   groupedFor(declaredId: string): Tool | undefined {
     const known = this.grouped.get(declaredId);
     const method = this.methods.get(declaredId);
@@ -64,30 +89,44 @@ export class EntitySurfaces {
 
   /** Tells whether a run had the tool of a method, and it was removed. */
   hadGroup(toolset: Pick<Toolset, 'removalOf'>): boolean {
-    return [...this.methods.keys()].some((declaredId) => toolset.removalOf(groupedId(declaredId)) !== undefined);
+    return [...this.methods.keys()].some(
+      (declaredId) => toolset.removalOf(groupedId(declaredId)) !== undefined,
+    );
   }
 
-  /** Returns the tool of all methods that a run may call; undefined without any. Its description names the methods in `described`. */
-  dispatcherFor(offered: readonly string[], described: readonly string[] = offered): Tool | undefined {
+  /**
+   * Returns the tool of all methods that a run may call; undefined without any. Its description
+   * names the methods in `described`.
+   */
+  dispatcherFor(
+    offered: readonly string[],
+    described: readonly string[] = offered,
+  ): Tool | undefined {
     if (offered.length === 0) return undefined;
     const key = JSON.stringify([offered, described]);
     const known = this.dispatchers.get(key);
     if (known) return known;
-    const methodsOf = (ids: readonly string[]): EntityMethod[] => ids.flatMap((id) => this.methods.get(id) ?? []);
+    const methodsOf = (ids: readonly string[]): EntityMethod[] =>
+      ids.flatMap((id) => this.methods.get(id) ?? []);
     const made = dispatcherTool(methodsOf(offered), methodsOf(described));
     this.dispatchers.set(key, made);
     const [oldest] = this.dispatchers.keys();
-    if (this.dispatchers.size > MOST_DISPATCHERS && oldest !== undefined) this.dispatchers.delete(oldest);
+    if (this.dispatchers.size > MOST_DISPATCHERS && oldest !== undefined)
+      this.dispatchers.delete(oldest);
     return made;
   }
 }
 
-/** Returns the name by which the model calls an entity's tool: its id, or the surface with the instance. */
+/**
+ * Returns the name by which the model calls an entity's tool: its id, or the surface with the
+ * instance.
+ */
 export function operationName({ spec, entity }: Tool, toolset: Toolset): string {
   if (!entity || toolset.find(spec.id)) return spec.id;
   const { declaredId } = spec;
   const { instanceId: id } = entity;
-  if (toolset.find(groupedId(declaredId))) return `${groupedId(declaredId)}(${JSON.stringify({ id })})`;
+  if (toolset.find(groupedId(declaredId)))
+    return `${groupedId(declaredId)}(${JSON.stringify({ id })})`;
   return `${DISPATCHER_ID}(${JSON.stringify({ entity: prefixIn(declaredId), id, method: methodIn(declaredId) })})`;
 }
 
@@ -96,7 +135,8 @@ function groupedTool({ definition, template: { spec } }: EntityMethod): Tool {
   const surface: ToolSurface = {
     kind: 'grouped',
     offers: new Set([declaredId]),
-    meant: (sent) => withId(sent, ['id', 'args'], ({ id, args }) => ({ declaredId, instanceId: id, args })),
+    meant: (sent) =>
+      withId(sent, ['id', 'args'], ({ id, args }) => ({ declaredId, instanceId: id, args })),
   };
   return surfaceTool(surface, {
     ...spec,
@@ -106,14 +146,20 @@ function groupedTool({ definition, template: { spec } }: EntityMethod): Tool {
   });
 }
 
-/** Makes the schema of a grouped tool. The method's own arguments are under `args`, where none of their names conflicts with the id. */
+/**
+ * Makes the schema of a grouped tool. The method's own arguments are under `args`, where none of
+ * their names conflicts with the id.
+ */
 function groupedSchema(definition: EntityDefinition, { $defs, ...args }: JSONSchema7): JSONSchema7 {
   const hasArguments = Object.keys(args.properties ?? {}).length > 0;
   const isNeeded = (args.required ?? []).length > 0;
   return {
     type: 'object',
     properties: {
-      id: { type: 'string', description: `Of a ${definition.prefix} that a tool returned: ${idWords(definition.idProperty)}` },
+      id: {
+        type: 'string',
+        description: `Of a ${definition.prefix} that a tool returned: ${idWords(definition.idProperty)}`,
+      },
       ...(hasArguments && { args }),
     },
     required: isNeeded ? ['id', 'args'] : ['id'],
@@ -122,8 +168,15 @@ function groupedSchema(definition: EntityDefinition, { $defs, ...args }: JSONSch
   };
 }
 
-function dispatcherTool(offered: readonly EntityMethod[], described: readonly EntityMethod[]): Tool {
-  const surface: ToolSurface = { kind: 'dispatcher', offers: new Set(offered.map(declaredIdOf)), meant: dispatchedCall };
+function dispatcherTool(
+  offered: readonly EntityMethod[],
+  described: readonly EntityMethod[],
+): Tool {
+  const surface: ToolSurface = {
+    kind: 'dispatcher',
+    offers: new Set(offered.map(declaredIdOf)),
+    meant: dispatchedCall,
+  };
   const entities = [...new Set(offered.map(({ definition }) => definition.prefix))];
   const specs = offered.map(({ template }) => template.spec);
   return surfaceTool(surface, {
@@ -139,12 +192,17 @@ function dispatcherTool(offered: readonly EntityMethod[], described: readonly En
         entity: { type: 'string', enum: entities },
         id: { type: 'string', description: 'Which one, as the result shows it' },
         method: { type: 'string' },
-        args: { type: 'object', description: 'Arguments of the method; leave it out where there are none' },
+        args: {
+          type: 'object',
+          description: 'Arguments of the method; leave it out where there are none',
+        },
       },
       required: ['entity', 'id', 'method'],
       additionalProperties: false,
     },
-    effect: TOOL_EFFECTS.findLast((effect) => specs.some((spec) => spec.effect === effect)) ?? 'read_only',
+    effect:
+      TOOL_EFFECTS.findLast((effect) => specs.some((spec) => spec.effect === effect)) ??
+      'read_only',
     labels: widest(specs.map(({ labels }) => labels)),
     redaction: { kind: 'reveal', fields: [] },
   });
@@ -156,7 +214,10 @@ function declaredIdOf({ template: { spec } }: EntityMethod): string {
 
 function methodLine({ definition, template: { spec } }: EntityMethod): string {
   const { declaredId, description, inputSchema } = spec;
-  const args = Object.keys(inputSchema.properties ?? {}).length > 0 ? ` args: ${JSON.stringify(inputSchema)}` : '';
+  const args =
+    Object.keys(inputSchema.properties ?? {}).length > 0
+      ? ` args: ${JSON.stringify(inputSchema)}`
+      : '';
   const id = definition.idProperty === 'id' ? '' : ` (id: ${idWords(definition.idProperty)})`;
   return `- ${prefixIn(declaredId)}${id} ${methodIn(declaredId)}: ${description}${args}`;
 }
@@ -172,9 +233,13 @@ function dispatchedCall(sent: JsonValue): MeantCall | undefined {
 function withId(
   sent: JsonValue,
   known: readonly string[],
-  mean: (said: { readonly id: string; readonly args: JsonValue }, rest: Readonly<Record<string, JsonValue>>) => MeantCall | undefined,
+  mean: (
+    said: { readonly id: string; readonly args: JsonValue },
+    rest: Readonly<Record<string, JsonValue>>,
+  ) => MeantCall | undefined,
 ): MeantCall | undefined {
-  if (!isJsonObject(sent) || !Object.keys(sent).every((name) => known.includes(name))) return undefined;
+  if (!isJsonObject(sent) || !Object.keys(sent).every((name) => known.includes(name)))
+    return undefined;
   const { id, args = {} } = sent;
   return typeof id === 'string' ? mean({ id, args }, sent) : undefined;
 }
@@ -182,7 +247,9 @@ function withId(
 /** Makes a surface, which is never invoked itself. */
 function surfaceTool(surface: ToolSurface, semantics: Omit<ToolSpec, 'schemaHash'>): Tool {
   const { description, inputSchema, outputSchema } = semantics;
-  const schemaHash = sha256(canonicalDeclaration({ description, inputSchema, ...(outputSchema && { outputSchema }) }));
+  const schemaHash = sha256(
+    canonicalDeclaration({ description, inputSchema, ...(outputSchema && { outputSchema }) }),
+  );
   return {
     spec: Object.freeze<ToolSpec>({ ...semantics, schemaHash }),
     origin: ORIGIN,
@@ -212,7 +279,10 @@ export interface OfferRules {
   readonly strictListing: boolean;
 }
 
-/** Makes the dispatcher of a run. A method with its own conditions can be checked for an instance only, so a strict listing does not describe it beforehand. */
+/**
+ * Makes the dispatcher of a run. A method with its own conditions can be checked for an instance
+ * only, so a strict listing does not describe it beforehand.
+ */
 function dispatcherFor(surfaces: EntitySurfaces, rules: OfferRules): Tool | undefined {
   const { run, exclude, strictListing } = rules;
   const offered = surfaces.members.filter((member) => {
@@ -237,16 +307,21 @@ export class EntityOffer {
     private readonly surfaces: EntitySurfaces,
     rules: OfferRules | undefined,
   ) {
-    this.dispatcher = rules && surface === 'dispatcher' ? dispatcherFor(surfaces, rules) : undefined;
+    this.dispatcher =
+      rules && surface === 'dispatcher' ? dispatcherFor(surfaces, rules) : undefined;
   }
 
   /**
-   * Tells whether new tools of entities are called over a surface. `isFull` tells whether they do not all fit one by one. `auto` changes to surfaces with the
-   * first result whose tools do not fit, for the rest of the run: earlier tools keep their names, since their bytes come before those of later ones.
+   * Tells whether new tools of entities are called over a surface. `isFull` tells whether they do
+   * not all fit one by one. `auto` changes to surfaces with the first result whose tools do not
+   * fit, for the rest of the run: earlier tools keep their names, since their bytes come before
+   * those of later ones.
    */
   isSurfaced(toolset: Toolset, isFull: () => boolean): boolean {
     if (this.surface !== 'auto') return this.surface !== 'named';
-    return toolset.shown.some(({ surface }) => surface) || this.surfaces.hadGroup(toolset) || isFull();
+    return (
+      toolset.shown.some(({ surface }) => surface) || this.surfaces.hadGroup(toolset) || isFull()
+    );
   }
 
   /** Returns the surfaces that a toolset still needs for these tools. */
@@ -259,7 +334,9 @@ export class EntityOffer {
   /** Returns the surfaces with these ids, for a run that continues in another process. */
   surfacesNamed(ids: readonly string[]): readonly Tool[] {
     const named = new Set(ids);
-    const grouped = this.surfaces.members.filter(({ spec }) => named.has(groupedId(spec.declaredId)));
+    const grouped = this.surfaces.members.filter(({ spec }) =>
+      named.has(groupedId(spec.declaredId)),
+    );
     return grouped.flatMap(({ spec }) => this.surfaces.groupedFor(spec.declaredId) ?? []);
   }
 
@@ -269,7 +346,8 @@ export class EntityOffer {
   }
 
   private all(declaredIds: readonly string[]): readonly Tool[] {
-    if (this.surface !== 'dispatcher') return declaredIds.flatMap((declaredId) => this.surfaces.groupedFor(declaredId) ?? []);
+    if (this.surface !== 'dispatcher')
+      return declaredIds.flatMap((declaredId) => this.surfaces.groupedFor(declaredId) ?? []);
     if (declaredIds.length === 0) return [];
     // A policy may permit a method by now that it did not when the run began.
     return [this.dispatcher ?? this.surfaces.dispatcherFor(declaredIds) ?? []].flat();

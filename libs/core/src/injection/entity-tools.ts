@@ -12,7 +12,13 @@ import {
 } from '../contracts/injection.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
-import { type EntityDefinition, type EntityTool, HeldInstance, instanceIdOf, isForeign } from '../discovery/entity-registry.js';
+import {
+  type EntityDefinition,
+  type EntityTool,
+  HeldInstance,
+  instanceIdOf,
+  isForeign,
+} from '../discovery/entity-registry.js';
 import { boundTool } from '../discovery/tool-template.js';
 import type { OperationsOn } from '../execution/result-pages.js';
 import {
@@ -35,7 +41,10 @@ export interface ExtractionContext {
 }
 
 /** The result of a tool, with the part of its declaration that decides what the model sees. */
-export type ShownResult = Pick<InjectionResult, 'live' | 'entities' | 'returns' | 'tool' | 'calledAs'>;
+export type ShownResult = Pick<
+  InjectionResult,
+  'live' | 'entities' | 'returns' | 'tool' | 'calledAs'
+>;
 
 interface Warning {
   readonly code: WarningCode;
@@ -58,7 +67,14 @@ export class ToolProviderExtractor {
       const instanceId = definition && readInstanceId(definition, instance, run.tenant);
       if (definition && instanceId !== undefined) {
         const held = new HeldInstance(definition, instanceId, instance);
-        add.push(...bindTools(definition, held, { instanceId, depth, handles, givenBy: calledNameOf(result) }));
+        add.push(
+          ...bindTools(definition, held, {
+            instanceId,
+            depth,
+            handles,
+            givenBy: calledNameOf(result),
+          }),
+        );
       }
       const warning = instanceId === undefined && this.warningFor(instance, definition);
       if (warning) warnings.set(warning.message, warning);
@@ -67,7 +83,10 @@ export class ToolProviderExtractor {
     return { add, warnings: plain ? [plain] : [...warnings.values()] };
   }
 
-  /** Returns the keys of a result's entities that a resolver can find again, for a run that continues in another process. */
+  /**
+   * Returns the keys of a result's entities that a resolver can find again, for a run that
+   * continues in another process.
+   */
   keysIn(result: ShownResult, { tenant }: Pick<RunContext, 'tenant'>): readonly EntityKey[] {
     const keys = new Map<string, EntityKey>();
     for (const instance of this.objectsIn(result)) {
@@ -98,21 +117,38 @@ export class ToolProviderExtractor {
     return (instance) => {
       const definition = this.catalog.entities.find(instance);
       const instanceId = definition && readInstanceId(definition, instance, tenant);
-      return (definition && instanceId !== undefined && names.get(keyOf(definition.prefix, instanceId))) || [];
+      return (
+        (definition &&
+          instanceId !== undefined &&
+          names.get(keyOf(definition.prefix, instanceId))) ||
+        []
+      );
     };
   }
 
-  private foundAgain({ entities = [], ...result }: ShownResult, { handles, depth }: ExtractionContext): Tool[] {
+  private foundAgain(
+    { entities = [], ...result }: ShownResult,
+    { handles, depth }: ExtractionContext,
+  ): Tool[] {
     return entities.flatMap(({ prefix, instanceId }) => {
       const definition = this.catalog.entities.withPrefix(prefix);
       if (!definition?.rehydration) return [];
-      return bindTools(definition, new HeldInstance(definition, instanceId), { instanceId, depth, handles, givenBy: calledNameOf(result) });
+      return bindTools(definition, new HeldInstance(definition, instanceId), {
+        instanceId,
+        depth,
+        handles,
+        givenBy: calledNameOf(result),
+      });
     });
   }
 
-  /** Warns of plain objects in place of entities, such as rows of an ORM: they are shown, but bring no tools. */
+  /**
+   * Warns of plain objects in place of entities, such as rows of an ORM: they are shown, but bring
+   * no tools.
+   */
   private plainWarning({ live, returns }: ShownResult): Warning | undefined {
-    const definition = returns && this.catalog.entities.definitions.find(({ type }) => type === returns);
+    const definition =
+      returns && this.catalog.entities.definitions.find(({ type }) => type === returns);
     if (!definition || this.walk.listedIn(live).length === 0) return undefined;
     const { name } = definition.type;
     return {
@@ -121,13 +157,20 @@ export class ToolProviderExtractor {
     };
   }
 
-  /** Returns the objects that can be entities. With a list in `reveal` these are only the objects themselves, since a picked field is plain JSON. */
+  /**
+   * Returns the objects that can be entities. With a list in `reveal` these are only the objects
+   * themselves, since a picked field is plain JSON.
+   */
   private objectsIn({ live, tool: { redaction }, returns }: ShownResult): Iterable<object> {
-    if (redaction.kind !== 'reveal' || redaction.fields === 'all') return this.walk.objectsIn(live, returns);
+    if (redaction.kind !== 'reveal' || redaction.fields === 'all')
+      return this.walk.objectsIn(live, returns);
     return redaction.fields.length === 0 ? [] : this.walk.listedIn(live);
   }
 
-  private warningFor(instance: object, definition: EntityDefinition | undefined): Warning | undefined {
+  private warningFor(
+    instance: object,
+    definition: EntityDefinition | undefined,
+  ): Warning | undefined {
     if (!definition && !this.catalog.entities.isUnknownProvider(instance)) return undefined;
     const name = classOf(instance)?.name ?? 'object';
     if (definition) {
@@ -146,12 +189,19 @@ export class ToolProviderExtractor {
 
 type Extracted = Required<Pick<ToolInjection, 'add' | 'warnings'>>;
 
-/** Returns whether a result is a scalar, or a plain object or a list of scalars: then there is no entity in it. */
+/**
+ * Returns whether a result is a scalar, or a plain object or a list of scalars: then there is no
+ * entity in it.
+ */
 function holdsNothing({ live, entities, returns }: ShownResult): boolean {
   if (entities !== undefined || returns !== undefined) return false;
   if (!isObject(live)) return true;
   if (Array.isArray(live)) return !live.some(isObject);
-  return isPlain(live) && !isIterable(live) && Object.keys(live).every((name) => !isObject(readProperty(live, name)));
+  return (
+    isPlain(live) &&
+    !isIterable(live) &&
+    Object.keys(live).every((name) => !isObject(readProperty(live, name)))
+  );
 }
 
 function calledNameOf({ calledAs, tool }: ShownResult): string {
@@ -162,8 +212,15 @@ function keyOf(prefix: string, instanceId: string): string {
   return JSON.stringify([prefix, instanceId]);
 }
 
-/** Reads the id of an instance; undefined if it cannot be read or the instance is of another tenant, so that the others of the result are not affected. */
-function readInstanceId(definition: EntityDefinition, instance: object, tenant: string): string | undefined {
+/**
+ * Reads the id of an instance; undefined if it cannot be read or the instance is of another tenant,
+ * so that the others of the result are not affected.
+ */
+function readInstanceId(
+  definition: EntityDefinition,
+  instance: object,
+  tenant: string,
+): string | undefined {
   try {
     return isForeign(definition, instance, tenant) ? undefined : instanceIdOf(definition, instance);
   } catch {
@@ -187,18 +244,36 @@ export function bindTools(
   const name = handles.nameOf(definition.type, instanceId, definition.maxIdLength);
   const entity: EntityReference = { provider: definition.type.name, instanceId, depth };
   return definition.tools.map((tool) =>
-    bindTool(tool, { held, entity, id: `${definition.prefix}_${name}_${tool.name}`, isHandle: name !== instanceId, givenBy }),
+    bindTool(tool, {
+      held,
+      entity,
+      id: `${definition.prefix}_${name}_${tool.name}`,
+      isHandle: name !== instanceId,
+      givenBy,
+    }),
   );
 }
 
-/** Makes one tool of an instance that is looked up when it is called, for calls outside of the run that was given the instance; undefined where nothing finds it again. */
-export function toolFoundAgain({ entities }: Pick<ToolCatalog, 'entities'>, declaredId: string, instanceId: string): Tool | undefined {
+/**
+ * Makes one tool of an instance that is looked up when it is called, for calls outside of the run
+ * that was given the instance; undefined where nothing finds it again.
+ */
+export function toolFoundAgain(
+  { entities }: Pick<ToolCatalog, 'entities'>,
+  declaredId: string,
+  instanceId: string,
+): Tool | undefined {
   const definition = entities.withPrefix(prefixIn(declaredId));
   const tool = definition?.tools.find(({ template }) => template.spec.declaredId === declaredId);
   if (!definition?.rehydration || !tool) return undefined;
   const entity: EntityReference = { provider: definition.type.name, instanceId, depth: 1 };
   const held = new HeldInstance(definition, instanceId);
-  return bindTool(tool, { held, entity, id: `${definition.prefix}_${instanceId}_${tool.name}`, isHandle: false });
+  return bindTool(tool, {
+    held,
+    entity,
+    id: `${definition.prefix}_${instanceId}_${tool.name}`,
+    isHandle: false,
+  });
 }
 
 interface BoundInstance extends Partial<Pick<KnownInstance, 'givenBy'>> {
@@ -208,7 +283,10 @@ interface BoundInstance extends Partial<Pick<KnownInstance, 'givenBy'>> {
   readonly isHandle: boolean;
 }
 
-function bindTool({ template }: EntityTool, { held, entity, id, isHandle, givenBy }: BoundInstance): Tool {
+function bindTool(
+  { template }: EntityTool,
+  { held, entity, id, isHandle, givenBy }: BoundInstance,
+): Tool {
   const description = isHandle
     ? `${template.spec.description} (${entity.provider} ${JSON.stringify(entity.instanceId.slice(0, 80))})`
     : template.spec.description;
@@ -228,17 +306,31 @@ function bindTool({ template }: EntityTool, { held, entity, id, isHandle, givenB
 /** The placeholder of an instance that was not resolved yet; every call resolves it first. */
 const UNFOUND = Object.freeze({});
 
-/** Removes the hooks of a tool whose instance was not resolved: they run at the call, on the resolved one, since a list must not resolve a thousand instances. */
-function unfound({ canCall: _canCall, preflight: _preflight, preview: _preview, ...tool }: Tool): Tool {
+/**
+ * Removes the hooks of a tool whose instance was not resolved: they run at the call, on the
+ * resolved one, since a list must not resolve a thousand instances.
+ */
+function unfound({
+  canCall: _canCall,
+  preflight: _preflight,
+  preview: _preview,
+  ...tool
+}: Tool): Tool {
   return tool;
 }
 
 /** The deepest level that is visited, as in a projection: a deeper result is never shown. */
 const MOST_LEVELS = 64;
-/** The most objects that are visited in one result; the cap of injected tools is reached long before. */
+/**
+ * The most objects that are visited in one result; the cap of injected tools is reached long
+ * before.
+ */
 const MOST_OBJECTS = 10_000;
 
-/** The classes that a field or a tool declares for its objects: one, or several among which a discriminator chooses. */
+/**
+ * The classes that a field or a tool declares for its objects: one, or several among which a
+ * discriminator chooses.
+ */
 interface Declared {
   readonly type: Type | undefined;
   readonly kinds?: Kinds;
@@ -261,18 +353,24 @@ interface ShownClass {
   readonly hidden: ReadonlySet<string>;
 }
 
-/** Visits the objects that a result shows the model. Fields that are not exposed are never visited. */
+/**
+ * Visits the objects that a result shows the model. Fields that are not exposed are never visited.
+ */
 export class ProviderWalk {
   private readonly classes = new WeakMap<Type, ShownClass>();
 
   /**
-   * Yields every object that a result shows, in the order of the result: the value itself, elements of lists, sets and maps, values of plain objects, and
-   * the exposed fields of class instances. A declared class decides what is exposed, also for instances of subclasses and for plain objects; an instance's own class may hide some of it.
-   * Of several declared classes, it is that of the object, as in a projection.
+   * Yields every object that a result shows, in the order of the result: the value itself, elements
+   * of lists, sets and maps, values of plain objects, and the exposed fields of class instances. A
+   * declared class decides what is exposed, also for instances of subclasses and for plain objects;
+   * an instance's own class may hide some of it. Of several declared classes, it is that of the
+   * object, as in a projection.
    */
   *objectsIn(result: unknown, returns?: Type): Generator<object> {
     const seen = new Set<object>();
-    const open: Found[] = isObject(result) ? [{ value: result, declared: { type: returns }, level: 0 }] : [];
+    const open: Found[] = isObject(result)
+      ? [{ value: result, declared: { type: returns }, level: 0 }]
+      : [];
     for (let next = open.pop(); next && seen.size < MOST_OBJECTS; next = open.pop()) {
       const { value, level } = next;
       if (seen.has(value)) continue;
@@ -296,12 +394,18 @@ export class ProviderWalk {
       if (isObject(child)) children.push({ value: child, declared: type, level: level + 1 });
     };
     if (shown) for (const one of shown) add(readProperty(value, one.property), one.declared);
-    else if (isIterable(value)) for (const item of firstOf(value instanceof Map ? value.values() : value)) add(item, declared);
-    else if (isPlain(value)) for (const name of Object.keys(value)) add(readProperty(value, name), UNDECLARED);
+    else if (isIterable(value))
+      for (const item of firstOf(value instanceof Map ? value.values() : value))
+        add(item, declared);
+    else if (isPlain(value))
+      for (const name of Object.keys(value)) add(readProperty(value, name), UNDECLARED);
     return children;
   }
 
-  /** Finds the class whose exposures decide what is shown of an object; undefined for lists and for objects without such a class. */
+  /**
+   * Finds the class whose exposures decide what is shown of an object; undefined for lists and for
+   * objects without such a class.
+   */
   private shownAs(value: object, choice: Declared): ShownClass['properties'] | undefined {
     const declared = classFor(value, choice);
     const type = classOf(value);
@@ -309,7 +413,9 @@ export class ProviderWalk {
     const speaksForItself = own?.exposesAnything === true;
     if (isIterable(value) && !speaksForItself) return undefined;
     if (declared && (!speaksForItself || value instanceof declared))
-      return this.shownBy(declared).properties.filter(({ property }) => own?.hidden.has(property) !== true);
+      return this.shownBy(declared).properties.filter(
+        ({ property }) => own?.hidden.has(property) !== true,
+      );
     return speaksForItself ? own.properties : undefined;
   }
 
@@ -317,9 +423,18 @@ export class ProviderWalk {
     const known = this.classes.get(type);
     if (known) return known;
     const exposed = exposedPropertiesOf(type);
-    const visible = exposed.filter((one) => !one.method && isVisibleTo(one, 'model') && mayHoldObjects(one));
-    const properties = visible.map((property) => ({ property: property.property, declared: declaredFor(property) }));
-    const shown = { exposesAnything: exposed.length > 0, properties, hidden: hiddenPropertiesOf(type, 'model') };
+    const visible = exposed.filter(
+      (one) => !one.method && isVisibleTo(one, 'model') && mayHoldObjects(one),
+    );
+    const properties = visible.map((property) => ({
+      property: property.property,
+      declared: declaredFor(property),
+    }));
+    const shown = {
+      exposesAnything: exposed.length > 0,
+      properties,
+      hidden: hiddenPropertiesOf(type, 'model'),
+    };
     this.classes.set(type, shown);
     return shown;
   }
@@ -339,7 +454,10 @@ function firstOf(items: Iterable<unknown>): readonly unknown[] {
   return first;
 }
 
-/** Reads a property. A getter that returned its value when the result was shown may throw when it is read again. */
+/**
+ * Reads a property. A getter that returned its value when the result was shown may throw when it is
+ * read again.
+ */
 function readProperty(value: object, property: string): unknown {
   try {
     return Reflect.get(value, property);
@@ -356,7 +474,10 @@ function classFor(value: object, { type, kinds }: Declared): Type | undefined {
 
 function declaredFor(property: ExposedProperty): Declared {
   const shape = property.shape();
-  return { type: property.nested(), ...(shape.kind === 'class' && shape.kinds && { kinds: shape.kinds }) };
+  return {
+    type: property.nested(),
+    ...(shape.kind === 'class' && shape.kinds && { kinds: shape.kinds }),
+  };
 }
 
 /** A property that is declared as a scalar shows no object, whatever it holds. */
@@ -373,7 +494,10 @@ function isIterable(value: object): value is Iterable<unknown> {
   return Symbol.iterator in value;
 }
 
-/** Adds the tools of every entity that a result shows. On by default. Beyond the nesting depth it still refreshes the instances of existing tools. */
+/**
+ * Adds the tools of every entity that a result shows. On by default. Beyond the nesting depth it
+ * still refreshes the instances of existing tools.
+ */
 export class ToolProviderStrategy extends ToolInjectionStrategy {
   override readonly name = 'entities';
   override readonly yields = true;

@@ -5,7 +5,10 @@ import type { PolicyActor, PolicyEngine } from '../contracts/policy.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 
-/** The most lists that are kept for a tenant, the most tools in them, and the same for all tenants. A tool in a list takes some 80 bytes. */
+/**
+ * The most lists that are kept for a tenant, the most tools in them, and the same for all tenants.
+ * A tool in a list takes some 80 bytes.
+ */
 const MOST_LISTS = 32;
 const MOST_TOOLS = 100_000;
 const MOST_TENANTS = 10_000;
@@ -20,8 +23,10 @@ interface KeptList {
 }
 
 /**
- * The lists of tools that runs may begin with, by all that decided on them. Runs of the same list have the same array, so that nothing of it is made, encoded or kept
- * again. Tenants share a list where none was decided by the tenant, and each tenant has its own bound, so that none of them displaces what others use.
+ * The lists of tools that runs may begin with, by all that decided on them. Runs of the same list
+ * have the same array, so that nothing of it is made, encoded or kept again. Tenants share a list
+ * where none was decided by the tenant, and each tenant has its own bound, so that none of them
+ * displaces what others use.
  */
 export class ToolLists {
   private lists = new Map<string, KeptList>();
@@ -31,7 +36,10 @@ export class ToolLists {
   private size = 0;
   private counted = 0;
 
-  /** Forgets all lists where they were made on another basis: another catalog, or another revision of the policies. */
+  /**
+   * Forgets all lists where they were made on another basis: another catalog, or another revision
+   * of the policies.
+   */
   follow(...basis: readonly unknown[]): void {
     if (basis.every((one, index) => one === this.basis[index])) return;
     this.basis = basis;
@@ -41,9 +49,11 @@ export class ToolLists {
   }
 
   /**
-   * Returns the tools of a tenant's run: those that \`list\` returns, and whose \`when\` holds for the run.
+   * Returns the tools of a tenant's run: those that \`list\` returns, and whose \`when\` holds for
+   * the run.
    *
-   * @param key all that decides on the list; undefined where something else does, so that it is made in each run
+   * @param key all that decides on the list; undefined where something else does, so that it is
+   *   made in each run
    */
   of(run: RunContext, key: string | undefined, list: () => readonly Tool[]): readonly Tool[] {
     const isIn = ({ when }: Tool): boolean => when?.(run) ?? true;
@@ -53,14 +63,17 @@ export class ToolLists {
     const left = new Set(conditional.filter(isIn));
     if (left.size === conditional.length) return tools;
     const answers = conditional.map((tool) => (left.has(tool) ? '1' : '0')).join('');
-    return this.kept(run.tenant, `${answers} ${key}`, () => tools.filter((tool) => !tool.when || left.has(tool))).tools;
+    return this.kept(run.tenant, `${answers} ${key}`, () =>
+      tools.filter((tool) => !tool.when || left.has(tool)),
+    ).tools;
   }
 
   /** Returns the array that a run of the tenant had with the same tools, or else this one. */
   private sameAs(tenant: string, tools: readonly Tool[]): readonly Tool[] {
     const own = this.tenants.get(tenant)?.values() ?? [];
     for (const { tools: known } of own)
-      if (known.length === tools.length && known.every((tool, index) => tool === tools[index])) return known;
+      if (known.length === tools.length && known.every((tool, index) => tool === tools[index]))
+        return known;
     this.counted += 1;
     return this.kept(tenant, `#${this.counted}`, () => tools).tools;
   }
@@ -98,10 +111,17 @@ export class ToolLists {
     }
   }
 
-  /** Releases the tenants that ran least recently, but for the newest, where there is too much in all. */
+  /**
+   * Releases the tenants that ran least recently, but for the newest, where there is too much in
+   * all.
+   */
   private trimTenants(): void {
     for (const [tenant, lists] of this.tenants) {
-      if (this.tenants.size === 1 || (this.tenants.size <= MOST_TENANTS && this.size <= MOST_TOOLS_IN_ALL)) return;
+      if (
+        this.tenants.size === 1 ||
+        (this.tenants.size <= MOST_TENANTS && this.size <= MOST_TOOLS_IN_ALL)
+      )
+        return;
       for (const [key, list] of lists) this.release(lists, key, list);
       this.tenants.delete(tenant);
     }
@@ -128,19 +148,32 @@ export function nameOf(object: object): number {
   return named;
 }
 
-/** Returns the key of a selection; undefined where a predicate decides, which may look at anything. */
+/**
+ * Returns the key of a selection; undefined where a predicate decides, which may look at anything.
+ */
 export function selectionKey(selections: readonly ToolSelection[]): string | undefined {
   const lists = selections.flatMap(({ tools, exclude }) => [tools, exclude]);
-  if (!lists.every((list) => list === undefined || (Array.isArray(list) && list.every(isNameable)))) return undefined;
-  return JSON.stringify(lists.map((list) => list?.map((one) => (typeof one === 'string' ? one : nameOf(one))) ?? null));
+  if (!lists.every((list) => list === undefined || (Array.isArray(list) && list.every(isNameable))))
+    return undefined;
+  return JSON.stringify(
+    lists.map((list) => list?.map((one) => (typeof one === 'string' ? one : nameOf(one))) ?? null),
+  );
 }
 
 function isNameable(selector: ToolSelector): boolean {
-  return typeof selector === 'string' || (typeof selector === 'function' && !isToolPredicate(selector));
+  return (
+    typeof selector === 'string' || (typeof selector === 'function' && !isToolPredicate(selector))
+  );
 }
 
-/** Returns the key of what policies read of an actor; undefined where one of them is asked about each tool in each run. */
-export function authorityKey(engines: readonly PolicyEngine[], { assumed, ...actor }: PolicyActor): string | undefined {
+/**
+ * Returns the key of what policies read of an actor; undefined where one of them is asked about
+ * each tool in each run.
+ */
+export function authorityKey(
+  engines: readonly PolicyEngine[],
+  { assumed, ...actor }: PolicyActor,
+): string | undefined {
   const held = assumed && { ...actor, roles: actor.roles.filter((role) => assumed.includes(role)) };
   const read: (string | number)[] = [];
   for (const engine of engines) {

@@ -8,7 +8,10 @@ import type { ToolSelector } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
 import { nameOf } from './tool-lists.js';
 
-/** A list of tools without those that strategies withhold, and for each strategy that withholds some the tools that it may give. */
+/**
+ * A list of tools without those that strategies withhold, and for each strategy that withholds some
+ * the tools that it may give.
+ */
 interface Division {
   readonly kept: readonly Tool[];
   readonly pools: readonly WithheldPool[];
@@ -24,7 +27,10 @@ interface WithheldPool {
 /** The most divisions of one list, since requests may bring strategies of their own. */
 const MOST_DIVISIONS = 16;
 
-/** Withholds the tools from runs that strategies add later. Its caches depend on the catalog alone, so all runs share them until it changes. */
+/**
+ * Withholds the tools from runs that strategies add later. Its caches depend on the catalog alone,
+ * so all runs share them until it changes.
+ */
 export class ToolReserve {
   private index: ToolIndex | undefined;
   private selections = new WeakMap<readonly ToolSelector[], ReadonlySet<Tool>>();
@@ -34,18 +40,30 @@ export class ToolReserve {
   constructor(private readonly catalog: ToolCatalog) {}
 
   /**
-   * Divides the tools that a run may have into those it starts with and those that strategies withhold.
+   * Divides the tools that a run may have into those it starts with and those that strategies
+   * withhold.
    *
    * @throws InvalidRequestError if a strategy names a tool that does not exist
    */
   divide(permitted: readonly Tool[], strategies: readonly ToolInjectionStrategy[]): RunReserve {
     const { kept, pools } = this.divisionOf(permitted, strategies);
-    return new RunReserve(kept, new Map(pools.flatMap((pool) => pairOf(strategies[pool.strategy], pool))), this);
+    return new RunReserve(
+      kept,
+      new Map(pools.flatMap((pool) => pairOf(strategies[pool.strategy], pool))),
+      this,
+    );
   }
 
-  private divisionOf(permitted: readonly Tool[], strategies: readonly ToolInjectionStrategy[]): Division {
+  private divisionOf(
+    permitted: readonly Tool[],
+    strategies: readonly ToolInjectionStrategy[],
+  ): Division {
     this.follow();
-    const said = strategies.map(({ withheld, awaited, yields }) => [withheld && nameOf(withheld), awaited && nameOf(awaited), yields]);
+    const said = strategies.map(({ withheld, awaited, yields }) => [
+      withheld && nameOf(withheld),
+      awaited && nameOf(awaited),
+      yields,
+    ]);
     const key = JSON.stringify(said);
     const known = this.divisions.get(permitted) ?? new Map<string, Division>();
     const division = known.get(key) ?? this.divided(permitted, strategies);
@@ -54,23 +72,38 @@ export class ToolReserve {
     return division;
   }
 
-  private divided(permitted: readonly Tool[], strategies: readonly ToolInjectionStrategy[]): Division {
-    const [problem] = strategies.flatMap(({ awaited = [] }) => this.catalog.problemsWithCalled(awaited));
+  private divided(
+    permitted: readonly Tool[],
+    strategies: readonly ToolInjectionStrategy[],
+  ): Division {
+    const [problem] = strategies.flatMap(({ awaited = [] }) =>
+      this.catalog.problemsWithCalled(awaited),
+    );
     if (problem) throw unknownTool(problem);
     const claims = strategies.flatMap(({ withheld = [], yields }, strategy) =>
-      withheld.length === 0 ? [] : [{ strategy, yields: yields === true, tools: this.selected(withheld) }],
+      withheld.length === 0
+        ? []
+        : [{ strategy, yields: yields === true, tools: this.selected(withheld) }],
     );
     if (claims.length === 0) return { kept: permitted, pools: [] };
     const firm = claims.filter(({ yields }) => !yields);
     const pools = claims.map(({ strategy, yields, tools }) => {
       const rivals = yields ? firm : [];
-      const all = permitted.filter((tool) => tools.has(tool) && !rivals.some((rival) => rival.tools.has(tool)));
+      const all = permitted.filter(
+        (tool) => tools.has(tool) && !rivals.some((rival) => rival.tools.has(tool)),
+      );
       return { strategy, all, members: new Set(all) };
     });
-    return { kept: permitted.filter((tool) => !claims.some(({ tools }) => tools.has(tool))), pools };
+    return {
+      kept: permitted.filter((tool) => !claims.some(({ tools }) => tools.has(tool))),
+      pools,
+    };
   }
 
-  /** Returns the tools of a list of selectors, cached by list, since a strategy passes the same one in every run. */
+  /**
+   * Returns the tools of a list of selectors, cached by list, since a strategy passes the same one
+   * in every run.
+   */
   selected(selectors: readonly ToolSelector[]): ReadonlySet<Tool> {
     this.follow();
     const known = this.selections.get(selectors);
@@ -98,7 +131,9 @@ export class ToolReserve {
 
 const NOTHING: WithheldTools = { all: [], named: () => [], search: () => [] };
 
-/** The tools of one run, divided into those it starts with and those that each strategy withholds. */
+/**
+ * The tools of one run, divided into those it starts with and those that each strategy withholds.
+ */
 export class RunReserve {
   private readonly withheld: ReadonlyMap<ToolInjectionStrategy, WithheldTools>;
   private toolset: Pick<Toolset, 'withholds'> | undefined;
@@ -108,7 +143,9 @@ export class RunReserve {
     pools: ReadonlyMap<ToolInjectionStrategy, Pick<WithheldPool, 'all' | 'members'>>,
     private readonly catalog: Pick<ToolReserve, 'selected' | 'search'>,
   ) {
-    this.withheld = new Map([...pools].map(([strategy, pool]) => [strategy, this.withheldOf(pool)]));
+    this.withheld = new Map(
+      [...pools].map(([strategy, pool]) => [strategy, this.withheldOf(pool)]),
+    );
   }
 
   /** Returns the part that a sub-run may have. */
@@ -133,8 +170,14 @@ export class RunReserve {
   private withheldOf({ all, members }: Pick<WithheldPool, 'all' | 'members'>): WithheldTools {
     return {
       all,
-      named: (selectors) => [...this.catalog.selected(selectors)].filter((tool) => members.has(tool)),
-      search: (text, most) => this.catalog.search(text, most, (tool) => members.has(tool) && !this.toolset?.withholds(tool.spec)),
+      named: (selectors) =>
+        [...this.catalog.selected(selectors)].filter((tool) => members.has(tool)),
+      search: (text, most) =>
+        this.catalog.search(
+          text,
+          most,
+          (tool) => members.has(tool) && !this.toolset?.withholds(tool.spec),
+        ),
     };
   }
 }
@@ -146,7 +189,9 @@ function pairOf(
   return strategy ? [[strategy, pool]] : [];
 }
 
-/** The parameters of Okapi BM25: the saturation of repeated words, and the penalty of longer texts. */
+/**
+ * The parameters of Okapi BM25: the saturation of repeated words, and the penalty of longer texts.
+ */
 const SATURATION = 1.2;
 const LENGTH_NORM = 0.75;
 /** The weight of a word in the id, which describes a tool better than one in its texts. */
@@ -168,7 +213,10 @@ interface Ranked {
   readonly score: number;
 }
 
-/** An index of tools by the words of their ids, descriptions and parameters. Scores are computed beforehand, and the index never changes. */
+/**
+ * An index of tools by the words of their ids, descriptions and parameters. Scores are computed
+ * beforehand, and the index never changes.
+ */
 export class ToolIndex {
   private readonly postings: ReadonlyMap<string, Postings>;
 
@@ -176,8 +224,15 @@ export class ToolIndex {
     this.postings = postingsOf(tools.map(({ spec }) => weightsOf(spec)));
   }
 
-  /** Finds tools, best first, and equal ones in the order of the tools; those without any word of the text are left out. */
-  search(text: string, most: number, isWanted: (tool: Tool) => boolean = () => true): readonly Tool[] {
+  /**
+   * Finds tools, best first, and equal ones in the order of the tools; those without any word of
+   * the text are left out.
+   */
+  search(
+    text: string,
+    most: number,
+    isWanted: (tool: Tool) => boolean = () => true,
+  ): readonly Tool[] {
     const scores = this.scoresFor(text);
     const best: Ranked[] = [];
     for (const [index, tool] of this.tools.entries()) {
@@ -190,7 +245,10 @@ export class ToolIndex {
 
   private scoresFor(text: string): Float32Array {
     const scores = new Float32Array(this.tools.length);
-    for (const word of [...new Set(searchWords(text.slice(0, MOST_CHARACTERS)))].slice(0, MOST_WORDS)) {
+    for (const word of [...new Set(searchWords(text.slice(0, MOST_CHARACTERS)))].slice(
+      0,
+      MOST_WORDS,
+    )) {
       const found = this.postings.get(word);
       if (found) add(scores, found);
     }
@@ -199,7 +257,8 @@ export class ToolIndex {
 }
 
 function add(scores: Float32Array, postings: Postings): void {
-  for (const [place, tool] of postings.tools.entries()) scores[tool] = (scores[tool] ?? 0) + (postings.scores[place] ?? 0);
+  for (const [place, tool] of postings.tools.entries())
+    scores[tool] = (scores[tool] ?? 0) + (postings.scores[place] ?? 0);
 }
 
 function insert(best: Ranked[], ranked: Ranked, most: number): void {
@@ -209,10 +268,15 @@ function insert(best: Ranked[], ranked: Ranked, most: number): void {
 }
 
 /** Computes the weight of each word of a tool. */
-function weightsOf({ declaredId, description, inputSchema }: ToolSpec): ReadonlyMap<string, number> {
+function weightsOf({
+  declaredId,
+  description,
+  inputSchema,
+}: ToolSpec): ReadonlyMap<string, number> {
   const weights = new Map<string, number>();
   const count = (text: string, weight: number): void => {
-    for (const word of searchWords(text.slice(0, MOST_CHARACTERS))) weights.set(word, (weights.get(word) ?? 0) + weight);
+    for (const word of searchWords(text.slice(0, MOST_CHARACTERS)))
+      weights.set(word, (weights.get(word) ?? 0) + weight);
   };
   count(declaredId, ID_WEIGHT);
   count(description, 1);
@@ -231,7 +295,9 @@ function* textsOf(schema: JSONSchema7Definition | undefined, level: number): Gen
   for (const item of [schema.items ?? []].flat()) yield* textsOf(item, level + 1);
 }
 
-function postingsOf(documents: readonly ReadonlyMap<string, number>[]): ReadonlyMap<string, Postings> {
+function postingsOf(
+  documents: readonly ReadonlyMap<string, number>[],
+): ReadonlyMap<string, Postings> {
   const lengths = documents.map((weights) => sum([...weights.values()]));
   const average = sum(lengths) / Math.max(1, documents.length);
   const having = new Map<string, number[]>();
@@ -249,7 +315,13 @@ function postingsOf(documents: readonly ReadonlyMap<string, number>[]): Readonly
   return new Map(
     [...having].map(([word, tools]): [string, Postings] => {
       const rarity = Math.log(1 + (documents.length - tools.length + 0.5) / (tools.length + 0.5));
-      return [word, { tools: Uint32Array.from(tools), scores: Float32Array.from(tools, (tool) => rarity * scoreOf(word, tool)) }];
+      return [
+        word,
+        {
+          tools: Uint32Array.from(tools),
+          scores: Float32Array.from(tools, (tool) => rarity * scoreOf(word, tool)),
+        },
+      ];
     }),
   );
 }
@@ -259,24 +331,36 @@ function sum(numbers: readonly number[]): number {
 }
 
 const MARKS = /\p{M}/gu;
-/** The borders of words in `recentOrders` and `HTTPServer`: between a small letter or a digit and a capital, and before the last capital of a row. */
+/**
+ * The borders of words in `recentOrders` and `HTTPServer`: between a small letter or a digit and a
+ * capital, and before the last capital of a row.
+ */
 const CASE_CHANGE = /(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/gu;
 const WORD = /[\p{L}\p{N}]+/gu;
-/** The words without meaning for a search, since a small catalog does not show it by their frequency. */
+/**
+ * The words without meaning for a search, since a small catalog does not show it by their
+ * frequency.
+ */
 const EMPTY_WORDS = new Set(
   'a an and any are as at be by can do does for from has have how i in is it its me my of on or our that the their there these this to was what when which who with you your'.split(
     ' ',
   ),
 );
 
-/** Splits an id or a text into comparable words: `getRecentOrders`, `recent_orders` and `Recent orders` share two. */
+/**
+ * Splits an id or a text into comparable words: `getRecentOrders`, `recent_orders` and
+ * `Recent orders` share two.
+ */
 export function searchWords(text: string): string[] {
   const plain = text.normalize('NFKD').replaceAll(MARKS, '').replaceAll(CASE_CHANGE, ' ');
   const words = plain.toLowerCase().match(WORD) ?? [];
   return words.filter((word) => !EMPTY_WORDS.has(word)).map(singular);
 }
 
-/** Removes English plurals, roughly: both sides are treated alike, so the outcome need not be a word. */
+/**
+ * Removes English plurals, roughly: both sides are treated alike, so the outcome need not be a
+ * word.
+ */
 function singular(word: string): string {
   if (word.length < 4 || !word.endsWith('s') || /(?:ss|us|is)$/.test(word)) return word;
   if (word.endsWith('ies')) return `${word.slice(0, -3)}y`;

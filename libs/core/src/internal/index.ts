@@ -1,4 +1,7 @@
-/** @internal What the libraries of Toolloop need of each other. Outside semver: applications keep off it. @packageDocumentation */
+/**
+ * @internal What the libraries of Toolloop need of each other. Outside semver: applications keep
+ *   off it. @packageDocumentation
+ */
 export { Operators } from '../audit/operators.js';
 export type { OperatorUse } from '../audit/operators.js';
 export { PendingWitness } from '../contracts/pending.js';
@@ -15,7 +18,12 @@ export type { ProjectionObserver } from '../contracts/tool.js';
 export { BoundedStores } from '../execution/bounded-stores.js';
 export { untilAborted } from '../execution/call-failure.js';
 export { ToolCallStorage } from '../execution/call-context.js';
-export { askStore, asStoreAttempt, isStoreAttempt, longerThanStores } from '../execution/store-calls.js';
+export {
+  askStore,
+  asStoreAttempt,
+  isStoreAttempt,
+  longerThanStores,
+} from '../execution/store-calls.js';
 export { ToolRunner } from '../execution/tool-runner.js';
 export { endingWith } from '../loop/run-log.js';
 export { RunOpener } from '../loop/run-opener.js';
@@ -51,5 +59,11 @@ export { isGiven } from '../schema/property-metadata.js';
 export { dtoSchema } from '../schema/dto-schema.js';
 export { classOf, exposedPropertiesOf, hiddenPropertiesOf } from '../schema/exposed-properties.js';
 export type { ExposedProperty } from '../schema/exposed-properties.js';
-export { canonicalDeclaration, canonicalJson, parseJson, sha256, toJsonObject } from '../schema/canonical-json.js';
+export {
+  canonicalDeclaration,
+  canonicalJson,
+  parseJson,
+  sha256,
+  toJsonObject,
+} from '../schema/canonical-json.js';
 export { findUnready, toResultJson } from '../schema/reveal.js';

@@ -35,8 +35,9 @@ const MOST_FOLLOWED = 1_000;
 const PAGE = 100;
 
 /**
- * Cuts conversations for the runs that take the place of what was said. The turns are cut at once, so that of two equal requests one answers; what they left open is closed as soon as
- * the run has its turn, when nothing else is under way.
+ * Cuts conversations for the runs that take the place of what was said. The turns are cut at once,
+ * so that of two equal requests one answers; what they left open is closed as soon as the run has
+ * its turn, when nothing else is under way.
  */
 export class ConversationCuts {
   constructor(
@@ -46,16 +47,22 @@ export class ConversationCuts {
     private readonly trail?: AuditTrail,
   ) {}
 
-  /** Cuts before the run has its turn, and has what is under way give way. Returns the ids of the runs that do; or of the one that answers the same already. */
+  /**
+   * Cuts before the run has its turn, and has what is under way give way. Returns the ids of the
+   * runs that do; or of the one that answers the same already.
+   */
   async begin(cutting: CuttingRun): Promise<readonly string[] | string> {
     const { key, run, cut } = cutting;
     const twin = this.turns.twinOf(key, run);
     if (twin !== undefined) return twin;
     const place = await this.find(cutting);
-    if (place.isReplaced && place.turn?.runId !== undefined && isSame(place.turn, cutting)) return place.turn.runId;
-    // What is under way is behind a place that is kept. A place that is not kept yet is named by the run itself.
+    if (place.isReplaced && place.turn?.runId !== undefined && isSame(place.turn, cutting))
+      return place.turn.runId;
+    // What is under way is behind a place that is kept. A place that is not kept yet is named by
+    // the run itself.
     const isKept = place.turn !== undefined || place.behind !== undefined;
-    const isMeant = (names: readonly unknown[]): boolean => isKept || names.some((name) => cut.at.some((id) => id === name));
+    const isMeant = (names: readonly unknown[]): boolean =>
+      isKept || names.some((name) => cut.at.some((id) => id === name));
     const gaveWay = this.turns.giveWay(key, run, ({ names }) => isMeant(names), REASON);
     await this.cut(cutting, place);
     await this.cancelElsewhere(cutting, isMeant);
@@ -63,17 +70,21 @@ export class ConversationCuts {
   }
 
   /**
-   * Cuts what was added until the run had its turn, and closes what the cut turns left open. Returns the id of the run that has answered the same meanwhile.
+   * Cuts what was added until the run had its turn, and closes what the cut turns left open.
+   * Returns the id of the run that has answered the same meanwhile.
    *
    * @param gaveWay the runs that were cancelled for this one
    */
   async complete(cutting: CuttingRun, gaveWay: readonly string[]): Promise<string | undefined> {
     const { key, run } = cutting;
-    for (const runId of gaveWay) await this.cut(cutting, { ...(await this.liveTurn(key, runId)), unanswered: [] });
+    for (const runId of gaveWay)
+      await this.cut(cutting, { ...(await this.liveTurn(key, runId)), unanswered: [] });
     const place = await this.find(cutting);
-    if (place.turn && place.turn.runId !== run.runId && isSame(place.turn, cutting)) return place.turn.runId;
+    if (place.turn && place.turn.runId !== run.runId && isSame(place.turn, cutting))
+      return place.turn.runId;
     await this.cut(cutting, place);
-    for (const runId of place.unanswered) await this.stores.conversations.cut(key, { cutBy: runId }, run.runId);
+    for (const runId of place.unanswered)
+      await this.stores.conversations.cut(key, { cutBy: runId }, run.runId);
     await this.close(cutting);
     return undefined;
   }
@@ -82,7 +93,9 @@ export class ConversationCuts {
   async standing({ key, run }: Pick<CuttingRun, 'key' | 'run'>): Promise<readonly Message[]> {
     const cut = await this.stores.conversations.cutBy(key, run.runId);
     const directives = await this.directivesOf(key, cut);
-    const cancelled = directives.filter(({ status, task }) => status === 'cancelled' && task === 'perform');
+    const cancelled = directives.filter(
+      ({ status, task }) => status === 'cancelled' && task === 'perform',
+    );
     return standingIn(cut, new Set(cancelled.map(({ intent }) => intent.directiveId)));
   }
 
@@ -100,7 +113,10 @@ export class ConversationCuts {
     return { unanswered };
   }
 
-  /** Finds the turn that a name means by now: itself, or the answer that has taken its place. `orphan` is a run that has cut it and kept no answer. */
+  /**
+   * Finds the turn that a name means by now: itself, or the answer that has taken its place.
+   * `orphan` is a run that has cut it and kept no answer.
+   */
   private async follow(
     key: ConversationKey,
     id: string,
@@ -124,7 +140,8 @@ export class ConversationCuts {
 
   private async cut({ key, run }: CuttingRun, { turn, behind }: Place): Promise<void> {
     const from = turn ? turn.position : behind && behind.position + 1;
-    if (from !== undefined && turn?.runId !== run.runId) await this.stores.conversations.cut(key, { from }, run.runId);
+    if (from !== undefined && turn?.runId !== run.runId)
+      await this.stores.conversations.cut(key, { from }, run.runId);
   }
 
   /** Ends durable runs of the conversation that other processes have, or have not begun. */
@@ -135,13 +152,20 @@ export class ConversationCuts {
     for (const status of ['queued', 'running'] as const) {
       const open = await this.stores.runs.list({ tenant, actorId, status, limit: PAGE });
       for (const { runId, request } of open) {
-        const isOther = runId !== run.runId && request?.['conversationId'] === conversationId && !isDeepStrictEqual(request['cut'], cut);
-        if (isOther && isMeant([runId, request['messageId']])) await this.stores.runs.cancel(runId, REASON);
+        const isOther =
+          runId !== run.runId &&
+          request?.['conversationId'] === conversationId &&
+          !isDeepStrictEqual(request['cut'], cut);
+        if (isOther && isMeant([runId, request['messageId']]))
+          await this.stores.runs.cancel(runId, REASON);
       }
     }
   }
 
-  /** Ends the runs that wait, withdraws what was asked, and cancels the directives that have not begun. The audit keeps all of it. */
+  /**
+   * Ends the runs that wait, withdraws what was asked, and cancels the directives that have not
+   * begun. The audit keeps all of it.
+   */
   private async close({ key, run }: CuttingRun): Promise<void> {
     const { tenant, actorId } = key;
     const cut = await this.stores.conversations.cutBy(key, run.runId);
@@ -150,17 +174,22 @@ export class ConversationCuts {
       await this.end(runId, key);
       await this.suspended.withdrawPending({ runId, tenant });
     }
-    for (const directive of await this.directivesOf(key, cut)) if (isOpen(directive)) await this.cancelDirective(directive, actorId);
+    for (const directive of await this.directivesOf(key, cut))
+      if (isOpen(directive)) await this.cancelDirective(directive, actorId);
   }
 
   private async end(runId: string, { tenant, actorId }: ConversationKey): Promise<void> {
     const record = await this.stores.runs.find(runId);
-    if (record?.tenant !== tenant || record.actorId !== actorId || record.status === 'ended') return;
+    if (record?.tenant !== tenant || record.actorId !== actorId || record.status === 'ended')
+      return;
     await this.stores.runs.cancel(runId, REASON);
     if (!record.request) await this.suspended.cancel(record);
   }
 
-  private async directivesOf({ tenant, actorId }: ConversationKey, cut: readonly KeptTurn[]): Promise<readonly DirectiveRecord[]> {
+  private async directivesOf(
+    { tenant, actorId }: ConversationKey,
+    cut: readonly KeptTurn[],
+  ): Promise<readonly DirectiveRecord[]> {
     const found: DirectiveRecord[] = [];
     for (const directiveId of directivesIn(cut)) {
       const record = await this.stores.directives.find({ tenant, directiveId });
@@ -176,8 +205,15 @@ export class ConversationCuts {
     const { runId, toolCallId, step, declaredId } = call;
     const subject = { actorId, runId, toolCallId, step, declaredId, correlationId };
     const details = { task, epoch, attempts, by: actorId, reason: REASON };
-    await this.trail?.record({ tenant, subject, event: { kind: 'directive-cancelled', directiveId, details } });
-    await this.stores.directives.change(versionOf(record), { event: 'cancelled', status: 'cancelled' });
+    await this.trail?.record({
+      tenant,
+      subject,
+      event: { kind: 'directive-cancelled', directiveId, details },
+    });
+    await this.stores.directives.change(versionOf(record), {
+      event: 'cancelled',
+      status: 'cancelled',
+    });
   }
 }
 

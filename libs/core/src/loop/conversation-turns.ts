@@ -1,6 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { LoopEventBody, Message } from '@toolloop/protocol';
-import { type ConversationKey, type ConversationStore, type LeftInput, nameOf } from '../contracts/conversation.js';
+import {
+  type ConversationKey,
+  type ConversationStore,
+  type LeftInput,
+  nameOf,
+} from '../contracts/conversation.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import { untilAborted } from '../execution/call-failure.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
@@ -13,7 +18,10 @@ export interface TurnTaker extends Pick<RunHandle, 'runId'> {
   readonly isDurable: boolean;
   /** Takes in what another run has said, once; false where it takes nothing, or nothing yet. */
   takeIn(left: LeftInput): Promise<boolean>;
-  /** The place at which the run cuts its conversation with the words that it answers, as one text: equal ones are asked once. Absent for a run that cuts nothing. */
+  /**
+   * The place at which the run cuts its conversation with the words that it answers, as one text:
+   * equal ones are asked once. Absent for a run that cuts nothing.
+   */
   readonly cuts?: string | undefined;
   /** The ids under which the run and the words that it answers are found. */
   readonly names: readonly string[];
@@ -25,7 +33,8 @@ export interface TurnTerms {
   /** The words of the user that may go in to the run under way instead. @default none */
   readonly words?: readonly string[] | undefined;
   /**
-   * True for a run that was begun before: where its process has died, the turn is still its own, and runs of this process that wait for it would otherwise keep it from it.
+   * True for a run that was begun before: where its process has died, the turn is still its own,
+   * and runs of this process that wait for it would otherwise keep it from it.
    * @default false
    */
   readonly isContinued?: boolean;
@@ -60,7 +69,10 @@ export class ConversationTurn {
     this.ended = new Promise((resolve) => (this.over = resolve));
   }
 
-  /** Ends the turn. Where another process continues the run, the lease is that one's: it has the same owner. */
+  /**
+   * Ends the turn. Where another process continues the run, the lease is that one's: it has the
+   * same owner.
+   */
   async end(isElsewhere: boolean): Promise<void> {
     try {
       if (!isElsewhere) await this.giveBack(this);
@@ -70,16 +82,24 @@ export class ConversationTurn {
   }
 }
 
-/** Gives each conversation to one run at a time: in this process in the order in which they came, and among processes by a lease that the store keeps. */
+/**
+ * Gives each conversation to one run at a time: in this process in the order in which they came,
+ * and among processes by a lease that the store keeps.
+ */
 export class ConversationTurns {
   private readonly logger = new Logger(ConversationTurns.name);
   private readonly queues = new KeyedMutex();
   private readonly turns = new Map<string, ConversationTurn>();
-  /** The runs of this process that have the turn in a conversation, or are to have it, in the order in which they came. */
+  /**
+   * The runs of this process that have the turn in a conversation, or are to have it, in the order
+   * in which they came.
+   */
   private readonly present = new Map<string, Set<TurnTaker>>();
   private timer: NodeJS.Timeout | undefined;
 
-  constructor(private readonly store: Pick<ConversationStore, 'claim' | 'leave' | 'left' | 'take'>) {}
+  constructor(
+    private readonly store: Pick<ConversationStore, 'claim' | 'leave' | 'left' | 'take'>,
+  ) {}
 
   /** A run is to have its turn. */
   enter(key: ConversationKey, run: TurnTaker): void {
@@ -99,8 +119,16 @@ export class ConversationTurns {
     return this.before(key, run).find(({ cuts }) => cuts !== undefined && cuts === run.cuts)?.runId;
   }
 
-  /** Cancels the runs that came before a run which cuts the conversation, from the first one on that fits, and returns their ids. */
-  giveWay(key: ConversationKey, run: TurnTaker, fits: (other: TurnTaker) => boolean, reason: string): readonly string[] {
+  /**
+   * Cancels the runs that came before a run which cuts the conversation, from the first one on that
+   * fits, and returns their ids.
+   */
+  giveWay(
+    key: ConversationKey,
+    run: TurnTaker,
+    fits: (other: TurnTaker) => boolean,
+    reason: string,
+  ): readonly string[] {
     const before = this.before(key, run);
     const first = before.findIndex(fits);
     const behind = first === -1 ? [] : before.slice(first);
@@ -118,14 +146,23 @@ export class ConversationTurns {
     return this.turns.has(nameOf(key));
   }
 
-  /** Resolves once it is the turn of a run, or to the id of the run of another process that has taken its words. Rejects as soon as the signal is aborted. */
-  take(key: ConversationKey, run: TurnTaker, { words, isContinued = false, signal }: TurnTerms): Promise<ConversationTurn | string> {
+  /**
+   * Resolves once it is the turn of a run, or to the id of the run of another process that has
+   * taken its words. Rejects as soon as the signal is aborted.
+   */
+  take(
+    key: ConversationKey,
+    run: TurnTaker,
+    { words, isContinued = false, signal }: TurnTerms,
+  ): Promise<ConversationTurn | string> {
     const name = nameOf(key);
     const turn = new ConversationTurn(key, run, (one) => this.giveBack(one));
     const taking = new Promise<ConversationTurn | string>((resolve, reject) => {
       const begin = async (): Promise<void> => {
         this.turns.set(name, turn);
-        this.timer ??= outsideOfRuns(() => setInterval(() => void this.beat(), HEARTBEAT_MS).unref());
+        this.timer ??= outsideOfRuns(() =>
+          setInterval(() => void this.beat(), HEARTBEAT_MS).unref(),
+        );
         resolve(turn);
         await turn.ended;
         if (this.turns.get(name) === turn) this.turns.delete(name);
@@ -137,7 +174,10 @@ export class ConversationTurns {
         else if (claimed) await begin();
       };
       const queue = (): Promise<void> => this.queues.run(name, taken);
-      (isContinued ? this.claim(turn).then((isOurs) => (isOurs ? begin() : queue())) : queue()).catch(reject);
+      (isContinued
+        ? this.claim(turn).then((isOurs) => (isOurs ? begin() : queue()))
+        : queue()
+      ).catch(reject);
     });
     return untilAborted(taking, signal).catch((error: unknown) => {
       void taking.then(
@@ -149,13 +189,21 @@ export class ConversationTurns {
   }
 
   /**
-   * Claims the lease, which another process may have; false where the run was interrupted meanwhile. Until then its words are left for the run of that process; the id of that
-   * run where it has taken them.
+   * Claims the lease, which another process may have; false where the run was interrupted
+   * meanwhile. Until then its words are left for the run of that process; the id of that run where
+   * it has taken them.
    */
-  private async claimed(turn: ConversationTurn, { words, signal }: TurnTerms): Promise<boolean | string> {
+  private async claimed(
+    turn: ConversationTurn,
+    { words, signal }: TurnTerms,
+  ): Promise<boolean | string> {
     const { key, run } = turn;
     const { runId } = run;
-    for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+    for (
+      let pause = FIRST_PAUSE_MS;
+      !signal.aborted;
+      pause = Math.min(2 * pause, LONGEST_PAUSE_MS)
+    ) {
       if (await this.claim(turn)) {
         const takenBy = words ? await this.takenBack(turn) : undefined;
         if (takenBy !== undefined) await this.giveBack(turn);
@@ -180,20 +228,30 @@ export class ConversationTurns {
   }
 
   /**
-   * Gives the words of a run to the run of this process that has its turn. Those of a durable one are left in the store first, which tells the process that begins it anew that they are taken.
+   * Gives the words of a run to the run of this process that has its turn. Those of a durable one
+   * are left in the store first, which tells the process that begins it anew that they are taken.
    *
-   * @returns the id of the run that has taken them; undefined where there is none, or it takes no more
+   * @returns the id of the run that has taken them; undefined where there is none, or it takes no
+   *   more
    */
-  async add(key: ConversationKey, { runId: id, isDurable }: TurnTaker, texts: readonly string[]): Promise<string | undefined> {
+  async add(
+    key: ConversationKey,
+    { runId: id, isDurable }: TurnTaker,
+    texts: readonly string[],
+  ): Promise<string | undefined> {
     const takenBy = isDurable ? await this.store.leave(key, { id, texts }, LEASE_MS) : undefined;
     const { run } = this.turns.get(nameOf(key)) ?? {};
     if (takenBy !== undefined || !run || !(await run.takeIn({ id, texts }))) return takenBy;
     return (isDurable ? await this.store.take(key, id, run.runId) : undefined) ?? run.runId;
   }
 
-  /** Gives a run what was left for it. Only what it has taken counts as taken: the rest is for the run behind it. */
+  /**
+   * Gives a run what was left for it. Only what it has taken counts as taken: the rest is for the
+   * run behind it.
+   */
   private async collect({ key, run }: ConversationTurn): Promise<void> {
-    for (const left of await this.store.left(key, run.runId)) if (await run.takeIn(left)) await this.store.take(key, left.id, run.runId);
+    for (const left of await this.store.left(key, run.runId))
+      if (await run.takeIn(left)) await this.store.take(key, left.id, run.runId);
   }
 
   /** A turn that cannot be given back expires. */
@@ -202,7 +260,10 @@ export class ConversationTurns {
       const giving = outsideOfRuns(() => this.store.claim(key, { owner: runId, forMs: 0 }));
       await untilRunCloses('The turn of a run in its conversation', giving);
     } catch (error) {
-      this.logger.warn(`The conversation of run ${runId} is free again only in ${LEASE_MS} ms.`, error);
+      this.logger.warn(
+        `The conversation of run ${runId} is free again only in ${LEASE_MS} ms.`,
+        error,
+      );
     }
   }
 
@@ -215,9 +276,15 @@ export class ConversationTurns {
     for (const turn of this.turns.values())
       try {
         if (await this.claim(turn)) await this.collect(turn);
-        else this.logger.warn(`Run ${turn.run.runId} has lost its turn in its conversation: it was not renewed for ${LEASE_MS} ms.`);
+        else
+          this.logger.warn(
+            `Run ${turn.run.runId} has lost its turn in its conversation: it was not renewed for ${LEASE_MS} ms.`,
+          );
       } catch (error) {
-        this.logger.warn(`The turn of run ${turn.run.runId} in its conversation could not be renewed.`, error);
+        this.logger.warn(
+          `The turn of run ${turn.run.runId} in its conversation could not be renewed.`,
+          error,
+        );
       }
   }
 }

@@ -25,7 +25,10 @@ export interface EventReader {
   refuse(error: unknown): void;
 }
 
-/** Stamps a run's events and hands them to the sinks and the reader, in order. Never throws: what fails is kept and told to `onFailure`. */
+/**
+ * Stamps a run's events and hands them to the sinks and the reader, in order. Never throws: what
+ * fails is kept and told to `onFailure`.
+ */
 export class EventOutlet {
   private readonly logger = new Logger(EventOutlet.name);
   private critical: readonly LoopEventSink[];
@@ -33,7 +36,10 @@ export class EventOutlet {
   private sequence: number;
   private queue: Promise<void> = Promise.resolve();
   private reader: EventReader | undefined;
-  /** Shown before the next event, so that the sequence is never out of order and nothing follows the `run-end`. */
+  /**
+   * Shown before the next event, so that the sequence is never out of order and nothing follows the
+   * `run-end`.
+   */
   private warning: LoopEventBody | undefined;
   private hasWarned = false;
 
@@ -44,7 +50,10 @@ export class EventOutlet {
     private readonly onFailure: (error: unknown, sink: LoopEventSink) => boolean,
     /** The sequence of the last event of the part of the run before. */
     after = 0,
-    /** Asked once a critical sink has answered: the events of a run that continues elsewhere are told there. */
+    /**
+     * Asked once a critical sink has answered: the events of a run that continues elsewhere are
+     * told there.
+     */
     private readonly isShown: () => boolean = () => true,
   ) {
     this.sequence = after;
@@ -81,7 +90,12 @@ export class EventOutlet {
 
   private send(body: LoopEventBody): void | Promise<void> {
     this.sequence += 1;
-    const event: LoopEvent = { ...body, runId: this.run.runId, sequence: this.sequence, timestamp: timestampOfNow() };
+    const event: LoopEvent = {
+      ...body,
+      runId: this.run.runId,
+      sequence: this.sequence,
+      timestamp: timestampOfNow(),
+    };
     if (this.critical.length === 0) return this.show(event);
     this.queue = this.queue.then(() => this.keepThenShow(event));
     return this.queue;
@@ -92,16 +106,26 @@ export class EventOutlet {
     if (this.isShown()) await this.show(event);
   }
 
-  /** A critical sink that has not taken an event in its time fails, and is not asked again: it must not keep a run from ending. */
+  /**
+   * A critical sink that has not taken an event in its time fails, and is not asked again: it must
+   * not keep a run from ending.
+   */
   private async keep(sink: LoopEventSink, event: LoopEvent): Promise<void> {
     try {
       const written = sink.write(event, this.run);
       if (written)
-        await untilRunCloses(`Event ${event.sequence} of run ${this.run.runId}`, withinTime(Promise.resolve(written), sink.longestMs));
+        await untilRunCloses(
+          `Event ${event.sequence} of run ${this.run.runId}`,
+          withinTime(Promise.resolve(written), sink.longestMs),
+        );
     } catch (error) {
       if (this.onFailure(error, sink)) return;
-      if (error instanceof Interruption) this.critical = this.critical.filter((other) => other !== sink);
-      this.logger.error(`${sink.constructor.name} failed on event ${event.sequence}, ${event.type}, of run ${this.run.runId}.`, error);
+      if (error instanceof Interruption)
+        this.critical = this.critical.filter((other) => other !== sink);
+      this.logger.error(
+        `${sink.constructor.name} failed on event ${event.sequence}, ${event.type}, of run ${this.run.runId}.`,
+        error,
+      );
     }
   }
 
@@ -124,7 +148,11 @@ export class EventOutlet {
     this.logger.warn(`${name} failed on an event of run ${this.run.runId}.`, error);
     if (this.hasWarned) return;
     this.hasWarned = true;
-    this.warning = { type: 'warning', code: 'sink_failed', message: `${name} does not take this run's events.` };
+    this.warning = {
+      type: 'warning',
+      code: 'sink_failed',
+      message: `${name} does not take this run's events.`,
+    };
   }
 }
 
@@ -137,7 +165,10 @@ interface Demand {
 
 const END: Pulled = { done: true, value: undefined };
 
-/** Hands events to an iteration: its source waits until the reader asks for more, so a slow reader slows the run down to its source. */
+/**
+ * Hands events to an iteration: its source waits until the reader asks for more, so a slow reader
+ * slows the run down to its source.
+ */
 export class PullQueue implements EventReader {
   private readonly events: LoopEvent[] = [];
   private readonly demands: Demand[] = [];
@@ -226,7 +257,11 @@ export interface SavedInputs {
   readonly from?: readonly string[];
 }
 
-export const SAVED_INPUTS = object<SavedInputs>({ taken: NUMBER, waiting: list(TEXT), from: optional(list(TEXT)) });
+export const SAVED_INPUTS = object<SavedInputs>({
+  taken: NUMBER,
+  waiting: list(TEXT),
+  from: optional(list(TEXT)),
+});
 
 /** A message of the user; `from` is the id under which another run has left it. */
 type GivenInput = Pick<RunInputEntry, 'content' | 'from'>;
@@ -234,7 +269,10 @@ type GivenInput = Pick<RunInputEntry, 'content' | 'from'>;
 /** Keeps an input, by its number in the run: from 1. */
 export type InputKeeper = (input: Omit<RunInputEntry, 'type' | 'key'>) => Promise<void>;
 
-/** The messages that the user adds during a run. It is closed in the very moment in which the run is decided, so that nothing said is lost. */
+/**
+ * The messages that the user adds during a run. It is closed in the very moment in which the run is
+ * decided, so that nothing said is lost.
+ */
 export class RunInputs {
   private waiting: GivenInput[];
   /** The words of other runs, by their ids, until they are kept. */
@@ -280,7 +318,10 @@ export class RunInputs {
     this.keepInTime();
   }
 
-  /** Takes what another run has left, once however often, and resolves when it is kept; to false where it takes no more, or is to keep it and cannot yet. */
+  /**
+   * Takes what another run has left, once however often, and resolves when it is kept; to false
+   * where it takes no more, or is to keep it and cannot yet.
+   */
   async takeLeft({ id, texts }: LeftInput, mustBeKept: boolean): Promise<boolean> {
     if (this.closed || (mustBeKept && !this.keep)) return false;
     try {
@@ -315,7 +356,11 @@ export class RunInputs {
   /** Returns the inputs with which a waiting run is resumed. */
   save(): SavedInputs {
     const from = [...this.left.keys()];
-    return { taken: this.takenBefore, waiting: this.waiting.map(({ content }) => content), ...(from.length > 0 && { from }) };
+    return {
+      taken: this.takenBefore,
+      waiting: this.waiting.map(({ content }) => content),
+      ...(from.length > 0 && { from }),
+    };
   }
 
   private get given(): number {
@@ -326,7 +371,11 @@ export class RunInputs {
     const { keep } = this;
     if (!keep) return;
     const added = this.waiting.slice(this.kept - this.takenBefore);
-    await Promise.all(added.map(({ content, from }) => keep({ number: (this.kept += 1), content, ...(from !== undefined && { from }) })));
+    await Promise.all(
+      added.map(({ content, from }) =>
+        keep({ number: (this.kept += 1), content, ...(from !== undefined && { from }) }),
+      ),
+    );
   }
 
   /** Keeps them, unless the run is another process's by then: it is not ended for that here. */

@@ -28,12 +28,29 @@ import type { RunInputs } from './event-outlet.js';
 import { assistantMessage, hiddenIn, type LoopState } from './loop-state.js';
 import { nameOf, readModel } from './model-step.js';
 import { RunUse, type UsedBefore } from './run-use.js';
-import { type Authority, CallCounter, CallIds, RunFlow, RunRoles, SentTools } from './run-accounts.js';
+import {
+  type Authority,
+  CallCounter,
+  CallIds,
+  RunFlow,
+  RunRoles,
+  SentTools,
+} from './run-accounts.js';
 import { type EntryJournal, RunRecorder } from './run-log.js';
-import { type CallSession, type EnclosingRun, identityOf, type RunPlace, type RunPlan, type RunStart } from './run-plan.js';
+import {
+  type CallSession,
+  type EnclosingRun,
+  identityOf,
+  type RunPlace,
+  type RunPlan,
+  type RunStart,
+} from './run-plan.js';
 import type { ResumedRun, SavedPlace, SavedRun } from './saved-run.js';
 
-/** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
+/**
+ * Everything of a run that changes beside its `LoopState`. One per run, so that two runs never
+ * meet.
+ */
 export class LiveRun implements EnclosingRun {
   readonly handles: RunEntityHandles;
   readonly instances: RunInstances;
@@ -41,7 +58,10 @@ export class LiveRun implements EnclosingRun {
   readonly flow: RunFlow;
   readonly approvals: RunApprovals;
   readonly pages: ResultPages | undefined;
-  /** Set where nothing that the run changes is kept. A sub-run has none, since a rehearsal begins none. */
+  /**
+   * Set where nothing that the run changes is kept. A sub-run has none, since a rehearsal begins
+   * none.
+   */
   readonly rehearsal: RunRehearsal | undefined;
   /** One for a run and all its sub-runs: budgets of policy are about what they do together. */
   readonly spending: SpendingLedger;
@@ -59,7 +79,9 @@ export class LiveRun implements EnclosingRun {
   private readonly ofModels: ModelAccounts;
   private knownValues: RunValues | undefined;
   private standing: Pick<ExecutionScope, 'standing'> = {};
-  private shared: { readonly offered: Toolset; readonly toolset: Toolset; readonly scope: SharedScope } | undefined;
+  private shared:
+    | { readonly offered: Toolset; readonly toolset: Toolset; readonly scope: SharedScope }
+    | undefined;
 
   constructor(
     readonly plan: RunPlan,
@@ -72,7 +94,9 @@ export class LiveRun implements EnclosingRun {
     const accounts = accountsOf(plan, saved);
     this.handles = accounts.handles;
     this.instances = accounts.instances;
-    this.ofModels = { ...(accounts.sentBefore && { sentTools: new SentTools(accounts.sentBefore) }) };
+    this.ofModels = {
+      ...(accounts.sentBefore && { sentTools: new SentTools(accounts.sentBefore) }),
+    };
     this.counter = accounts.counter;
     this.flow = new RunFlow(accounts.flow);
     this.spending = accounts.spending;
@@ -88,7 +112,10 @@ export class LiveRun implements EnclosingRun {
     this.pages = session ? session.live.pages : pagesFor(plan, start.history, start.resumed);
   }
 
-  /** One for a run and all its sub-runs, whose models know texts by the same references; absent where no model asks. */
+  /**
+   * One for a run and all its sub-runs, whose models know texts by the same references; absent
+   * where no model asks.
+   */
   get values(): RunValues | undefined {
     const { isOneCall, session, within } = this.plan;
     if (isOneCall || session) return undefined;
@@ -118,19 +145,26 @@ export class LiveRun implements EnclosingRun {
     const { start, plan, ofModels } = this;
     const pending = start.resumed?.saved.pending;
     const asked = pending ? [assistantMessage(pending.answer)] : [];
-    return (ofModels.callIds ??= new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength));
+    return (ofModels.callIds ??= new CallIds(
+      [...start.history, ...asked],
+      plan.execution.limits.toolCallIdLength,
+    ));
   }
 
   /** From here on a durable run is written down; a sub-run where the run around it is. */
   recordTo(journal: EntryJournal | undefined, from: LoopState, place: () => SavedPlace): void {
     const { within, execution } = this.plan;
-    const into = journal ?? within?.live.recorder?.within({ ...within, runId: execution.run.runId });
+    const into =
+      journal ?? within?.live.recorder?.within({ ...within, runId: execution.run.runId });
     if (!into) return;
     this.recorder = new RunRecorder(into, this, place, from);
     this.recorded = { journal: into };
   }
 
-  /** Notes the changes that stand of an answer whose place this run's takes, which are among the messages that it adds. */
+  /**
+   * Notes the changes that stand of an answer whose place this run's takes, which are among the
+   * messages that it adds.
+   */
   stand(added: readonly Message[]): void {
     const results = added.filter(isStanding);
     if (results.length > 0) this.standing = { standing: new StandingCalls(results) };
@@ -146,7 +180,9 @@ export class LiveRun implements EnclosingRun {
       requestId: execution.requestId,
       ...(conversation && { conversationId: conversation.conversationId }),
       model: nameOf(model),
-      ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId } }),
+      ...(within && {
+        within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId },
+      }),
       ...(resumedFrom !== undefined && { resumedFrom }),
       ...(plan.queued && { queuedMs: plan.queued.forMs }),
     };
@@ -167,11 +203,27 @@ export class LiveRun implements EnclosingRun {
   injectionRules(authority: Authority = this.roles.now()): InjectionRules {
     const { execution, injection, strictListing } = this.plan;
     const { exclude, entities } = injection;
-    return { ...execution, ...authority, exclude, entities, instances: this.instances, strictListing, signal: this.signal };
+    return {
+      ...execution,
+      ...authority,
+      exclude,
+      entities,
+      instances: this.instances,
+      strictListing,
+      signal: this.signal,
+    };
   }
 
-  /** Returns the scope of calls whose model had read these messages. Only `offered` of the run's tools may be called; its sub-runs choose among all of them. */
-  scope(offered: Toolset, read: () => readonly Message[], toolset: Toolset, own?: OwnScope): ExecutionScope {
+  /**
+   * Returns the scope of calls whose model had read these messages. Only `offered` of the run's
+   * tools may be called; its sub-runs choose among all of them.
+   */
+  scope(
+    offered: Toolset,
+    read: () => readonly Message[],
+    toolset: Toolset,
+    own?: OwnScope,
+  ): ExecutionScope {
     this.reserve.follow(toolset);
     const { actor, policies } = this.roles.now();
     const values = this.valuesUnder(policies, actor);
@@ -179,13 +231,28 @@ export class LiveRun implements EnclosingRun {
     const { run, requestId } = own ?? this.plan.execution;
     const { approvals, emit, signal } = own ?? this;
     const flow = own?.flow ?? this.flow.at(read());
-    return { ...this.sharedScope(offered, toolset, values), run, requestId, actor, policies, flow, approvals, emit, signal };
+    return {
+      ...this.sharedScope(offered, toolset, values),
+      run,
+      requestId,
+      actor,
+      policies,
+      flow,
+      approvals,
+      emit,
+      signal,
+    };
   }
 
   /** The part of a scope that is the same for the next call in most cases. */
-  private sharedScope(offered: Toolset, toolset: Toolset, values: RunValues | undefined): SharedScope {
+  private sharedScope(
+    offered: Toolset,
+    toolset: Toolset,
+    values: RunValues | undefined,
+  ): SharedScope {
     const { shared } = this;
-    if (shared?.offered === offered && shared.toolset === toolset && shared.scope.values === values) return shared.scope;
+    if (shared?.offered === offered && shared.toolset === toolset && shared.scope.values === values)
+      return shared.scope;
     const { plan, spending, pages, rehearsal } = this;
     const subRuns = this.start.subRuns.within(this, toolset);
     const scope: SharedScope = {
@@ -206,29 +273,46 @@ export class LiveRun implements EnclosingRun {
   }
 
   /** Notes which tools the model of these calls was offered. Calls of a session have no model. */
-  private noteOffer(offered: Toolset, read: readonly Message[], values: RunValues | undefined): void {
+  private noteOffer(
+    offered: Toolset,
+    read: readonly Message[],
+    values: RunValues | undefined,
+  ): void {
     this.flow.offer(offered);
     if (values && !values.isEmpty) this.flow.offerEntities(offered, read);
   }
 
   /** The texts that are hidden, once a policy hides some: most runs have none. */
-  private valuesUnder(policies: Authority['policies'], actor: Authority['actor']): RunValues | undefined {
+  private valuesUnder(
+    policies: Authority['policies'],
+    actor: Authority['actor'],
+  ): RunValues | undefined {
     const { knownValues, plan } = this;
-    const mayHide = knownValues || plan.within || (!plan.isOneCall && hiddenBeyond(policies, actor) !== undefined);
+    const mayHide =
+      knownValues ||
+      plan.within ||
+      (!plan.isOneCall && hiddenBeyond(policies, actor) !== undefined);
     return mayHide ? this.values : undefined;
   }
 
-  /** With the tool that reads on in what was cut, as soon as something was. It answers a limit of ours, so the cap of injected tools does not hold. */
+  /**
+   * With the tool that reads on in what was cut, as soon as something was. It answers a limit of
+   * ours, so the cap of injected tools does not hold.
+   */
   withReader(toolset: Toolset, step: number, emit = this.emit): Toolset | Promise<Toolset> {
     const { pages, knownValues: values } = this;
     const isDue = (tool: Tool): boolean => this.mayJoin(tool, toolset);
     const joining = [
       ...(pages?.hasHandles && isDue(RESULT_READER) ? [resultReader(pages)] : []),
-      ...(values && !values.isEmpty && VALUE_TOOLS.some(isDue) ? this.toolsFor(values).filter(isDue) : []),
+      ...(values && !values.isEmpty && VALUE_TOOLS.some(isDue)
+        ? this.toolsFor(values).filter(isDue)
+        : []),
     ];
     if (joining.length === 0) return toolset;
     const tools = joining.map(({ spec }) => spec.id);
-    const emitted = Promise.resolve(emit({ type: 'tools-injected', step, provider: 'results', tools }));
+    const emitted = Promise.resolve(
+      emit({ type: 'tools-injected', step, provider: 'results', tools }),
+    );
     return emitted.then(() => toolset.inject(joining).toolset);
   }
 
@@ -242,11 +326,16 @@ export class LiveRun implements EnclosingRun {
     return !isKeptOut && isPermitted(tool, this.roles.now());
   }
 
-  /** Asks the run's model about texts that it is not to act on: without tools, and counted as the run's. */
+  /**
+   * Asks the run's model about texts that it is not to act on: without tools, and counted as the
+   * run's.
+   */
   private async ask(request: ModelRequest, signal: AbortSignal): Promise<string> {
     const { model, execution } = this.plan;
     const fold = new AnswerFold();
-    const failure = await readModel(model, request, { signal, limits: execution.limits }, (event) => fold.take(event));
+    const failure = await readModel(model, request, { signal, limits: execution.limits }, (event) =>
+      fold.take(event),
+    );
     const { answer } = fold;
     await this.answered(answer.usage, answer.answeredBy ?? nameOf(model));
     if (failure !== undefined) throw failure;
@@ -260,12 +349,17 @@ export class LiveRun implements EnclosingRun {
 }
 
 /** The part of a scope that a call of a session has to itself. */
-export type OwnScope = Pick<ExecutionScope, 'run' | 'requestId' | 'approvals' | 'flow' | 'emit' | 'signal'>;
+export type OwnScope = Pick<
+  ExecutionScope,
+  'run' | 'requestId' | 'approvals' | 'flow' | 'emit' | 'signal'
+>;
 
 /** The part of a scope that calls have in common. */
 type SharedScope = Omit<ExecutionScope, 'flow' | 'approvals' | 'emit' | 'signal'>;
 
-/** The part of a run that only its models need, made when they first do: a run of one call has none. */
+/**
+ * The part of a run that only its models need, made when they first do: a run of one call has none.
+ */
 interface ModelAccounts {
   sentTools?: SentTools;
   narrowing?: ToolsetNarrowing;
@@ -274,7 +368,10 @@ interface ModelAccounts {
 }
 
 /** The counters of a run, beside its state. */
-type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'counter' | 'spending' | 'use' | 'roles'> & {
+type RunAccounts = Pick<
+  LiveRun,
+  'handles' | 'instances' | 'counter' | 'spending' | 'use' | 'roles'
+> & {
   readonly flow: MessageFlow;
   readonly sentBefore: readonly string[] | undefined;
 };
@@ -290,9 +387,18 @@ function hiddenBefore({ history, resumed }: RunStart): readonly HiddenValue[] {
   return [...hiddenIn(history), ...outcomes.flatMap(({ hidden = [] }) => hidden)];
 }
 
-function approvalsOf({ options, session, within }: RunPlan, saved: SavedRun | undefined): RunApprovals {
+function approvalsOf(
+  { options, session, within }: RunPlan,
+  saved: SavedRun | undefined,
+): RunApprovals {
   const { approvals: mode = 'suspend' } = options;
-  return new RunApprovals(mode, saved?.approvals, undefined, session?.live.approvals, within?.live.approvals);
+  return new RunApprovals(
+    mode,
+    saved?.approvals,
+    undefined,
+    session?.live.approvals,
+    within?.live.approvals,
+  );
 }
 
 function rehearsalOf({ options }: RunPlan, saved: SavedRun | undefined): RunRehearsal | undefined {
@@ -315,8 +421,14 @@ function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
   };
 }
 
-/** A call of a session shares everything with the session's other calls but what it asks and uses itself. */
-function ofSession({ live: { handles, instances, counter, spending, roles } }: CallSession, { execution }: RunPlan): RunAccounts {
+/**
+ * A call of a session shares everything with the session's other calls but what it asks and uses
+ * itself.
+ */
+function ofSession(
+  { live: { handles, instances, counter, spending, roles } }: CallSession,
+  { execution }: RunPlan,
+): RunAccounts {
   return {
     handles,
     instances,
@@ -329,13 +441,20 @@ function ofSession({ live: { handles, instances, counter, spending, roles } }: C
   };
 }
 
-/** Returns the flow that a run begins with. The labels of a single call say by themselves what its writer has read. */
+/**
+ * Returns the flow that a run begins with. The labels of a single call say by themselves what its
+ * writer has read.
+ */
 function flowOf({ isOneCall, options }: RunPlan): MessageFlow {
   return MessageFlow.instructed(isOneCall ? 'public' : (options.labels?.reads ?? 'private'));
 }
 
 /** A sub-run knows entities by the same names, and what it does the run around it has done. */
-function sharedWith({ live, flow }: RunPlace, { execution, listedUnder, rolesNow }: RunPlan, saved: SavedRun | undefined): RunAccounts {
+function sharedWith(
+  { live, flow }: RunPlace,
+  { execution, listedUnder, rolesNow }: RunPlan,
+  saved: SavedRun | undefined,
+): RunAccounts {
   const { handles, instances, counter, spending, use, roles } = live;
   const { limits } = execution;
   return {
@@ -350,7 +469,11 @@ function sharedWith({ live, flow }: RunPlace, { execution, listedUnder, rolesNow
   };
 }
 
-function usedBefore({ state: { usage, step }, innerSteps = 0, hasUnknownCost = false }: SavedRun): UsedBefore {
+function usedBefore({
+  state: { usage, step },
+  innerSteps = 0,
+  hasUnknownCost = false,
+}: SavedRun): UsedBefore {
   return { usage, steps: step, innerSteps, hasUnknownCost };
 }
 
@@ -359,23 +482,40 @@ function ledgerOf(saved: SavedRun | undefined): SpendingLedger {
   if (!saved) return ledger;
   const { inputTokens, outputTokens, costUsd = 0 } = saved.state.usage;
   const { hasUnknownCost = false } = saved;
-  return Object.assign(ledger, { tokens: inputTokens + outputTokens, usd: costUsd, hasUnknownCost });
+  return Object.assign(ledger, {
+    tokens: inputTokens + outputTokens,
+    usd: costUsd,
+    hasUnknownCost,
+  });
 }
 
 /**
- * Returns the place in which a run keeps the results that were cut: as it was before the run waited, or empty. Undefined if no tool may join it, or not the one
- * that reads pages: then the model is shown no way to the rest.
+ * Returns the place in which a run keeps the results that were cut: as it was before the run
+ * waited, or empty. Undefined if no tool may join it, or not the one that reads pages: then the
+ * model is shown no way to the rest.
  */
-export function pagesFor({ injection, execution }: RunPlan, history: readonly Message[], resumed?: ResumedRun): ResultPages | undefined {
-  const isKeptOut = injection.exclude.some((selector) => selects(selector, { tool: RESULT_READER }));
+export function pagesFor(
+  { injection, execution }: RunPlan,
+  history: readonly Message[],
+  resumed?: ResumedRun,
+): ResultPages | undefined {
+  const isKeptOut = injection.exclude.some((selector) =>
+    selects(selector, { tool: RESULT_READER }),
+  );
   if (isKeptOut || injection.strategies.length === 0) return undefined;
   if (resumed?.processState?.pages) return resumed.processState.pages;
   const results = history.filter(({ role }) => role === 'tool').length;
   const records = resumed ? recordsOf(resumed.saved) : { ended: [], waiting: [] };
   const hasHandles = [...records.ended, ...records.waiting].some(({ truncated }) => truncated);
-  return new ResultPages(execution.limits.keptResultBytes, { results: results + records.waiting.length, hasHandles });
+  return new ResultPages(execution.limits.keptResultBytes, {
+    results: results + records.waiting.length,
+    hasHandles,
+  });
 }
 
-function recordsOf({ state, pending }: SavedRun): Readonly<Record<'ended' | 'waiting', readonly ToolInvocationRecord[]>> {
+function recordsOf({
+  state,
+  pending,
+}: SavedRun): Readonly<Record<'ended' | 'waiting', readonly ToolInvocationRecord[]>> {
   return { ended: state.records, waiting: pending?.outcomes.map(({ record }) => record) ?? [] };
 }

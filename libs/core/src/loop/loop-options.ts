@@ -43,9 +43,17 @@ import { type ModelPrices, PricedModel, priceOf, PRICES } from '../models/priced
 import { type DirectiveOptions, DIRECTIVES } from './run-directives.js';
 
 /** Argument names that no model may send and no tool may declare. */
-export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = ['tenant', 'tenantId', 'actor', 'actorId'];
+export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = [
+  'tenant',
+  'tenantId',
+  'actor',
+  'actorId',
+];
 
-/** A policy that decides nothing: operators compare its decisions with those of stored runs. An engine of the application's own is asked like one that is in force. */
+/**
+ * A policy that decides nothing: operators compare its decisions with those of stored runs. An
+ * engine of the application's own is asked like one that is in force.
+ */
 export type CandidatePolicy = Policy | readonly Policy[] | PolicyEngine;
 
 /** The defaults and the bounds of every run of the application. */
@@ -54,23 +62,40 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly model: LanguageModel;
   /** Further models, which a request can choose by name. */
   readonly models?: Readonly<Record<string, LanguageModel>>;
-  /** The prices of models by model id, for `usage.costUsd` and for budgets and quotas in USD. @default only costs that providers report */
+  /**
+   * The prices of models by model id, for `usage.costUsd` and for budgets and quotas in USD.
+   * @default only costs that providers report
+   */
   readonly prices?: ModelPrices;
   /** Sent to the model before everything else. @default none */
   readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
-  /** The policies; of several the strictest decision wins. @default nothing is allowed, so no tool is listed */
+  /**
+   * The policies; of several the strictest decision wins. @default nothing is allowed, so no tool
+   * is listed
+   */
   readonly policy?: Policy | readonly Policy[];
-  /** Policies with which operators may rehearse stored runs, by their names. They take the place of the application's there, and decide about no call. @default none */
+  /**
+   * Policies with which operators may rehearse stored runs, by their names. They take the place of
+   * the application's there, and decide about no call. @default none
+   */
   readonly candidates?: Readonly<Record<string, CandidatePolicy>>;
   /**
-   * Asks every tool's `canCall` already when a run starts and when tools are injected, so that the model is not told of tools it may not call. Otherwise it is
-   * asked only at the call. @default false
+   * Asks every tool's `canCall` already when a run starts and when tools are injected, so that the
+   * model is not told of tools it may not call. Otherwise it is asked only at the call. @default
+   * false
    */
   readonly strictListing?: boolean;
-  /** Refuses to start while nothing says who wrote some value in a tool's results: neither `origin` of the field or around it, nor `returns: 'trusted'`. Without it such a value counts as a stranger's. @default false */
+  /**
+   * Refuses to start while nothing says who wrote some value in a tool's results: neither `origin`
+   * of the field or around it, nor `returns: 'trusted'`. Without it such a value counts as a
+   * stranger's. @default false
+   */
   readonly strictLabels?: boolean;
   readonly limits?: Partial<Limits>;
-  /** The quotas of a tenant, over all its runs; no loop and no run can widen them. A function is called for every run. @default no quotas */
+  /**
+   * The quotas of a tenant, over all its runs; no loop and no run can widen them. A function is
+   * called for every run. @default no quotas
+   */
   readonly quotas?: readonly Quota[] | ((tenant: string) => readonly Quota[]);
   /** Execution options for calls; a provider, a tool and a run can override them. */
   readonly execution?: Partial<ExecutionOptions>;
@@ -80,35 +105,64 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly history?: HistoryPolicy;
   /** Sees every step before its model call, and may change it. */
   readonly prepareStep?: PrepareStep<Actor>;
-  /** Ends a run with `stop` after a step if one of these conditions holds; those of its loop and its request add up. @default none */
+  /**
+   * Ends a run with `stop` after a step if one of these conditions holds; those of its loop and its
+   * request add up. @default none
+   */
   readonly stopWhen?: StopCondition | readonly StopCondition[];
   /** The `agent_name` in the metadata of results. @default the model's id */
   readonly agentName?: string;
-  /** Tools that are not methods of a provider, made with `tool()`, `rawTool()` or `subRunTool()`. */
+  /**
+   * Tools that are not methods of a provider, made with `tool()`, `rawTool()` or `subRunTool()`.
+   */
   readonly tools?: readonly RawTool[];
-  /** The ids under which a client may declare tools of its own in its request, for loops that list none. @default none */
+  /**
+   * The ids under which a client may declare tools of its own in its request, for loops that list
+   * none. @default none
+   */
   readonly clientTools?: readonly string[];
   /** Strategies that run after the one for entity tools, in every run. */
   readonly injection?: readonly ToolInjectionStrategy[];
   /** The way entity tools are presented to the model. @default 'auto' */
   readonly surface?: EntitySurface;
-  /** Argument names that no tool may declare and no model may send; compared without regard to case, `_` and `-`. @default tenant, tenantId, actor, actorId */
+  /**
+   * Argument names that no tool may declare and no model may send; compared without regard to case,
+   * `_` and `-`. @default tenant, tenantId, actor, actorId
+   */
   readonly reservedArguments?: readonly string[];
-  /** The class of actors. A tool with a parameter of this class keeps the application from starting, because the model must never choose who acts. */
+  /**
+   * The class of actors. A tool with a parameter of this class keeps the application from starting,
+   * because the model must never choose who acts.
+   */
   readonly actorClass?: Type;
-  /** The identity with which a controller's handlers are called as tools: what their guards find on the request, and which guards are replaced. @default `user` is the actor */
+  /**
+   * The identity with which a controller's handlers are called as tools: what their guards find on
+   * the request, and which guards are replaced. @default `user` is the actor
+   */
   readonly identity?: RouteIdentity<Actor>;
-  /** Leaves interceptors of Nest out of every tool, such as one that wraps each response of HTTP: `{ except: [ResponseWrapper] }`. @default all that apply run */
+  /**
+   * Leaves interceptors of Nest out of every tool, such as one that wraps each response of HTTP:
+   * `{ except: [ResponseWrapper] }`. @default all that apply run
+   */
   readonly interceptors?: InterceptorOptions;
-  /** Returns an actor's id, for conversations, idempotency keys and the audit. @default its `id`, if that is a string or a number */
+  /**
+   * Returns an actor's id, for conversations, idempotency keys and the audit. @default its `id`, if
+   * that is a string or a number
+   */
   readonly actorId?: (actor: Actor) => string;
-  /** Returns an actor's roles, for policies and approvals. @default its `roles`, those that are strings */
+  /**
+   * Returns an actor's roles, for policies and approvals. @default its `roles`, those that are
+   * strings
+   */
   readonly actorRoles?: (actor: Actor) => readonly string[];
   /** The times and limits for the sources of tools. @default see {@link SourceOptions} */
   readonly sources?: SourceOptions;
   /** Keeps an audit, chained by an HMAC with this key. @default no audit */
   readonly audit?: AuditOptions;
-  /** Says who is an operator: who may read the usage of others, change policies and look into runs. Each use is in the audit. @default no actor is */
+  /**
+   * Says who is an operator: who may read the usage of others, change policies and look into runs.
+   * Each use is in the audit. @default no actor is
+   */
   readonly operators?: OperatorRule<Actor>;
   /** The limits on sessions. They are the application's: no request widens them. */
   readonly sessions?: SessionOptions;
@@ -127,11 +181,17 @@ const ITS_MODEL: OptionRule<LanguageModel> = {
 
 const CANDIDATE: OptionRule<CandidatePolicy> = {
   wanted: 'a policy, several or an engine',
-  accept: (value) => isRecord(value) || (Array.isArray(value) && value.length > 0 && value.every(isRecord)),
+  accept: (value) =>
+    isRecord(value) || (Array.isArray(value) && value.length > 0 && value.every(isRecord)),
 };
 
-/** The options of `forRoot`, those of the module included. Raw tools and policies are checked with all that they are about. */
-export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?: unknown; readonly imports?: unknown }>({
+/**
+ * The options of `forRoot`, those of the module included. Raw tools and policies are checked with
+ * all that they are about.
+ */
+export const APPLICATION = defineOptions<
+  ToolLoopOptions & { readonly providers?: unknown; readonly imports?: unknown }
+>({
   ...OF_ALL_RUNS,
   model: needed(ITS_MODEL),
   models: byNames(MODEL, 'models by their names'),
@@ -175,17 +235,28 @@ export interface CostSurroundings {
   readonly profiles: readonly Pick<LoopProfile, 'model' | 'policy' | 'limits'>[];
 }
 
-/** Returns a warning for the start of the application if a budget or a limit is in USD and a model has no price: whether a provider reports its costs shows only in its answers. */
+/**
+ * Returns a warning for the start of the application if a budget or a limit is in USD and a model
+ * has no price: whether a provider reports its costs shows only in its answers.
+ */
 export function unpricedWarning({ application, profiles }: CostSurroundings): string | undefined {
   const { model: shared, models: named = {}, prices = {}, policy, limits } = application;
   const policies = [...policyList(policy), ...profiles.flatMap((profile) => profile.policy ?? [])];
-  const hasBudget = policies.some(({ runBudgets = [] }) => runBudgets.some(({ usd }) => usd !== undefined));
-  const hasLimit = [limits, ...profiles.map((profile) => profile.limits)].some((own) => own?.usd !== undefined && own.usd < Infinity);
+  const hasBudget = policies.some(({ runBudgets = [] }) =>
+    runBudgets.some(({ usd }) => usd !== undefined),
+  );
+  const hasLimit = [limits, ...profiles.map((profile) => profile.limits)].some(
+    (own) => own?.usd !== undefined && own.usd < Infinity,
+  );
   if (!hasBudget && !hasLimit) return undefined;
   const models = [shared, ...Object.values(named), ...profiles.map(({ model }) => model)];
   const given = models.filter((model) => model instanceof LanguageModel);
-  const unpriced = given.filter((model) => !(model instanceof PricedModel) && !priceOf(model, prices));
+  const unpriced = given.filter(
+    (model) => !(model instanceof PricedModel) && !priceOf(model, prices),
+  );
   if (unpriced.length === 0) return undefined;
-  const names = [...new Set(unpriced.map(({ provider, modelId }) => `${provider}/${modelId}`))].join(', ');
+  const names = [
+    ...new Set(unpriced.map(({ provider, modelId }) => `${provider}/${modelId}`)),
+  ].join(', ');
   return `A budget or limit is in USD, and there is no price for ${names}. Unless its answers report their cost, calls under the budget are refused, and runs under the limit end. Give ToolLoopModule.forRoot({ prices }).`;
 }

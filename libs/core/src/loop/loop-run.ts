@@ -14,7 +14,12 @@ import type { RunHandle } from '../contracts/loop-request.js';
 import type { RunJournal } from '../contracts/stores.js';
 import type { ConversationKey, ConversationStore, LeftInput } from '../contracts/conversation.js';
 import type { TenantDirectory } from '../contracts/tool-call.js';
-import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../execution/call-failure.js';
+import {
+  Interruption,
+  type LinkedSignal,
+  linkSignal,
+  untilAborted,
+} from '../execution/call-failure.js';
 import { Logger } from '../findings/logger.js';
 import { offeredBy, withOffered } from '../injection/conversation-entities.js';
 import { toolNotes } from '../injection/tool-notes.js';
@@ -22,8 +27,19 @@ import { strictlyListed, UNKNOWN_TENANT } from '../execution/resolve-tool.js';
 import { isStanding } from '../execution/standing-calls.js';
 import { asRun } from '../execution/store-calls.js';
 import type { ConversationCuts, CuttingRun } from './conversation-cuts.js';
-import { BUSY, type ConversationTurn, type ConversationTurns, wordsIn } from './conversation-turns.js';
-import { EventOutlet, type EventReader, isForPeople, PullQueue, RunInputs } from './event-outlet.js';
+import {
+  BUSY,
+  type ConversationTurn,
+  type ConversationTurns,
+  wordsIn,
+} from './conversation-turns.js';
+import {
+  EventOutlet,
+  type EventReader,
+  isForPeople,
+  PullQueue,
+  RunInputs,
+} from './event-outlet.js';
 import { LiveRun } from './live-run.js';
 import {
   FinishedRun,
@@ -35,7 +51,13 @@ import {
   type PendingStep,
   waitingForIn,
 } from './loop-state.js';
-import { processStateOf, type ResumedRun, resumedState, type SavedPlace, savedRun } from './saved-run.js';
+import {
+  processStateOf,
+  type ResumedRun,
+  resumedState,
+  type SavedPlace,
+  savedRun,
+} from './saved-run.js';
 import { identityOf, type RunPlan, startEvent, type SubRunsWithin } from './run-plan.js';
 import { withoutShownCalls, withShownCalls } from './shown-calls.js';
 import { CHANGES_STAND } from './standing-changes.js';
@@ -47,7 +69,15 @@ import { abandonStep, waitingMessages } from './tool-step.js';
 export interface RunParts {
   readonly loop: Pick<
     ToolLoop,
-    'drive' | 'callOnce' | 'offerAgain' | 'followSources' | 'isBehind' | 'sourceChanges$' | 'stateAfter' | 'endStep' | 'leave'
+    | 'drive'
+    | 'callOnce'
+    | 'offerAgain'
+    | 'followSources'
+    | 'isBehind'
+    | 'sourceChanges$'
+    | 'stateAfter'
+    | 'endStep'
+    | 'leave'
   >;
   readonly conversations: ConversationStore;
   readonly turns: Pick<ConversationTurns, 'add' | 'isTaken' | 'take' | 'enter' | 'leave'>;
@@ -55,7 +85,10 @@ export interface RunParts {
   readonly tenants: TenantDirectory | undefined;
   readonly sinks: readonly LoopEventSink[];
   readonly subRuns: SubRunsWithin;
-  readonly suspended: Pick<SuspendedRuns, 'suspend' | 'claim' | 'end' | 'asked' | 'remember' | 'withdrawPending'>;
+  readonly suspended: Pick<
+    SuspendedRuns,
+    'suspend' | 'claim' | 'end' | 'asked' | 'remember' | 'withdrawPending'
+  >;
   readonly open: { add(run: Pick<RunHandle, 'cancel'>, end: Promise<unknown>): void };
 }
 
@@ -75,7 +108,10 @@ interface SuspendedAt {
 
 type Instructing = () => Promise<string | undefined>;
 
-/** One run, from its first reader to its `run-end`; or a part of it, where it waits for decisions and is resumed later. */
+/**
+ * One run, from its first reader to its `run-end`; or a part of it, where it waits for decisions
+ * and is resumed later.
+ */
 export class LoopRun<Output> implements RunHandle<Output> {
   readonly runId: string;
   readonly events$: Observable<LoopEvent>;
@@ -107,18 +143,35 @@ export class LoopRun<Output> implements RunHandle<Output> {
     this.mayHaveAsked = resumed !== undefined;
     this.isDurable = journal !== undefined;
     const { cut } = plan.options;
-    this.names = [this.runId, ...plan.messages.flatMap((message) => (message.role === 'user' ? (message.messageId ?? []) : []))];
-    this.cuts = cut && JSON.stringify([cut.at, cut.after, plan.messages.map(({ content }) => content)]);
+    this.names = [
+      this.runId,
+      ...plan.messages.flatMap((message) =>
+        message.role === 'user' ? (message.messageId ?? []) : [],
+      ),
+    ];
+    this.cuts =
+      cut && JSON.stringify([cut.at, cut.after, plan.messages.map(({ content }) => content)]);
     const onFailure = (cause: unknown, sink: LoopEventSink): boolean => {
-      const isSlow = sink === journal?.sink && cause instanceof Interruption && this.interruption.signal.aborted;
+      const isSlow =
+        sink === journal?.sink && cause instanceof Interruption && this.interruption.signal.aborted;
       if (sink === journal?.sink) journal.handOver(); // what is not kept by now is not told here
       this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
       return isSlow;
     };
     const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
-    this.outlet = new EventOutlet(identityOf(plan), sinks, onFailure, lastSequence, () => !this.isElsewhere);
+    this.outlet = new EventOutlet(
+      identityOf(plan),
+      sinks,
+      onFailure,
+      lastSequence,
+      () => !this.isElsewhere,
+    );
     this.events$ = new Observable((subscriber) => {
-      this.read({ next: (event) => subscriber.next(event), end: () => subscriber.complete(), refuse: (error) => subscriber.error(error) });
+      this.read({
+        next: (event) => subscriber.next(event),
+        end: () => subscriber.complete(),
+        refuse: (error) => subscriber.error(error),
+      });
       return () => this.abandon();
     });
   }
@@ -142,29 +195,46 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   addInput(message: string): void {
-    if (this.inputs.isClosed) throw new InvalidRequestError('invalid_request', `The run ${this.runId} has ended; start another.`);
+    if (this.inputs.isClosed)
+      throw new InvalidRequestError(
+        'invalid_request',
+        `The run ${this.runId} has ended; start another.`,
+      );
     if (this.isElsewhere) throw new RunElsewhereError(this.runId);
     this.inputs.add(message);
   }
 
   /**
-   * Takes in what another run of its conversation has said, once; false where it takes nothing more, or nothing yet, since another process would not know of it. A rehearsal takes nothing,
+   * Takes in what another run of its conversation has said, once; false where it takes nothing
+   * more, or nothing yet, since another process would not know of it. A rehearsal takes nothing,
    * nor does a run whose request calls the user's words public: the other request may not.
    */
   async takeIn(left: LeftInput): Promise<boolean> {
     const { rehearse, labels } = this.plan.options;
-    return !this.isElsewhere && !rehearse && labels?.reads !== 'public' && this.inputs.takeLeft(left, this.isDurable);
+    return (
+      !this.isElsewhere &&
+      !rehearse &&
+      labels?.reads !== 'public' &&
+      this.inputs.takeLeft(left, this.isDurable)
+    );
   }
 
   cancel(reason = 'The run was cancelled.'): void {
     this.interrupt(new Interruption('aborted', reason));
   }
 
-  /** Two readers would share one run's events, or run its tools twice; neither is what they want. */
+  /**
+   * Two readers would share one run's events, or run its tools twice; neither is what they want.
+   */
   read(reader: EventReader): void {
     if (this.hasReader)
-      throw new Error(`The events of run ${this.runId} are being read already; a run has one reader. Share them with RxJS share().`);
-    if (this.running) throw new Error(`The run ${this.runId} has started; read its events before asking for its result.`);
+      throw new Error(
+        `The events of run ${this.runId} are being read already; a run has one reader. Share them with RxJS share().`,
+      );
+    if (this.running)
+      throw new Error(
+        `The run ${this.runId} has started; read its events before asking for its result.`,
+      );
     this.hasReader = true;
     this.outlet.attach(reader);
     void this.start();
@@ -173,7 +243,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private abandon(): void {
     if (this.hasEnded) return;
     this.outlet.detach();
-    if (!this.journal) this.interrupt(new Interruption('aborted', 'The reader of the run has left.'));
+    if (!this.journal)
+      this.interrupt(new Interruption('aborted', 'The reader of the run has left.'));
   }
 
   private interrupt(interruption: Interruption): void {
@@ -185,28 +256,38 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private start(): Promise<LoopResult<Output>> {
     if (!this.running) {
       this.running = asRun(this.interruption.signal, () => this.execute());
-      // A reader of events alone learns of a failure from `run-end`; the rejection must not end the process.
+      // A reader of events alone learns of a failure from `run-end`; the rejection must not end the
+      // process.
       this.running.catch(() => undefined);
-      if (!this.journal) this.services.open.add(this, this.running); // another process continues a durable one
+      // another process continues a durable one
+      if (!this.journal) this.services.open.add(this, this.running);
     }
     return this.running;
   }
 
   private async execute(): Promise<LoopResult<Output>> {
     const { runMs } = this.plan.execution.limits;
-    const outer = linkSignal(this.plan.options.signal, { ms: runMs, message: `The run took longer than ${runMs} ms.` });
+    const outer = linkSignal(this.plan.options.signal, {
+      ms: runMs,
+      message: `The run took longer than ${runMs} ms.`,
+    });
     const follow = (): void => this.interrupt(Interruption.from(outer.signal));
     if (outer.signal.aborted) follow();
     outer.signal.addEventListener('abort', follow, { once: true });
     const listed = this.listed(); // a run whose tools are known at once starts at once
     const toolset = listed instanceof Promise ? await listed : listed;
-    const first = this.resumed ? resumedState(this.resumed, toolset) : { ...firstState(toolset), messages: this.plan.messages };
+    const first = this.resumed
+      ? resumedState(this.resumed, toolset)
+      : { ...firstState(toolset), messages: this.plan.messages };
     const instruct = this.mustBeClaimed
       ? await this.instructThenClaim(first).catch((error: unknown) => this.refuse(error, outer))
       : this.instructed;
     await this.emit(startEvent(this.plan, toolset));
-    for (const message of this.plan.declared.refusals) await this.emit({ type: 'warning', code: 'client_tool_refused', message });
-    const state = await this.drive(first, instruct).catch((error: unknown) => this.failed(first, error));
+    for (const message of this.plan.declared.refusals)
+      await this.emit({ type: 'warning', code: 'client_tool_refused', message });
+    const state = await this.drive(first, instruct).catch((error: unknown) =>
+      this.failed(first, error),
+    );
     if (isUnavailable(state)) this.journal?.handOver();
     return this.end(state, outer);
   }
@@ -218,21 +299,32 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const { past, history } = await this.before();
     const live = this.liveRun(instructions, history);
     live.stand(history.slice(past));
-    const begun = this.resumed ? { ...first, messages: history } : await this.begin(first, { past, history }, live);
+    const begun = this.resumed
+      ? { ...first, messages: history }
+      : await this.begin(first, { past, history }, live);
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
     await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
     const last = (await this.refused(begun)) ?? (await this.services.loop.drive(begun, live));
     if (isUnavailable(last)) this.journal?.handOver();
-    return this.isElsewhere || live.isElsewhere ? last : this.concluded({ ...last, read: live.flow.readIn(last.messages) }, { past, live });
+    return this.isElsewhere || live.isElsewhere
+      ? last
+      : this.concluded({ ...last, read: live.flow.readIn(last.messages) }, { past, live });
   }
 
-  /** The cut that the run makes; undefined where it makes none, or has made it before it continued. */
+  /**
+   * The cut that the run makes; undefined where it makes none, or has made it before it continued.
+   */
   private get cutting(): CuttingRun | undefined {
     const { conversation: key, messages: words, options } = this.plan;
-    return key && options.cut && !this.resumed ? { key, run: this, cut: options.cut, words } : undefined;
+    return key && options.cut && !this.resumed
+      ? { key, run: this, cut: options.cut, words }
+      : undefined;
   }
 
-  /** Waits for the run's turn, and cuts the conversation where the run says so. Returns the id of the run that has taken its message instead. */
+  /**
+   * Waits for the run's turn, and cuts the conversation where the run says so. Returns the id of
+   * the run that has taken its message instead.
+   */
   private async takePlace(): Promise<string | undefined> {
     const { cutting } = this;
     if (this.plan.conversation) this.services.turns.enter(this.plan.conversation, this);
@@ -240,52 +332,81 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const { signal } = this.interruption;
     const gaveWay = await untilAborted(this.services.cuts.begin(cutting), signal);
     if (typeof gaveWay === 'string') return gaveWay;
-    return (await this.takeTurn()) ?? untilAborted(this.services.cuts.complete(cutting, gaveWay), signal);
+    return (
+      (await this.takeTurn()) ?? untilAborted(this.services.cuts.complete(cutting, gaveWay), signal)
+    );
   }
 
-  /** Waits for the run's turn in its conversation. Returns the id of the run that has taken its message instead. */
+  /**
+   * Waits for the run's turn in its conversation. Returns the id of the run that has taken its
+   * message instead.
+   */
   private async takeTurn(): Promise<string | undefined> {
     const { conversation, messages, options } = this.plan;
     if (!conversation) return undefined;
     const { turns } = this.services;
     const isContinued = this.resumed !== undefined;
-    const isAdded = options.whenBusy === 'addInput' && !isContinued && !options.rehearse && !options.cut; // what is to be rehearsed is not done
+    // what is to be rehearsed is not done
+    const isAdded =
+      options.whenBusy === 'addInput' && !isContinued && !options.rehearse && !options.cut;
     const words = isAdded ? wordsIn(messages) : undefined;
     const addedTo = words && (await turns.add(conversation, this, words));
     if (addedTo !== undefined) return addedTo;
     if (turns.isTaken(conversation)) await this.emit(BUSY);
-    const taken = await turns.take(conversation, this, { words, isContinued, signal: this.interruption.signal });
+    const taken = await turns.take(conversation, this, {
+      words,
+      isContinued,
+      signal: this.interruption.signal,
+    });
     if (typeof taken === 'string') return taken;
     this.turn = taken;
     return undefined;
   }
 
-  /** Returns the end of a run whose tenant does not exist, or cannot be looked up. A sub-run has the tenant of the run around it. */
+  /**
+   * Returns the end of a run whose tenant does not exist, or cannot be looked up. A sub-run has the
+   * tenant of the run around it.
+   */
   private async refused(begun: LoopState): Promise<LoopState | undefined> {
     const { execution, within } = this.plan;
     try {
-      const isKnown = within !== undefined || (await this.services.tenants?.exists(execution.run.tenant)) !== false;
-      return isKnown ? undefined : { ...begun, finish: { reason: 'forbidden', detail: UNKNOWN_TENANT } };
+      const isKnown =
+        within !== undefined ||
+        (await this.services.tenants?.exists(execution.run.tenant)) !== false;
+      return isKnown
+        ? undefined
+        : { ...begun, finish: { reason: 'forbidden', detail: UNKNOWN_TENANT } };
     } catch (error) {
       return this.failed(begun, error);
     }
   }
 
-  private readonly instructed: Instructing = async () => untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);
+  private readonly instructed: Instructing = async () =>
+    untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);
 
-  /** Returns whether the run was suspended in the log, where another caller may claim it as well. */
+  /**
+   * Returns whether the run was suspended in the log, where another caller may claim it as well.
+   */
   private get mustBeClaimed(): boolean {
     return this.resumed !== undefined && !this.journal && !this.plan.within;
   }
 
-  /** Asks for the instructions, then claims the run: instructions that fail lose no decision. No event of the run is shown before. */
+  /**
+   * Asks for the instructions, then claims the run: instructions that fail lose no decision. No
+   * event of the run is shown before.
+   */
   private async instructThenClaim(first: LoopState): Promise<Instructing> {
-    const instructions = await this.instructed().catch((error: unknown) => this.reject(this.failed(first, error)));
+    const instructions = await this.instructed().catch((error: unknown) =>
+      this.reject(this.failed(first, error)),
+    );
     if (this.resumed) this.held = await this.services.suspended.claim(this.resumed, this);
     return () => Promise.resolve(instructions);
   }
 
-  /** Refuses a run that waits on, or that another caller has claimed: an end told here would be told of theirs. */
+  /**
+   * Refuses a run that waits on, or that another caller has claimed: an end told here would be told
+   * of theirs.
+   */
   private refuse(error: unknown, outer: LinkedSignal): never {
     outer.release();
     this.inputs.close();
@@ -296,29 +417,57 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private liveRun(instructions: string | undefined, history: readonly Message[]): LiveRun {
     const { plan, inputs, resumed } = this;
-    const start = { instructions, history, inputs, subRuns: this.services.subRuns, ...(resumed && { resumed }) };
+    const start = {
+      instructions,
+      history,
+      inputs,
+      subRuns: this.services.subRuns,
+      ...(resumed && { resumed }),
+    };
     return new LiveRun(plan, start, this.interruption.signal, (event) => this.tell(event));
   }
 
   /** The messages there were before the run, or before this part of it. */
   private async before(): Promise<Beginning> {
-    if (this.resumed) return { past: this.resumed.saved.past, history: this.resumed.saved.state.messages };
+    if (this.resumed)
+      return { past: this.resumed.saved.past, history: this.resumed.saved.state.messages };
     const { conversation, messages } = this.plan;
     if (!conversation) return { past: 0, history: messages };
-    const earlier = await untilAborted(this.services.conversations.load(conversation), this.interruption.signal);
+    const earlier = await untilAborted(
+      this.services.conversations.load(conversation),
+      this.interruption.signal,
+    );
     const { cutting } = this;
-    const standing = cutting ? await untilAborted(this.services.cuts.standing(cutting), this.interruption.signal) : [];
-    return { past: earlier.length, history: [...withoutShownCalls(earlier), ...messages, ...standing] };
+    const standing = cutting
+      ? await untilAborted(this.services.cuts.standing(cutting), this.interruption.signal)
+      : [];
+    return {
+      past: earlier.length,
+      history: [...withoutShownCalls(earlier), ...messages, ...standing],
+    };
   }
 
-  /** The state before the first step: with the entities that the conversation holds, and the notes about tools before the words of the user. */
-  private async begin(first: LoopState, { past, history }: Beginning, live: LiveRun): Promise<LoopState> {
+  /**
+   * The state before the first step: with the entities that the conversation holds, and the notes
+   * about tools before the words of the user.
+   */
+  private async begin(
+    first: LoopState,
+    { past, history }: Beginning,
+    live: LiveRun,
+  ): Promise<LoopState> {
     const standing = history.slice(past).filter(isStanding);
-    for (const { shown } of standing) if (shown) await this.emit({ type: 'call-stands', step: 0, call: shown });
+    for (const { shown } of standing)
+      if (shown) await this.emit({ type: 'call-stands', step: 0, call: shown });
     const told = standing.length > 0 ? [CHANGES_STAND] : [];
-    if (past === 0) return { ...first, messages: [...toolNotes(history, first.toolset), ...told, ...history] };
+    if (past === 0)
+      return { ...first, messages: [...toolNotes(history, first.toolset), ...told, ...history] };
     const earlier = history.slice(0, past);
-    const { toolset, events, note } = await this.services.loop.offerAgain(first.toolset, earlier, live);
+    const { toolset, events, note } = await this.services.loop.offerAgain(
+      first.toolset,
+      earlier,
+      live,
+    );
     for (const event of events) await this.emit(event);
     const notes = [...(note ? [note] : []), ...toolNotes(earlier, toolset)];
     return { ...first, toolset, messages: [...earlier, ...notes, ...told, ...history.slice(past)] };
@@ -326,7 +475,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private concluded(last: LoopState, { past, live }: SuspendedAt): LoopState | Promise<LoopState> {
     const { conversation } = this.plan;
-    if (last.pending && (last.finish?.reason === 'waiting' || isUnavailable(last))) return this.suspend(last, last.pending, { past, live });
+    if (last.pending && (last.finish?.reason === 'waiting' || isUnavailable(last)))
+      return this.suspend(last, last.pending, { past, live });
     const state = last.pending ? abandonStep(last, last.pending, this.inputs.take()) : last;
     this.mayHaveAsked ||= last.pending !== undefined;
     const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
@@ -335,20 +485,40 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   /** The messages that the run adds to its conversation. */
-  private addedBy({ messages, toolset, records }: AddedState, past: number, live: LiveRun): readonly Message[] {
+  private addedBy(
+    { messages, toolset, records }: AddedState,
+    past: number,
+    live: LiveRun,
+  ): readonly Message[] {
     const labelled = labelledMessages(messages.slice(past), live.flow.readIn(messages));
-    const shown = withShownCalls(labelled, { runId: this.runId, records }, (id) => toolset.findCallable(id)?.presentation);
+    const shown = withShownCalls(
+      labelled,
+      { runId: this.runId, records },
+      (id) => toolset.findCallable(id)?.presentation,
+    );
     return withOffered(shown, messages.slice(0, past), offeredBy(toolset, live.instances));
   }
 
   private placeAfter(past: number): SavedPlace {
     const { execution, conversation } = this.plan;
     const { requestId } = execution;
-    return { requestId, ...(conversation && { conversationId: conversation.conversationId }), past, sequence: this.outlet.lastSequence };
+    return {
+      requestId,
+      ...(conversation && { conversationId: conversation.conversationId }),
+      past,
+      sequence: this.outlet.lastSequence,
+    };
   }
 
-  /** Keeps a run that waits. One that cannot be kept until a person decides is an error: it would wait for ever. */
-  private async suspend(state: LoopState, pending: PendingStep, { past, live }: SuspendedAt): Promise<LoopState> {
+  /**
+   * Keeps a run that waits. One that cannot be kept until a person decides is an error: it would
+   * wait for ever.
+   */
+  private async suspend(
+    state: LoopState,
+    pending: PendingStep,
+    { past, live }: SuspendedAt,
+  ): Promise<LoopState> {
     const { run } = this.plan.execution;
     const { sequence, ...about } = this.placeAfter(past);
     // The run-end follows, and is the last event of this part of the run.
@@ -357,39 +527,71 @@ export class LoopRun<Output> implements RunHandle<Output> {
       const processState = processStateOf(state, pending, live);
       if (!isUnavailable(state)) await this.keepWaiting(state, pending, { past, live });
       if (this.journal) this.services.suspended.remember(run.runId, processState);
-      else await this.services.suspended.suspend({ ...identityOf(this.plan), ...waitingForIn(state) }, saved, processState, this.held);
+      else
+        await this.services.suspended.suspend(
+          { ...identityOf(this.plan), ...waitingForIn(state) },
+          saved,
+          processState,
+          this.held,
+        );
       return isUnavailable(state) ? abandonStep(state, pending, this.inputs.take()) : state;
     } catch (error) {
       const closed = abandonStep(state, pending, this.inputs.take());
       return this.failed(
         closed,
-        error instanceof Interruption ? error : new Error('The waiting run could not be stored.', { cause: error }),
+        error instanceof Interruption
+          ? error
+          : new Error('The waiting run could not be stored.', { cause: error }),
       );
     }
   }
 
-  /** Lets the conversation continue with what waits in it. The end of the run takes the place of it, so what cannot be told meanwhile is not lost. */
-  private async keepWaiting(state: LoopState, pending: PendingStep, { past, live }: SuspendedAt): Promise<void> {
+  /**
+   * Lets the conversation continue with what waits in it. The end of the run takes the place of it,
+   * so what cannot be told meanwhile is not lost.
+   */
+  private async keepWaiting(
+    state: LoopState,
+    pending: PendingStep,
+    { past, live }: SuspendedAt,
+  ): Promise<void> {
     const { conversation, execution } = this.plan;
     if (!conversation || live.rehearsal) return;
     try {
-      const messages = [...state.messages, ...waitingMessages(pending, await this.services.suspended.asked(execution.run))];
+      const messages = [
+        ...state.messages,
+        ...waitingMessages(pending, await this.services.suspended.asked(execution.run)),
+      ];
       const records = [...state.records, ...pending.outcomes.map(({ record }) => record)];
       const added = this.addedBy({ ...state, messages, records }, past, live);
       await this.services.conversations.append(conversation, added, this.runId);
     } catch (error) {
-      this.logger.warn(`The conversation of run ${this.runId} does not tell what waits in it.`, error);
+      this.logger.warn(
+        `The conversation of run ${this.runId} does not tell what waits in it.`,
+        error,
+      );
     }
   }
 
-  /** A conversation that cannot be kept makes the run an error; the transcript stays with the result. */
-  private async keep(conversation: ConversationKey, added: readonly Message[], state: LoopState): Promise<LoopState> {
+  /**
+   * A conversation that cannot be kept makes the run an error; the transcript stays with the
+   * result.
+   */
+  private async keep(
+    conversation: ConversationKey,
+    added: readonly Message[],
+    state: LoopState,
+  ): Promise<LoopState> {
     try {
       await this.services.conversations.append(conversation, added, this.runId);
       return state;
     } catch (error) {
-      if (error instanceof Interruption) return state; // it is being kept, but the run may not wait for it
-      return this.failed(state, new Error('The conversation could not be stored.', { cause: error }));
+      // it is being kept, but the run may not wait for it
+      if (error instanceof Interruption) return state;
+      return this.failed(
+        state,
+        new Error('The conversation could not be stored.', { cause: error }),
+      );
     }
   }
 
@@ -407,13 +609,18 @@ export class LoopRun<Output> implements RunHandle<Output> {
     this.hasEnded = true;
     this.outlet.end();
     const { finishReason } = result;
-    return finishReason === 'error' || finishReason === 'aborted' ? this.reject(state, result) : result;
+    return finishReason === 'error' || finishReason === 'aborted'
+      ? this.reject(state, result)
+      : result;
   }
 
-  /** Withdraws the questions of a waiting run, to a person or a store, which may be answered yet. */
+  /**
+   * Withdraws the questions of a waiting run, to a person or a store, which may be answered yet.
+   */
   private async withdraw(state: LoopState): Promise<void> {
     const isOver = state.finish?.reason !== 'waiting' && !isUnavailable(state);
-    if (isOver && this.mayHaveAsked) await this.services.suspended.withdrawPending(this.plan.execution.run);
+    if (isOver && this.mayHaveAsked)
+      await this.services.suspended.withdrawPending(this.plan.execution.run);
   }
 
   private reject(state: LoopState, result = new FinishedRun<Output>(this.runId, state)): never {
@@ -438,23 +645,33 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   private failed(state: LoopState, error: unknown): LoopState {
-    return { ...state, finish: finishFor(error, 'internal', { runId: this.runId, logger: this.logger }) };
+    return {
+      ...state,
+      finish: finishFor(error, 'internal', { runId: this.runId, logger: this.logger }),
+    };
   }
 
   /** Emits an event that a person acts on where they look for it: in the root run. */
   private tell(event: LoopEventBody): void | Promise<void> {
     const { within } = this.plan;
-    return within && isForPeople(event) ? within.live.emit({ ...event, step: within.step }) : this.emit(event);
+    return within && isForPeople(event)
+      ? within.live.emit({ ...event, step: within.step })
+      : this.emit(event);
   }
 
   private emit(event: LoopEventBody): void | Promise<void> {
     return this.outlet.emit(event);
   }
 
-  /** The tools it starts or continues with. A run that ends before their hooks have answered has none. */
+  /**
+   * The tools it starts or continues with. A run that ends before their hooks have answered has
+   * none.
+   */
   private listed(): Toolset | Promise<Toolset> {
     const { toolset, strictListing, execution } = this.plan;
     if (!strictListing) return toolset;
-    return strictlyListed(toolset, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
+    return strictlyListed(toolset, { ...execution, signal: this.interruption.signal }).catch(() =>
+      Toolset.of([]),
+    );
   }
 }

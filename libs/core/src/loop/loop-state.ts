@@ -95,9 +95,23 @@ export function firstState(toolset: Toolset): LoopState {
   };
 }
 
-/** A run of one call before it: the call stands where a model's answer would. `labels` are those of all that its writer has read. */
-export function callState(toolset: Toolset, call: ToolCall, labels: MessageLabels = READ_EVERYTHING): UnmadeCall {
-  const answer: StepAnswer = { text: '', reasoning: '', toolCalls: [call], finishReason: 'tool_calls', usage: NO_USAGE, labels };
+/**
+ * A run of one call before it: the call stands where a model's answer would. `labels` are those of
+ * all that its writer has read.
+ */
+export function callState(
+  toolset: Toolset,
+  call: ToolCall,
+  labels: MessageLabels = READ_EVERYTHING,
+): UnmadeCall {
+  const answer: StepAnswer = {
+    text: '',
+    reasoning: '',
+    toolCalls: [call],
+    finishReason: 'tool_calls',
+    usage: NO_USAGE,
+    labels,
+  };
   return { state: { ...firstState(toolset), step: 1 }, answer, offered: toolset };
 }
 
@@ -106,13 +120,22 @@ export interface UnmadeCall extends Pick<PendingStep, 'answer' | 'offered'> {
   readonly state: LoopState;
 }
 
-/** The labels of arguments whose source is not known: they count as written by a model that has read everything. */
+/**
+ * The labels of arguments whose source is not known: they count as written by a model that has read
+ * everything.
+ */
 export const READ_EVERYTHING: MessageLabels = { returns: 'untrusted', reads: 'private' };
 
-/** An answer of the model, labelled where the model was shown more than the transcript tells, such as the tools of strangers. */
+/**
+ * An answer of the model, labelled where the model was shown more than the transcript tells, such
+ * as the tools of strangers.
+ */
 export interface StepAnswer extends ModelAnswer {
   readonly labels?: MessageLabels;
-  /** The digests of images and files without which the model answered, since its provider refused them. */
+  /**
+   * The digests of images and files without which the model answered, since its provider refused
+   * them.
+   */
   readonly refusedMedia?: readonly string[];
 }
 
@@ -124,12 +147,18 @@ export interface PreparedStep {
   readonly request: ModelRequest;
 }
 
-/** A step whose calls are not all made: the answer that made them, and what became of those that are done. It is not in the transcript yet. */
+/**
+ * A step whose calls are not all made: the answer that made them, and what became of those that are
+ * done. It is not in the transcript yet.
+ */
 export interface PendingStep {
   readonly answer: StepAnswer;
   /** The tools that the model was offered. */
   readonly offered: Toolset;
-  /** True once its calls were counted. Otherwise a process ended before it knew what became of them, and they are counted again. */
+  /**
+   * True once its calls were counted. Otherwise a process ended before it knew what became of them,
+   * and they are counted again.
+   */
   readonly isPlanned: boolean;
   /** The outcomes of the calls that were begun, in their order; those that wait are pending. */
   readonly outcomes: readonly ToolOutcome[];
@@ -145,7 +174,10 @@ export function checkpointIn(
   toolCallId: string,
   index: number,
 ): SubRunCheckpoint | undefined {
-  return checkpoints.find((one) => one.toolCallId === toolCallId) ?? outcomes.find(({ record }) => record.index === index)?.checkpoint;
+  return (
+    checkpoints.find((one) => one.toolCallId === toolCallId) ??
+    outcomes.find(({ record }) => record.index === index)?.checkpoint
+  );
 }
 
 /** Returns the values for which references stand in messages. */
@@ -184,13 +216,18 @@ export interface FailedRun {
   readonly logger: Logger;
 }
 
-const UNAVAILABLE = 'The storage does not answer for now. Nothing was lost: try again in a little while.';
+const UNAVAILABLE =
+  'The storage does not answer for now. Nothing was lost: try again in a little while.';
 
-const MESSAGES = { internal: 'The run failed.', model_error: 'The model could not answer.' } as const satisfies Partial<
-  Record<RunFailure['code'], string>
->;
+const MESSAGES = {
+  internal: 'The run failed.',
+  model_error: 'The model could not answer.',
+} as const satisfies Partial<Record<RunFailure['code'], string>>;
 
-/** An error of the application's own code for a run, in words that may be shown: they name the code, and nothing of the run. */
+/**
+ * An error of the application's own code for a run, in words that may be shown: they name the code,
+ * and nothing of the run.
+ */
 export class RunFault extends Error {
   override readonly name = 'RunFault';
 
@@ -203,8 +240,15 @@ export class RunFault extends Error {
   }
 }
 
-/** The failures of a model that are a limit which was reached: their words are ours, and may be shown. */
-const TIMEOUTS: ReadonlySet<ModelErrorCode> = new Set<ModelErrorCode>(['no_response', 'no_content', 'idle']);
+/**
+ * The failures of a model that are a limit which was reached: their words are ours, and may be
+ * shown.
+ */
+const TIMEOUTS: ReadonlySet<ModelErrorCode> = new Set<ModelErrorCode>([
+  'no_response',
+  'no_content',
+  'idle',
+]);
 
 /** The end of a run whose model stopped without a reason. */
 export const INCOMPLETE: Finish = {
@@ -212,17 +256,32 @@ export const INCOMPLETE: Finish = {
   error: { code: 'model_incomplete', message: 'The model ended before its answer was complete.' },
 };
 
-/** Returns the end of a run whose model reached a limit of its time, or broke off before it began. */
+/**
+ * Returns the end of a run whose model reached a limit of its time, or broke off before it began.
+ */
 function unansweredFinish(error: ModelError): Finish | undefined {
   const { code: modelError } = error;
   if (modelError === 'incomplete') return { ...INCOMPLETE, modelError, cause: error };
-  return TIMEOUTS.has(modelError) ? { reason: 'timeout', detail: error.message, modelError, cause: error } : undefined;
+  return TIMEOUTS.has(modelError)
+    ? { reason: 'timeout', detail: error.message, modelError, cause: error }
+    : undefined;
 }
 
-/** Returns the end of a run by an error: interrupted, or failed with a fixed text and a reference under which the log has the cause. */
-export function finishFor(error: unknown, code: keyof typeof MESSAGES, { runId, logger }: FailedRun): Finish {
+/**
+ * Returns the end of a run by an error: interrupted, or failed with a fixed text and a reference
+ * under which the log has the cause.
+ */
+export function finishFor(
+  error: unknown,
+  code: keyof typeof MESSAGES,
+  { runId, logger }: FailedRun,
+): Finish {
   if (error instanceof Interruption && error.kind !== 'failed')
-    return { reason: error.kind, ...(error.kind === 'timeout' && { detail: error.message }), cause: error };
+    return {
+      reason: error.kind,
+      ...(error.kind === 'timeout' && { detail: error.message }),
+      cause: error,
+    };
   const unanswered = error instanceof ModelError ? unansweredFinish(error) : undefined;
   if (unanswered) return unanswered;
   const correlationId = randomUUID();
@@ -231,32 +290,61 @@ export function finishFor(error: unknown, code: keyof typeof MESSAGES, { runId, 
   return { ...finish, error: { ...finish.error, correlationId } };
 }
 
-function failedFinish(error: unknown, code: keyof typeof MESSAGES): Finish & { readonly error: RunFailure } {
+function failedFinish(
+  error: unknown,
+  code: keyof typeof MESSAGES,
+): Finish & { readonly error: RunFailure } {
   const failed = (failure: RunFailure, cause = error): Finish & { readonly error: RunFailure } => ({
     reason: 'error',
     error: failure,
     cause,
   });
-  if (error instanceof RunFault) return failed({ code: error.code, message: error.message }, error.cause ?? error);
-  if (StorageUnavailableError.in(error)) return failed({ code: 'storage_unavailable', message: UNAVAILABLE });
-  // A run that was interrupted for a failure of ours, such as a critical sink's, is no fault of the model's.
+  if (error instanceof RunFault)
+    return failed({ code: error.code, message: error.message }, error.cause ?? error);
+  if (StorageUnavailableError.in(error))
+    return failed({ code: 'storage_unavailable', message: UNAVAILABLE });
+  // A run that was interrupted for a failure of ours, such as a critical sink's, is no fault of the
+  // model's.
   const told = error instanceof Interruption ? 'internal' : code;
   const finish = failed({ code: told, message: MESSAGES[told] });
-  return error instanceof ModelError && told === 'model_error' ? { ...finish, modelError: error.code } : finish;
+  return error instanceof ModelError && told === 'model_error'
+    ? { ...finish, modelError: error.code }
+    : finish;
 }
 
-/** A model's words are worth what it had read: a store that forgets what that was must not forget this. */
-export function labelledMessages(messages: readonly Message[], labels: MessageLabels): readonly Message[] {
-  return messages.map((message) => (message.role === 'assistant' ? { ...message, labels } : message));
+/**
+ * A model's words are worth what it had read: a store that forgets what that was must not forget
+ * this.
+ */
+export function labelledMessages(
+  messages: readonly Message[],
+  labels: MessageLabels,
+): readonly Message[] {
+  return messages.map((message) =>
+    message.role === 'assistant' ? { ...message, labels } : message,
+  );
 }
 
-/** Labels the user's messages if the request says that they are public: later runs of the conversation may say otherwise of their own. */
-export function asSaid<Said extends Message>(messages: readonly Said[], { labels }: Pick<LoopRequest, 'labels'>): readonly Said[] {
+/**
+ * Labels the user's messages if the request says that they are public: later runs of the
+ * conversation may say otherwise of their own.
+ */
+export function asSaid<Said extends Message>(
+  messages: readonly Said[],
+  { labels }: Pick<LoopRequest, 'labels'>,
+): readonly Said[] {
   if (labels?.reads !== 'public') return messages;
-  return messages.map((message) => (message.role === 'user' ? { ...message, labels: { returns: 'trusted', reads: 'public' } } : message));
+  return messages.map((message) =>
+    message.role === 'user'
+      ? { ...message, labels: { returns: 'trusted', reads: 'public' } }
+      : message,
+  );
 }
 
-/** A run's result as the application gets it. `messages` is behind a getter, so that no serializer finds it. */
+/**
+ * A run's result as the application gets it. `messages` is behind a getter, so that no serializer
+ * finds it.
+ */
 export class FinishedRun<Output> implements LoopResult<Output> {
   readonly text: string;
   readonly citations?: NonNullable<LoopResult['citations']>;
@@ -284,7 +372,9 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.text = readableText(state);
     this.#modelText = state.text;
     if (state.citations.length > 0) this.citations = state.citations;
-    const { reason, waitingFor, addedTo, error, detail, modelError }: Finish = state.finish ?? { reason: 'error' };
+    const { reason, waitingFor, addedTo, error, detail, modelError }: Finish = state.finish ?? {
+      reason: 'error',
+    };
     this.finishReason = reason;
     if (waitingFor) this.waitingFor = waitingFor;
     this.steps = state.step;
@@ -317,7 +407,18 @@ export class FinishedRun<Output> implements LoopResult<Output> {
 
   /** The event that tells the end of the run. */
   get end(): LoopEventBody {
-    const { finishReason, waitingFor, addedTo, text, steps, usage, error, finishDetail, modelError, rehearsal } = this;
+    const {
+      finishReason,
+      waitingFor,
+      addedTo,
+      text,
+      steps,
+      usage,
+      error,
+      finishDetail,
+      modelError,
+      rehearsal,
+    } = this;
     return {
       type: 'run-end',
       finishReason,
@@ -381,7 +482,9 @@ export class FinishedRun<Output> implements LoopResult<Output> {
 
 /** The text of the last answer, with the values in it for which it has references. */
 function readableText({ text, messages, output }: LoopState): string {
-  return text.includes(REFERENCE_MARK) ? answerForReader(text, hiddenIn(messages), output !== undefined) : text;
+  return text.includes(REFERENCE_MARK)
+    ? answerForReader(text, hiddenIn(messages), output !== undefined)
+    : text;
 }
 
 /** Those of a step that waits are no part of the state yet. */

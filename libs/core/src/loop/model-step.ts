@@ -27,8 +27,9 @@ export interface AskedModel {
 }
 
 /**
- * Asks the model, and shows the events of its answer while they come. If the provider refuses the request and it carries images or files, it is asked again without those that it may have
- * refused: the answer says which. Never rejects: an answer that was cut short carries its failure.
+ * Asks the model, and shows the events of its answer while they come. If the provider refuses the
+ * request and it carries images or files, it is asked again without those that it may have refused:
+ * the answer says which. Never rejects: an answer that was cut short carries its failure.
  */
 export async function askModel(prepared: PreparedStep, live: LiveRun): Promise<AskedModel> {
   const asked = await askOnce(prepared, live);
@@ -37,10 +38,21 @@ export async function askModel(prepared: PreparedStep, live: LiveRun): Promise<A
   for (const suspects of suspectsIn(request.messages, asked.failure).slice(0, MOST_SELECTIONS)) {
     if (live.signal.aborted) return asked;
     const refusedMedia = [...new Set(suspects.map(digestOf))];
-    const messages = withoutMedia(request.messages, { refused: new Set(refusedMedia), most: Infinity });
-    const { answer, failure } = await askOnce({ ...prepared, request: { ...request, messages } }, live);
+    const messages = withoutMedia(request.messages, {
+      refused: new Set(refusedMedia),
+      most: Infinity,
+    });
+    const { answer, failure } = await askOnce(
+      { ...prepared, request: { ...request, messages } },
+      live,
+    );
     if (failure !== undefined && !hasBegun(answer)) continue;
-    await live.emit({ type: 'warning', step: prepared.step, code: 'media_refused', message: MEDIA_REFUSED });
+    await live.emit({
+      type: 'warning',
+      step: prepared.step,
+      code: 'media_refused',
+      message: MEDIA_REFUSED,
+    });
     return { answer: { ...answer, refusedMedia }, ...(failure !== undefined && { failure }) };
   }
   return asked;
@@ -49,16 +61,22 @@ export async function askModel(prepared: PreparedStep, live: LiveRun): Promise<A
 /** The most further requests to find out which images or files a provider refuses. */
 const MOST_SELECTIONS = 2;
 
-const MEDIA_REFUSED = 'The provider refused an image or a file of the conversation; it is left out from now on.';
+const MEDIA_REFUSED =
+  'The provider refused an image or a file of the conversation; it is left out from now on.';
 
 function hasBegun({ text, reasoning, toolCalls }: StepAnswer): boolean {
   return text !== '' || reasoning !== '' || toolCalls.length > 0;
 }
 
-async function askOnce({ step, model, toolset, request }: PreparedStep, live: LiveRun): Promise<AskedModel> {
+async function askOnce(
+  { step, model, toolset, request }: PreparedStep,
+  live: LiveRun,
+): Promise<AskedModel> {
   const display = new AnswerDisplay(step, toolset, live);
   const { limits } = live.plan.execution;
-  const failure = await readModel(model, request, { signal: live.signal, limits }, (event) => display.take(event));
+  const failure = await readModel(model, request, { signal: live.signal, limits }, (event) =>
+    display.take(event),
+  );
   return { answer: display.answer, ...(failure !== undefined && { failure }) };
 }
 
@@ -68,7 +86,10 @@ const MOST_NAME_CHARACTERS = 128;
 /** The fields that tell a source; a citation with none of them cites nothing. */
 const SOURCES = ['url', 'title', 'source', 'quote'] as const satisfies readonly (keyof Citation)[];
 
-/** Shows a model's events to the run's readers, claims the ids of its calls, and hands each event on to the fold. */
+/**
+ * Shows a model's events to the run's readers, claims the ids of its calls, and hands each event on
+ * to the fold.
+ */
 class AnswerDisplay {
   private readonly fold = new AnswerFold();
   /** Provider's id → ours, for calls of which the end has not come yet. */
@@ -78,7 +99,10 @@ class AnswerDisplay {
   private callCount = 0;
   /** The answer that the run asks for, unless some of it is hidden: then it is shown at its end. */
   private readonly growing: GrowingAnswer | undefined;
-  /** Puts texts that the model knows by reference into what readers are shown; absent where nothing is hidden. */
+  /**
+   * Puts texts that the model knows by reference into what readers are shown; absent where nothing
+   * is hidden.
+   */
   private readonly forReader: GrowingAnswerForReader | undefined;
 
   constructor(
@@ -88,7 +112,8 @@ class AnswerDisplay {
   ) {
     this.growing = live.plan.answer?.codec.hidden.length === 0 ? new GrowingAnswer() : undefined;
     const { hiddenTexts } = live;
-    this.forReader = hiddenTexts && new GrowingAnswerForReader(hiddenTexts, live.plan.answer !== undefined);
+    this.forReader =
+      hiddenTexts && new GrowingAnswerForReader(hiddenTexts, live.plan.answer !== undefined);
   }
 
   /** Returns a promise only where the reader of the events makes the run wait. */
@@ -99,7 +124,9 @@ class AnswerDisplay {
     return this.show(event);
   }
 
-  private show(event: Exclude<ModelEvent, { readonly type: 'citation' | 'warning' }>): void | Promise<void> {
+  private show(
+    event: Exclude<ModelEvent, { readonly type: 'citation' | 'warning' }>,
+  ): void | Promise<void> {
     switch (event.type) {
       case 'text-delta':
         return this.showText(event.text);
@@ -112,7 +139,13 @@ class AnswerDisplay {
         this.open.delete(event.toolCallId);
         return undefined;
       case 'provider-tool':
-        return this.live.emit({ type: 'provider-tool', step: this.step, id: event.id, name: event.name, status: event.status });
+        return this.live.emit({
+          type: 'provider-tool',
+          step: this.step,
+          id: event.id,
+          name: event.name,
+          status: event.status,
+        });
       case 'finish':
         return this.showEnd();
       case 'model':
@@ -141,13 +174,18 @@ class AnswerDisplay {
     const written = await growing;
     const { hiddenTexts } = this.live;
     const output = written && hiddenTexts ? valueForReader(written, hiddenTexts, false) : written;
-    if (isJsonObject(output)) await this.live.emit({ type: 'output-delta', step: this.step, output });
+    if (isJsonObject(output))
+      await this.live.emit({ type: 'output-delta', step: this.step, output });
   }
 
   get answer(): StepAnswer {
     const { answer } = this.fold;
     const { beyondTranscript: labels } = this.live.flow;
-    return { ...answer, toolCalls: answer.toolCalls.map((call, index) => this.claimed(call, index)), ...(labels && { labels }) };
+    return {
+      ...answer,
+      toolCalls: answer.toolCalls.map((call, index) => this.claimed(call, index)),
+      ...(labels && { labels }),
+    };
   }
 
   /** Shows a warning of a model once a run: the same request options hold in every step. */
@@ -158,7 +196,10 @@ class AnswerDisplay {
     return this.live.emit({ type: 'warning', step: this.step, code: 'option_ignored', message });
   }
 
-  /** A reader makes a link of the address: one that is not of the web, such as a script, is left out, whatever model says it. */
+  /**
+   * A reader makes a link of the address: one that is not of the web, such as a script, is left
+   * out, whatever model says it.
+   */
   private cite({ url, ...source }: Citation): void | Promise<void> {
     const citation = { ...source, ...(isWebAddress(url) && { url }) };
     if (SOURCES.every((name) => citation[name] === undefined)) return undefined;
@@ -166,16 +207,30 @@ class AnswerDisplay {
     return this.live.emit({ type: 'citation', step: this.step, citation });
   }
 
-  /** Arguments are shown while they come only where the tool's input hides nothing, and where it is known what they are for: over a surface that is said among them. */
-  private showDelta(event: Extract<ModelEvent, { readonly type: 'tool-call-delta' }>): void | Promise<void> {
+  /**
+   * Arguments are shown while they come only where the tool's input hides nothing, and where it is
+   * known what they are for: over a surface that is said among them.
+   */
+  private showDelta(
+    event: Extract<ModelEvent, { readonly type: 'tool-call-delta' }>,
+  ): void | Promise<void> {
     const toolCallId = this.claim(event.toolCallId);
     const tool = this.toolset.find(event.name);
     if (!tool || tool.surface || tool.input.hidden.length > 0) return undefined;
-    return this.live.emit({ type: 'tool-call-delta', step: this.step, toolCallId, tool: event.name, argumentsDelta: event.argumentsDelta });
+    return this.live.emit({
+      type: 'tool-call-delta',
+      step: this.step,
+      toolCallId,
+      tool: event.name,
+      argumentsDelta: event.argumentsDelta,
+    });
   }
 
   /** A call under our own id, with the provider's kept for the wire where it had to be replaced. */
-  private claimed({ toolCallId: providerId, name, arguments: text }: ToolCall, index: number): ToolCall {
+  private claimed(
+    { toolCallId: providerId, name, arguments: text }: ToolCall,
+    index: number,
+  ): ToolCall {
     const toolCallId = this.assembled[index] ?? providerId;
     const replaced = toolCallId !== providerId && { providerCallId: providerId };
     return { toolCallId, name: name.slice(0, MOST_NAME_CHARACTERS), arguments: text, ...replaced };
@@ -192,7 +247,10 @@ class AnswerDisplay {
   }
 }
 
-/** The signal that ends one reading, and the limits of the run, of which those of the model's time count. */
+/**
+ * The signal that ends one reading, and the limits of the run, of which those of the model's time
+ * count.
+ */
 interface Reading {
   readonly signal: AbortSignal;
   readonly limits: Limits;
@@ -201,16 +259,36 @@ interface Reading {
 /** A reader of events, one by one; a promise makes the reading wait. */
 type EventTaker = (event: ModelEvent) => void | Promise<void>;
 
-/** Reads one answer of a model to its end, with further attempts where the model leaves them to the loop. Never throws: returns the failure that cut the answer short, if there was one. */
-export async function readModel(model: LanguageModel, request: ModelRequest, reading: Reading, take: EventTaker): Promise<unknown> {
+/**
+ * Reads one answer of a model to its end, with further attempts where the model leaves them to the
+ * loop. Never throws: returns the failure that cut the answer short, if there was one.
+ */
+export async function readModel(
+  model: LanguageModel,
+  request: ModelRequest,
+  reading: Reading,
+  take: EventTaker,
+): Promise<unknown> {
   const { signal, limits } = reading;
-  const { modelFirstByteMs: firstByteMs, modelFirstContentMs: firstContentMs, modelIdleMs: idleMs } = limits;
+  const {
+    modelFirstByteMs: firstByteMs,
+    modelFirstContentMs: firstContentMs,
+    modelIdleMs: idleMs,
+  } = limits;
   const asked = { ...request, timeLimits: { firstByteMs, firstContentMs, idleMs } };
   let events: InterruptibleBatches | undefined;
   try {
-    const answer = streamAttempt(model.controls === 'time' ? new RetriedModel(model) : model, asked, signal);
+    const answer = streamAttempt(
+      model.controls === 'time' ? new RetriedModel(model) : model,
+      asked,
+      signal,
+    );
     events = new InterruptibleBatches(answer, signal);
-    for (let batch = await events.next(); batch; batch = events.hasEnded ? undefined : await events.next()) {
+    for (
+      let batch = await events.next();
+      batch;
+      batch = events.hasEnded ? undefined : await events.next()
+    ) {
       const slowReader = takeAll(batch, take, signal);
       if (slowReader) await slowReader;
     }
@@ -222,8 +300,15 @@ export async function readModel(model: LanguageModel, request: ModelRequest, rea
   }
 }
 
-/** Takes the events of a batch, but those behind an abort. A promise only where a reader makes the run wait. */
-function takeAll(batch: readonly ModelEvent[], take: EventTaker, signal: AbortSignal): Promise<void> | undefined {
+/**
+ * Takes the events of a batch, but those behind an abort. A promise only where a reader makes the
+ * run wait.
+ */
+function takeAll(
+  batch: readonly ModelEvent[],
+  take: EventTaker,
+  signal: AbortSignal,
+): Promise<void> | undefined {
   for (const [index, event] of batch.entries()) {
     if (signal.aborted) return undefined;
     const slowReader = take(event);

@@ -1,9 +1,20 @@
-import { NO_USAGE, type RehearsalChange, type RehearsalReport, type ReportedCall, type ToolInvocationRecord } from '@toolloop/protocol';
+import {
+  NO_USAGE,
+  type RehearsalChange,
+  type RehearsalReport,
+  type ReportedCall,
+  type ToolInvocationRecord,
+} from '@toolloop/protocol';
 import { Toolset } from '../catalog/toolset.js';
 import { isUsable, type PendingAnswer, type PendingOf } from '../contracts/pending.js';
 import { unaskableReason } from '../execution/approvals.js';
 import { CallFailure, Interruption } from '../execution/call-failure.js';
-import { CallPending, type ExecutionScope, type PlacedCall, type ToolOutcome } from '../execution/call.js';
+import {
+  CallPending,
+  type ExecutionScope,
+  type PlacedCall,
+  type ToolOutcome,
+} from '../execution/call.js';
 import { hashShownForm } from '../execution/shown-form.js';
 import type { ToolRunner } from '../execution/tool-runner.js';
 import type { KeptCall, RunRehearsal } from '../pending/run-rehearsal.js';
@@ -11,7 +22,14 @@ import { RunApprovals } from '../policy/rules.js';
 import { SpendingLedger } from '../policy/spending.js';
 import { sha256 } from '../schema/canonical-json.js';
 import type { LiveRun } from './live-run.js';
-import { type FailedRun, finishFor, isUnavailable, type LoopState, type PendingStep, type StepAnswer } from './loop-state.js';
+import {
+  type FailedRun,
+  finishFor,
+  isUnavailable,
+  type LoopState,
+  type PendingStep,
+  type StepAnswer,
+} from './loop-state.js';
 import type { DirectiveUpdates } from './run-directives.js';
 import type { StructuredAnswers } from './structured-answer.js';
 
@@ -30,12 +48,18 @@ interface Performance extends EndingRehearsal {
   /** True where a process that is gone may have made some of them. */
   readonly wasBegun: boolean;
   readonly outcomes: ToolOutcome[];
-  /** Set once everything that was rehearsed has been compared with the data, which is done before the first effect alone. */
+  /**
+   * Set once everything that was rehearsed has been compared with the data, which is done before
+   * the first effect alone.
+   */
   isCompared: boolean;
   change?: RehearsalChange;
 }
 
-/** The end of a rehearsal: people are asked about the list of its changes, and once they have approved it each is made, as any call is. */
+/**
+ * The end of a rehearsal: people are asked about the list of its changes, and once they have
+ * approved it each is made, as any call is.
+ */
 export class RehearsalStep {
   constructor(
     private readonly runner: ToolRunner,
@@ -49,15 +73,27 @@ export class RehearsalStep {
     const calls = rehearsal.changes;
     const isAsked = state.pending ? isOfNoModel(state.pending) : state.finish?.reason === 'stop';
     const scope = live.scope(state.toolset, () => state.messages, state.toolset);
-    if (!isAsked || calls.length === 0 || unaskableReason({ ...scope, rehearsal: undefined }) !== undefined)
+    if (
+      !isAsked ||
+      calls.length === 0 ||
+      unaskableReason({ ...scope, rehearsal: undefined }) !== undefined
+    )
       return unasked(
         state,
         calls.map(({ shown }) => shown),
         isAsked,
       );
-    const pending = state.pending ?? { answer: NO_ANSWER, offered: state.toolset, outcomes: [], isPlanned: true };
+    const pending = state.pending ?? {
+      answer: NO_ANSWER,
+      offered: state.toolset,
+      outcomes: [],
+      isPlanned: true,
+    };
     try {
-      return await this.decided({ ...state, pending, finish: undefined }, pending, { ...ending, scope });
+      return await this.decided({ ...state, pending, finish: undefined }, pending, {
+        ...ending,
+        scope,
+      });
     } catch (error) {
       const finish = finishFor(error, 'internal', failed);
       const { pending: _pending, ...over } = state;
@@ -79,26 +115,52 @@ export class RehearsalStep {
       if (error instanceof CallPending) return undefined;
       throw error;
     });
-    if (!record) return { ...state, finish: WAITING, rehearsal: reportOf(rehearsal, [], { rehearsalId, status: 'waiting' }) };
+    if (!record)
+      return {
+        ...state,
+        finish: WAITING,
+        rehearsal: reportOf(rehearsal, [], { rehearsalId, status: 'waiting' }),
+      };
     const { answer, usedAt } = record;
     const wasBegun = usedAt !== undefined;
     if (answer && !wasBegun) await rehearsals.tell(record, answer, asker);
-    const refusal = refusalIn(answer) ?? (wasBegun ? undefined : await this.useUp(record, state, pending, live));
-    if (refusal) return this.over(state, reportOf(rehearsal, [], { rehearsalId, status: refusal }), live);
+    const refusal =
+      refusalIn(answer) ?? (wasBegun ? undefined : await this.useUp(record, state, pending, live));
+    if (refusal)
+      return this.over(state, reportOf(rehearsal, [], { rehearsalId, status: refusal }), live);
     const isCompared = pending.outcomes.length > 0;
     const change = isCompared || wasBegun ? undefined : toolChangeIn(rehearsal, state);
-    const performance = { ...ending, record, wasBegun, outcomes: [], isCompared, ...(change && { change }) };
+    const performance = {
+      ...ending,
+      record,
+      wasBegun,
+      outcomes: [],
+      isCompared,
+      ...(change && { change }),
+    };
     return this.performed(state, pending, performance);
   }
 
-  /** Uses the approval, once the run is kept as one that performs: another process must not ask the model again. */
-  private async useUp(record: Asked, state: LoopState, pending: PendingStep, live: LiveRun): Promise<'expired' | undefined> {
+  /**
+   * Uses the approval, once the run is kept as one that performs: another process must not ask the
+   * model again.
+   */
+  private async useUp(
+    record: Asked,
+    state: LoopState,
+    pending: PendingStep,
+    live: LiveRun,
+  ): Promise<'expired' | undefined> {
     await live.recorder?.answered(state, pending);
     return (await this.runner.rehearsals.use(record)) === undefined ? undefined : 'expired';
   }
 
   /** Makes the calls one after the other, until one of them does not take place. */
-  private async performed(state: LoopState, pending: PendingStep, performance: Performance): Promise<LoopState> {
+  private async performed(
+    state: LoopState,
+    pending: PendingStep,
+    performance: Performance,
+  ): Promise<LoopState> {
     const { rehearsal, live, outcomes, wasBegun } = performance;
     const spending = spendingOf(live);
     const done = pending.outcomes.filter(({ isPending }) => !isPending);
@@ -114,19 +176,38 @@ export class RehearsalStep {
     return this.ended(state, performance);
   }
 
-  private ended(state: LoopState, { rehearsal, outcomes, record, change, live }: Performance): Promise<LoopState> {
+  private ended(
+    state: LoopState,
+    { rehearsal, outcomes, record, change, live }: Performance,
+  ): Promise<LoopState> {
     const records = [...state.records, ...outcomes.map((outcome) => outcome.record)];
-    const isWhole = outcomes.length === rehearsal.changes.length && outcomes.every((outcome) => tookPlace(outcome.record));
+    const isWhole =
+      outcomes.length === rehearsal.changes.length &&
+      outcomes.every((outcome) => tookPlace(outcome.record));
     const status = change ? 'changed' : isWhole ? 'performed' : 'incomplete';
-    const report = reportOf(rehearsal, change ? [] : outcomes, { rehearsalId: record.id, status, ...(change && { change }) });
+    const report = reportOf(rehearsal, change ? [] : outcomes, {
+      rehearsalId: record.id,
+      status,
+      ...(change && { change }),
+    });
     return this.over({ ...state, records }, report, live);
   }
 
-  private made(kept: KeptCall, index: number, state: LoopState, performance: Performance, spending: SpendingLedger): Promise<ToolOutcome> {
+  private made(
+    kept: KeptCall,
+    index: number,
+    state: LoopState,
+    performance: Performance,
+    spending: SpendingLedger,
+  ): Promise<ToolOutcome> {
     const { live, record, rehearsal, wasBegun } = performance;
     const { step } = record.request;
     const placed: PlacedCall = {
-      call: { toolCallId: `performed_${step}_${index}`, name: kept.shown.tool, arguments: kept.arguments },
+      call: {
+        toolCallId: `performed_${step}_${index}`,
+        name: kept.shown.tool,
+        arguments: kept.arguments,
+      },
       step,
       index,
       approvedAs: sha256(kept.arguments),
@@ -134,7 +215,11 @@ export class RehearsalStep {
       ...(wasBegun && { mayHaveRun: true }),
     };
     const tool = state.toolset.findCallable(kept.shown.tool);
-    const { rehearsal: _rehearsal, ...scope } = live.scope(Toolset.of(tool ? [tool] : []), () => readBefore(kept, state), state.toolset);
+    const { rehearsal: _rehearsal, ...scope } = live.scope(
+      Toolset.of(tool ? [tool] : []),
+      () => readBefore(kept, state),
+      state.toolset,
+    );
     const { id: approvalId, rule, binding, admitted } = record;
     const approvals = new RunApprovals(live.approvals.mode, live.approvals.save(), {
       approvalId,
@@ -145,33 +230,59 @@ export class RehearsalStep {
     });
     const beforeEffect = async (): Promise<void> => {
       if (performance.isCompared) return;
-      const change = await this.runner.rehearsal.changeIn(rehearsal, { ...scope, toolset: state.toolset });
+      const change = await this.runner.rehearsal.changeIn(rehearsal, {
+        ...scope,
+        toolset: state.toolset,
+      });
       performance.isCompared = true;
       if (!change) return;
       performance.change = change;
       throw new CallFailure(CHANGED, { method: 'not_called' });
     };
     const performing = { ...scope, approvals, spending, beforeEffect };
-    return this.runner.exec(placed, tool?.directive ? this.updates.following(performing) : performing);
+    return this.runner.exec(
+      placed,
+      tool?.directive ? this.updates.following(performing) : performing,
+    );
   }
 
-  private waiting(state: LoopState, pending: PendingStep, outcome: ToolOutcome, performance: Performance): LoopState {
+  private waiting(
+    state: LoopState,
+    pending: PendingStep,
+    outcome: ToolOutcome,
+    performance: Performance,
+  ): LoopState {
     const { rehearsal, outcomes, failed, record } = performance;
     const { unavailable, waitingFor = 'rehearsal' } = outcome;
-    const finish = unavailable ? finishFor(unavailable, 'internal', failed) : ({ reason: 'waiting', waitingFor } as const);
+    const finish = unavailable
+      ? finishFor(unavailable, 'internal', failed)
+      : ({ reason: 'waiting', waitingFor } as const);
     const report = reportOf(rehearsal, outcomes, { rehearsalId: record.id, status: 'waiting' });
     return { ...state, pending: { ...pending, outcomes }, finish, rehearsal: report };
   }
 
   /** The end of the run, with the structured answer that it gave before it waited. */
-  private async over(state: LoopState, rehearsal: RehearsalReport, live: LiveRun): Promise<LoopState> {
+  private async over(
+    state: LoopState,
+    rehearsal: RehearsalReport,
+    live: LiveRun,
+  ): Promise<LoopState> {
     const { pending: _pending, ...ended } = state;
     const { answer } = live.plan;
-    const reading = answer && !state.output ? await this.answers.read(answer, state.text, live.hiddenTexts) : undefined;
+    const reading =
+      answer && !state.output
+        ? await this.answers.read(answer, state.text, live.hiddenTexts)
+        : undefined;
     const output = reading && 'output' in reading ? { output: reading } : {};
-    const interrupted = live.signal.aborted && rehearsal.status !== 'performed' ? Interruption.from(live.signal) : undefined;
+    const interrupted =
+      live.signal.aborted && rehearsal.status !== 'performed'
+        ? Interruption.from(live.signal)
+        : undefined;
     if (interrupted) throw interrupted;
-    const finish = { ...END[rehearsal.status === 'incomplete' ? 'incomplete' : 'whole'], ...detailOf(rehearsal) };
+    const finish = {
+      ...END[rehearsal.status === 'incomplete' ? 'incomplete' : 'whole'],
+      ...detailOf(rehearsal),
+    };
     return { ...ended, ...output, rehearsal, finish };
   }
 }
@@ -181,7 +292,13 @@ export function isOfNoModel({ answer }: Pick<PendingStep, 'answer'>): boolean {
   return answer.toolCalls.length === 0;
 }
 
-const NO_ANSWER: StepAnswer = { text: '', reasoning: '', toolCalls: [], finishReason: 'stop', usage: NO_USAGE };
+const NO_ANSWER: StepAnswer = {
+  text: '',
+  reasoning: '',
+  toolCalls: [],
+  finishReason: 'stop',
+  usage: NO_USAGE,
+};
 const WAITING = { reason: 'waiting', waitingFor: 'rehearsal' } as const;
 const END = { whole: { reason: 'stop' }, incomplete: { reason: 'tool_error' } } as const;
 const CHANGED = {
@@ -189,14 +306,23 @@ const CHANGED = {
   safeMessage: 'What was rehearsed has changed since, so the call was not made. Rehearse again.',
 } as const;
 
-/** The end of a rehearsal about which no one is asked. One that ended otherwise than with the model's last words says why already. */
+/**
+ * The end of a rehearsal about which no one is asked. One that ended otherwise than with the
+ * model's last words says why already.
+ */
 function unasked(state: LoopState, calls: RehearsalReport['calls'], isWhole: boolean): LoopState {
   const rehearsal = { status: 'unasked', calls } as const;
   const { finish } = state;
-  return { ...state, rehearsal, ...(finish && isWhole && calls.length > 0 && { finish: { ...finish, ...detailOf(rehearsal) } }) };
+  return {
+    ...state,
+    rehearsal,
+    ...(finish && isWhole && calls.length > 0 && { finish: { ...finish, ...detailOf(rehearsal) } }),
+  };
 }
 
-function refusalIn(answer: PendingAnswer | undefined): 'denied' | 'withdrawn' | 'expired' | undefined {
+function refusalIn(
+  answer: PendingAnswer | undefined,
+): 'denied' | 'withdrawn' | 'expired' | undefined {
   if (!answer) return 'expired';
   if (isUsable(answer)) return undefined;
   return answer.decision === 'withdraw' ? 'withdrawn' : 'denied';
@@ -208,18 +334,29 @@ function tookPlace({ status, error }: ToolInvocationRecord): boolean {
 }
 
 /** Finds the first call whose tool is another than the one that was rehearsed. */
-function toolChangeIn({ changes }: RunRehearsal, { toolset }: LoopState): RehearsalChange | undefined {
+function toolChangeIn(
+  { changes }: RunRehearsal,
+  { toolset }: LoopState,
+): RehearsalChange | undefined {
   const changed = changes.find(({ shown, form }) => {
     const tool = toolset.findCallable(shown.tool);
     return tool !== undefined && form !== hashShownForm(tool);
   });
-  return changed && { toolCallId: changed.shown.toolCallId, declaredId: changed.shown.declaredId, isTool: true };
+  return (
+    changed && {
+      toolCallId: changed.shown.toolCallId,
+      declaredId: changed.shown.declaredId,
+      isTool: true,
+    }
+  );
 }
 
 /** The messages that the model had read when it made a call. */
 function readBefore({ shown }: KeptCall, { messages }: LoopState): LoopState['messages'] {
   const at = messages.findIndex(
-    (message) => message.role === 'assistant' && message.toolCalls?.some(({ toolCallId }) => toolCallId === shown.toolCallId),
+    (message) =>
+      message.role === 'assistant' &&
+      message.toolCalls?.some(({ toolCallId }) => toolCallId === shown.toolCallId),
   );
   return at === -1 ? messages : messages.slice(0, at + 1);
 }
@@ -231,9 +368,15 @@ function spendingOf({ spending: { tokens, usd, hasUnknownCost } }: LiveRun): Spe
 
 type Told = Pick<RehearsalReport, 'rehearsalId' | 'status' | 'change'>;
 
-function reportOf({ changes }: RunRehearsal, outcomes: readonly ToolOutcome[], told: Told): RehearsalReport {
+function reportOf(
+  { changes }: RunRehearsal,
+  outcomes: readonly ToolOutcome[],
+  told: Told,
+): RehearsalReport {
   const isApproved = outcomes.length > 0 || told.status === 'changed';
-  const calls = changes.map(({ shown }, index): ReportedCall => (isApproved ? { ...shown, outcome: outcomeOf(outcomes[index]) } : shown));
+  const calls = changes.map(({ shown }, index): ReportedCall =>
+    isApproved ? { ...shown, outcome: outcomeOf(outcomes[index]) } : shown,
+  );
   return { ...told, calls };
 }
 
@@ -244,7 +387,10 @@ function outcomeOf(outcome: ToolOutcome | undefined): NonNullable<ReportedCall['
   return outcome.record.error?.code === 'unknown_outcome' ? 'unknown' : 'failed';
 }
 
-/** The reasons why nothing was performed, which the model, whose last words are those of the run, did not know. */
+/**
+ * The reasons why nothing was performed, which the model, whose last words are those of the run,
+ * did not know.
+ */
 const NOT_PERFORMED: Readonly<Partial<Record<RehearsalReport['status'], string>>> = {
   denied: 'the rehearsal was not approved',
   withdrawn: 'the rehearsal was withdrawn',
@@ -252,17 +398,26 @@ const NOT_PERFORMED: Readonly<Partial<Record<RehearsalReport['status'], string>>
   unasked: 'the rehearsal was only shown, since no one could be asked',
 };
 
-function detailOf({ status, calls, change }: Pick<RehearsalReport, 'status' | 'calls' | 'change'>): { readonly detail?: string } {
+function detailOf({
+  status,
+  calls,
+  change,
+}: Pick<RehearsalReport, 'status' | 'calls' | 'change'>): { readonly detail?: string } {
   const why = change ? `${placeOf(change)} since the rehearsal` : NOT_PERFORMED[status];
   if (why !== undefined) return { detail: `Nothing was performed: ${why}.` };
   if (status !== 'incomplete') return {};
   const performed = calls.filter(({ outcome }) => outcome === 'performed').length;
   const failed = calls[performed];
-  return { detail: `${performed} of ${calls.length} calls took place; ${failed?.declaredId} did not, and those behind it were not made.` };
+  return {
+    detail: `${performed} of ${calls.length} calls took place; ${failed?.declaredId} did not, and those behind it were not made.`,
+  };
 }
 
 function placeOf({ declaredId, toolCallId, field, isTool }: RehearsalChange): string {
   if (isTool) return `the tool ${declaredId} of the call ${toolCallId} has changed`;
-  const what = field === undefined ? 'can no longer be made' : `has another ${field === '' ? 'result' : field}`;
+  const what =
+    field === undefined
+      ? 'can no longer be made'
+      : `has another ${field === '' ? 'result' : field}`;
   return `the call ${toolCallId} of ${declaredId} ${what}`;
 }

@@ -33,21 +33,44 @@ export interface SavedCounts {
   readonly refusals: number;
 }
 
-export const SAVED_COUNTS = object<SavedCounts>({ perTool: list(pair(NUMBER)), identical: list(pair(NUMBER)), refusals: NUMBER });
+export const SAVED_COUNTS = object<SavedCounts>({
+  perTool: list(pair(NUMBER)),
+  identical: list(pair(NUMBER)),
+  refusals: NUMBER,
+});
 
 /** Returns whether a call was refused, or named a tool that is not there. */
 export function isRefusal({ error }: Pick<ToolInvocationRecord, 'error'>): boolean {
   return error !== undefined && REFUSED.has(error.code);
 }
 
-/** Tells whether a call was refused with the one before it: a person who says no to a group says it once. */
-function isSameNo({ error, declaredId }: ToolInvocationRecord, before: ToolInvocationRecord | undefined): boolean {
-  return error?.code === 'approval_denied' && before?.error?.code === error.code && before.declaredId === declaredId;
+/**
+ * Tells whether a call was refused with the one before it: a person who says no to a group says it
+ * once.
+ */
+function isSameNo(
+  { error, declaredId }: ToolInvocationRecord,
+  before: ToolInvocationRecord | undefined,
+): boolean {
+  return (
+    error?.code === 'approval_denied' &&
+    before?.error?.code === error.code &&
+    before.declaredId === declaredId
+  );
 }
 
-const REFUSED = new Set<ToolErrorCode>(['unknown_tool', 'policy_denied', 'forbidden', 'approval_denied', 'tenant_override']);
+const REFUSED = new Set<ToolErrorCode>([
+  'unknown_tool',
+  'policy_denied',
+  'forbidden',
+  'approval_denied',
+  'tenant_override',
+]);
 
-/** The most different calls that are told apart, and the most names of no tool that are counted: a session may be called without end. */
+/**
+ * The most different calls that are told apart, and the most names of no tool that are counted: a
+ * session may be called without end.
+ */
 const MOST_COUNTED = 1_000;
 /** The most characters of a call that are kept to tell it from others. */
 const MOST_KEPT = 200;
@@ -78,7 +101,11 @@ export class CallCounter {
   /** The counts that have changed since they were taken last. */
   takeChanged(): SavedCounts {
     const { perTool, identical } = this.counted;
-    const changed = { perTool: changedOf(this.perTool, perTool), identical: changedOf(this.identical, identical), refusals: this.refusals };
+    const changed = {
+      perTool: changedOf(this.perTool, perTool),
+      identical: changedOf(this.identical, identical),
+      refusals: this.refusals,
+    };
     perTool.clear();
     identical.clear();
     return changed;
@@ -93,22 +120,32 @@ export class CallCounter {
     this.counted.identical.add(key);
     this.forgetOldest();
     if (same > this.limits.identicalCalls) {
-      return limit('no_progress', `This very call was made ${this.limits.identicalCalls} times already. Its result will not change.`);
+      return limit(
+        'no_progress',
+        `This very call was made ${this.limits.identicalCalls} times already. Its result will not change.`,
+      );
     }
     return beyond(most);
   }
 
-  /** Counts a call of a tool, here and around, where there is a limit; answers with the limit that it goes beyond. A session may be called without end, under any names. */
+  /**
+   * Counts a call of a tool, here and around, where there is a limit; answers with the limit that
+   * it goes beyond. A session may be called without end, under any names.
+   */
   private mostReached(declaredId: string, isTool: boolean): number | undefined {
     const around = this.outer?.mostReached(declaredId, isTool);
     if (this.limits.callsPerTool === Number.POSITIVE_INFINITY) return around;
-    if (!isTool && this.perTool.size >= MOST_COUNTED && !this.perTool.has(declaredId)) return around;
+    if (!isTool && this.perTool.size >= MOST_COUNTED && !this.perTool.has(declaredId))
+      return around;
     const calls = countIn(this.perTool, declaredId);
     this.counted.perTool.add(declaredId);
     return calls > this.limits.callsPerTool ? this.limits.callsPerTool : around;
   }
 
-  /** Forgets the call that was made least recently: one that comes back after a thousand others is no circle. */
+  /**
+   * Forgets the call that was made least recently: one that comes back after a thousand others is
+   * no circle.
+   */
   private forgetOldest(): void {
     const [oldest] = this.identical.size > MOST_COUNTED ? this.identical.keys() : [];
     if (oldest === undefined) return;
@@ -117,7 +154,10 @@ export class CallCounter {
   }
 
   /** Looks for unknown tools and refused calls in a row, in the order of the calls of a step. */
-  refusalLimit(records: readonly ToolInvocationRecord[], mode: ApprovalMode): FinishReason | undefined {
+  refusalLimit(
+    records: readonly ToolInvocationRecord[],
+    mode: ApprovalMode,
+  ): FinishReason | undefined {
     for (const [index, record] of records.entries()) {
       const { error } = record;
       if (mode !== 'deny' && isSameNo(record, records[index - 1])) continue;
@@ -141,7 +181,9 @@ export class CallCounter {
 }
 
 function beyond(most: number | undefined): LimitReached | undefined {
-  return most === undefined ? undefined : limit('max_calls', `This tool was called ${most} times already, which is the limit.`);
+  return most === undefined
+    ? undefined
+    : limit('max_calls', `This tool was called ${most} times already, which is the limit.`);
 }
 
 function limit(reason: FinishReason, safeMessage: string): LimitReached {
@@ -160,7 +202,10 @@ function countIn(counts: Map<string, number>, key: string): number {
   return count;
 }
 
-function changedOf(counts: ReadonlyMap<string, number>, changed: ReadonlySet<string>): SavedCounts['perTool'] {
+function changedOf(
+  counts: ReadonlyMap<string, number>,
+  changed: ReadonlySet<string>,
+): SavedCounts['perTool'] {
   return [...changed].map((key) => [key, counts.get(key) ?? 0]);
 }
 
@@ -170,12 +215,18 @@ interface Link {
   readonly hash: string;
 }
 
-/** Specs are immutable and most runs begin with the same ones in the same order, so that mostly nothing is hashed at all. */
+/**
+ * Specs are immutable and most runs begin with the same ones in the same order, so that mostly
+ * nothing is hashed at all.
+ */
 const links = new WeakMap<ToolSpec, Link>();
 /** The hashes of whole lists, which runs share. */
 const chains = new WeakMap<readonly ToolSpec[], readonly string[]>();
 
-/** The tools that a run sent with its last model call: a provider's prompt cache holds for as many as stand before the first that changed. */
+/**
+ * The tools that a run sent with its last model call: a provider's prompt cache holds for as many
+ * as stand before the first that changed.
+ */
 export class SentTools {
   private specs: readonly ToolSpec[] = [];
 
@@ -189,7 +240,8 @@ export class SentTools {
   /** Notes what is sent now, and says what of it is as it was. */
   send(specs: readonly ToolSpec[]): ToolPrefix {
     const before = this.hashes;
-    if (specs === this.specs) return { hash: before.at(-1) ?? '', tools: specs.length, unchanged: before.length };
+    if (specs === this.specs)
+      return { hash: before.at(-1) ?? '', tools: specs.length, unchanged: before.length };
     this.hashes = this.hashesOf(specs);
     this.specs = specs;
     const changed = this.hashes.findIndex((hash, index) => hash !== before[index]);
@@ -232,12 +284,20 @@ export interface Authority {
   readonly policies: readonly PolicyEngine[];
 }
 
-/** The authority for which the tools were listed when the run was prepared, and the revision of the policies then. */
+/**
+ * The authority for which the tools were listed when the run was prepared, and the revision of the
+ * policies then.
+ */
 export interface PlannedAuthority extends Authority {
   readonly listedUnder: number;
 }
 
-const UNKNOWN: Decision = { kind: 'deny', rule: 'roles', reason: 'The roles of the actor could not be found out.', policyVersion: 'none' };
+const UNKNOWN: Decision = {
+  kind: 'deny',
+  rule: 'roles',
+  reason: 'The roles of the actor could not be found out.',
+  policyVersion: 'none',
+};
 
 /** Precedes all policies if the roles of the actor are unknown. */
 class UnknownRoles extends PolicyEngine {
@@ -246,7 +306,10 @@ class UnknownRoles extends PolicyEngine {
   }
 }
 
-/** The roles of whom a run acts for: what the application says they are at this moment, and of those what the run assumes. It can assume less than there is, never more. */
+/**
+ * The roles of whom a run acts for: what the application says they are at this moment, and of those
+ * what the run assumes. It can assume less than there is, never more.
+ */
 export class RunRoles {
   private readonly logger = new Logger(RunRoles.name);
   private listedFor: string;
@@ -277,18 +340,28 @@ export class RunRoles {
     const { actor, policies } = this.planned;
     const assumed = this.held;
     try {
-      return { actor: { tenant: actor.tenant, roles: this.read(), ...(assumed && { assumed }) }, policies };
+      return {
+        actor: { tenant: actor.tenant, roles: this.read(), ...(assumed && { assumed }) },
+        policies,
+      };
     } catch (error) {
       this.logger.error('The roles of an actor could not be read, so everything is denied.', error);
-      return { actor: { tenant: actor.tenant, roles: [] }, policies: [new UnknownRoles(), ...policies] };
+      return {
+        actor: { tenant: actor.tenant, roles: [] },
+        policies: [new UnknownRoles(), ...policies],
+      };
     }
   }
 
-  /** Returns what has changed of the authority since the tools were last listed, and remembers this one; undefined where nothing has. */
+  /**
+   * Returns what has changed of the authority since the tools were last listed, and remembers this
+   * one; undefined where nothing has.
+   */
   changeIn({ actor, policies }: Authority): 'roles' | 'policy' | undefined {
     const now = JSON.stringify(policies.length === this.planned.policies.length ? actor : UNKNOWN);
     const revision = revisionOf(policies);
-    const change = now !== this.listedFor ? 'roles' : revision === this.listedUnder ? undefined : 'policy';
+    const change =
+      now !== this.listedFor ? 'roles' : revision === this.listedUnder ? undefined : 'policy';
     this.listedFor = now;
     this.listedUnder = revision;
     return change;
@@ -302,7 +375,10 @@ export class RunRoles {
   }
 }
 
-/** The labels of all that the model of one run has read: the transcript, and what it was shown beside it. */
+/**
+ * The labels of all that the model of one run has read: the transcript, and what it was shown
+ * beside it.
+ */
 export class RunFlow {
   private wasShownMore = false;
   /** The ids of entities whose tools were offered. */
@@ -310,24 +386,38 @@ export class RunFlow {
 
   constructor(private flow: MessageFlow) {}
 
-  /** Notes what a model is shown beside the transcript: what it has read it has read, whatever the transcript says. */
+  /**
+   * Notes what a model is shown beside the transcript: what it has read it has read, whatever the
+   * transcript says.
+   */
   show(messages: readonly Message[]): void {
     this.flow = this.flow.beside(messages);
     this.wasShownMore = true;
   }
 
-  /** Notes which tools a model is offered: a description that is not pinned is a stranger's text. */
+  /**
+   * Notes which tools a model is offered: a description that is not pinned is a stranger's text.
+   */
   offer(toolset: Toolset): void {
     if (!showsUnpinned(toolset)) return;
     this.flow = this.flow.tainted();
     this.wasShownMore = true;
   }
 
-  /** Notes the ids of entities that stand in no message, and so were counted nowhere: where texts are hidden, the names and descriptions of their tools would tell the model what a stranger chose. */
+  /**
+   * Notes the ids of entities that stand in no message, and so were counted nowhere: where texts
+   * are hidden, the names and descriptions of their tools would tell the model what a stranger
+   * chose.
+   */
   offerEntities({ tools }: Toolset, read: readonly Message[]): void {
-    const fresh = new Set(tools.flatMap(({ entity }) => (entity && !this.known.has(entity.instanceId) ? [entity.instanceId] : [])));
+    const fresh = new Set(
+      tools.flatMap(({ entity }) =>
+        entity && !this.known.has(entity.instanceId) ? [entity.instanceId] : [],
+      ),
+    );
     for (const id of fresh) this.known.add(id);
-    if ([...fresh].every((id) => read.some(({ content }) => JSON.stringify(content).includes(id)))) return;
+    if ([...fresh].every((id) => read.some(({ content }) => JSON.stringify(content).includes(id))))
+      return;
     this.flow = this.flow.tainted();
     this.wasShownMore = true;
   }
@@ -362,12 +452,15 @@ export class CallIds {
     private readonly maxLength: number,
   ) {
     this.used = new Set(
-      history.flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : [])).map(({ toolCallId }) => toolCallId),
+      history
+        .flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []))
+        .map(({ toolCallId }) => toolCallId),
     );
   }
 
   claim(providerId: string, step: number, index: number): string {
-    const isUsable = providerId !== '' && providerId.length <= this.maxLength && !this.used.has(providerId);
+    const isUsable =
+      providerId !== '' && providerId.length <= this.maxLength && !this.used.has(providerId);
     const id = isUsable ? providerId : this.unused(`call_${step}_${index}`);
     this.used.add(id);
     return id;

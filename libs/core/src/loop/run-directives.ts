@@ -1,5 +1,14 @@
 import type { Finding } from '@toolloop/protocol';
-import { BOOLEAN, defineOptions, ITS, oneOf, type OptionRule, type OptionTable, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
+import {
+  BOOLEAN,
+  defineOptions,
+  ITS,
+  oneOf,
+  type OptionRule,
+  type OptionTable,
+  WHOLE_ABOVE_ZERO,
+  wholeFrom,
+} from '../findings/options.js';
 import type { LoopEventBody } from '@toolloop/protocol';
 import type { Subscription } from 'rxjs';
 import type { DirectiveEvent, DirectiveStore } from '../contracts/directive.js';
@@ -8,26 +17,33 @@ import type { ExecutionScope } from '../execution/call.js';
 /** The way an application looks after its directives. */
 export interface DirectiveOptions {
   /**
-   * Roles of those who see every directive of their tenant, undo what was performed, and decide on what failed. @default the actor who requested a directive does that for
-   * their own
+   * Roles of those who see every directive of their tenant, undo what was performed, and decide on
+   * what failed. @default the actor who requested a directive does that for their own
    */
   readonly operators?: readonly string[];
   /**
-   * The treatment of tools that have an `external_side_effect` in their call instead of requesting it by a directive: `warn` names them in the log at start, `refuse` keeps the
-   * application from starting. Tools of other sources are not meant. @default 'warn'
+   * The treatment of tools that have an `external_side_effect` in their call instead of requesting
+   * it by a directive: `warn` names them in the log at start, `refuse` keeps the application from
+   * starting. Tools of other sources are not meant. @default 'warn'
    */
   readonly immediateEffects?: 'allow' | 'warn' | 'refuse';
   /** Lets this process perform directives; with `false` it only requests them. @default true */
   readonly perform?: boolean;
   /** The most directives that this process performs at once. @default 8 */
   readonly concurrency?: number;
-  /** Milliseconds before the second attempt; each further one waits twice as long, less up to half of it by chance. @default 1,000 */
+  /**
+   * Milliseconds before the second attempt; each further one waits twice as long, less up to half
+   * of it by chance. @default 1,000
+   */
   readonly firstDelayMs?: number;
   /** @default 300,000, five minutes */
   readonly longestDelayMs?: number;
   /** Milliseconds between the heartbeats of a process that performs a directive. @default 3,000 */
   readonly heartbeatMs?: number;
-  /** After how many milliseconds of silence another process takes up what was being performed; several heartbeats. @default 15,000 */
+  /**
+   * After how many milliseconds of silence another process takes up what was being performed;
+   * several heartbeats. @default 15,000
+   */
   readonly takeoverMs?: number;
 }
 
@@ -49,12 +65,17 @@ const DELAY: OptionRule<number> = {
 };
 const ROLES: OptionRule<readonly string[]> = {
   wanted: "a list of roles, such as ['manager'], or leave it out",
-  accept: (value) => Array.isArray(value) && value.length > 0 && value.every((role) => typeof role === 'string' && role.trim() !== ''),
+  accept: (value) =>
+    Array.isArray(value) &&
+    value.length > 0 &&
+    value.every((role) => typeof role === 'string' && role.trim() !== ''),
   problem: (value) => `Its operators is ${JSON.stringify(value)}.`,
 };
 
 /** The options, with the defaults of those that are left out. */
-export function directiveOptionsOf(options: DirectiveOptions = {}): DirectiveOptions & typeof DEFAULT_DIRECTIVES {
+export function directiveOptionsOf(
+  options: DirectiveOptions = {},
+): DirectiveOptions & typeof DEFAULT_DIRECTIVES {
   return DIRECTIVES.merge(DEFAULT_DIRECTIVES, options);
 }
 
@@ -107,7 +128,10 @@ export class DirectiveUpdates {
 
   constructor(private readonly store: DirectiveStore) {}
 
-  /** The scope of a call whose request is followed from the moment it is told, until the run forgets. */
+  /**
+   * The scope of a call whose request is followed from the moment it is told, until the run
+   * forgets.
+   */
   following(scope: ExecutionScope): ExecutionScope {
     const emit: ExecutionScope['emit'] = (event) => {
       if (event.type === 'directive-request') this.follow(event, scope);
@@ -126,7 +150,10 @@ export class DirectiveUpdates {
   private follow(requested: Requested, scope: ExecutionScope): void {
     const { runId } = scope.run;
     this.subscription ??= this.store.changes$.subscribe((event) => this.tell(event));
-    const run = this.runs.get(runId) ?? { emit: (event) => scope.emit(event), requests: new Map<string, Requested>() };
+    const run = this.runs.get(runId) ?? {
+      emit: (event) => scope.emit(event),
+      requests: new Map<string, Requested>(),
+    };
     this.runs.set(runId, run);
     run.requests.set(requested.directive.directiveId, requested);
   }
@@ -134,7 +161,13 @@ export class DirectiveUpdates {
   private tell({ directiveId, event, status }: DirectiveEvent): void {
     for (const { emit, requests } of this.runs.values()) {
       const requested = requests.get(directiveId);
-      if (requested) void emit({ type: 'directive-update', step: requested.step, event, directive: { ...requested.directive, status } });
+      if (requested)
+        void emit({
+          type: 'directive-update',
+          step: requested.step,
+          event,
+          directive: { ...requested.directive, status },
+        });
     }
   }
 }
@@ -142,11 +175,16 @@ export class DirectiveUpdates {
 /** The times of a lease, in milliseconds. */
 interface LeaseTerms {
   readonly everyMs: number;
-  /** The longest time to an end. A holder that has not ended by then has hung, and loses the lease. */
+  /**
+   * The longest time to an end. A holder that has not ended by then has hung, and loses the lease.
+   */
   readonly mostMs: number;
 }
 
-/** Tells again and again that a process is still at work, so that a short silence says that it is gone. It never keeps the process alive. */
+/**
+ * Tells again and again that a process is still at work, so that a short silence says that it is
+ * gone. It never keeps the process alive.
+ */
 export class HeldLease {
   private readonly since = Date.now();
   private timer: NodeJS.Timeout | undefined;

@@ -1,5 +1,18 @@
-import { addUsage, type JsonObject, NO_USAGE, type SubRunRecord, usageSince } from '@toolloop/protocol';
-import type { RunEntry, RunInputEntry, RunJournal, RunStateEntry, SubRunEntry, SubRunPlace } from '../contracts/stores.js';
+import {
+  addUsage,
+  type JsonObject,
+  NO_USAGE,
+  type SubRunRecord,
+  usageSince,
+} from '@toolloop/protocol';
+import type {
+  RunEntry,
+  RunInputEntry,
+  RunJournal,
+  RunStateEntry,
+  SubRunEntry,
+  SubRunPlace,
+} from '../contracts/stores.js';
 import type { ToolOutcome } from '../execution/call.js';
 import { Interruption } from '../execution/call-failure.js';
 import { isGuarded } from '../execution/effect-guard.js';
@@ -10,13 +23,32 @@ import { toJsonObject } from '../schema/canonical-json.js';
 import type { RunInputs, SavedInputs } from './event-outlet.js';
 import type { LoopState, PendingStep } from './loop-state.js';
 import type { SavedCounts } from './run-accounts.js';
-import { assertVersion, fromSavedJson, SAVED_RUN_VERSION, unreadable, wrongInEntry } from './saved-run-reader.js';
-import { type SavedOutcome, savedOutcome, savedParts, type SavableRun, type SavedPlace, type SavedRun } from './saved-run.js';
+import {
+  assertVersion,
+  fromSavedJson,
+  SAVED_RUN_VERSION,
+  unreadable,
+  wrongInEntry,
+} from './saved-run-reader.js';
+import {
+  type SavedOutcome,
+  savedOutcome,
+  savedParts,
+  type SavableRun,
+  type SavedPlace,
+  type SavedRun,
+} from './saved-run.js';
 
-/** The parts of a saved run in an entry: parts that did not change are left out; lists have what was added, and counts what was counted. */
+/**
+ * The parts of a saved run in an entry: parts that did not change are left out; lists have what was
+ * added, and counts what was counted.
+ */
 type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state' | 'counts'>;
 
-/** The parts that a run and its sub-runs share. The latest handles are all of them; of the calls each entry has those that no earlier one has. */
+/**
+ * The parts that a run and its sub-runs share. The latest handles are all of them; of the calls
+ * each entry has those that no earlier one has.
+ */
 type SharedParts = Pick<SavedRun, 'spent'> & Partial<Pick<SavedRun, 'handles' | 'hasUnknownCost'>>;
 
 /** The outcome of a call, with its count in budgets. */
@@ -37,9 +69,11 @@ interface InnerRun {
 }
 
 /**
- * Puts a run together from its entries, in the order in which they were written. Undefined where it had not begun.
+ * Puts a run together from its entries, in the order in which they were written. Undefined where it
+ * had not begun.
  *
- * @throws {InvalidRequestError} `unreadable_run` for entries of another version, and for those that are not what we write.
+ * @throws {InvalidRequestError} `unreadable_run` for entries of another version, and for those that
+ *   are not what we write.
  */
 export function fromRunEntries(runId: string, entries: readonly RunEntry[]): SavedRun | undefined {
   const [first] = entries;
@@ -49,26 +83,46 @@ export function fromRunEntries(runId: string, entries: readonly RunEntry[]): Sav
   return reading.saved();
 }
 
-/** As `fromRunEntries`, with the end of a run that has ended: to look at, not to resume. Throws as that does. */
+/**
+ * As `fromRunEntries`, with the end of a run that has ended: to look at, not to resume. Throws as
+ * that does.
+ */
 export function wholeRun(runId: string, entries: readonly RunEntry[]): SavedRun | undefined {
   const last = entries.at(-1);
   const isEnded = last?.type === 'end';
-  return fromRunEntries(runId, isEnded ? [...entries.slice(0, -1), { ...last, type: 'step' }] : entries);
+  return fromRunEntries(
+    runId,
+    isEnded ? [...entries.slice(0, -1), { ...last, type: 'step' }] : entries,
+  );
 }
 
 /**
- * Returns the entry with which a step or the run ends, with what the earlier entries of that step say: they may be dropped, since a run is continued and forked from the ends
- * of its steps alone.
+ * Returns the entry with which a step or the run ends, with what the earlier entries of that step
+ * say: they may be dropped, since a run is continued and forked from the ends of its steps alone.
  */
 export function endingWith(earlier: readonly RunEntry[], ending: RunStateEntry): RunStateEntry {
   const all = [...earlier, ending];
-  const part = all.reduce<SavedPart | undefined>((before, entry) => (isState(entry) ? joined(before, partIn(entry)) : before), undefined);
-  return { ...ending, value: { ...part, ...all.reduce(sharedOn, { spent: [] }) } as unknown as JsonObject }; // parts of copies
+  const part = all.reduce<SavedPart | undefined>(
+    (before, entry) => (isState(entry) ? joined(before, partIn(entry)) : before),
+    undefined,
+  );
+  // parts of copies
+  return {
+    ...ending,
+    value: { ...part, ...all.reduce(sharedOn, { spent: [] }) } as unknown as JsonObject,
+  };
 }
 
-/** The entry of a run that is suspended and not durable: all of it at once, since nothing was written before. */
+/**
+ * The entry of a run that is suspended and not durable: all of it at once, since nothing was
+ * written before.
+ */
 export function suspendedEntry(saved: SavedRun): RunEntry {
-  return { type: 'wait', key: 'wait', value: { version: SAVED_RUN_VERSION, ...toJsonObject(saved) } };
+  return {
+    type: 'wait',
+    key: 'wait',
+    value: { version: SAVED_RUN_VERSION, ...toJsonObject(saved) },
+  };
 }
 
 function fromSuspended(runId: string, { value: { version, ...saved } }: RunStateEntry): SavedRun {
@@ -88,7 +142,11 @@ class RunReading {
   take(entry: RunEntry): void {
     if (!this.run || entry.type === 'begin') assertVersion(versionOf(entry), this.runId);
     const wrong = wrongInEntry(entry);
-    if (wrong !== undefined) throw unreadable(this.runId, `in its entry ${JSON.stringify(entry.key)}, ${wrong} is not what it must be`);
+    if (wrong !== undefined)
+      throw unreadable(
+        this.runId,
+        `in its entry ${JSON.stringify(entry.key)}, ${wrong} is not what it must be`,
+      );
     if (entry.type === 'sub-run') this.takeInner(entry);
     else if (entry.type === 'input') this.inputs.set(entry.number, entry);
     else if (entry.type === 'tool') this.takeOutcome(entry.value as unknown as SavedCall);
@@ -99,17 +157,29 @@ class RunReading {
   saved(): SavedRun | undefined {
     if (!this.run) return undefined;
     const run = fromSavedJson(
-      { ...this.run, ...this.shared, inputs: this.given(this.run.inputs?.taken ?? 0) } as unknown as JsonObject,
+      {
+        ...this.run,
+        ...this.shared,
+        inputs: this.given(this.run.inputs?.taken ?? 0),
+      } as unknown as JsonObject,
       this.runId,
     );
-    const gone = [...this.inner.values()].filter(({ entries, counted }) => entries.length > counted);
+    const gone = [...this.inner.values()].filter(
+      ({ entries, counted }) => entries.length > counted,
+    );
     return gone.reduce(includeSubRun, run);
   }
 
   private given(taken: number): SavedInputs {
-    const waiting = [...this.inputs].filter(([number]) => number > taken).toSorted(([one], [other]) => one - other);
+    const waiting = [...this.inputs]
+      .filter(([number]) => number > taken)
+      .toSorted(([one], [other]) => one - other);
     const from = [...new Set([...this.inputs.values()].flatMap((input) => input.from ?? []))];
-    return { taken, waiting: waiting.map(([, { content }]) => content), ...(from.length > 0 && { from }) };
+    return {
+      taken,
+      waiting: waiting.map(([, { content }]) => content),
+      ...(from.length > 0 && { from }),
+    };
   }
 
   private takeInner({ runId, toolCallId, args = {}, entry }: SubRunEntry): void {
@@ -128,7 +198,9 @@ class RunReading {
   private takeOutcome({ spent: _shared, ...outcome }: SavedCall): void {
     if (!this.run?.pending) return;
     const { pending } = this.run;
-    const others = pending.outcomes.filter(({ record }) => record.toolCallId !== outcome.record.toolCallId);
+    const others = pending.outcomes.filter(
+      ({ record }) => record.toolCallId !== outcome.record.toolCallId,
+    );
     this.run = { ...this.run, pending: { ...pending, outcomes: [...others, outcome] } };
   }
 }
@@ -150,10 +222,18 @@ function joined(before: SavedPart | undefined, { pending, ...part }: SavedPart):
   const messages = [...(before?.state.messages ?? []), ...part.state.messages];
   const records = [...(before?.state.records ?? []), ...part.state.records];
   const counts = before ? countedOn(before.counts, part.counts) : part.counts;
-  return { ...whole, state: { ...part.state, messages, records }, counts, ...(pending && { pending }) };
+  return {
+    ...whole,
+    state: { ...part.state, messages, records },
+    counts,
+    ...(pending && { pending }),
+  };
 }
 
-function countedOn(before: SavedCounts, { perTool, identical, refusals }: SavedCounts): SavedCounts {
+function countedOn(
+  before: SavedCounts,
+  { perTool, identical, refusals }: SavedCounts,
+): SavedCounts {
   return {
     perTool: [...new Map([...before.perTool, ...perTool])],
     identical: [...new Map([...before.identical, ...identical])],
@@ -165,35 +245,64 @@ function sharedOn(before: SharedParts, entry: RunEntry): SharedParts {
   if (entry.type === 'sub-run') return sharedOn(before, entry.entry);
   if (entry.type === 'input') return before;
   const { handles, hasUnknownCost, spent = [] } = entry.value as unknown as Partial<SharedParts>;
-  return { ...before, ...(handles && { handles }), ...(hasUnknownCost && { hasUnknownCost }), spent: [...before.spent, ...spent] };
+  return {
+    ...before,
+    ...(handles && { handles }),
+    ...(hasUnknownCost && { hasUnknownCost }),
+    spent: [...before.spent, ...spent],
+  };
 }
 
-/** Adds the use of a sub-run to the run around it; a sub-run that did not end continues where it was. */
-function includeSubRun(run: SavedRun, { runId, toolCallId, args, entries, counted }: InnerRun): SavedRun {
+/**
+ * Adds the use of a sub-run to the run around it; a sub-run that did not end continues where it
+ * was.
+ */
+function includeSubRun(
+  run: SavedRun,
+  { runId, toolCallId, args, entries, counted }: InnerRun,
+): SavedRun {
   const { pending, state, counts } = run;
   const now = fromRunEntries(runId, entries);
   if (!now || !pending) return run;
   const before = fromRunEntries(runId, entries.slice(0, counted));
-  const done = pending.outcomes.find(({ record, isPending }) => record.toolCallId === toolCallId && !isPending);
+  const done = pending.outcomes.find(
+    ({ record, isPending }) => record.toolCallId === toolCallId && !isPending,
+  );
   const usedBefore = usedBy(before);
   const used = usedBy(now, done?.record.subRun?.runId === runId ? done.record.subRun : undefined);
-  const checkpoint = { toolCallId, args, saved: toJsonObject({ runId, saved: now }), record: recordOf(runId, now) };
+  const checkpoint = {
+    toolCallId,
+    args,
+    saved: toJsonObject({ runId, saved: now }),
+    record: recordOf(runId, now),
+  };
   return {
     ...run,
     state: { ...state, usage: addUsage(state.usage, usageSince(usedBefore.usage, used.usage)) },
     innerSteps: (run.innerSteps ?? 0) + used.steps - usedBefore.steps,
-    counts: { ...counts, perTool: withCalls(counts.perTool, now.counts.perTool, before?.counts.perTool) },
+    counts: {
+      ...counts,
+      perTool: withCalls(counts.perTool, now.counts.perTool, before?.counts.perTool),
+    },
     pending: done ? pending : withCheckpoint(pending, checkpoint),
   };
 }
 
 function withCheckpoint(pending: PendingRun, latest: RunCheckpoint): PendingRun {
-  const others = pending.checkpoints?.filter(({ toolCallId }) => toolCallId !== latest.toolCallId) ?? []; // of an attempt before
+  // of an attempt before
+  const others =
+    pending.checkpoints?.filter(({ toolCallId }) => toolCallId !== latest.toolCallId) ?? [];
   return { ...pending, checkpoints: [...others, latest] };
 }
 
-/** Returns the use of a sub-run, and of those in it. The last answer of one that has ended is known by its result alone. */
-function usedBy(run: SavedRun | undefined, result?: Pick<SubRunRecord, 'usage' | 'steps'>): Pick<SubRunRecord, 'usage' | 'steps'> {
+/**
+ * Returns the use of a sub-run, and of those in it. The last answer of one that has ended is known
+ * by its result alone.
+ */
+function usedBy(
+  run: SavedRun | undefined,
+  result?: Pick<SubRunRecord, 'usage' | 'steps'>,
+): Pick<SubRunRecord, 'usage' | 'steps'> {
   if (!run) return { usage: NO_USAGE, steps: 0 };
   const { usage, steps } = result ?? { usage: run.state.usage, steps: run.state.step };
   return { usage, steps: steps + (run.innerSteps ?? 0) };
@@ -209,12 +318,18 @@ function withCalls(around: Calls, now: Calls, before: Calls = []): Calls {
 }
 
 /** It was broken off, as far as anybody knows. */
-function recordOf(runId: string, { state: { step: steps, usage, records }, pending }: SavedRun): SubRunRecord {
+function recordOf(
+  runId: string,
+  { state: { step: steps, usage, records }, pending }: SavedRun,
+): SubRunRecord {
   const called = pending?.outcomes.map(({ record }) => record) ?? [];
   return { runId, finishReason: 'aborted', steps, usage, toolCalls: [...records, ...called] };
 }
 
-/** Writes a durable run down, each part once: an entry has what is new since the one before, so that a long run costs no more per step than a short one. */
+/**
+ * Writes a durable run down, each part once: an entry has what is new since the one before, so that
+ * a long run costs no more per step than a short one.
+ */
 export class RunRecorder {
   private messages: number;
   private records: number;
@@ -244,36 +359,53 @@ export class RunRecorder {
   }
 
   /**
-   * Notes what the run begins with, its conversation included, where it does begin; and from then on writes what the user adds, as soon as it is given. Nothing has happened
-   * before the first answer of the model: a process that finds no beginning begins the run anew. In a conversation it is written: a run that begins anew has no turn there.
+   * Notes what the run begins with, its conversation included, where it does begin; and from then
+   * on writes what the user adds, as soon as it is given. Nothing has happened before the first
+   * answer of the model: a process that finds no beginning begins the run anew. In a conversation
+   * it is written: a run that begins anew has no turn there.
    */
   async start(inputs: RunInputs, begun: LoopState | undefined): Promise<void> {
     if (begun) this.messages = 0;
     if (begun) this.journal.note(this.begin(begun));
-    if (begun && this.run.plan.conversation) await untilRunCloses('The beginning of a run', this.journal.kept());
-    inputs.keepBy((input) => this.journal.record({ type: 'input', key: `input:${input.number}`, ...input }));
+    if (begun && this.run.plan.conversation)
+      await untilRunCloses('The beginning of a run', this.journal.kept());
+    inputs.keepBy((input) =>
+      this.journal.record({ type: 'input', key: `input:${input.number}`, ...input }),
+    );
   }
 
-  /** An answer with calls, before any of them is made: the model is not asked again. It is kept with the key of the first call, where nothing of that can be seen before. */
+  /**
+   * An answer with calls, before any of them is made: the model is not asked again. It is kept with
+   * the key of the first call, where nothing of that can be seen before.
+   */
   answered(state: LoopState, pending: PendingStep): Promise<void> | void {
     const entry = this.entry('model', `model:${state.step}`, state, pending);
-    const isKeptWithKey = this.journal.calls !== undefined && !this.run.rehearsal && beginsWithKey(pending);
+    const isKeptWithKey =
+      this.journal.calls !== undefined && !this.run.rehearsal && beginsWithKey(pending);
     return isKeptWithKey ? this.journal.note(entry) : this.kept(entry);
   }
 
   /**
-   * Stores the outcome of a call, and with it its count in the budgets of policies. A read may be made again, so the run waits for it only if it `mustBeKept`,
-   * with all reads noted before.
+   * Stores the outcome of a call, and with it its count in the budgets of policies. A read may be
+   * made again, so the run waits for it only if it `mustBeKept`, with all reads noted before.
    */
   called(outcome: ToolOutcome, mustBeKept: boolean): Promise<void> | void {
     const { toolCallId, effect } = outcome.record;
     const key = `tool:${toolCallId}`;
-    if (effect === 'read_only' && !mustBeKept) return this.journal.note({ type: 'tool', key, value: toJsonObject(savedOutcome(outcome)) });
-    const kept = this.kept({ type: 'tool', key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.run.spending.takeNew() }) });
+    if (effect === 'read_only' && !mustBeKept)
+      return this.journal.note({ type: 'tool', key, value: toJsonObject(savedOutcome(outcome)) });
+    const kept = this.kept({
+      type: 'tool',
+      key,
+      value: toJsonObject({ ...savedOutcome(outcome), spent: this.run.spending.takeNew() }),
+    });
     return kept.catch(passOverLate);
   }
 
-  /** Notes the end of a step. It is stored with the next entry; with the run's end, or a wait, in one write and not before. */
+  /**
+   * Notes the end of a step. It is stored with the next entry; with the run's end, or a wait, in
+   * one write and not before.
+   */
   stepped(state: LoopState): void {
     const { pending, finish, step } = state;
     const type = finish ? (finish.reason === 'waiting' ? 'wait' : 'end') : 'step';
@@ -290,14 +422,25 @@ export class RunRecorder {
     return { ...entry, value: { version: SAVED_RUN_VERSION, ...value } };
   }
 
-  private entry(type: RunStateEntry['type'], key: string, state: LoopState, pending?: PendingStep): RunStateEntry {
+  private entry(
+    type: RunStateEntry['type'],
+    key: string,
+    state: LoopState,
+    pending?: PendingStep,
+  ): RunStateEntry {
     const { state: whole, pending: waiting, ...parts } = savedParts(state, pending, this.run);
-    const changed = Object.entries({ ...this.place(), ...parts }).filter(([name, part]) => this.hasChanged(name, part));
+    const changed = Object.entries({ ...this.place(), ...parts }).filter(([name, part]) =>
+      this.hasChanged(name, part),
+    );
     const value = {
       ...Object.fromEntries(changed),
       ...this.changedTools(state),
       ...this.counted(),
-      state: { ...whole, messages: whole.messages.slice(this.messages), records: whole.records.slice(this.records) },
+      state: {
+        ...whole,
+        messages: whole.messages.slice(this.messages),
+        records: whole.records.slice(this.records),
+      },
       ...(waiting && { pending: waiting }),
     };
     this.messages = whole.messages.length;
@@ -325,14 +468,27 @@ export class RunRecorder {
   }
 }
 
-/** Tells if the key of the first call is taken before anything happens in its name: before a directive is requested, or a person or a client asked, the answer must be kept. */
+/**
+ * Tells if the key of the first call is taken before anything happens in its name: before a
+ * directive is requested, or a person or a client asked, the answer must be kept.
+ */
 function beginsWithKey({ answer, offered }: PendingStep): boolean {
   const [first] = answer.toolCalls;
   const tool = first && offered.find(first.name);
-  return tool !== undefined && isGuarded(tool) && !tool.directive && !tool.client && !tool.questions && !tool.surface;
+  return (
+    tool !== undefined &&
+    isGuarded(tool) &&
+    !tool.directive &&
+    !tool.client &&
+    !tool.questions &&
+    !tool.surface
+  );
 }
 
-/** A run that was interrupted ends with the outcome of a call that is still being written: its end is written behind it. */
+/**
+ * A run that was interrupted ends with the outcome of a call that is still being written: its end
+ * is written behind it.
+ */
 function passOverLate(error: unknown): void {
   if (!(error instanceof Interruption)) throw error;
 }
@@ -340,7 +496,10 @@ function passOverLate(error: unknown): void {
 /** The journal into which a run writes its entries. */
 export type EntryJournal = Omit<RunJournal, 'sink' | 'handOver' | 'cancel'>;
 
-/** Writes a sub-run down among the entries of the run around it, so that a process which takes over that run continues within the sub-run. */
+/**
+ * Writes a sub-run down among the entries of the run around it, so that a process which takes over
+ * that run continues within the sub-run.
+ */
 export class SubRunJournal implements EntryJournal {
   constructor(
     private readonly outer: EntryJournal,
@@ -370,5 +529,12 @@ export class SubRunJournal implements EntryJournal {
 
 /** `model:3` of a sub-run as an entry of the run around it: `sub:<its run id>/model:3`. */
 function toSubRunEntry({ runId, toolCallId, args }: SubRunPlace, entry: RunEntry): SubRunEntry {
-  return { type: 'sub-run', key: `sub:${runId}/${entry.key}`, runId, toolCallId, entry, ...(entry.type === 'begin' && { args }) };
+  return {
+    type: 'sub-run',
+    key: `sub:${runId}/${entry.key}`,
+    runId,
+    toolCallId,
+    entry,
+    ...(entry.type === 'begin' && { args }),
+  };
 }

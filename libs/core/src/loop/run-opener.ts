@@ -1,4 +1,10 @@
-import { type BeforeApplicationShutdown, Injectable, type OnModuleDestroy, Optional, ServiceUnavailableException } from '@nestjs/common';
+import {
+  type BeforeApplicationShutdown,
+  Injectable,
+  type OnModuleDestroy,
+  Optional,
+  ServiceUnavailableException,
+} from '@nestjs/common';
 import {
   type FinishReason,
   InvalidRequestError,
@@ -15,14 +21,31 @@ import {
 import { setTimeout as wait } from 'node:timers/promises';
 import { AuditTrail } from '../audit/audit-trail.js';
 import type { Toolset } from '../catalog/toolset.js';
-import type { LoopProfile, LoopRequest, ResumeRequest, RunHandle } from '../contracts/loop-request.js';
-import { DurableRuns, type NamedProfile, type RunEntry, type RunJournal, type RunRecord } from '../contracts/stores.js';
+import type {
+  LoopProfile,
+  LoopRequest,
+  ResumeRequest,
+  RunHandle,
+} from '../contracts/loop-request.js';
+import {
+  DurableRuns,
+  type NamedProfile,
+  type RunEntry,
+  type RunJournal,
+  type RunRecord,
+} from '../contracts/stores.js';
 import { ActorDirectory } from '../contracts/tool-call.js';
 import { ToolExplorer } from '../discovery/tool-explorer.js';
 import { ToolFeature } from '../discovery/tool-feature.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { unexplained, withinTime } from '../execution/call-failure.js';
-import { type SubRunCheckpoint, type SubRunCall, type SubRunEnding, SubRunProcessState, type SubRuns } from '../execution/call.js';
+import {
+  type SubRunCheckpoint,
+  type SubRunCall,
+  type SubRunEnding,
+  SubRunProcessState,
+  type SubRuns,
+} from '../execution/call.js';
 import { UNKNOWN_TENANT } from '../execution/resolve-tool.js';
 import { cut } from '../execution/result-pages.js';
 import { hasChangedThings } from '../execution/sub-run-call.js';
@@ -75,10 +98,15 @@ class SubRunOpener implements SubRunsWithin {
     this.services = { loop, conversations, turns, cuts: makeCuts(turns), tenants };
   }
 
-  /** The sub-runs of a run that has these tools; undefined where runs are nested as deep as they may be. */
+  /**
+   * The sub-runs of a run that has these tools; undefined where runs are nested as deep as they may
+   * be.
+   */
   within(live: EnclosingRun, toolset: Toolset): SubRuns | undefined {
     const { run, limits } = live.plan.execution;
-    return depthOf(run) < limits.subRunDepth ? { run: (call) => this.run(call, live, toolset) } : undefined;
+    return depthOf(run) < limits.subRunDepth
+      ? { run: (call) => this.run(call, live, toolset) }
+      : undefined;
   }
 
   private async run(call: SubRunCall, live: EnclosingRun, toolset: Toolset): Promise<SubRunEnding> {
@@ -98,32 +126,60 @@ class SubRunOpener implements SubRunsWithin {
       asked: () => Promise.resolve([]),
       withdrawPending: () => Promise.resolve(),
     };
-    const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this, open: { add: () => undefined } }, resumed);
+    const run = new LoopRun(
+      plan,
+      { ...this.services, sinks: [], suspended, subRuns: this, open: { add: () => undefined } },
+      resumed,
+    );
     const root = rootOf(live);
-    run.read({ next: (event) => root.emit({ type: 'sub-run', path, event }), end: () => undefined, refuse: () => undefined });
+    run.read({
+      next: (event) => root.emit({ type: 'sub-run', path, event }),
+      end: () => undefined,
+      refuse: () => undefined,
+    });
     const result = await resultOf(run);
     const record = recordOf(result);
-    const unavailable = result.error?.code === 'storage_unavailable' ? new StorageUnavailableError(result.error.message) : undefined;
+    const unavailable =
+      result.error?.code === 'storage_unavailable'
+        ? new StorageUnavailableError(result.error.message)
+        : undefined;
     const { waitingFor } = result;
     const why = { ...(waitingFor && { waitingFor }), ...(unavailable && { unavailable }) };
-    if (kept) return { status: 'waiting', record, checkpoint: { ...kept, args: call.args, record }, ...why };
+    if (kept)
+      return {
+        status: 'waiting',
+        record,
+        checkpoint: { ...kept, args: call.args, record },
+        ...why,
+      };
     if (unavailable) throw unavailable;
     return { record, labels: result.read, ...this.toldOf(result, call) };
   }
 
-  /** Returns the end of a sub-run. If its result cannot be told, the record of its calls is there all the same. */
+  /**
+   * Returns the end of a sub-run. If its result cannot be told, the record of its calls is there
+   * all the same.
+   */
   private toldOf(result: FinishedRun<unknown>, call: SubRunCall): Ended {
     try {
       return endingOf(result, call);
     } catch (error) {
-      const failure = { ...unexplained(), safeMessage: `The sub-run ended, but its result cannot be shown.${hintOf(result)}` };
-      this.logger.error(`The result of the sub-run ${result.runId} could not be reported (reference ${failure.correlationId}).`, error);
+      const failure = {
+        ...unexplained(),
+        safeMessage: `The sub-run ended, but its result cannot be shown.${hintOf(result)}`,
+      };
+      this.logger.error(
+        `The result of the sub-run ${result.runId} could not be reported (reference ${failure.correlationId}).`,
+        error,
+      );
       return { status: 'failed', failure };
     }
   }
 }
 
-type Ended = { readonly status: 'succeeded'; readonly result: JsonObject } | { readonly status: 'failed'; readonly failure: ToolFailure };
+type Ended =
+  | { readonly status: 'succeeded'; readonly result: JsonObject }
+  | { readonly status: 'failed'; readonly failure: ToolFailure };
 
 /** The ends of a run that make its call a failed one; of a limit, its result tells. */
 const FAILED: Partial<Record<FinishReason, ToolFailure['code']>> = {
@@ -141,9 +197,21 @@ function endingOf(result: FinishedRun<unknown>, { subRun }: SubRunCall): Ended {
 }
 
 /** The summary stands first: a reader that is cut off has read that. */
-function summaryOf({ modelText: text, outputJson, finishReason, steps, toolCalls }: FinishedRun<unknown>, mostBytes: number): JsonObject {
-  const summary = text.trim() === '' ? `It ended (${finishReason}) before it said anything.` : cut(text, mostBytes);
-  return { summary, ...(outputJson !== undefined && { output: outputJson }), finishReason, steps, toolCalls: toolCalls.length };
+function summaryOf(
+  { modelText: text, outputJson, finishReason, steps, toolCalls }: FinishedRun<unknown>,
+  mostBytes: number,
+): JsonObject {
+  const summary =
+    text.trim() === ''
+      ? `It ended (${finishReason}) before it said anything.`
+      : cut(text, mostBytes);
+  return {
+    summary,
+    ...(outputJson !== undefined && { output: outputJson }),
+    finishReason,
+    steps,
+    toolCalls: toolCalls.length,
+  };
 }
 
 const REASONS: Partial<Record<FinishReason, string>> = {
@@ -156,11 +224,16 @@ function failureOf({ finishReason, error, toolCalls }: LoopResult): Omit<ToolFai
   const why = error ? error.message : REASONS[finishReason];
   const hint = hintOf({ toolCalls });
   const { correlationId } = error ?? {};
-  return { safeMessage: `The sub-run failed. ${why ?? ''}${hint}`, ...(correlationId !== undefined && { correlationId }) };
+  return {
+    safeMessage: `The sub-run failed. ${why ?? ''}${hint}`,
+    ...(correlationId !== undefined && { correlationId }),
+  };
 }
 
 function hintOf({ toolCalls }: Pick<LoopResult, 'toolCalls'>): string {
-  return hasChangedThings(toolCalls) ? ' It had changed things by then: do not repeat it; check first.' : '';
+  return hasChangedThings(toolCalls)
+    ? ' It had changed things by then: do not repeat it; check first.'
+    : '';
 }
 
 function recordOf({ runId, finishReason, steps, usage, toolCalls }: LoopResult): SubRunRecord {
@@ -169,7 +242,9 @@ function recordOf({ runId, finishReason, steps, usage, toolCalls }: LoopResult):
 
 /** The result of a run, whether it resolved or rejected. */
 async function resultOf(run: LoopRun<unknown>): Promise<FinishedRun<unknown>> {
-  const result = await run.result.catch((error: unknown) => (error instanceof RunError ? error.result : Promise.reject(error)));
+  const result = await run.result.catch((error: unknown) =>
+    error instanceof RunError ? error.result : Promise.reject(error),
+  );
   if (result instanceof FinishedRun) return result;
   throw new TypeError('A run has ended without a result of its own.');
 }
@@ -182,7 +257,8 @@ function rootOf(live: EnclosingRun): EnclosingRun {
 
 function resumedFrom({ saved, processState }: SubRunCheckpoint): ResumedRun {
   const { runId, saved: content } = saved;
-  if (typeof runId !== 'string' || !isJsonObject(content)) throw new TypeError('This is not a waiting sub-run.');
+  if (typeof runId !== 'string' || !isJsonObject(content))
+    throw new TypeError('This is not a waiting sub-run.');
   return {
     runId,
     saved: fromSavedJson(content, runId),
@@ -202,7 +278,10 @@ export interface DurableRun extends Pick<RunPlan, 'queued'> {
   readonly lastSequence?: number;
 }
 
-/** The runs that end with their process. When it shuts down they are told to, while those who read them can still be told of it. */
+/**
+ * The runs that end with their process. When it shuts down they are told to, while those who read
+ * them can still be told of it.
+ */
 export class OpenRuns {
   private readonly logger = new Logger(OpenRuns.name);
   private readonly open = new Map<Cancelled, Promise<void>>();
@@ -215,9 +294,16 @@ export class OpenRuns {
     if (this.isClosing) run.cancel(REASON);
   }
 
-  /** @throws {ServiceUnavailableException} Once the application is told to stop: its stores close behind the runs that it has. */
+  /**
+   * @throws {ServiceUnavailableException} Once the application is told to stop: its stores close
+   *   behind the runs that it has.
+   */
   assertOpen(): void {
-    if (this.isClosing) throw new ServiceUnavailableException({ code: 'shutting_down', message: `${REASON} Send the request again.` });
+    if (this.isClosing)
+      throw new ServiceUnavailableException({
+        code: 'shutting_down',
+        message: `${REASON} Send the request again.`,
+      });
   }
 
   /** Refuses further runs. */
@@ -257,7 +343,12 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     stores: BoundedStores,
     @Optional() trail?: AuditTrail,
   ) {
-    this.subRuns = new SubRunOpener(subRuns, loop, stores, (turns) => new ConversationCuts(stores, turns, suspended, trail));
+    this.subRuns = new SubRunOpener(
+      subRuns,
+      loop,
+      stores,
+      (turns) => new ConversationCuts(stores, turns, suspended, trail),
+    );
   }
 
   /** @throws {ServiceUnavailableException} Once the application shuts down. */
@@ -274,11 +365,20 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     return this.openRuns.close();
   }
 
-  /** The services of a run. The sinks are those of the whole application, known once it has started. */
+  /**
+   * The services of a run. The sinks are those of the whole application, known once it has started.
+   */
   get services(): RunParts {
-    if (this.explorer.exploredModules !== this.explorer.modules.size) this.explorer.warnOfLateModules();
+    if (this.explorer.exploredModules !== this.explorer.modules.size)
+      this.explorer.warnOfLateModules();
     this.sinks ??= this.explorer.instancesOf(LoopEventSink);
-    return { ...this.subRuns.services, suspended: this.suspended, subRuns: this.subRuns, open: this.openRuns, sinks: this.sinks };
+    return {
+      ...this.subRuns.services,
+      suspended: this.suspended,
+      subRuns: this.subRuns,
+      open: this.openRuns,
+      sinks: this.sinks,
+    };
   }
 
   /**
@@ -303,12 +403,20 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     const processState = this.suspended.recall(runId);
     const resumed = saved && { runId, saved, ...(processState && { processState }) };
     const plan = this.preparation.prepare(request, this.profileOf(loop), resumed ?? { runId });
-    return new LoopRun<Output>({ ...plan, loop, queued }, this.services, resumed, journal, lastSequence);
+    return new LoopRun<Output>(
+      { ...plan, loop, queued },
+      this.services,
+      resumed,
+      journal,
+      lastSequence,
+    );
   }
 
   private profileOf(name: string | undefined): LoopProfile {
     if (name === undefined) return {};
-    const profiles = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => options.loops?.[name] ?? []);
+    const profiles = this.explorer
+      .instancesOf(ToolFeature)
+      .flatMap(({ options }) => options.loops?.[name] ?? []);
     if (profiles[0]) return profiles[0];
     throw new InvalidRequestError(
       'unknown_run',
@@ -316,16 +424,24 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     );
   }
 
-  /** Loads the actor of a run that continues without a request. @throws {InvalidRequestError} `unknown_actor` where the directory does not know them. */
+  /**
+   * Loads the actor of a run that continues without a request. @throws {InvalidRequestError}
+   * `unknown_actor` where the directory does not know them.
+   */
   async actorOf(actorId: string, tenant: string): Promise<unknown> {
     const actor = await this.directory.find(actorId, tenant);
     if (actor !== undefined) return actor;
-    throw new InvalidRequestError('unknown_actor', 'The ActorDirectory does not know the actor of the run, so no process can continue it.');
+    throw new InvalidRequestError(
+      'unknown_actor',
+      'The ActorDirectory does not know the actor of the run, so no process can continue it.',
+    );
   }
 
   /** The loops all of whose runs are durable, unless a request says otherwise. */
   get durableLoops(): readonly string[] {
-    const loops = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.entries(options.loops ?? {}));
+    const loops = this.explorer
+      .instancesOf(ToolFeature)
+      .flatMap(({ options }) => Object.entries(options.loops ?? {}));
     return loops.filter(([, { durable }]) => durable).map(([name]) => name);
   }
 
@@ -358,16 +474,24 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     this.openRuns.assertOpen();
     const [durable] = this.explorer.instancesOf(DurableRuns);
     if (durable) return durable;
-    throw new InvalidRequestError('invalid_request', 'A durable run needs storage: import DurableModule of @toolloop/durable.');
+    throw new InvalidRequestError(
+      'invalid_request',
+      'A durable run needs storage: import DurableModule of @toolloop/durable.',
+    );
   }
 
   /**
    * Resumes a run that is not durable, with the options of its own loop unless others are given.
    *
-   * @throws {InvalidRequestError} `unknown_run` for a run that does not wait, or not for this actor.
+   * @throws {InvalidRequestError} `unknown_run` for a run that does not wait, or not for this
+   *   actor.
    * @throws {ServiceUnavailableException} Once the application shuts down.
    */
-  async resume<Output, Actor>(runId: string, request: ResumeRequest<Output, Actor>, given?: LoopProfile): Promise<RunHandle<Output>> {
+  async resume<Output, Actor>(
+    runId: string,
+    request: ResumeRequest<Output, Actor>,
+    given?: LoopProfile,
+  ): Promise<RunHandle<Output>> {
     this.openRuns.assertOpen();
     const resumed = await this.suspended.find(runId, request);
     const { loop } = resumed;
@@ -380,25 +504,38 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     return this.suspended.cancel(run);
   }
 
-  /** @throws {InvalidRequestError} `forbidden` for a tenant that the `TenantDirectory` does not know. */
+  /**
+   * @throws {InvalidRequestError} `forbidden` for a tenant that the `TenantDirectory` does not
+   *   know.
+   */
   async assertTenant(tenant: string): Promise<void> {
-    if ((await this.subRuns.services.tenants?.exists(tenant)) === false) throw new InvalidRequestError('forbidden', UNKNOWN_TENANT);
+    if ((await this.subRuns.services.tenants?.exists(tenant)) === false)
+      throw new InvalidRequestError('forbidden', UNKNOWN_TENANT);
   }
 
   /** The tools such a run would start with. */
-  async list<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): Promise<readonly ToolSpec[]> {
+  async list<Actor>(
+    request: ListingRequest<Actor>,
+    profile: LoopProfile,
+  ): Promise<readonly ToolSpec[]> {
     const { specs } = await this.preparation.listed(request, profile);
     await this.assertTenant(request.tenant);
     return specs;
   }
 }
 
-/** A run that has been aborted ends at once, but for what it keeps; a store that hangs must not keep the application from ending. */
+/**
+ * A run that has been aborted ends at once, but for what it keeps; a store that hangs must not keep
+ * the application from ending.
+ */
 const LONGEST_END_MS = 10_000;
 const FLUSH_MS = 100;
 const REASON = 'The application is shutting down.';
 
-/** Waits until what was said last has left the process: Nest closes the connections next, whether their streams have ended or not. */
+/**
+ * Waits until what was said last has left the process: Nest closes the connections next, whether
+ * their streams have ended or not.
+ */
 export function flushBeforeClose(): Promise<void> {
   return wait(FLUSH_MS);
 }

@@ -1,8 +1,21 @@
 import type { Type } from '@nestjs/common';
-import type { JsonObject, LanguageModel, LoopEventBody, Message, RunIdentity, ToolInvocationRecord, ToolSpec } from '@toolloop/protocol';
+import type {
+  JsonObject,
+  LanguageModel,
+  LoopEventBody,
+  Message,
+  RunIdentity,
+  ToolInvocationRecord,
+  ToolSpec,
+} from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { HistoryPolicy } from '../contracts/history.js';
-import type { LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
+import type {
+  LoopRequest,
+  PrepareStep,
+  StopCondition,
+  UpcomingStep,
+} from '../contracts/loop-request.js';
 import type { InformationFlow, Policy } from '../contracts/policy.js';
 import type { ConversationKey } from '../contracts/conversation.js';
 import type { Tool } from '../contracts/tool.js';
@@ -59,7 +72,10 @@ export interface RunStart {
 
 /** Opens the sub-runs of a run. */
 export interface SubRunsWithin {
-  /** The sub-runs of a run that has these tools; undefined where runs are nested as deep as they may be. */
+  /**
+   * The sub-runs of a run that has these tools; undefined where runs are nested as deep as they may
+   * be.
+   */
   within(live: EnclosingRun, toolset: Toolset): SubRuns | undefined;
 }
 
@@ -79,7 +95,10 @@ export interface RunPlace {
 
 /** The session of a call, with all that its calls share. */
 export interface CallSession {
-  readonly live: EnclosingRun & { readonly approvals: RunApprovals; readonly pages: ResultPages | undefined };
+  readonly live: EnclosingRun & {
+    readonly approvals: RunApprovals;
+    readonly pages: ResultPages | undefined;
+  };
   /** Changes the tools of the session, one change after the other. */
   change(inject: (toolset: Toolset) => Toolset | Promise<Toolset>): Toolset | Promise<Toolset>;
 }
@@ -108,7 +127,9 @@ export interface RunPlan<Output = unknown> {
   readonly account?: CallAccount | undefined;
   /** Set for a call of a session. */
   readonly session?: CallSession | undefined;
-  /** The messages that the request adds to the conversation, or all of them without a conversation. */
+  /**
+   * The messages that the request adds to the conversation, or all of them without a conversation.
+   */
   readonly messages: readonly Message[];
   readonly conversation: ConversationKey | undefined;
   /** The tools that policy lets the run start with. */
@@ -117,11 +138,23 @@ export interface RunPlan<Output = unknown> {
   readonly declared: DeclaredTools;
   /** The version of the catalog from which they were listed. */
   readonly listedAt: number;
-  /** True if the model is told of a tool only once the tool's own `canCall` has let the actor in. */
+  /**
+   * True if the model is told of a tool only once the tool's own `canCall` has let the actor in.
+   */
   readonly strictListing: boolean;
   readonly execution: Pick<
     ExecutionScope,
-    'run' | 'requestId' | 'actorId' | 'vouchedFor' | 'conversation' | 'callPath' | 'actor' | 'policies' | 'limits' | 'options' | 'agentName'
+    | 'run'
+    | 'requestId'
+    | 'actorId'
+    | 'vouchedFor'
+    | 'conversation'
+    | 'callPath'
+    | 'actor'
+    | 'policies'
+    | 'limits'
+    | 'options'
+    | 'agentName'
   >;
   /** Absent where no hook is to be told. A sub-run has those of the run around it. */
   readonly hooks: RunHooks | undefined;
@@ -137,8 +170,12 @@ export interface RunPlan<Output = unknown> {
   readonly rolesNow: () => readonly string[];
   /** The roles that the run begins with. @default all */
   readonly assumed?: AssumedRoles | undefined;
-  /** Returns the tools that the run would begin with under another authority. Absent in a sub-run, which has those of the run around it. */
-  readonly relist?: ((authority: Authority, records: readonly ToolInvocationRecord[]) => ListedTools) | undefined;
+  /**
+   * Returns the tools that the run would begin with under another authority. Absent in a sub-run,
+   * which has those of the run around it.
+   */
+  readonly relist?:
+    ((authority: Authority, records: readonly ToolInvocationRecord[]) => ListedTools) | undefined;
   readonly injection: RunInjection;
   readonly history: HistoryPolicy | undefined;
   /** Knows the run already. */
@@ -149,7 +186,10 @@ export interface RunPlan<Output = unknown> {
   readonly options: Partial<EveryRunOption>;
 }
 
-/** The options of a request that hold during its run. All of them, so that a new one does not compile until a sub-run takes it over or leaves it out. */
+/**
+ * The options of a request that hold during its run. All of them, so that a new one does not
+ * compile until a sub-run takes it over or leaves it out.
+ */
 export type EveryRunOption = {
   readonly [
     Name in
@@ -171,11 +211,19 @@ export type EveryRunOption = {
 export function identityOf({ execution, loop }: Pick<RunPlan, 'execution' | 'loop'>): RunIdentity {
   const { run, actorId } = execution;
   const { runId, tenant } = run;
-  return Object.freeze({ runId, tenant, ...(actorId !== undefined && { actorId }), ...(loop !== undefined && { loop }) });
+  return Object.freeze({
+    runId,
+    tenant,
+    ...(actorId !== undefined && { actorId }),
+    ...(loop !== undefined && { loop }),
+  });
 }
 
 /** The event with which a run begins, once it has these tools. */
-export function startEvent({ model, isOneCall, conversation, execution, within, options }: RunPlan, toolset: Toolset): LoopEventBody {
+export function startEvent(
+  { model, isOneCall, conversation, execution, within, options }: RunPlan,
+  toolset: Toolset,
+): LoopEventBody {
   const tools = idsOf(toolset.specs);
   return {
     type: 'run-start',
@@ -184,7 +232,13 @@ export function startEvent({ model, isOneCall, conversation, execution, within, 
     ...(!isOneCall && { model: model.modelId }),
     tools,
     ...(options.rehearse && { isRehearsal: true }),
-    ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId, tool: within.tool } }),
+    ...(within && {
+      within: {
+        runId: within.live.plan.execution.run.runId,
+        toolCallId: within.toolCallId,
+        tool: within.tool,
+      },
+    }),
   };
 }
 

@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import { ConfigurationError, InvalidRequestError, isRecord, type LanguageModel, type Message } from '@toolloop/protocol';
+import {
+  ConfigurationError,
+  InvalidRequestError,
+  isRecord,
+  type LanguageModel,
+  type Message,
+} from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { RunBeginning, ToolInjectionStrategy } from '../contracts/injection.js';
@@ -46,14 +52,20 @@ export type ListingRequest<Actor> = Pick<
 /** The narrowing with the policy that each level adds. */
 type Narrowing = ToolNarrowing & Pick<LoopRequest, 'policy'>;
 
-/** A run that has an id already, and may have gone on for a while; or one that makes one call and asks no model. */
+/**
+ * A run that has an id already, and may have gone on for a while; or one that makes one call and
+ * asks no model.
+ */
 type KnownRun = Pick<ResumedRun, 'runId'> &
   Partial<ResumedRun> & {
     readonly isOneCall?: boolean;
   } & ClientTerms;
 
 /** The terms on which a client without a model calls, which a run has none of. */
-type ClientTerms = { readonly [Name in 'scope' | 'argsOrigin' | 'readsElsewhere' | 'vouchedFor']?: SessionRequest[Name] | undefined };
+type ClientTerms = {
+  readonly [Name in 'scope' | 'argsOrigin' | 'readsElsewhere' | 'vouchedFor']?:
+    SessionRequest[Name] | undefined;
+};
 
 function vouchingOf({ vouchedFor }: ClientTerms = {}): Pick<RunPlan['execution'], 'vouchedFor'> {
   return vouchedFor === undefined ? {} : { vouchedFor };
@@ -62,18 +74,27 @@ function vouchingOf({ vouchedFor }: ClientTerms = {}): Pick<RunPlan['execution']
 /** A tool of the catalog, or what is known of an entity's without an instance. */
 export type ExplainableTool = Pick<Tool, 'spec' | 'origin'> & Partial<Tool>;
 
-/** The reasons for which a run would be offered a tool or not, and could call it or not. They name rules, never secrets. */
+/**
+ * The reasons for which a run would be offered a tool or not, and could call it or not. They name
+ * rules, never secrets.
+ */
 export interface ToolExplanation {
   readonly declaredId: string;
   /** `true` if a run would start with it. */
   readonly isListed: boolean;
-  /** `asks` if a call waits for a person's approval. The arguments, and what the run has read, may make policy ask or deny all the same. */
+  /**
+   * `asks` if a call waits for a person's approval. The arguments, and what the run has read, may
+   * make policy ask or deny all the same.
+   */
   readonly isCallable: boolean | 'asks';
   /** In the order in which they are asked. */
   readonly reasons: readonly ListingReason[];
 }
 
-/** Checks a request and turns it into a plan. What cannot be run is refused here, before anything starts. */
+/**
+ * Checks a request and turns it into a plan. What cannot be run is refused here, before anything
+ * starts.
+ */
 @Injectable()
 export class RunPreparation {
   private readonly listing: ToolListing;
@@ -92,27 +113,47 @@ export class RunPreparation {
     this.listing = new ToolListing(catalog, (injection) => settings.admit(injection));
   }
 
-  /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
-  prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, known?: KnownRun): RunPlan<Output> {
+  /**
+   * Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the
+   * application wrote.
+   */
+  prepare<Output, Actor>(
+    own: LoopRequest<Output, Actor>,
+    profile: LoopProfile,
+    known?: KnownRun,
+  ): RunPlan<Output> {
     this.assertRunnable(own, profile, known);
-    // What narrows (`policy`, `tools`, `exclude`) and what adds up (`injection`) is combined level by level.
+    // What narrows (`policy`, `tools`, `exclude`) and what adds up (`injection`) is combined level
+    // by level.
     const request = REQUEST.merge(profile, own);
     const resumed = known?.saved && { ...known, saved: known.saved };
     const levels = [...narrowingsBefore(resumed, [own, profile]), own, profile];
     const run = runOf(request, known);
     const model = this.settings.modelFor(request.model);
     const assumed = resumed?.saved.roles ?? startingRoles(this.strategiesOf(levels));
-    const execution = { ...this.scopeOf(levels, { ...request, assumed }, run), ...this.settings.executionFor(request.execution, model) };
+    const execution = {
+      ...this.scopeOf(levels, { ...request, assumed }, run),
+      ...this.settings.executionFor(request.execution, model),
+    };
     const conversation = this.conversationOf(request, resumed);
     const declared = this.declaredBy(own, profile, resumed);
-    const rules = { ...this.listingRulesOf(levels, request.surface), declared: declared.tools, isWithoutModel: isCall(known) };
+    const rules = {
+      ...this.listingRulesOf(levels, request.surface),
+      declared: declared.tools,
+      isWithoutModel: isCall(known),
+    };
     return {
       model,
       ...this.offerTools(rules, execution, resumed),
       isOneCall: isCall(known),
       account: this.accountOf(own, known, execution),
       ...this.combineCode(request, { own, profile }, run),
-      messages: asksNothing(known) ? [] : readMessages({ ...request, messageId: own.messageId }, model, { conversation, execution }),
+      messages: asksNothing(known)
+        ? []
+        : readMessages({ ...request, messageId: own.messageId }, model, {
+            conversation,
+            execution,
+          }),
       conversation,
       declared,
       execution: {
@@ -126,39 +167,65 @@ export class RunPreparation {
       narrowing: levels.flatMap(({ policy }) => policy ?? []),
       rolesNow: () => this.identity.rolesOf(request.actor),
       assumed,
-      answer: request.output && { type: request.output, ...this.settings.answers.shapeOf(request.output) },
+      answer: request.output && {
+        type: request.output,
+        ...this.settings.answers.shapeOf(request.output),
+      },
       options: { ...request, rehearse: isRehearsal(own, profile, known) },
     };
   }
 
-  private assertRunnable<Actor>(own: LoopRequest<unknown, Actor>, profile: LoopProfile, known?: KnownRun): void {
+  private assertRunnable<Actor>(
+    own: LoopRequest<unknown, Actor>,
+    profile: LoopProfile,
+    known?: KnownRun,
+  ): void {
     assertIdentified(own);
     assertIds(own);
     assertCut(own);
     assertRequest(own, profile, this.catalog, known);
   }
 
-  /** Lists the tools that the run starts with, or had before it waited, and lets it list them again under another authority. */
+  /**
+   * Lists the tools that the run starts with, or had before it waited, and lets it list them again
+   * under another authority.
+   */
   private offerTools(
     rules: ListingRules,
     execution: ListingScope,
     resumed: ResumedRun | undefined,
-  ): Pick<RunPlan, 'toolset' | 'injection' | 'listedAt' | 'listedUnder' | 'strictListing' | 'relist'> {
-    const { toolset, injection } = this.listing.list(rules, execution, resumed && beforeWait(resumed));
+  ): Pick<
+    RunPlan,
+    'toolset' | 'injection' | 'listedAt' | 'listedUnder' | 'strictListing' | 'relist'
+  > {
+    const { toolset, injection } = this.listing.list(
+      rules,
+      execution,
+      resumed && beforeWait(resumed),
+    );
     return {
       toolset: resumed ? this.resumed(toolset, injection, resumed) : toolset,
       injection,
       listedAt: this.catalog.version,
       listedUnder: revisionOf(execution.policies),
       strictListing: rules.strictListing,
-      relist: (authority, records) => this.listing.list(rules, { ...execution, ...authority }, { records }),
+      relist: (authority, records) =>
+        this.listing.list(rules, { ...execution, ...authority }, { records }),
     };
   }
 
   /** Prepares a run of one call. Throws as `prepare` does. */
-  prepareCall<Actor>({ tool: _tool, args: _args, argsOrigin, vouchedFor, ...request }: CallRequest<Actor>, profile: LoopProfile): RunPlan {
+  prepareCall<Actor>(
+    { tool: _tool, args: _args, argsOrigin, vouchedFor, ...request }: CallRequest<Actor>,
+    profile: LoopProfile,
+  ): RunPlan {
     const limits = request.limits ? { ...WITHOUT_LOOP, ...request.limits } : WITHOUT_LOOP;
-    return this.prepare<unknown, Actor>({ ...request, limits }, profile, { runId: randomUUID(), isOneCall: true, argsOrigin, vouchedFor });
+    return this.prepare<unknown, Actor>({ ...request, limits }, profile, {
+      runId: randomUUID(),
+      isOneCall: true,
+      argsOrigin,
+      vouchedFor,
+    });
   }
 
   /** Prepares a session, as a run of calls that come one by one. Throws as `prepare` does. */
@@ -166,35 +233,66 @@ export class RunPreparation {
     const { scope, argsOrigin, readsElsewhere, vouchedFor, ...own } = request;
     const terms: ClientTerms = { scope, argsOrigin, readsElsewhere, vouchedFor };
     const limits = own.limits ? { ...WITHOUT_LOOP, ...own.limits } : WITHOUT_LOOP;
-    return this.prepare<unknown, Actor>({ ...own, limits }, profile, { runId: randomUUID(), isOneCall: true, ...terms });
+    return this.prepare<unknown, Actor>({ ...own, limits }, profile, {
+      runId: randomUUID(),
+      isOneCall: true,
+      ...terms,
+    });
   }
 
   /** A run that waited keeps what its client had declared. */
-  private declaredBy<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, resumed: ResumedRun | undefined): DeclaredTools {
-    return this.declared.admit(resumed ? resumed.saved.clientTools : own.declaredTools, this.settings.clientToolsOf(profile));
+  private declaredBy<Output, Actor>(
+    own: LoopRequest<Output, Actor>,
+    profile: LoopProfile,
+    resumed: ResumedRun | undefined,
+  ): DeclaredTools {
+    return this.declared.admit(
+      resumed ? resumed.saved.clientTools : own.declaredTools,
+      this.settings.clientToolsOf(profile),
+    );
   }
 
   private placeOf(key: AccountKey): AccountPlace {
-    return { store: this.stores.accounts, key, keptMs: accountMs(this.settings.options.sessions?.idleMs) };
+    return {
+      store: this.stores.accounts,
+      key,
+      keptMs: accountMs(this.settings.options.sessions?.idleMs),
+    };
   }
 
-  /** The account of a session, or of a call that waited in one. A call without a session has none. */
+  /**
+   * The account of a session, or of a call that waited in one. A call without a session has none.
+   */
   private accountOf<Actor>(
     { labels, tenant }: Pick<LoopRequest<unknown, Actor>, 'labels' | 'tenant'>,
     known: KnownRun | undefined,
     { actorId, policies }: Pick<RunPlan['execution'], 'actorId' | 'policies'>,
   ): CallAccount | undefined {
     const { argsOrigin, readsElsewhere, saved, scope = saved?.scope } = known ?? {};
-    if (scope === undefined) return isCall(known) ? new CallAccount(policies, undefined, undefined, argsOrigin) : undefined;
-    const placeOf = (owner: string): AccountPlace => this.placeOf({ tenant, actorId: owner, scope });
-    if (actorId !== undefined) return new CallAccount(policies, placeOf(actorId), labels?.reads, argsOrigin, readsElsewhere);
-    throw invalid('An account belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).');
+    if (scope === undefined)
+      return isCall(known)
+        ? new CallAccount(policies, undefined, undefined, argsOrigin)
+        : undefined;
+    const placeOf = (owner: string): AccountPlace =>
+      this.placeOf({ tenant, actorId: owner, scope });
+    if (actorId !== undefined)
+      return new CallAccount(policies, placeOf(actorId), labels?.reads, argsOrigin, readsElsewhere);
+    throw invalid(
+      'An account belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
+    );
   }
 
   /** The tools that a run had before it waited. */
-  private resumed(begun: Toolset, injection: RunInjection, { saved, processState }: ResumedRun): Toolset {
+  private resumed(
+    begun: Toolset,
+    injection: RunInjection,
+    { saved, processState }: ResumedRun,
+  ): Toolset {
     const handles = new RunEntityHandles(saved.handles);
-    return resumedTools(begun, { saved: saved.tools, processState }, injection, { registry: this.catalog.entities, handles });
+    return resumedTools(begun, { saved: saved.tools, processState }, injection, {
+      registry: this.catalog.entities,
+      handles,
+    });
   }
 
   /** The tools such a run would start with. */
@@ -202,7 +300,11 @@ export class RunPreparation {
     assertIdentified(request);
     REQUEST.assert(request, AT, AT);
     const levels = [request, profile];
-    const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
+    const scope = this.scopeOf(
+      levels,
+      { ...request, assumed: startingRoles(this.strategiesOf(levels)) },
+      runOf(request),
+    );
     const rules = this.listingRulesOf(levels, request.surface ?? profile.surface);
     const { toolset } = this.listing.list(rules, scope);
     return rules.strictListing ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
@@ -213,10 +315,16 @@ export class RunPreparation {
     request: ListingRequest<Actor>,
     profile: LoopProfile,
   ): Promise<(tool: ExplainableTool) => Promise<ToolExplanation>> {
-    const listed = new Set((await this.listed(request, profile)).specs.map(({ declaredId }) => declaredId));
+    const listed = new Set(
+      (await this.listed(request, profile)).specs.map(({ declaredId }) => declaredId),
+    );
     const levels = [request, profile];
     const rules = this.listingRulesOf(levels);
-    const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
+    const scope = this.scopeOf(
+      levels,
+      { ...request, assumed: startingRoles(this.strategiesOf(levels)) },
+      runOf(request),
+    );
     const quotas = await quotasOf(this.settings.meterFor(scope.run, scope.actorId));
     return async (tool) => {
       const { declaredId } = tool.spec;
@@ -225,20 +333,34 @@ export class RunPreparation {
       const asked = kind === 'deny' ? [] : [...(await ownWordOf(tool, scope)), ...quotas];
       const isCalled = kind !== 'deny' && asked.every(({ holds }) => holds);
       const isCallable = isCalled && (kind === 'require_approval' ? 'asks' : true);
-      return { declaredId, isListed: listed.has(declaredId), isCallable, reasons: [...reasons, ...asked] };
+      return {
+        declaredId,
+        isListed: listed.has(declaredId),
+        isCallable,
+        reasons: [...reasons, ...asked],
+      };
     };
   }
 
   /** Returns the actor, the policies and the limits of the run's calls. */
   private scopeOf<Actor>(
     levels: readonly Narrowing[],
-    { actor, tenant, limits, assumed }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'limits'> & Pick<RunPlan, 'assumed'>,
+    {
+      actor,
+      tenant,
+      limits,
+      assumed,
+    }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'limits'> & Pick<RunPlan, 'assumed'>,
     run: RunContext<Actor>,
   ): Pick<RunPlan['execution'], 'run' | 'actorId' | 'actor' | 'policies' | 'limits'> {
     return {
       run,
       actorId: this.identity.idOf(actor),
-      actor: { tenant, roles: this.identity.rolesOf(actor), ...(assumed && assumed !== 'all' && { assumed }) },
+      actor: {
+        tenant,
+        roles: this.identity.rolesOf(actor),
+        ...(assumed && assumed !== 'all' && { assumed }),
+      },
       policies: this.settings.policiesFor(levels.map(({ policy }) => policy)),
       limits: this.settings.limitsFor(limits),
     };
@@ -249,8 +371,16 @@ export class RunPreparation {
     return [this.entities, ...(this.settings.options.injection ?? []), ...own];
   }
 
-  private listingRulesOf(levels: readonly Narrowing[], surface = this.settings.options.surface ?? 'auto'): ListingRules {
-    return { levels, strategies: this.strategiesOf(levels), surface, strictListing: this.settings.options.strictListing ?? false };
+  private listingRulesOf(
+    levels: readonly Narrowing[],
+    surface = this.settings.options.surface ?? 'auto',
+  ): ListingRules {
+    return {
+      levels,
+      strategies: this.strategiesOf(levels),
+      surface,
+      strictListing: this.settings.options.strictListing ?? false,
+    };
   }
 
   /** Combines the code that the run calls: of the application, of its loop and of the request. */
@@ -271,7 +401,11 @@ export class RunPreparation {
   }
 
   private conversationOf<Actor>(
-    { tenant, actor, ...request }: Pick<LoopRequest<unknown, Actor>, 'conversationId' | 'tenant' | 'actor'>,
+    {
+      tenant,
+      actor,
+      ...request
+    }: Pick<LoopRequest<unknown, Actor>, 'conversationId' | 'tenant' | 'actor'>,
     resumed: ResumedRun | undefined,
   ): ConversationKey | undefined {
     const conversationId = resumed ? resumed.saved.conversationId : request.conversationId;
@@ -299,7 +433,10 @@ async function ownWordOf(
   ];
 }
 
-/** The reasons by the quotas of the tenant. Calls are refused where quotas cannot be counted, so that is one too. */
+/**
+ * The reasons by the quotas of the tenant. Calls are refused where quotas cannot be counted, so
+ * that is one too.
+ */
 async function quotasOf(meter: RunMeter): Promise<ListingReason[]> {
   try {
     const standing = await meter.quotas(new AbortController().signal);
@@ -309,11 +446,19 @@ async function quotasOf(meter: RunMeter): Promise<ListingReason[]> {
       reason: detailOf(quota, isLeft ? 'has some left' : undefined),
     }));
   } catch {
-    return [{ by: 'quota', holds: false, reason: "The tenant's quotas cannot be counted for now, so calls are refused." }];
+    return [
+      {
+        by: 'quota',
+        holds: false,
+        reason: "The tenant's quotas cannot be counted for now, so calls are refused.",
+      },
+    ];
   }
 }
 
-/** Tells whether a run begins without messages of its own: it has begun before, or makes one call. */
+/**
+ * Tells whether a run begins without messages of its own: it has begun before, or makes one call.
+ */
 function asksNothing(known: KnownRun | undefined): boolean {
   return known?.saved !== undefined || isCall(known);
 }
@@ -323,8 +468,15 @@ function isCall(known: KnownRun | undefined): boolean {
   return known?.isOneCall ?? known?.saved?.isOneCall ?? false;
 }
 
-/** Tells whether a run is a rehearsal. One that was begun as such stays one, whatever it is resumed with; a single call says so itself. */
-function isRehearsal(own: Pick<LoopRequest, 'rehearse'>, profile: Pick<LoopProfile, 'rehearse'>, known: KnownRun | undefined): boolean {
+/**
+ * Tells whether a run is a rehearsal. One that was begun as such stays one, whatever it is resumed
+ * with; a single call says so itself.
+ */
+function isRehearsal(
+  own: Pick<LoopRequest, 'rehearse'>,
+  profile: Pick<LoopProfile, 'rehearse'>,
+  known: KnownRun | undefined,
+): boolean {
   if (!known?.saved) return own.rehearse ?? (!isCall(known) && profile.rehearse === true);
   if (own.rehearse && !known.saved.rehearsal) throw invalid(BEGUN_IN_EARNEST);
   return known.saved.rehearsal !== undefined;
@@ -336,35 +488,61 @@ function beforeWait({ saved }: ResumedRun): Pick<RunBeginning, 'records' | 'show
 }
 
 /** Returns the roles that a run begins with: those that every strategy leaves it. */
-function startingRoles(strategies: readonly ToolInjectionStrategy[]): readonly string[] | undefined {
+function startingRoles(
+  strategies: readonly ToolInjectionStrategy[],
+): readonly string[] | undefined {
   const said = strategies.flatMap(({ startsAs }) => (startsAs ? [startsAs] : []));
   const [first, ...others] = said;
   return first?.filter((role) => others.every((roles) => roles.includes(role)));
 }
 
-function assertIdentified<Actor>({ tenant, actor }: Pick<LoopRequest<unknown, Actor>, 'tenant' | 'actor'>): void {
+function assertIdentified<Actor>({
+  tenant,
+  actor,
+}: Pick<LoopRequest<unknown, Actor>, 'tenant' | 'actor'>): void {
   if (typeof tenant !== 'string' || tenant === '')
-    throw invalid('A run needs a tenant: pass the id of whose data it is about; a single-tenant application passes a constant.');
+    throw invalid(
+      'A run needs a tenant: pass the id of whose data it is about; a single-tenant application passes a constant.',
+    );
   if (actor === undefined || actor === null)
-    throw invalid('A run needs an actor: pass whom it acts for; an application without users passes a constant.');
+    throw invalid(
+      'A run needs an actor: pass whom it acts for; an application without users passes a constant.',
+    );
 }
 
-/** The policies under which a run waited and which are not given any more: resuming it another way widens nothing. */
-function narrowingsBefore(resumed: ResumedRun | undefined, levels: readonly Narrowing[]): readonly Narrowing[] {
+/**
+ * The policies under which a run waited and which are not given any more: resuming it another way
+ * widens nothing.
+ */
+function narrowingsBefore(
+  resumed: ResumedRun | undefined,
+  levels: readonly Narrowing[],
+): readonly Narrowing[] {
   const said = new Set(levels.map(({ policy }) => policy && canonicalDeclaration(policy)));
-  return (resumed?.saved.policies ?? []).flatMap((policy) => (said.has(canonicalDeclaration(policy)) ? [] : { policy }));
+  return (resumed?.saved.policies ?? []).flatMap((policy) =>
+    said.has(canonicalDeclaration(policy)) ? [] : { policy },
+  );
 }
 
 function runOf<Actor>(
-  { actor, tenant, context = {} }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context'>,
+  {
+    actor,
+    tenant,
+    context = {},
+  }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context'>,
   known?: KnownRun,
 ): RunContext<Actor> {
-  // A map of its own for each part of a run: by it the request-scoped providers are known, and those of before were made for the actor of before.
+  // A map of its own for each part of a run: by it the request-scoped providers are known, and
+  // those of before were made for the actor of before.
   const state = new Map<string, unknown>(known?.processState?.state);
   return { runId: known?.runId ?? randomUUID(), actor, tenant, context, state };
 }
 
-function requestIdOf<Actor>({ requestId }: Pick<LoopRequest, 'requestId'>, { runId }: RunContext<Actor>, resumed?: ResumedRun): string {
+function requestIdOf<Actor>(
+  { requestId }: Pick<LoopRequest, 'requestId'>,
+  { runId }: RunContext<Actor>,
+  resumed?: ResumedRun,
+): string {
   return resumed?.saved.requestId ?? requestId ?? runId;
 }
 
@@ -372,38 +550,57 @@ function requestIdOf<Actor>({ requestId }: Pick<LoopRequest, 'requestId'>, { run
 function readMessages(
   request: Pick<LoopRequest, 'prompt' | 'messages' | 'messageId' | 'labels'>,
   model: LanguageModel,
-  { conversation, execution }: Pick<RunPlan, 'conversation'> & { readonly execution: Pick<RunPlan['execution'], 'limits'> },
+  {
+    conversation,
+    execution,
+  }: Pick<RunPlan, 'conversation'> & { readonly execution: Pick<RunPlan['execution'], 'limits'> },
 ): readonly Message[] {
   const given = messagesOf(request, conversation !== undefined, execution.limits);
   return asSaid(takenBy(model, named(given, request)), request);
 }
 
-/** Returns the messages of a request. The server knows the past of a conversation, so only the newest user message is taken. */
+/**
+ * Returns the messages of a request. The server knows the past of a conversation, so only the
+ * newest user message is taken.
+ */
 function messagesOf(
   { prompt, messages }: Pick<LoopRequest, 'prompt' | 'messages'>,
   hasConversation: boolean,
   limits: Limits,
 ): readonly Message[] {
-  if (prompt !== undefined && messages !== undefined) throw invalid('Pass `prompt` or `messages`, not both.');
+  if (prompt !== undefined && messages !== undefined)
+    throw invalid('Pass `prompt` or `messages`, not both.');
   if (prompt !== undefined) {
-    if (typeof prompt !== 'string' || prompt.trim() === '') throw invalid('The prompt is empty: say what the model should do.');
+    if (typeof prompt !== 'string' || prompt.trim() === '')
+      throw invalid('The prompt is empty: say what the model should do.');
     return [{ role: 'user', content: prompt }];
   }
   const checked = checkMessages(messages ?? [], limits);
-  if (!checked.some(({ role }) => role === 'user')) throw invalid('There is no user message: pass `prompt`, or `messages` with one.');
+  if (!checked.some(({ role }) => role === 'user'))
+    throw invalid('There is no user message: pass `prompt`, or `messages` with one.');
   if (!hasConversation) return checked;
   return checked.filter(({ role }) => role === 'user').slice(-1);
 }
 
 /** The words of the user under the client's own id of them. */
-function named(messages: readonly Message[], { messageId }: Pick<LoopRequest, 'messageId'>): readonly Message[] {
+function named(
+  messages: readonly Message[],
+  { messageId }: Pick<LoopRequest, 'messageId'>,
+): readonly Message[] {
   if (messageId === undefined) return messages;
   return messages.map((message) => (message.role === 'user' ? { ...message, messageId } : message));
 }
 
-/** Refuses attachments that the model cannot see, so that it does not answer without having looked. */
-function takenBy({ provider, modelId, capabilities }: LanguageModel, messages: readonly Message[]): readonly Message[] {
-  const untaken = messages.findIndex((message) => message.role === 'user' && !takesMedia([message], capabilities));
+/**
+ * Refuses attachments that the model cannot see, so that it does not answer without having looked.
+ */
+function takenBy(
+  { provider, modelId, capabilities }: LanguageModel,
+  messages: readonly Message[],
+): readonly Message[] {
+  const untaken = messages.findIndex(
+    (message) => message.role === 'user' && !takesMedia([message], capabilities),
+  );
   if (untaken === -1) return messages;
   throw new InvalidRequestError(
     'invalid_messages',
@@ -421,41 +618,76 @@ const BEGUN_IN_EARNEST =
   'The run was begun in earnest, so it cannot be resumed as a rehearsal. Leave `rehearse` out, or begin another run.';
 
 /** The limits of a model that goes in circles, which mean nothing where there is no model. */
-const WITHOUT_LOOP: Partial<Limits> = Object.freeze({ callsPerTool: Number.POSITIVE_INFINITY, identicalCalls: Number.POSITIVE_INFINITY });
+const WITHOUT_LOOP: Partial<Limits> = Object.freeze({
+  callsPerTool: Number.POSITIVE_INFINITY,
+  identicalCalls: Number.POSITIVE_INFINITY,
+});
 
 /**
  * Checks all that the application says in a request.
  *
  * @throws ConfigurationError with every finding
  */
-function assertRequest<Actor>(request: LoopRequest<unknown, Actor>, profile: LoopProfile, catalog: ToolCatalog, known?: KnownRun): void {
+function assertRequest<Actor>(
+  request: LoopRequest<unknown, Actor>,
+  profile: LoopProfile,
+  catalog: ToolCatalog,
+  known?: KnownRun,
+): void {
   if (known?.isOneCall) return; // its options were checked as those of a call
-  const announced = [request, profile].flatMap(({ injection }) => injection || []).flatMap((strategy) => strategy.announced ?? []);
-  const findings = [...REQUEST.findings(request, AT), ...stopFindings(request.stopWhen, AT, catalog, announced)];
+  const announced = [request, profile]
+    .flatMap(({ injection }) => injection || [])
+    .flatMap((strategy) => strategy.announced ?? []);
+  const findings = [
+    ...REQUEST.findings(request, AT),
+    ...stopFindings(request.stopWhen, AT, catalog, announced),
+  ];
   if (findings.length > 0) throw new ConfigurationError(findings, AT);
 }
 
-/** Throws `InvalidRequestError` for ids that name nothing. They are the client's words more often than the application's. */
+/**
+ * Throws `InvalidRequestError` for ids that name nothing. They are the client's words more often
+ * than the application's.
+ */
 function assertIds(request: Pick<LoopRequest, 'requestId' | 'conversationId' | 'messageId'>): void {
   for (const name of ['requestId', 'conversationId', 'messageId'] as const) {
     const id: unknown = request[name];
     if (id !== undefined && (typeof id !== 'string' || id === ''))
-      throw new InvalidRequestError('invalid_request', `The \`${name}\` is empty or not a string. Give a string, or leave it out.`);
+      throw new InvalidRequestError(
+        'invalid_request',
+        `The \`${name}\` is empty or not a string. Give a string, or leave it out.`,
+      );
   }
 }
 
 const MOST_PLACES = 100;
 
 /** Throws `InvalidRequestError` for a cut that names no place, or of nothing. */
-function assertCut({ cut, conversationId, rehearse }: Pick<LoopRequest, 'cut' | 'conversationId' | 'rehearse'>): void {
+function assertCut({
+  cut,
+  conversationId,
+  rehearse,
+}: Pick<LoopRequest, 'cut' | 'conversationId' | 'rehearse'>): void {
   if (cut === undefined) return;
-  const { at, after = [] }: { readonly at?: unknown; readonly after?: unknown } = isRecord(cut) ? cut : {};
+  const { at, after = [] }: { readonly at?: unknown; readonly after?: unknown } = isRecord(cut)
+    ? cut
+    : {};
   if (!isListOfIds(at) || !isListOfIds(after))
-    throw invalid(`\`cut\` has the lists \`at\` and \`after\`, each of at most ${MOST_PLACES} ids: { at: [runId] }.`);
-  if (conversationId === undefined) throw invalid('A `cut` is made in a conversation: give its `conversationId`.');
-  if (rehearse) throw invalid('A rehearsal changes nothing, so it cuts no conversation. Leave `cut` or `rehearse` out.');
+    throw invalid(
+      `\`cut\` has the lists \`at\` and \`after\`, each of at most ${MOST_PLACES} ids: { at: [runId] }.`,
+    );
+  if (conversationId === undefined)
+    throw invalid('A `cut` is made in a conversation: give its `conversationId`.');
+  if (rehearse)
+    throw invalid(
+      'A rehearsal changes nothing, so it cuts no conversation. Leave `cut` or `rehearse` out.',
+    );
 }
 
 function isListOfIds(value: unknown): boolean {
-  return Array.isArray(value) && value.length <= MOST_PLACES && value.every((id) => typeof id === 'string' && id !== '');
+  return (
+    Array.isArray(value) &&
+    value.length <= MOST_PLACES &&
+    value.every((id) => typeof id === 'string' && id !== '')
+  );
 }

@@ -13,7 +13,10 @@ export interface UsedBefore {
 
 const NOTHING: UsedBefore = { usage: NO_USAGE, steps: 0, innerSteps: 0, hasUnknownCost: false };
 
-/** The use of one run, its sub-runs included, and the limits on it. The use of a sub-run counts in the runs around it. */
+/**
+ * The use of one run, its sub-runs included, and the limits on it. The use of a sub-run counts in
+ * the runs around it.
+ */
 export class RunUse {
   /** The usage in the run's state. */
   private counted: Usage;
@@ -83,25 +86,38 @@ export class RunUse {
     return sum;
   }
 
-  /** Returns the end of the run for what was used up, by itself or around it. A sub-run leaves the run around it one step to answer in. */
+  /**
+   * Returns the end of the run for what was used up, by itself or around it. A sub-run leaves the
+   * run around it one step to answer in.
+   */
   limitReached(): Finish | undefined {
     const beyond = this.beyond('The run');
     if (beyond !== undefined) return { reason: 'budget', detail: beyond };
     const { steps } = this.limits;
-    if (this.stepsInAll >= steps) return { reason: 'max_steps', detail: `The limit "steps" is ${steps}.` };
+    if (this.stepsInAll >= steps)
+      return { reason: 'max_steps', detail: `The limit "steps" is ${steps}.` };
     for (let run = this.outer; run; run = run.outer) {
       const beyondAround = run.beyond('The run around it');
       if (beyondAround !== undefined) return { reason: 'budget', detail: beyondAround };
       if (run.stepsInAll + 1 >= run.limits.steps)
-        return { reason: 'max_steps', detail: `The run around it has no more of its ${run.limits.steps} steps to give.` };
+        return {
+          reason: 'max_steps',
+          detail: `The run around it has no more of its ${run.limits.steps} steps to give.`,
+        };
     }
     return undefined;
   }
 
-  /** Returns the limit on tokens or cost that was passed. With a limit, a value that is no number is beyond it. */
+  /**
+   * Returns the limit on tokens or cost that was passed. With a limit, a value that is no number is
+   * beyond it.
+   */
   private beyond(who: string): string | undefined {
     const { tokens, usd } = this.limits;
-    if (tokens !== Number.POSITIVE_INFINITY && !(tokensOf(this.counted) + tokensOf(this.inner) <= tokens))
+    if (
+      tokens !== Number.POSITIVE_INFINITY &&
+      !(tokensOf(this.counted) + tokensOf(this.inner) <= tokens)
+    )
       return `${who} may use ${tokens} tokens.`;
     if (usd === Number.POSITIVE_INFINITY) return undefined;
     if (this.isCostUnknown) return `${who} may cost ${usd} USD, and what it has cost is not known.`;

@@ -30,15 +30,29 @@ import {
 import { SAVED_INPUTS } from './event-outlet.js';
 import type { AppliedCut, StepAnswer } from './loop-state.js';
 import { SAVED_COUNTS } from './run-accounts.js';
-import { OPTIONAL_PARTS, PARTS, type RunPart, type SavedOutcome, type SavedRun, type SavedState, type SavedStep } from './saved-run.js';
+import {
+  OPTIONAL_PARTS,
+  PARTS,
+  type RunPart,
+  type SavedOutcome,
+  type SavedRun,
+  type SavedState,
+  type SavedStep,
+} from './saved-run.js';
 
-/** The version of the form in which runs are stored. Raise it with every change that makes a run of before unreadable: a required part, or another meaning of one. */
+/**
+ * The version of the form in which runs are stored. Raise it with every change that makes a run of
+ * before unreadable: a required part, or another meaning of one.
+ */
 export const SAVED_RUN_VERSION = 2;
 
 /** Throws `InvalidRequestError` (`unreadable_run`) for any version but ours. */
 export function assertVersion(version: unknown, runId: string): void {
   if (version !== SAVED_RUN_VERSION)
-    throw unreadable(runId, `it is of version ${JSON.stringify(version)}, and this is ${SAVED_RUN_VERSION}`);
+    throw unreadable(
+      runId,
+      `it is of version ${JSON.stringify(version)}, and this is ${SAVED_RUN_VERSION}`,
+    );
 }
 
 /** A run that was kept in another form, or damaged: it says what to do. */
@@ -49,7 +63,9 @@ export function unreadable(runId: string, why: string): InvalidRequestError {
   );
 }
 
-/** Reads the JSON of a saved run. Throws `InvalidRequestError` (`unreadable_run`) for what is none. */
+/**
+ * Reads the JSON of a saved run. Throws `InvalidRequestError` (`unreadable_run`) for what is none.
+ */
 export function fromSavedJson(content: JsonObject, runId: string): SavedRun {
   const wrong = wrongInRun(content);
   if (wrong !== undefined) throw unreadable(runId, `${wrong} is not what it must be`);
@@ -68,8 +84,15 @@ function revived(outcome: SavedOutcome): SavedOutcome {
 
 function withDates(record: ToolInvocationRecord): ToolInvocationRecord {
   const { subRun } = record;
-  const inner = subRun?.toolCalls && { subRun: { ...subRun, toolCalls: subRun.toolCalls.map(withDates) } };
-  return { ...record, startedAt: new Date(record.startedAt), endedAt: new Date(record.endedAt), ...inner };
+  const inner = subRun?.toolCalls && {
+    subRun: { ...subRun, toolCalls: subRun.toolCalls.map(withDates) },
+  };
+  return {
+    ...record,
+    startedAt: new Date(record.startedAt),
+    endedAt: new Date(record.endedAt),
+    ...inner,
+  };
 }
 
 const LABELS = optional(partly());
@@ -85,7 +108,12 @@ const RECORD = partly<ToolInvocationRecord>({
   endedAt: INSTANT,
   subRun: optional(partly({ runId: TEXT })),
 });
-const MESSAGE = partly<Message>({ role: TEXT, content: present(), toolCalls: optional(list(TOOL_CALL)), labels: LABELS });
+const MESSAGE = partly<Message>({
+  role: TEXT,
+  content: present(),
+  toolCalls: optional(list(TOOL_CALL)),
+  labels: LABELS,
+});
 const ANSWER = partly<StepAnswer>({
   text: TEXT,
   reasoning: TEXT,
@@ -100,7 +128,10 @@ const ANSWER = partly<StepAnswer>({
 });
 
 /** A sub-run that waits, or was broken off, as far as it came: a run as it is saved. */
-const SUB_RUN = partly<JsonObject>({ runId: TEXT, saved: { check: (value, at) => WHOLE.check(value, at) } });
+const SUB_RUN = partly<JsonObject>({
+  runId: TEXT,
+  saved: { check: (value, at) => WHOLE.check(value, at) },
+});
 
 const OUTCOME = object<SavedOutcome>({
   record: RECORD,
@@ -117,7 +148,14 @@ const OUTCOME = object<SavedOutcome>({
 const STATE = object<SavedState>({
   step: NUMBER,
   messages: list(MESSAGE),
-  cut: optional(object<AppliedCut>({ from: NUMBER, ahead: list(MESSAGE), summary: optional(TEXT), warning: optional(TEXT) })),
+  cut: optional(
+    object<AppliedCut>({
+      from: NUMBER,
+      ahead: list(MESSAGE),
+      summary: optional(TEXT),
+      warning: optional(TEXT),
+    }),
+  ),
   usage: USAGE,
   records: list(RECORD),
   text: TEXT,
@@ -143,26 +181,46 @@ const STEP = object<SavedStep>({
   ),
 });
 
-/** The fields of every entry that tells of a run's state: lists and counts have only what is new. */
+/**
+ * The fields of every entry that tells of a run's state: lists and counts have only what is new.
+ */
 const GROWING = { state: STATE, counts: SAVED_COUNTS, spent: SAVED_CALLS };
 const PLACE = { requestId: TEXT, sequence: NUMBER, past: NUMBER };
 const NEEDED = { ...PLACE, ...formsIn(PARTS), tools: SAVED_TOOLS };
-const MORE = optionals({ conversationId: TEXT, pending: STEP, inputs: SAVED_INPUTS, ...formsIn(OPTIONAL_PARTS) });
+const MORE = optionals({
+  conversationId: TEXT,
+  pending: STEP,
+  inputs: SAVED_INPUTS,
+  ...formsIn(OPTIONAL_PARTS),
+});
 
 const WHOLE: Form<SavedRun> = only({ ...GROWING, ...NEEDED, ...MORE });
 const CHANGED: Form<Partial<SavedRun>> = only({ ...GROWING, ...optionals(NEEDED), ...MORE });
 
-/** Names the first value of a saved run that is not what it must be; undefined where all of it is, and every part is there. */
+/**
+ * Names the first value of a saved run that is not what it must be; undefined where all of it is,
+ * and every part is there.
+ */
 function wrongInRun(run: unknown): string | undefined {
   return WHOLE.check(run, 'run');
 }
 
 const CALL = partly({ spent: optional(SAVED_CALLS) });
 const INPUT = partly({ number: NUMBER, content: TEXT, from: optional(TEXT) });
-const OF_SUB_RUN = partly({ runId: TEXT, toolCallId: TEXT, args: optional(partly()), entry: partly({ type: TEXT, key: TEXT }) });
+const OF_SUB_RUN = partly({
+  runId: TEXT,
+  toolCallId: TEXT,
+  args: optional(partly()),
+  entry: partly({ type: TEXT, key: TEXT }),
+});
 const VERSIONED = optionals({ version: NUMBER });
 
-const BEGINNING: Form<Partial<SavedRun>> = only({ ...VERSIONED, ...GROWING, ...optionals(NEEDED), ...MORE });
+const BEGINNING: Form<Partial<SavedRun>> = only({
+  ...VERSIONED,
+  ...GROWING,
+  ...optionals(NEEDED),
+  ...MORE,
+});
 
 /** The same for an entry of a run's log. */
 export function wrongInEntry(entry: RunEntry): string | undefined {
@@ -185,10 +243,14 @@ export function wrongInEntry(entry: RunEntry): string | undefined {
   }
 }
 
-function formsIn(parts: Readonly<Record<string, RunPart<unknown>>>): Readonly<Record<string, Form<unknown>>> {
+function formsIn(
+  parts: Readonly<Record<string, RunPart<unknown>>>,
+): Readonly<Record<string, Form<unknown>>> {
   return Object.fromEntries(Object.entries(parts).map(([name, { form }]) => [name, form]));
 }
 
-function optionals(forms: Readonly<Record<string, Form<unknown>>>): Readonly<Record<string, OptionalForm<unknown>>> {
+function optionals(
+  forms: Readonly<Record<string, Form<unknown>>>,
+): Readonly<Record<string, OptionalForm<unknown>>> {
   return Object.fromEntries(Object.entries(forms).map(([name, form]) => [name, optional(form)]));
 }

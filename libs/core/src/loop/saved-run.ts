@@ -5,8 +5,18 @@ import type { SubRunCheckpoint, SubRunProcessState, ToolOutcome } from '../execu
 import { type RunRehearsal, SAVED_REHEARSAL } from '../pending/run-rehearsal.js';
 import type { ResultPages } from '../execution/result-pages.js';
 import { type DeclaredTools, SAVED_DECLARATIONS } from '../injection/declared-tools.js';
-import { type RunEntityHandles, type RunInstances, SAVED_HANDLES, SAVED_INSTANCES } from '../injection/run-entities.js';
-import { type ProcessTools, processTools, savedTools, type SavedTools } from '../injection/saved-tools.js';
+import {
+  type RunEntityHandles,
+  type RunInstances,
+  SAVED_HANDLES,
+  SAVED_INSTANCES,
+} from '../injection/run-entities.js';
+import {
+  type ProcessTools,
+  processTools,
+  savedTools,
+  type SavedTools,
+} from '../injection/saved-tools.js';
 import { type RunApprovals, SAVED_APPROVALS } from '../policy/rules.js';
 import { type SpendingLedger } from '../policy/spending.js';
 import { FLAG, type Form, list, NUMBER, partly, TEXT } from '../schema/saved-form.js';
@@ -14,7 +24,13 @@ import type { RunInputs, SavedInputs } from './event-outlet.js';
 import { firstState, type LoopState, type PendingStep } from './loop-state.js';
 import type { RunUse } from './run-use.js';
 import type { CallAccount } from '../execution/call-account.js';
-import { type CallCounter, type RunRoles, SAVED_ROLES, type SavedCounts, type SentTools } from './run-accounts.js';
+import {
+  type CallCounter,
+  type RunRoles,
+  SAVED_ROLES,
+  type SavedCounts,
+  type SentTools,
+} from './run-accounts.js';
 
 /** The position of a run among its events and in its conversation. */
 export type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' | 'sequence'>;
@@ -43,7 +59,10 @@ export interface SavableRun {
   readonly trace: string | undefined;
 }
 
-/** One part of a saved run. Its form stands beside the class that it saves, and `LiveRun` hands the part to that class when the run is resumed. */
+/**
+ * One part of a saved run. Its form stands beside the class that it saves, and `LiveRun` hands the
+ * part to that class when the run is resumed.
+ */
 export interface RunPart<Value> {
   readonly form: Form<Value>;
   /** All of it; undefined where there is nothing to save. */
@@ -66,7 +85,9 @@ export const OPTIONAL_PARTS = {
   roles: part(SAVED_ROLES, ({ roles }) => roles.assumed),
   isOneCall: part(FLAG, ({ plan }) => plan.isOneCall || undefined),
   scope: part(TEXT, ({ plan }) => plan.account?.scope),
-  clientTools: part(SAVED_DECLARATIONS, ({ plan: { declared } }) => (declared.declarations.length > 0 ? declared.declarations : undefined)),
+  clientTools: part(SAVED_DECLARATIONS, ({ plan: { declared } }) =>
+    declared.declarations.length > 0 ? declared.declarations : undefined,
+  ),
   rehearsal: part(SAVED_REHEARSAL, ({ rehearsal }) => rehearsal?.save()),
   trace: part(TEXT, ({ trace }) => trace),
 };
@@ -86,7 +107,12 @@ type PartsOfRun = { readonly [Name in keyof typeof PARTS]: FormValue<(typeof PAR
 export type SavedParts = Omit<SavedRun, keyof SavedPlace | 'tools' | 'counts' | 'spent'>;
 
 /** A waiting run as JSON. */
-export function savedRun(state: LoopState, pending: PendingStep | undefined, run: SavableRun, place: SavedPlace): SavedRun {
+export function savedRun(
+  state: LoopState,
+  pending: PendingStep | undefined,
+  run: SavableRun,
+  place: SavedPlace,
+): SavedRun {
   return {
     ...place,
     ...savedParts(state, pending, run),
@@ -97,10 +123,23 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, run
   };
 }
 
-export function savedParts(state: LoopState, pending: PendingStep | undefined, run: SavableRun): SavedParts {
+export function savedParts(
+  state: LoopState,
+  pending: PendingStep | undefined,
+  run: SavableRun,
+): SavedParts {
   const { step, messages, cut, usage, records, text: answered, corrections, emptyAnswers } = state;
   return {
-    state: { step, messages, ...(cut && { cut }), usage, records, text: answered, corrections, emptyAnswers },
+    state: {
+      step,
+      messages,
+      ...(cut && { cut }),
+      usage,
+      records,
+      text: answered,
+      corrections,
+      emptyAnswers,
+    },
     ...(pending && { pending: savedStep(pending, state.toolset) }),
     ...(run.inputs.taken > 0 && { inputs: { taken: run.inputs.taken, waiting: [] } }),
     ...partsOf(run),
@@ -115,14 +154,20 @@ function partsOf(run: SavableRun): PartsOfRun {
   return Object.fromEntries(saved) as PartsOfRun;
 }
 
-export function processStateOf({ toolset }: LoopState, { outcomes }: PendingStep, run: SavableRun): ProcessState {
+export function processStateOf(
+  { toolset }: LoopState,
+  { outcomes }: PendingStep,
+  run: SavableRun,
+): ProcessState {
   return {
     ...processTools(toolset),
     ...(run.pages && { pages: run.pages }),
     state: run.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),
     subRuns: new Map(
-      outcomes.flatMap(({ record, checkpoint }) => (checkpoint?.processState ? [[record.toolCallId, checkpoint.processState]] : [])),
+      outcomes.flatMap(({ record, checkpoint }) =>
+        checkpoint?.processState ? [[record.toolCallId, checkpoint.processState]] : [],
+      ),
     ),
   };
 }
@@ -134,15 +179,28 @@ export function resumedState({ saved, processState }: ResumedRun, toolset: Tools
   return {
     ...firstState(toolset),
     ...saved.state,
-    ...(pending && { pending: { ...pending, offered: offeredIn(pending, toolset), outcomes: done } }),
+    ...(pending && {
+      pending: { ...pending, offered: offeredIn(pending, toolset), outcomes: done },
+    }),
   };
 }
 
-function savedStep({ answer, offered, outcomes, limit, isPlanned }: PendingStep, toolset: Toolset): SavedStep {
+function savedStep(
+  { answer, offered, outcomes, limit, isPlanned }: PendingStep,
+  toolset: Toolset,
+): SavedStep {
   // The tool of a call that waits was offered, though it may be stopped for now.
   const waiting = outcomes.flatMap(({ isPending, record }) => (isPending ? record.id : []));
-  const narrowed = offered !== toolset && { offered: [...new Set([...offered.reachable.map(({ id }) => id), ...waiting])] };
-  return { answer, outcomes: outcomes.map(savedOutcome), isPlanned, ...narrowed, ...(limit && { limit }) };
+  const narrowed = offered !== toolset && {
+    offered: [...new Set([...offered.reachable.map(({ id }) => id), ...waiting])],
+  };
+  return {
+    answer,
+    outcomes: outcomes.map(savedOutcome),
+    isPlanned,
+    ...narrowed,
+    ...(limit && { limit }),
+  };
 }
 
 /** Returns the tools of a step that was narrowed: calls of the others may not be made yet. */
@@ -170,12 +228,21 @@ export function savedOutcome({
   return { record, content, ...(isPending && { isPending }), ...seen, ...told, ...inner };
 }
 
-function withLive(outcome: SavedOutcome, toolset: Toolset, processState: ProcessState | undefined): ToolOutcome {
+function withLive(
+  outcome: SavedOutcome,
+  toolset: Toolset,
+  processState: ProcessState | undefined,
+): ToolOutcome {
   const { checkpoint, ...rest } = outcome;
   const { toolCallId, id } = outcome.record;
   const tool = toolset.findCallable(id);
   const again = checkpoint && checkpointAgain(outcome, checkpoint, processState);
-  return { ...rest, live: processState?.results.get(toolCallId), ...(tool && { tool }), ...(again && { checkpoint: again }) };
+  return {
+    ...rest,
+    live: processState?.results.get(toolCallId),
+    ...(tool && { tool }),
+    ...(again && { checkpoint: again }),
+  };
 }
 
 function checkpointAgain(
@@ -184,22 +251,39 @@ function checkpointAgain(
   processState: ProcessState | undefined,
 ): SubRunCheckpoint | undefined {
   const kept = processState?.subRuns.get(record.toolCallId);
-  return record.subRun && { ...checkpoint, record: record.subRun, ...(kept && { processState: kept }) };
+  return (
+    record.subRun && { ...checkpoint, record: record.subRun, ...(kept && { processState: kept }) }
+  );
 }
 
-/** The part of a run's state that is JSON. The tools are not: they are made anew, or kept beside it. */
-export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'>;
+/**
+ * The part of a run's state that is JSON. The tools are not: they are made anew, or kept beside it.
+ */
+export type SavedState = Pick<
+  LoopState,
+  'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'
+>;
 
 /** The outcome of a call, without the tool and its result. */
 export type SavedOutcome = Pick<
   ToolOutcome,
-  'record' | 'content' | 'isPending' | 'entities' | 'matchedTriggers' | 'labels' | 'hidden' | 'change'
+  | 'record'
+  | 'content'
+  | 'isPending'
+  | 'entities'
+  | 'matchedTriggers'
+  | 'labels'
+  | 'hidden'
+  | 'change'
 > & {
   readonly checkpoint?: Pick<SubRunCheckpoint, 'saved' | 'args'>;
 };
 
 /** A step that is not over. */
-export interface SavedStep extends Pick<PendingStep, 'answer' | 'limit' | 'isPlanned' | 'checkpoints'> {
+export interface SavedStep extends Pick<
+  PendingStep,
+  'answer' | 'limit' | 'isPlanned' | 'checkpoints'
+> {
   readonly outcomes: readonly SavedOutcome[];
   /** Rendered ids of what could be called in it. @default all of the run's tools */
   readonly offered?: readonly string[];
@@ -242,7 +326,9 @@ export interface ResumedRun {
   readonly processState?: ProcessState;
   /** The epoch of a suspended run when it was read: it is claimed only if that is unchanged. */
   readonly epoch?: number;
-  /** Set for a suspended run that another process had resumed: it may have made some of the calls. */
+  /**
+   * Set for a suspended run that another process had resumed: it may have made some of the calls.
+   */
   readonly isTakenOver?: boolean;
   /** The name of the loop that opened it; absent for `ToolLoopService` itself. */
   readonly loop?: string;
@@ -250,7 +336,10 @@ export interface ResumedRun {
 
 /** The bytes that the results of the run keep, and of the sub-runs that wait in it. */
 export function keptBytesOf({ pages, subRuns }: ProcessState): number {
-  return [...subRuns.values()].reduce((bytes, subRun) => bytes + subRun.keptBytes, pages?.keptBytes ?? 0);
+  return [...subRuns.values()].reduce(
+    (bytes, subRun) => bytes + subRun.keptBytes,
+    pages?.keptBytes ?? 0,
+  );
 }
 
 export function forgetPagesOf({ pages, subRuns }: ProcessState): void {

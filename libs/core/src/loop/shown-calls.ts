@@ -1,6 +1,14 @@
-import { type Message, shownCall, type ToolInvocationRecord, type ToolPresentation } from '@toolloop/protocol';
+import {
+  type Message,
+  shownCall,
+  type ToolInvocationRecord,
+  type ToolPresentation,
+} from '@toolloop/protocol';
 
-/** Adds to the results of calls what people see of them, so that a page that is loaded again can show the calls. */
+/**
+ * Adds to the results of calls what people see of them, so that a page that is loaded again can
+ * show the calls.
+ */
 export function withShownCalls(
   messages: readonly Message[],
   { runId, records }: { readonly runId: string; readonly records: readonly ToolInvocationRecord[] },
@@ -8,8 +16,11 @@ export function withShownCalls(
 ): readonly Message[] {
   const byId = new Map(records.map((record) => [record.toolCallId, record]));
   return messages.map((message) => {
-    const record = message.role === 'tool' && !message.shown ? byId.get(message.toolCallId) : undefined;
-    return record ? { ...message, shown: { ...shownCall(record, presentationOf(record.id)), runId } } : message;
+    const record =
+      message.role === 'tool' && !message.shown ? byId.get(message.toolCallId) : undefined;
+    return record
+      ? { ...message, shown: { ...shownCall(record, presentationOf(record.id)), runId } }
+      : message;
   });
 }
 

@@ -15,16 +15,24 @@ const CANCELLED = JSON.stringify({
 });
 
 /**
- * Returns the steps of turns that were cut in which something was changed, whole: a provider wants a step back as it was. Everything else of the turns goes. A change of which all
- * directives are cancelled was none.
+ * Returns the steps of turns that were cut in which something was changed, whole: a provider wants
+ * a step back as it was. Everything else of the turns goes. A change of which all directives are
+ * cancelled was none.
  */
-export function standingIn(turns: readonly KeptTurn[], cancelled: ReadonlySet<string>): readonly Message[] {
-  return turns.flatMap(({ messages }) => stepsIn(messages).flatMap((step) => standingStep(step, cancelled)));
+export function standingIn(
+  turns: readonly KeptTurn[],
+  cancelled: ReadonlySet<string>,
+): readonly Message[] {
+  return turns.flatMap(({ messages }) =>
+    stepsIn(messages).flatMap((step) => standingStep(step, cancelled)),
+  );
 }
 
 /** The ids of the directives that the turns asked for. */
 export function directivesIn(turns: readonly KeptTurn[]): readonly string[] {
-  const results = turns.flatMap(({ messages }) => messages.filter((message) => message.role === 'tool'));
+  const results = turns.flatMap(({ messages }) =>
+    messages.filter((message) => message.role === 'tool'),
+  );
   return results.flatMap(({ change }) => change?.directiveIds ?? []);
 }
 
@@ -39,18 +47,31 @@ function stepsIn(messages: readonly Message[]): readonly Step[] {
     if (answer.role !== 'assistant' || !answer.toolCalls) return [];
     const ids = new Set(answer.toolCalls.map(({ toolCallId }) => toolCallId));
     const behind = messages.slice(index + 1, index + 1 + ids.size);
-    return [{ answer, results: behind.filter((message) => message.role === 'tool').filter(({ toolCallId }) => ids.has(toolCallId)) }];
+    return [
+      {
+        answer,
+        results: behind
+          .filter((message) => message.role === 'tool')
+          .filter(({ toolCallId }) => ids.has(toolCallId)),
+      },
+    ];
   });
 }
 
-function standingStep({ answer, results }: Step, cancelled: ReadonlySet<string>): readonly Message[] {
+function standingStep(
+  { answer, results }: Step,
+  cancelled: ReadonlySet<string>,
+): readonly Message[] {
   const told = results.map((result) => standingResult(result, cancelled));
   if (!told.some(({ change }) => change?.stands)) return [];
   const { entities: _entities, ...said } = answer;
   return [said, ...told];
 }
 
-function standingResult({ change, ...result }: ToolMessage, cancelled: ReadonlySet<string>): ToolMessage {
+function standingResult(
+  { change, ...result }: ToolMessage,
+  cancelled: ReadonlySet<string>,
+): ToolMessage {
   if (!change) return result;
   const isGone = change.isLater && change.directiveIds?.every((id) => cancelled.has(id));
   if (!isGone) return { ...result, change: { ...change, stands: true } };

@@ -32,7 +32,10 @@ export interface StructuredOutput {
 /** The structured answer in the model's text, or its problems. */
 export type AnswerReading = StructuredOutput | { readonly problems: readonly ArgumentProblem[] };
 
-/** Reads the answers of runs that ask for an `output` class, by the same schema and checks that a tool's input has. */
+/**
+ * Reads the answers of runs that ask for an `output` class, by the same schema and checks that a
+ * tool's input has.
+ */
 export class StructuredAnswers {
   private readonly shapes = new WeakMap<Type, AnswerShape>();
 
@@ -50,8 +53,15 @@ export class StructuredAnswers {
     return shape;
   }
 
-  /** Reads the answer. `values` are the texts that its model knows by reference: they take the place of the references once the answer is accepted, so that none of them decides whether it is. */
-  async read(shape: AnswerShape, text: string, values?: Pick<RunValues, 'namedIn'>): Promise<AnswerReading> {
+  /**
+   * Reads the answer. `values` are the texts that its model knows by reference: they take the place
+   * of the references once the answer is accepted, so that none of them decides whether it is.
+   */
+  async read(
+    shape: AnswerShape,
+    text: string,
+    values?: Pick<RunValues, 'namedIn'>,
+  ): Promise<AnswerReading> {
     const reading = await this.readJson(shape, text);
     if ('problems' in reading || !values || values.namedIn(text).length === 0) return reading;
     const shown = await this.readJson(shape, JSON.stringify(valueForReader(reading.json, values)));
@@ -66,18 +76,30 @@ export class StructuredAnswers {
     const problems = this.validators.validate(format.schema, args);
     if (problems.length > 0) return { problems };
     const reading = await codec.read(args);
-    return 'problems' in reading ? reading : { output: reading.value, json: jsonOf(reading.value, args) };
+    return 'problems' in reading
+      ? reading
+      : { output: reading.value, json: jsonOf(reading.value, args) };
   }
 }
 
 /** Returns the findings in the class of structured answers. */
 export function outputFindings(output: Type | undefined, at: string): Finding[] {
   if (output === undefined) return [];
-  const { findings, backtracking = [] } = compileDtoInput({ at: output.name, type: output, reserved: [] });
-  return [...findings, ...backtracking].map(({ at: where, problem, remedy }) => ({ at: `${at} output ${where}`, problem, remedy }));
+  const { findings, backtracking = [] } = compileDtoInput({
+    at: output.name,
+    type: output,
+    reserved: [],
+  });
+  return [...findings, ...backtracking].map(({ at: where, problem, remedy }) => ({
+    at: `${at} output ${where}`,
+    problem,
+    remedy,
+  }));
 }
 
-/** The instance's JSON; what the model sent, where the instance has none, as with a bigint in it. */
+/**
+ * The instance's JSON; what the model sent, where the instance has none, as with a bigint in it.
+ */
 function jsonOf(output: unknown, sent: JsonValue): JsonValue {
   try {
     const text: string | undefined = JSON.stringify(output);
@@ -89,17 +111,25 @@ function jsonOf(output: unknown, sent: JsonValue): JsonValue {
 
 /** Returns the message to the model about an answer that does not fit. */
 export function correctionFor(problems: readonly ArgumentProblem[]): string {
-  const list = problems.map(({ pointer, message }) => `- ${pointer || 'the answer'}: ${message}`).join('\n');
+  const list = problems
+    .map(({ pointer, message }) => `- ${pointer || 'the answer'}: ${message}`)
+    .join('\n');
   return `Your answer does not have the required form:\n${list}\nAnswer again, with the JSON object only.`;
 }
 
-/** An answer is shown once it has grown by as many characters, and by this part of itself: what is shown of it in all stays below nine times its size. */
+/**
+ * An answer is shown once it has grown by as many characters, and by this part of itself: what is
+ * shown of it in all stays below nine times its size.
+ */
 const SHOWN_CHARACTERS = 32;
 const SHOWN_PART = 1 / 8;
 /** The text before a JSON object: nothing, or the beginning of a Markdown fence. */
 const PREAMBLE = /^\s*(?:```(?:json)?\s*)?(?=\{)/;
 
-/** A structured answer while it is written: an object that only grows. Text that is not the beginning of a JSON object shows nothing. */
+/**
+ * A structured answer while it is written: an object that only grows. Text that is not the
+ * beginning of a JSON object shows nothing.
+ */
 export class GrowingAnswer {
   private text = '';
   private read = 0;
@@ -138,7 +168,8 @@ export class GrowingAnswer {
       this.next = undefined;
       latest = result.value;
     }
-    return isJsonObject(latest) ? toJsonObject(latest) : undefined; // the parser writes on in its own
+    // the parser writes on in its own
+    return isJsonObject(latest) ? toJsonObject(latest) : undefined;
   }
 }
 

@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import { type Finding, type Message, TOOL_EFFECTS, type ToolEffect, type ToolSpec } from '@toolloop/protocol';
+import {
+  type Finding,
+  type Message,
+  TOOL_EFFECTS,
+  type ToolEffect,
+  type ToolSpec,
+} from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isGlob, isToolPredicate, matchesGlob, selectsClass } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
@@ -30,7 +36,10 @@ interface Selected {
   readonly isKeptOut: (spec: ToolSpec) => boolean;
 }
 
-/** The tools that a sub-run may use, no matter which strategy adds them: in a sub-run the list holds for injected tools too. */
+/**
+ * The tools that a sub-run may use, no matter which strategy adds them: in a sub-run the list holds
+ * for injected tools too.
+ */
 export class SubRunTools {
   private named = new WeakMap<Selection, ReadonlySet<string>>();
   private version = 0;
@@ -41,13 +50,19 @@ export class SubRunTools {
   /** A predicate, as `exclude` takes one. */
   keptOut(selection: Selection, strongest: ToolEffect): (spec: ToolSpec) => boolean {
     return (spec) =>
-      spec.declaredId !== RESULT_READER.spec.declaredId && !(rankOf(spec.effect) <= rankOf(strongest) && this.isNamed(selection, spec));
+      spec.declaredId !== RESULT_READER.spec.declaredId &&
+      !(rankOf(spec.effect) <= rankOf(strongest) && this.isNamed(selection, spec));
   }
 
-  /** The tool with the strongest effect that its own tools have, where it does not say one itself. */
+  /**
+   * The tool with the strongest effect that its own tools have, where it does not say one itself.
+   */
   withEffect(tool: Tool): Tool {
     if (!tool.subRun) return tool;
-    return { ...tool, spec: Object.freeze({ ...tool.spec, effect: this.strongestOf(tool, tool.subRun, new Set()) }) };
+    return {
+      ...tool,
+      spec: Object.freeze({ ...tool.spec, effect: this.strongestOf(tool, tool.subRun, new Set()) }),
+    };
   }
 
   /** Sub-runs within sub-runs may name each other in a circle. */
@@ -57,7 +72,9 @@ export class SubRunTools {
     const ids = this.idsIn(subRun);
     const ranks = this.catalog.subjects().flatMap(({ declaredId, effect }) => {
       const inner = this.catalog.find(declaredId);
-      return ids.has(declaredId) ? [rankOf(inner?.subRun ? this.strongestOf(inner, inner.subRun, seen) : effect)] : [];
+      return ids.has(declaredId)
+        ? [rankOf(inner?.subRun ? this.strongestOf(inner, inner.subRun, seen) : effect)]
+        : [];
     });
     return TOOL_EFFECTS[Math.max(0, ...ranks)] ?? 'external_side_effect';
   }
@@ -80,7 +97,10 @@ export class SubRunTools {
   private idsIn(selection: Selection): ReadonlySet<string> {
     const known = this.named.get(selection);
     if (known) return known;
-    const ids = new Set([...this.catalog.build(selection).map(({ spec }) => spec.declaredId), ...this.entityIdsIn(selection)]);
+    const ids = new Set([
+      ...this.catalog.build(selection).map(({ spec }) => spec.declaredId),
+      ...this.entityIdsIn(selection),
+    ]);
     this.named.set(selection, ids);
     return ids;
   }
@@ -88,7 +108,8 @@ export class SubRunTools {
   private entityIdsIn({ tools, exclude = [] }: Selection): readonly string[] {
     return this.catalog.entities.definitions.flatMap((definition) =>
       definition.tools.flatMap(({ template: { spec } }) => {
-        const isBy = (selector: ToolSelector): boolean => namesSpec(selector, spec) || selectsClass(selector, definition);
+        const isBy = (selector: ToolSelector): boolean =>
+          namesSpec(selector, spec) || selectsClass(selector, definition);
         return tools.some(isBy) && !exclude.some(isBy) ? [spec.declaredId] : [];
       }),
     );
@@ -116,10 +137,16 @@ export class SubRunPreparation {
   findings({ spec, subRun }: Tool): Finding[] {
     if (!subRun) return [];
     const at = `sub-run ${spec.id}`;
-    return [...SUB_RUN.findings(subRun, at), ...this.settings.surroundingFindings(at, SUB_RUN.sound(subRun))];
+    return [
+      ...SUB_RUN.findings(subRun, at),
+      ...this.settings.surroundingFindings(at, SUB_RUN.sound(subRun)),
+    ];
   }
 
-  /** Throws `ConfigurationError` for a policy that is wrong, which is found when the application starts. */
+  /**
+   * Throws `ConfigurationError` for a policy that is wrong, which is found when the application
+   * starts.
+   */
   prepare(call: SubRunCall, { live, toolset }: OuterRun, resumed: ResumedRun | undefined): RunPlan {
     const { plan: outer } = live;
     const { subRun } = call;
@@ -163,12 +190,25 @@ export class SubRunPreparation {
   ): Toolset {
     const { records } = saved.state;
     if (!processState)
-      remindStrategies(injection, { run, toolset: toolset.specs, room: limits.injectedTools, records, shown: saved.tools.order });
-    return resumedTools(toolset, { saved: saved.tools, processState }, injection, { registry: this.catalog.entities, handles });
+      remindStrategies(injection, {
+        run,
+        toolset: toolset.specs,
+        room: limits.injectedTools,
+        records,
+        shown: saved.tools.order,
+      });
+    return resumedTools(toolset, { saved: saved.tools, processState }, injection, {
+      registry: this.catalog.entities,
+      handles,
+    });
   }
 
   /** Returns the execution options and limits of its calls: the same as outside, or less. */
-  private executionOf({ subRun, scope, request, ms }: SubRunCall, outer: RunPlan, resumed: ResumedRun | undefined): RunPlan['execution'] {
+  private executionOf(
+    { subRun, scope, request, ms }: SubRunCall,
+    outer: RunPlan,
+    resumed: ResumedRun | undefined,
+  ): RunPlan['execution'] {
     const { policy, limits } = subRun;
     const own = policy ? this.settings.policiesFor([policy]).slice(0, 1) : [];
     return {
@@ -181,7 +221,10 @@ export class SubRunPreparation {
     };
   }
 
-  /** Returns the options of its steps. None of the request around it is taken over, since a sub-run has a transcript of its own. */
+  /**
+   * Returns the options of its steps. None of the request around it is taken over, since a sub-run
+   * has a transcript of its own.
+   */
   private stepsOf(
     { history = this.settings.options.history, prepareStep }: SubRun,
     run: RunContext,
@@ -197,24 +240,39 @@ export function depthOf({ path }: Pick<RunContext, 'path'>): number {
 
 function placeOf({ request, scope, tool, args }: SubRunCall, live: EnclosingRun): RunPlace {
   const { call, step, mayHaveRun = false } = request;
-  return { live, flow: scope.flow, toolCallId: call.toolCallId, args, tool: tool.id, step, mayHaveRun };
+  return {
+    live,
+    flow: scope.flow,
+    toolCallId: call.toolCallId,
+    args,
+    tool: tool.id,
+    step,
+    mayHaveRun,
+  };
 }
 
 /** Returns whether its list, the policies of both runs and the depth permit it a tool. */
 function isLeft(tool: Tool, scope: RunPlan['execution'] & Selected): boolean {
-  if (scope.isKeptOut(tool.spec) || (tool.subRun && depthOf(scope.run) >= scope.limits.subRunDepth)) return false;
+  if (scope.isKeptOut(tool.spec) || (tool.subRun && depthOf(scope.run) >= scope.limits.subRunDepth))
+    return false;
   return isPermitted(tool, scope);
 }
 
 function runWithin(outer: RunContext, resumed: ResumedRun | undefined): RunContext {
   const runId = resumed?.runId ?? randomUUID();
-  return { ...outer, runId, path: [...(outer.path ?? [outer.runId]), runId], state: resumed?.processState?.state ?? new Map(outer.state) };
+  return {
+    ...outer,
+    runId,
+    path: [...(outer.path ?? [outer.runId]), runId],
+    state: resumed?.processState?.state ?? new Map(outer.state),
+  };
 }
 
 /** No limit is above that of the run around it. */
 function limitsBelow(outer: Limits, own: Partial<Limits> = {}, runMs: number): Limits {
   const below: Record<string, number> = {};
-  for (const [name, most] of Object.entries(own)) below[name] = Math.min(most, valueOf(outer, name));
+  for (const [name, most] of Object.entries(own))
+    below[name] = Math.min(most, valueOf(outer, name));
   return { ...outer, ...below, runMs };
 }
 
@@ -228,18 +286,38 @@ function asked(prompt: string): Message {
   return { role: 'user', content: prompt, labels: { returns: 'untrusted', reads: 'public' } };
 }
 
-/** Returns the options of a sub-run: some of the run around it, some of its own. It needs no labels, since it has read what the run around it had read. */
+/**
+ * Returns the options of a sub-run: some of the run around it, some of its own. It needs no labels,
+ * since it has read what the run around it had read.
+ */
 function optionsOf({ options }: RunPlan, { subRun, signal }: SubRunCall): EveryRunOption {
   const { onToolError, onForbidden, approvals } = options;
   const { toolChoice, keepToolChoice, modelOptions } = subRun;
-  const withinAnother = { labels: undefined, rehearse: undefined, whenBusy: undefined, cut: undefined };
-  return { ...withinAnother, onToolError, onForbidden, approvals, toolChoice, keepToolChoice, modelOptions, signal };
+  const withinAnother = {
+    labels: undefined,
+    rehearse: undefined,
+    whenBusy: undefined,
+    cut: undefined,
+  };
+  return {
+    ...withinAnother,
+    onToolError,
+    onForbidden,
+    approvals,
+    toolChoice,
+    keepToolChoice,
+    modelOptions,
+    signal,
+  };
 }
 
 type Selection = Pick<SubRun, 'tools' | 'exclude'>;
 
 function namesSpec(selector: ToolSelector, spec: ToolSpec): boolean {
-  if (typeof selector === 'string') return selector === spec.declaredId || (isGlob(selector) && matchesGlob(selector, spec.declaredId));
+  if (typeof selector === 'string')
+    return (
+      selector === spec.declaredId || (isGlob(selector) && matchesGlob(selector, spec.declaredId))
+    );
   return isToolPredicate(selector) && selector(spec);
 }
 

@@ -4,7 +4,15 @@ import { type FinishReason, InvalidRequestError } from '@toolloop/protocol';
 import { Toolset } from '../catalog/toolset.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import type { Pending } from '../contracts/pending.js';
-import { type NewRun, type RunEntry, type RunHold, type RunLog, RunLostError, type RunRecord, type RunWrite } from '../contracts/stores.js';
+import {
+  type NewRun,
+  type RunEntry,
+  type RunHold,
+  type RunLog,
+  RunLostError,
+  type RunRecord,
+  type RunWrite,
+} from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
@@ -13,17 +21,30 @@ import { withdrawPending } from '../pending/pending.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { fromRunEntries, suspendedEntry } from './run-log.js';
 import { labelledMessages, READ_EVERYTHING } from './loop-state.js';
-import { forgetPagesOf, keptBytesOf, type ProcessState, type ResumedRun, resumedState, type SavedRun } from './saved-run.js';
+import {
+  forgetPagesOf,
+  keptBytesOf,
+  type ProcessState,
+  type ResumedRun,
+  resumedState,
+  type SavedRun,
+} from './saved-run.js';
 import { withShownCalls } from './shown-calls.js';
 import { abandonStep } from './tool-step.js';
 
-/** A run that is suspended for the first time, or once more. An actor without an id cannot be known again, so such a run is never resumed. */
-export type SuspendedRun = Pick<NewRun, 'runId' | 'tenant' | 'loop' | 'waitingFor'> & Partial<Pick<NewRun, 'actorId'>>;
+/**
+ * A run that is suspended for the first time, or once more. An actor without an id cannot be known
+ * again, so such a run is never resumed.
+ */
+export type SuspendedRun = Pick<NewRun, 'runId' | 'tenant' | 'loop' | 'waitingFor'> &
+  Partial<Pick<NewRun, 'actorId'>>;
 
 /** A run that this process has taken out of the log, for as long as it continues here. */
 export interface ContinuedRun {
   readonly hold: RunHold;
-  /** Set while its end is being written: only that tells then if the run was still this process's. */
+  /**
+   * Set while its end is being written: only that tells then if the run was still this process's.
+   */
   readonly isEnding: boolean;
   cancel(reason: string): void;
   /** Another process has taken the run. */
@@ -46,18 +67,32 @@ export class SuspendedRuns {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    @Inject(BoundedStores) private readonly stores: Pick<BoundedStores, 'runs' | 'pending' | 'conversations'>,
+    @Inject(BoundedStores)
+    private readonly stores: Pick<BoundedStores, 'runs' | 'pending' | 'conversations'>,
     private readonly identity: ActorIdentity,
   ) {}
 
   /** Writes a run to the log until its actor resumes it; `held` where it was resumed before. */
-  async suspend({ actorId, ...run }: SuspendedRun, saved: SavedRun, state: ProcessState, held?: HeldSuspension): Promise<void> {
+  async suspend(
+    { actorId, ...run }: SuspendedRun,
+    saved: SavedRun,
+    state: ProcessState,
+    held?: HeldSuspension,
+  ): Promise<void> {
     if (actorId === undefined) return;
     const entries = [suspendedEntry(saved)];
     const { waitingFor } = run;
-    const ending = { status: 'waiting', finishReason: 'waiting', ...(waitingFor && { waitingFor }) } as const;
+    const ending = {
+      status: 'waiting',
+      finishReason: 'waiting',
+      ...(waitingFor && { waitingFor }),
+    } as const;
     if (held) await this.append(held, { entries, events: [], ending });
-    else await untilRunCloses('A waiting run', this.stores.runs.add({ ...run, actorId, entries }, 'waiting'));
+    else
+      await untilRunCloses(
+        'A waiting run',
+        this.stores.runs.add({ ...run, actorId, entries }, 'waiting'),
+      );
     this.remember(run.runId, state);
   }
 
@@ -65,7 +100,8 @@ export class SuspendedRuns {
   remember(runId: string, state: ProcessState): void {
     this.processStates.set(runId, state);
     const [oldest] = this.processStates.keys();
-    if (this.processStates.size > MOST_PROCESS_STATES && oldest !== undefined) this.processStates.delete(oldest);
+    if (this.processStates.size > MOST_PROCESS_STATES && oldest !== undefined)
+      this.processStates.delete(oldest);
     this.forgetPages();
   }
 
@@ -79,20 +115,32 @@ export class SuspendedRuns {
   /**
    * The run as it was suspended.
    *
-   * @throws {InvalidRequestError} `unknown_run` for a run that does not wait, or is another actor's; which of the two is not told. `unreadable_run` for one that cannot
-   * be read.
+   * @throws {InvalidRequestError} `unknown_run` for a run that does not wait, or is another
+   *   actor's; which of the two is not told. `unreadable_run` for one that cannot be read.
    */
-  async find(runId: string, { actor, tenant }: Pick<RunContext, 'actor' | 'tenant'>): Promise<ResumedRun> {
+  async find(
+    runId: string,
+    { actor, tenant }: Pick<RunContext, 'actor' | 'tenant'>,
+  ): Promise<ResumedRun> {
     const actorId = this.identity.idOf(actor);
     const isTheirs = (run: RunRecord | undefined): run is RunRecord =>
-      run !== undefined && run.request === undefined && run.tenant === tenant && run.actorId === actorId;
+      run !== undefined &&
+      run.request === undefined &&
+      run.tenant === tenant &&
+      run.actorId === actorId;
     const run = await this.stores.runs.find(runId);
     if (!isTheirs(run) || run.status === 'ended') throw unknownRun(runId);
     const saved = fromRunEntries(runId, await this.stores.runs.read(runId));
     if (!saved) throw unknownRun(runId);
     const state = this.processStates.get(runId);
     const place = { epoch: run.epoch, isTakenOver: run.status === 'running' };
-    return { runId, saved, ...place, ...(run.loop !== undefined && { loop: run.loop }), ...(state && { processState: state }) };
+    return {
+      runId,
+      saved,
+      ...place,
+      ...(run.loop !== undefined && { loop: run.loop }),
+      ...(state && { processState: state }),
+    };
   }
 
   /**
@@ -100,9 +148,20 @@ export class SuspendedRuns {
    *
    * @throws {InvalidRequestError} `unknown_run` where another caller has resumed it since.
    */
-  async claim({ runId, epoch = 0 }: ResumedRun, run: Pick<RunHandle, 'cancel'>): Promise<HeldSuspension> {
-    const acquired = await this.stores.runs.acquire(runId, { owner: randomUUID(), forMs: LEASE_MS }, epoch);
-    if (!acquired) throw new InvalidRequestError('unknown_run', `The run ${runId} has already been resumed by somebody else.`);
+  async claim(
+    { runId, epoch = 0 }: ResumedRun,
+    run: Pick<RunHandle, 'cancel'>,
+  ): Promise<HeldSuspension> {
+    const acquired = await this.stores.runs.acquire(
+      runId,
+      { owner: randomUUID(), forMs: LEASE_MS },
+      epoch,
+    );
+    if (!acquired)
+      throw new InvalidRequestError(
+        'unknown_run',
+        `The run ${runId} has already been resumed by somebody else.`,
+      );
     this.processStates.delete(runId);
     const held = new HeldSuspension({ runId, ...acquired.lease }, run);
     this.continued.add(held);
@@ -116,22 +175,42 @@ export class SuspendedRuns {
     return this.stores.pending.list({ tenant, runId, pending: true });
   }
 
-  /** Writes how a run ended that was resumed. Where that is impossible it can be resumed once more, and none of its calls is made a second time. */
+  /**
+   * Writes how a run ended that was resumed. Where that is impossible it can be resumed once more,
+   * and none of its calls is made a second time.
+   */
   async end(held: HeldSuspension, finishReason: FinishReason): Promise<void> {
     if (held.isEnding || !held.isOurs) return;
     try {
-      await this.append(held, { entries: [], events: [], ending: { status: 'ended', finishReason } });
+      await this.append(held, {
+        entries: [],
+        events: [],
+        ending: { status: 'ended', finishReason },
+      });
     } catch (error) {
-      if (held.isOurs) this.logger.warn(`The end of run ${held.hold.runId} could not be written.`, error);
+      if (held.isOurs)
+        this.logger.warn(`The end of run ${held.hold.runId} could not be written.`, error);
     }
   }
 
-  /** Ends a run that waits. One that continues is ended by its process, which hears of it when it renews its lease. */
-  async cancel({ runId, epoch, ...whose }: Pick<RunRecord, 'runId' | 'tenant' | 'actorId' | 'epoch'>): Promise<void> {
-    const acquired = await this.stores.runs.acquire(runId, { owner: randomUUID(), forMs: LEASE_MS }, epoch);
+  /**
+   * Ends a run that waits. One that continues is ended by its process, which hears of it when it
+   * renews its lease.
+   */
+  async cancel({
+    runId,
+    epoch,
+    ...whose
+  }: Pick<RunRecord, 'runId' | 'tenant' | 'actorId' | 'epoch'>): Promise<void> {
+    const acquired = await this.stores.runs.acquire(
+      runId,
+      { owner: randomUUID(), forMs: LEASE_MS },
+      epoch,
+    );
     if (!acquired) return;
     this.processStates.delete(runId);
-    const entries = await this.stores.runs.read(runId).catch(() => []); // they are for its conversation alone
+    // they are for its conversation alone
+    const entries = await this.stores.runs.read(runId).catch(() => []);
     await this.stores.runs.append(
       { runId, ...acquired.lease },
       { entries: [], events: [], ending: { status: 'ended', finishReason: 'aborted' } },
@@ -150,14 +229,27 @@ export class SuspendedRuns {
       if (saved?.conversationId === undefined) return;
       const state = resumedState({ runId, saved }, Toolset.of([]));
       const { messages, records } = state.pending ? abandonStep(state, state.pending, []) : state;
-      const added = withShownCalls(labelledMessages(messages.slice(saved.past), READ_EVERYTHING), { runId, records });
-      await this.stores.conversations.append({ ...whose, conversationId: saved.conversationId }, added, runId);
+      const added = withShownCalls(labelledMessages(messages.slice(saved.past), READ_EVERYTHING), {
+        runId,
+        records,
+      });
+      await this.stores.conversations.append(
+        { ...whose, conversationId: saved.conversationId },
+        added,
+        runId,
+      );
     } catch (error) {
-      this.logger.warn(`The conversation of run ${runId} does not tell that it was cancelled.`, error);
+      this.logger.warn(
+        `The conversation of run ${runId} does not tell that it was cancelled.`,
+        error,
+      );
     }
   }
 
-  /** Withdraws what a run that has ended asked for. What stays open for a failure of the store expires, and keeps no run from ending. */
+  /**
+   * Withdraws what a run that has ended asked for. What stays open for a failure of the store
+   * expires, and keeps no run from ending.
+   */
   async withdrawPending(run: Pick<RunRecord, 'runId' | 'tenant'>): Promise<void> {
     try {
       const withdrawing = outsideOfRuns(() => withdrawPending(this.stores.pending, run));
@@ -223,8 +315,15 @@ export class HeldSuspension implements ContinuedRun {
   }
 }
 
-/** Renews the leases of runs that continue here; cancels those that are to end, and gives up those that another process has taken. */
-export async function renewContinued(log: RunLog, runs: readonly ContinuedRun[], forMs: number): Promise<void> {
+/**
+ * Renews the leases of runs that continue here; cancels those that are to end, and gives up those
+ * that another process has taken.
+ */
+export async function renewContinued(
+  log: RunLog,
+  runs: readonly ContinuedRun[],
+  forMs: number,
+): Promise<void> {
   const held = new Map(
     (
       await log.renew(
@@ -241,5 +340,8 @@ export async function renewContinued(log: RunLog, runs: readonly ContinuedRun[],
 }
 
 function unknownRun(runId: string): InvalidRequestError {
-  return new InvalidRequestError('unknown_run', `No run ${JSON.stringify(runId.slice(0, 64))} of yours waits for a decision.`);
+  return new InvalidRequestError(
+    'unknown_run',
+    `No run ${JSON.stringify(runId.slice(0, 64))} of yours waits for a decision.`,
+  );
 }

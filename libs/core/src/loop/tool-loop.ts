@@ -1,5 +1,12 @@
 import { Injectable } from '@nestjs/common';
-import { addUsage, type Message, type ModelFinishReason, StorageUnavailableError, timestampOfNow, type ToolCall } from '@toolloop/protocol';
+import {
+  addUsage,
+  type Message,
+  type ModelFinishReason,
+  StorageUnavailableError,
+  timestampOfNow,
+  type ToolCall,
+} from '@toolloop/protocol';
 import { EMPTY, expand, from, last, lastValueFrom, type Observable, of } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import { Interruption } from '../execution/call-failure.js';
@@ -20,7 +27,13 @@ import { type AskedModel, askModel, nameOf } from './model-step.js';
 import { detailOf } from '../usage/run-meter.js';
 import { HistoryStep } from './history-step.js';
 import { isOfNoModel, RehearsalStep } from './rehearsal-step.js';
-import { StepPreparation, stopFor, withAuthorityOfNow, withSourcesOfNow, withToolNotes } from './step-preparation.js';
+import {
+  StepPreparation,
+  stopFor,
+  withAuthorityOfNow,
+  withSourcesOfNow,
+  withToolNotes,
+} from './step-preparation.js';
 import { correctionFor } from './structured-answer.js';
 import { ResultInjection } from './result-injection.js';
 import { type MadeCall, ToolStep, type ToolStepContext, type ToolStepResult } from './tool-step.js';
@@ -44,7 +57,9 @@ interface UnbegunStep {
   readonly pending: Pick<PendingStep, 'outcomes' | 'isPlanned' | 'checkpoints' | 'limit'>;
 }
 
-/** The loop: ask the model, run its calls, again, until a finish reason holds. There is no other. */
+/**
+ * The loop: ask the model, run its calls, again, until a finish reason holds. There is no other.
+ */
 @Injectable()
 export class ToolLoop {
   private readonly logger = new Logger(ToolLoop.name);
@@ -81,7 +96,9 @@ export class ToolLoop {
   private async driven(first: LoopState, live: LiveRun): Promise<LoopState> {
     const ended = await lastValueFrom(
       of(first.pending ? first : withLimit(first, live)).pipe(
-        expand((state) => (state.finish || live.isElsewhere ? EMPTY : from(this.step(state, live)))),
+        expand((state) =>
+          state.finish || live.isElsewhere ? EMPTY : from(this.step(state, live)),
+        ),
         last(),
       ),
     );
@@ -89,7 +106,10 @@ export class ToolLoop {
     return ended;
   }
 
-  /** Makes one call without a model, as a step of the loop makes it. Rejects where a store does not answer before the call is begun. */
+  /**
+   * Makes one call without a model, as a step of the loop makes it. Rejects where a store does not
+   * answer before the call is begun.
+   */
   callOnce(call: ToolCall, context: ToolStepContext): Promise<MadeCall> {
     return this.tools.callOnce(call, context);
   }
@@ -98,7 +118,11 @@ export class ToolLoop {
   offerAgain(toolset: Toolset, earlier: readonly Message[], live: LiveRun): Promise<OfferedAgain> {
     const isOff = live.plan.injection.strategies.length === 0;
     if (isOff) return Promise.resolve({ toolset, events: [] });
-    return offerAgain(toolset, earlier, { catalog: this.catalog, handles: live.handles, rules: live.injectionRules() });
+    return offerAgain(toolset, earlier, {
+      catalog: this.catalog,
+      handles: live.handles,
+      rules: live.injectionRules(),
+    });
   }
 
   /** Stops telling a run of what continues without it. */
@@ -106,7 +130,10 @@ export class ToolLoop {
     this.tools.leave(runId);
   }
 
-  /** Emits whenever a source has changed its tools, for sessions that are watched between their calls. */
+  /**
+   * Emits whenever a source has changed its tools, for sessions that are watched between their
+   * calls.
+   */
   get sourceChanges$(): Observable<unknown> {
     return this.catalog.changes$;
   }
@@ -131,19 +158,33 @@ export class ToolLoop {
     return state.pending ? this.resume(state, state.pending, live) : this.nextStep(state, live);
   }
 
-  /** A step of a rehearsal, behind the last of which people are asked and its changes are performed. */
-  private async rehearsed(state: LoopState, live: LiveRun, rehearsal: RunRehearsal): Promise<LoopState> {
+  /**
+   * A step of a rehearsal, behind the last of which people are asked and its changes are performed.
+   */
+  private async rehearsed(
+    state: LoopState,
+    live: LiveRun,
+    rehearsal: RunRehearsal,
+  ): Promise<LoopState> {
     const isOver = state.pending && isOfNoModel(state.pending);
     const ended = isOver ? state : await this.stepped(state, live);
-    return isOver || ended.finish ? this.rehearsals.conclude(ended, { live, rehearsal, failed: this.failedRun(live) }) : ended;
+    return isOver || ended.finish
+      ? this.rehearsals.conclude(ended, { live, rehearsal, failed: this.failedRun(live) })
+      : ended;
   }
 
-  /** Runs the calls of a step whose answer is there, as may be some of its results: it has waited, or its calls were made without a model. Never rejects. */
+  /**
+   * Runs the calls of a step whose answer is there, as may be some of its results: it has waited,
+   * or its calls were made without a model. Never rejects.
+   */
   async resume(waiting: LoopState, pending: PendingStep, live: LiveRun): Promise<LoopState> {
     const state = { ...waiting, pending: undefined };
     try {
       const next = await this.runCalls(state, pending, live, pending);
-      return await this.settled(withoutModel(await this.concluded(next, pending, live), live), live);
+      return await this.settled(
+        withoutModel(await this.concluded(next, pending, live), live),
+        live,
+      );
     } catch (error) {
       return settle({ ...state, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
     }
@@ -154,11 +195,18 @@ export class ToolLoop {
     try {
       const asking = live.plan.meter.spent(live.signal);
       const spent = asking && (await asking);
-      if (spent) return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
-      const listed = this.isBehind(live) ? this.listedNow(begun, live) : withAuthorityOfNow(begun, live);
+      if (spent)
+        return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
+      const listed = this.isBehind(live)
+        ? this.listedNow(begun, live)
+        : withAuthorityOfNow(begun, live);
       begun = { ...(listed instanceof Promise ? await listed : listed), step: state.step + 1 };
       live.use.beginStep();
-      const starting = live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
+      const starting = live.emit({
+        type: 'step-start',
+        step: begun.step,
+        tools: begun.toolset.specs.length,
+      });
       if (starting) await starting;
       if (live.plan.history) begun = await this.history.apply(begun, live);
       live.use.spend(begun.usage);
@@ -175,14 +223,24 @@ export class ToolLoop {
     return withAuthorityOfNow(await this.followSources(state, live), live);
   }
 
-  private async answerAndCalls(state: LoopState, prepared: PreparedStep, live: LiveRun): Promise<LoopState> {
+  private async answerAndCalls(
+    state: LoopState,
+    prepared: PreparedStep,
+    live: LiveRun,
+  ): Promise<LoopState> {
     const tools = live.sentTools.send(prepared.request.tools);
     const { answer, failure } = await this.asked(prepared, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
     const counting = live.answered(answer.usage, answer.answeredBy ?? nameOf(prepared.model));
     live.use.spend(asked.usage);
     if (counting) await counting;
-    const telling = live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage, tools });
+    const telling = live.emit({
+      type: 'usage',
+      step: state.step,
+      usage: answer.usage,
+      total: asked.usage,
+      tools,
+    });
     if (telling) await telling;
     if (failure !== undefined) {
       const partial = answer.text === '' ? asked : withAnswer(asked, withoutCalls(answer));
@@ -190,7 +248,9 @@ export class ToolLoop {
     }
     const isRunnable = answer.toolCalls.length > 0 && RUNNABLE.has(answer.finishReason);
     const step = { answer, offered: prepared.toolset };
-    const next = await (isRunnable ? this.runCalls(asked, step, live) : this.conclude(asked, withoutCalls(answer), live));
+    const next = await (isRunnable
+      ? this.runCalls(asked, step, live)
+      : this.conclude(asked, withoutCalls(answer), live));
     return this.concluded(next, step, live);
   }
 
@@ -200,10 +260,15 @@ export class ToolLoop {
     const { step, request, model } = prepared;
     const { runId, tenant } = live.plan.execution.run;
     const { provider, modelId } = model;
-    return instrumentation.model({ runId, tenant, step, provider, modelId, request }, () => askModel(prepared, live));
+    return instrumentation.model({ runId, tenant, step, provider, modelId, request }, () =>
+      askModel(prepared, live),
+    );
   }
 
-  /** An answer without calls: the end of the run, unless it is empty, not what was asked for, or overtaken by another input. */
+  /**
+   * An answer without calls: the end of the run, unless it is empty, not what was asked for, or
+   * overtaken by another input.
+   */
   private async conclude(state: LoopState, answer: StepAnswer, live: LiveRun): Promise<LoopState> {
     const next = withAnswer(state, answer);
     switch (answer.finishReason) {
@@ -231,30 +296,63 @@ export class ToolLoop {
       content: correctionFor(reading.problems),
       labels: { returns: 'untrusted', reads: 'public' },
     };
-    return { ...state, corrections: state.corrections + 1, messages: [...state.messages, correction] };
+    return {
+      ...state,
+      corrections: state.corrections + 1,
+      messages: [...state.messages, correction],
+    };
   }
 
-  private concluded(state: LoopState, step: AnsweredStep, live: LiveRun): LoopState | Promise<LoopState> {
+  private concluded(
+    state: LoopState,
+    step: AnsweredStep,
+    live: LiveRun,
+  ): LoopState | Promise<LoopState> {
     const ending = state.pending ? undefined : this.endStep(state, step, live);
     return ending ? ending.then(() => this.afterStep(state, live)) : this.afterStep(state, live);
   }
 
   private afterStep(next: LoopState, live: LiveRun): LoopState {
-    return live.signal.aborted ? { ...next, finish: finishFor(Interruption.from(live.signal), 'internal', this.failedRun(live)) } : next;
+    return live.signal.aborted
+      ? {
+          ...next,
+          finish: finishFor(Interruption.from(live.signal), 'internal', this.failedRun(live)),
+        }
+      : next;
   }
 
   /** @param before the state of a step that was begun before */
-  private async runCalls(state: LoopState, step: AnsweredStep, live: LiveRun, before?: PendingStep): Promise<LoopState> {
+  private async runCalls(
+    state: LoopState,
+    step: AnsweredStep,
+    live: LiveRun,
+    before?: PendingStep,
+  ): Promise<LoopState> {
     const { answer, offered } = step;
     const history = [...state.messages, assistantMessage(answer)];
-    if (!before && live.recorder) await live.recorder.answered(state, { answer, offered, outcomes: [], isPlanned: false });
+    if (!before && live.recorder)
+      await live.recorder.answered(state, { answer, offered, outcomes: [], isPlanned: false });
     const { step: number, toolset: given } = state;
     const { session } = live.plan;
-    const context = { step: number, toolset: given, offered, history: () => history, live, session, ...(before && { pending: before }) };
-    return this.stateAfter(state, step, this.tools.run(answer.toolCalls, context), { live, ...(before && { before }) });
+    const context = {
+      step: number,
+      toolset: given,
+      offered,
+      history: () => history,
+      live,
+      session,
+      ...(before && { pending: before }),
+    };
+    return this.stateAfter(state, step, this.tools.run(answer.toolCalls, context), {
+      live,
+      ...(before && { before }),
+    });
   }
 
-  /** The state after the calls of an answer. Appends the answer and their results as one unit, so that no call ever stands without its result. */
+  /**
+   * The state after the calls of an answer. Appends the answer and their results as one unit, so
+   * that no call ever stands without its result.
+   */
   async stateAfter(
     state: LoopState,
     { answer, offered }: AnsweredStep,
@@ -266,12 +364,26 @@ export class ToolLoop {
     const { text, citations = [] } = answer;
     if ('unavailable' in result) {
       const finish = finishFor(result.unavailable, 'internal', this.failedRun(live));
-      return { ...state, usage, text, citations, pending: { answer, offered, ...result.pending }, finish };
+      return {
+        ...state,
+        usage,
+        text,
+        citations,
+        pending: { answer, offered, ...result.pending },
+        finish,
+      };
     }
     const { messages, records, toolset, finish, pending } = result;
     if (pending?.outcomes.some(({ record }) => record.decision?.isStopped)) this.hold(live);
     if (pending)
-      return { ...state, usage, text, citations, pending: { answer, offered, ...pending }, finish: this.waitingFor(pending, live) };
+      return {
+        ...state,
+        usage,
+        text,
+        citations,
+        pending: { answer, offered, ...pending },
+        finish: this.waitingFor(pending, live),
+      };
     return {
       ...state,
       usage,
@@ -287,7 +399,9 @@ export class ToolLoop {
   /** A step that ends no run by itself may be the one that its stop conditions wait for. */
   private settled(state: LoopState, live: LiveRun): LoopState | Promise<LoopState> {
     const next = overtaken(state, live);
-    return next.finish || live.plan.stopWhen.length === 0 ? settle(next, live) : this.stopped(next, live);
+    return next.finish || live.plan.stopWhen.length === 0
+      ? settle(next, live)
+      : this.stopped(next, live);
   }
 
   private async stopped(next: LoopState, live: LiveRun): Promise<LoopState> {
@@ -299,22 +413,45 @@ export class ToolLoop {
     }
   }
 
-  endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): void | Promise<void> {
+  endStep(
+    state: LoopState,
+    { answer, offered }: AnsweredStep,
+    live: LiveRun,
+  ): void | Promise<void> {
     const toolCalls = state.records.filter(({ step }) => step === state.step);
     const { finishReason: modelFinishReason, answeredBy, response } = answer;
-    const by = { ...(answeredBy !== undefined && { model: answeredBy }), ...(response && { response }) };
-    const telling = live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...by });
+    const by = {
+      ...(answeredBy !== undefined && { model: answeredBy }),
+      ...(response && { response }),
+    };
+    const telling = live.emit({
+      type: 'step-end',
+      step: state.step,
+      modelFinishReason,
+      toolCalls: toolCalls.length,
+      ...by,
+    });
     const { step, usage, messages } = state;
     const { hooks, execution } = live.plan;
     if (!hooks) return telling;
     const { run } = execution;
     const tools = offered.specs.map(({ id }) => id);
-    const ended = { runId: run.runId, step, timestamp: timestampOfNow(), messageCount: messages.length, toolCalls, tools, usage };
+    const ended = {
+      runId: run.runId,
+      step,
+      timestamp: timestampOfNow(),
+      messageCount: messages.length,
+      toolCalls,
+      tools,
+      usage,
+    };
     const report = (): void => hooks.iterated(ended, run);
     return telling ? telling.then(report) : report();
   }
 
-  /** A step whose calls wait for a person waits; one whose calls wait for a store ends the run here. */
+  /**
+   * A step whose calls wait for a person waits; one whose calls wait for a store ends the run here.
+   */
   private waitingFor({ outcomes }: Pick<PendingStep, 'outcomes'>, live: LiveRun): Finish {
     const { unavailable } = outcomes.find((outcome) => outcome.unavailable) ?? {};
     if (unavailable) return finishFor(unavailable, 'internal', this.failedRun(live));
@@ -322,13 +459,18 @@ export class ToolLoop {
     return { reason: 'waiting', ...(waitingFor && { waitingFor }) };
   }
 
-  /** A run of which an operator has stopped something that waits is looked at again once it was released; by any process some time, since this one may be gone then. */
+  /**
+   * A run of which an operator has stopped something that waits is looked at again once it was
+   * released; by any process some time, since this one may be gone then.
+   */
   private hold({ plan }: LiveRun): void {
     const { runId, path = [runId] } = plan.execution.run;
     const root = path[0] ?? runId;
     this.settings.inForce.heldRuns.add(root);
     const looking = this.stores.runs.wakeAt(root, new Date(Date.now() + LOOK_AT_HELD_MS));
-    looking.catch((error: unknown) => this.logger.warn(`The run ${root} is held, and may have to be resumed by hand.`, error));
+    looking.catch((error: unknown) =>
+      this.logger.warn(`The run ${root} is held, and may have to be resumed by hand.`, error),
+    );
   }
 
   private failedRun(live: LiveRun): FailedRun {
@@ -343,12 +485,20 @@ const MOST_EMPTY_ANSWERS = 1;
 
 const INVALID_OUTPUT: Finish = {
   reason: 'error',
-  error: { code: 'invalid_output', message: 'The model did not give the answer in the form that was asked for.' },
+  error: {
+    code: 'invalid_output',
+    message: 'The model did not give the answer in the form that was asked for.',
+  },
 };
 
-/** The state with an answer's text in its transcript, in which nothing blank may stand: some providers refuse it. */
+/**
+ * The state with an answer's text in its transcript, in which nothing blank may stand: some
+ * providers refuse it.
+ */
 function withAnswer(state: LoopState, answer: StepAnswer): LoopState {
-  const messages = isBlank(answer.text) ? state.messages : [...state.messages, assistantMessage(answer)];
+  const messages = isBlank(answer.text)
+    ? state.messages
+    : [...state.messages, assistantMessage(answer)];
   return { ...state, messages, text: answer.text, citations: answer.citations ?? [] };
 }
 
@@ -357,7 +507,8 @@ function isBlank(text: string): boolean {
 }
 
 async function retryEmpty(state: LoopState, live: LiveRun): Promise<LoopState> {
-  if (state.emptyAnswers >= MOST_EMPTY_ANSWERS) return { ...state, finish: { reason: 'no_progress' } };
+  if (state.emptyAnswers >= MOST_EMPTY_ANSWERS)
+    return { ...state, finish: { reason: 'no_progress' } };
   await live.emit({
     type: 'warning',
     step: state.step,
@@ -377,7 +528,10 @@ function unbegun(error: unknown, before: PendingStep | undefined): UnbegunStep {
 /** A model that was cut off, or filtered, may have made half a call: nothing of it is run. */
 const RUNNABLE = new Set<ModelFinishReason>(['stop', 'tool_calls']);
 
-/** Removes the calls of an answer. The provider's opaque data may refer to them, so it is removed with them. */
+/**
+ * Removes the calls of an answer. The provider's opaque data may refer to them, so it is removed
+ * with them.
+ */
 function withoutCalls(answer: StepAnswer): StepAnswer {
   const { providerData: _ofCalls, ...rest } = answer;
   return answer.toolCalls.length === 0 ? answer : { ...rest, toolCalls: [] };
@@ -390,14 +544,17 @@ function overtaken(state: LoopState, live: LiveRun): LoopState {
 }
 
 /**
- * The last word on a step: a limit ends a run that would continue, and a run that is over takes no more inputs. Those that came during a step that waits stay behind its calls,
- * which are not in the transcript yet.
+ * The last word on a step: a limit ends a run that would continue, and a run that is over takes no
+ * more inputs. Those that came during a step that waits stay behind its calls, which are not in the
+ * transcript yet.
  */
 function settle(state: LoopState, live: LiveRun): LoopState {
   const settled = state.finish ? state : withLimit(state, live);
   if (!settled.finish) return settled;
   live.inputs.close();
-  return settled.pending ? settled : { ...settled, messages: [...settled.messages, ...live.inputs.take()] };
+  return settled.pending
+    ? settled
+    : { ...settled, messages: [...settled.messages, ...live.inputs.take()] };
 }
 
 /** A run of one call ends with the call: there is no model to read its result. */

@@ -1,4 +1,11 @@
-import type { FinishReason, Message, MessageLabels, ToolCall, ToolInvocationRecord, ToolMessage } from '@toolloop/protocol';
+import type {
+  FinishReason,
+  Message,
+  MessageLabels,
+  ToolCall,
+  ToolInvocationRecord,
+  ToolMessage,
+} from '@toolloop/protocol';
 import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Pending } from '../contracts/pending.js';
@@ -17,8 +24,19 @@ import type { CallSession } from './run-plan.js';
 import { labelsReadBy } from '../execution/call-account.js';
 import { OWN_WORDS, tellsNothing } from '../execution/hide-values.js';
 import { namesOutsiders } from '../schema/field-origins.js';
-import { callOf, type InjectionContext, type ResultInjection, shownResult } from './result-injection.js';
-import { assistantMessage, checkpointIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
+import {
+  callOf,
+  type InjectionContext,
+  type ResultInjection,
+  shownResult,
+} from './result-injection.js';
+import {
+  assistantMessage,
+  checkpointIn,
+  type Finish,
+  type LoopState,
+  type PendingStep,
+} from './loop-state.js';
 
 /** The surroundings of the calls of a step. */
 export interface ToolStepContext extends InjectionContext {
@@ -58,8 +76,9 @@ interface PlannedCall extends PlacedCall {
 }
 
 /**
- * Runs the calls of one answer in the model's order: neighbouring reads together, a write by itself. A call that waits for a person holds back the next write and
- * everything behind it. Once every call has its result, strategies look at all of them for tools to inject.
+ * Runs the calls of one answer in the model's order: neighbouring reads together, a write by
+ * itself. A call that waits for a person holds back the next write and everything behind it. Once
+ * every call has its result, strategies look at all of them for tools to inject.
  */
 export class ToolStep {
   constructor(
@@ -72,35 +91,55 @@ export class ToolStep {
   run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const [only] = calls;
     const isAlone = only && calls.length === 1 && !context.pending;
-    return isAlone ? this.callOnce(only, context).then((made) => made.step()) : this.runAll(calls, context);
+    return isAlone
+      ? this.callOnce(only, context).then((made) => made.step())
+      : this.runAll(calls, context);
   }
 
   /** Makes one call, as in most steps, and as a call without a model is. */
   async callOnce(call: ToolCall, context: ToolStepContext): Promise<MadeCall> {
     const asked = plannedCall(call, 0, context);
     const { live } = context;
-    const granting = isCounted(asked) ? live.plan.meter.takeCalls([meteredCall(asked, live)], live.signal) : undefined;
+    const granting = isCounted(asked)
+      ? live.plan.meter.takeCalls([meteredCall(asked, live)], live.signal)
+      : undefined;
     const grant = granting && (await granting);
     const planned = grant?.calls === 0 ? { ...asked, ...grant.beyond } : asked;
     const noting = this.noted(planned, context);
     if (noting) await noting;
     const ended = this.ended(await this.begun(planned, context), context, false);
     const outcome = ended instanceof Promise ? await ended : ended;
-    const injecting = outcome.isPending ? context.toolset : this.injected([outcome], [call], context);
+    const injecting = outcome.isPending
+      ? context.toolset
+      : this.injected([outcome], [call], context);
     const toolset = injecting instanceof Promise ? await injecting : injecting;
     const made = outcome.hinted ? this.hinted(outcome, live, toolset) : outcome;
-    return { outcome: made, toolset, step: () => this.stepOf([made], [call], limitOf([planned]), { ...context, toolset }) };
+    return {
+      outcome: made,
+      toolset,
+      step: () => this.stepOf([made], [call], limitOf([planned]), { ...context, toolset }),
+    };
   }
 
-  private async runAll(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
+  private async runAll(
+    calls: readonly ToolCall[],
+    context: ToolStepContext,
+  ): Promise<ToolStepResult> {
     const done = doneBefore(context);
     const counted = calls.map((call, index) => plannedCall(call, index, context));
     const planned = await withinQuotas(counted, done, context);
-    const outcomes = (await this.execute(planned, done, context)).toSorted((a, b) => a.record.index - b.record.index);
+    const outcomes = (await this.execute(planned, done, context)).toSorted(
+      (a, b) => a.record.index - b.record.index,
+    );
     const isWaiting = outcomes.some(({ isPending }) => isPending);
     const toolset = isWaiting ? context.toolset : await this.injected(outcomes, calls, context);
-    const made = outcomes.map((outcome) => (outcome.hinted ? this.hinted(outcome, context.live, toolset) : outcome));
-    return this.stepOf(made, calls, context.pending?.limit ?? limitOf(planned), { ...context, toolset });
+    const made = outcomes.map((outcome) =>
+      outcome.hinted ? this.hinted(outcome, context.live, toolset) : outcome,
+    );
+    return this.stepOf(made, calls, context.pending?.limit ?? limitOf(planned), {
+      ...context,
+      toolset,
+    });
   }
 
   private stepOf(
@@ -116,32 +155,54 @@ export class ToolStep {
       return { messages: [], records: [], toolset, finish: { reason: 'waiting' }, pending };
     }
     const records = outcomes.map(({ record }) => record);
-    const halted = haltFor(records, live) ?? live.counter.refusalLimit(records, live.approvals.mode);
+    const halted =
+      haltFor(records, live) ?? live.counter.refusalLimit(records, live.approvals.mode);
     const finish = limit ?? (halted && { reason: halted });
     const messages = outcomes.map((outcome) => toMessage(outcome, calls));
     return { messages, records, toolset, ...(finish && { finish }) };
   }
 
-  /** Injects what the results bring. The calls of a session change its tools one after the other. */
-  private injected(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: ToolStepContext): Toolset | Promise<Toolset> {
+  /**
+   * Injects what the results bring. The calls of a session change its tools one after the other.
+   */
+  private injected(
+    outcomes: readonly ToolOutcome[],
+    calls: readonly ToolCall[],
+    context: ToolStepContext,
+  ): Toolset | Promise<Toolset> {
     const { session } = context;
     if (!session) return this.injection.inject(outcomes, calls, context);
     return session.change((toolset) =>
-      this.injection.inject(outcomes, calls, toolset === context.toolset ? context : { ...context, toolset }),
+      this.injection.inject(
+        outcomes,
+        calls,
+        toolset === context.toolset ? context : { ...context, toolset },
+      ),
     );
   }
 
-  /** Adds the entities of a result, which are injected once its step is complete: possibly in a process that no longer has the result. */
+  /**
+   * Adds the entities of a result, which are injected once its step is complete: possibly in a
+   * process that no longer has the result.
+   */
   private withEntities(outcome: ToolOutcome, live: LiveRun): ToolOutcome {
     if (!outcome.tool || outcome.live === undefined) return outcome;
-    return { ...outcome, entities: this.entities.keysIn(shownResult(outcome, outcome.tool), live.plan.execution.run) };
+    return {
+      ...outcome,
+      entities: this.entities.keysIn(shownResult(outcome, outcome.tool), live.plan.execution.run),
+    };
   }
 
-  /** Adds the operations on entities to the text for the model: known only now that every result of the step has brought its tools. */
+  /**
+   * Adds the operations on entities to the text for the model: known only now that every result of
+   * the step has brought its tools.
+   */
   private hinted(outcome: ToolOutcome, { plan, roles }: LiveRun, toolset: Toolset): ToolOutcome {
     const authority = roles.now();
     const permitted = toolset.tools.filter((tool) => tool.entity && isPermitted(tool, authority));
-    const operationsOn = this.entities.namesFor(permitted, plan.execution.run, (tool) => operationName(tool, toolset));
+    const operationsOn = this.entities.namesFor(permitted, plan.execution.run, (tool) =>
+      operationName(tool, toolset),
+    );
     return outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome;
   }
 
@@ -159,15 +220,24 @@ export class ToolStep {
     const stages = stagesOf(planned);
     for (const [number, stage] of stages.entries()) {
       const before = outcomes.filter(({ record }) => record.index < stage.first);
-      const due = stage.calls.filter(({ index }) => !done.some(({ record }) => record.index === index));
+      const due = stage.calls.filter(
+        ({ index }) => !done.some(({ record }) => record.index === index),
+      );
       const ordered = due.map((request) => inOrder(request, before, context.live));
       outcomes.push(...(await this.together(ordered, number < stages.length - 1, context)));
     }
     return outcomes;
   }
 
-  /** Calls whose order cannot be seen. What they read is kept before a write behind them begins: made again after it, they would read what it changed. */
-  private together(calls: readonly PlannedCall[], isFollowed: boolean, context: ToolStepContext): Promise<ToolOutcome[]> {
+  /**
+   * Calls whose order cannot be seen. What they read is kept before a write behind them begins:
+   * made again after it, they would read what it changed.
+   */
+  private together(
+    calls: readonly PlannedCall[],
+    isFollowed: boolean,
+    context: ToolStepContext,
+  ): Promise<ToolOutcome[]> {
     const { parallelReads } = context.live.plan.execution.limits;
     let running = calls.length;
     const isLast = (): boolean => (running -= 1) === 0 && isFollowed;
@@ -178,38 +248,66 @@ export class ToolStep {
     return lastValueFrom(made);
   }
 
-  private async executeOne(request: PlannedCall, context: ToolStepContext, isLast: () => boolean): Promise<ToolOutcome> {
+  private async executeOne(
+    request: PlannedCall,
+    context: ToolStepContext,
+    isLast: () => boolean,
+  ): Promise<ToolOutcome> {
     await this.noted(request, context);
     const outcome = await this.begun(request, context);
     return this.ended(outcome, context, isLast());
   }
 
   /** Tells the account of a session what a call may read. Undefined where it knows. */
-  private noted({ meant: { tool } }: PlannedCall, { live }: ToolStepContext): Promise<void> | undefined {
+  private noted(
+    { meant: { tool } }: PlannedCall,
+    { live }: ToolStepContext,
+  ): Promise<void> | undefined {
     if (tool?.entity) live.instances.used(tool);
     return tool && mustNote(live, tool) ? live.plan.account?.note(labelsReadBy(tool)) : undefined;
   }
 
-  private begun(request: PlannedCall, { offered, live, history, toolset, own }: ToolStepContext): Promise<ToolOutcome> {
+  private begun(
+    request: PlannedCall,
+    { offered, live, history, toolset, own }: ToolStepContext,
+  ): Promise<ToolOutcome> {
     const scope = live.scope(offered, history, toolset, own);
-    return this.runner.exec(request, request.meant.tool?.directive ? this.updates.following(scope) : scope);
+    return this.runner.exec(
+      request,
+      request.meant.tool?.directive ? this.updates.following(scope) : scope,
+    );
   }
 
-  /** A promise only in a durable run. A rehearsal keeps whole steps: what it did in another is made again, since nothing of it was kept. */
-  private ended(outcome: ToolOutcome, { live }: ToolStepContext, mustBeKept: boolean): ToolOutcome | Promise<ToolOutcome> {
+  /**
+   * A promise only in a durable run. A rehearsal keeps whole steps: what it did in another is made
+   * again, since nothing of it was kept.
+   */
+  private ended(
+    outcome: ToolOutcome,
+    { live }: ToolStepContext,
+    mustBeKept: boolean,
+  ): ToolOutcome | Promise<ToolOutcome> {
     if (outcome.isPending) return outcome;
     const matched = this.injection.withTriggers(outcome, live);
-    const keeping = live.rehearsal ? undefined : live.recorder?.called(this.withEntities(matched, live), mustBeKept);
+    const keeping = live.rehearsal
+      ? undefined
+      : live.recorder?.called(this.withEntities(matched, live), mustBeKept);
     return keeping ? keeping.then(() => matched) : matched;
   }
 }
 
-/** Returns whether an account is to be told of what a call may read. One that policy denies reads nothing. */
+/**
+ * Returns whether an account is to be told of what a call may read. One that policy denies reads
+ * nothing.
+ */
 function mustNote({ plan: { account }, roles }: LiveRun, tool: Tool): boolean {
   return account?.lacks(labelsReadBy(tool)) === true && isPermitted(tool, roles.now());
 }
 
-/** Returns the outcomes of the calls that were made before the step waited. If their process is gone, only they tell that they used their entities. */
+/**
+ * Returns the outcomes of the calls that were made before the step waited. If their process is
+ * gone, only they tell that they used their entities.
+ */
 function doneBefore({ pending, live }: ToolStepContext): readonly ToolOutcome[] {
   const done = (pending?.outcomes ?? []).filter(({ isPending }) => !isPending);
   for (const { tool } of done) if (tool?.entity) live.instances.used(tool);
@@ -225,8 +323,17 @@ function limitOf(planned: readonly PlannedCall[]): Finish | undefined {
 /** Counts a call, also one that was made by a process that is gone. */
 function plannedCall(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
   const { step, offered, live, pending } = context;
-  const meant = resolveSurfaceCall(call, offered, live.plan.execution.limits.argumentBytes) ?? { call, tool: offered.find(call.name) };
-  const place = { call, step, index, meant, ...((pending || live.plan.within) && beginningOf(call, index, context)) };
+  const meant = resolveSurfaceCall(call, offered, live.plan.execution.limits.argumentBytes) ?? {
+    call,
+    tool: offered.find(call.name),
+  };
+  const place = {
+    call,
+    step,
+    index,
+    meant,
+    ...((pending || live.plan.within) && beginningOf(call, index, context)),
+  };
   if (pending?.isPlanned) return place; // counted when it was first made
   const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId);
   return limit ? { ...place, limit: limit.reason, refusal: limit.refusal } : place;
@@ -286,7 +393,11 @@ interface CallStage {
 
 /** Neighbouring reads are one stage, each write is one by itself. */
 function stagesOf(planned: readonly PlannedCall[]): readonly CallStage[] {
-  const stages: { readonly first: number; readonly calls: PlannedCall[]; readonly isWrite: boolean }[] = [];
+  const stages: {
+    readonly first: number;
+    readonly calls: PlannedCall[];
+    readonly isWrite: boolean;
+  }[] = [];
   for (const request of planned) {
     const last = stages.at(-1);
     if (last && !last.isWrite && !isWrite(request)) last.calls.push(request);
@@ -295,11 +406,18 @@ function stagesOf(planned: readonly PlannedCall[]): readonly CallStage[] {
   return stages;
 }
 
-/** A call as the stages before it leave it: refused where one of their calls halted the run, held back where one waits for a person. */
+/**
+ * A call as the stages before it leave it: refused where one of their calls halted the run, held
+ * back where one waits for a person.
+ */
 function inOrder(request: PlannedCall, before: readonly ToolOutcome[], live: LiveRun): PlannedCall {
   if (request.refusal) return request;
   const records = before.map(({ record }) => record);
-  if (haltFor(records, live)) return { ...request, refusal: { code: 'aborted', safeMessage: 'The run was halted before this call.' } };
+  if (haltFor(records, live))
+    return {
+      ...request,
+      refusal: { code: 'aborted', safeMessage: 'The run was halted before this call.' },
+    };
   return before.some(({ isPending }) => isPending) ? { ...request, isDeferred: true } : request;
 }
 
@@ -308,16 +426,27 @@ function isWrite({ meant: { tool } }: PlannedCall): boolean {
   return tool !== undefined && tool.spec.effect !== 'read_only';
 }
 
-/** Why the first call that halts the run does so: the calls behind it are refused for it, and are no cause themselves. */
-function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }: LiveRun): FinishReason | undefined {
+/**
+ * Why the first call that halts the run does so: the calls behind it are refused for it, and are no
+ * cause themselves.
+ */
+function haltFor(
+  records: readonly ToolInvocationRecord[],
+  { plan: { options } }: LiveRun,
+): FinishReason | undefined {
   const halting = records.find(
-    ({ status }) => (status === 'failed' && options.onToolError === 'halt') || (status === 'denied' && options.onForbidden === 'halt'),
+    ({ status }) =>
+      (status === 'failed' && options.onToolError === 'halt') ||
+      (status === 'denied' && options.onForbidden === 'halt'),
   );
   return halting && (halting.status === 'failed' ? 'tool_error' : 'forbidden');
 }
 
 /** Makes the message for the model, under the name by which it called. */
-export function toMessage({ record, content, tool, labels: own, hidden, change }: ToolOutcome, calls: readonly ToolCall[]): ToolMessage {
+export function toMessage(
+  { record, content, tool, labels: own, hidden, change }: ToolOutcome,
+  calls: readonly ToolCall[],
+): ToolMessage {
   const { name: toolName } = callOf(record, calls) ?? { name: record.id };
   const told = {
     ...(record.error && { isError: true }),
@@ -329,14 +458,26 @@ export function toMessage({ record, content, tool, labels: own, hidden, change }
   return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...told };
 }
 
-/** An answer to a name that is no tool: it says no name that the model was not offered, and those were counted then. */
+/**
+ * An answer to a name that is no tool: it says no name that the model was not offered, and those
+ * were counted then.
+ */
 function ownWordsOf({ error }: ToolInvocationRecord): Pick<ToolMessage, 'labels'> {
-  return error && OWN_WORDS.has(error.code) ? { labels: { returns: 'trusted', reads: 'public' } } : {};
+  return error && OWN_WORDS.has(error.code)
+    ? { labels: { returns: 'trusted', reads: 'public' } }
+    : {};
 }
 
-function labelsOf({ origin, spec }: Tool, { error, attachments }: ToolInvocationRecord, own: MessageLabels | undefined): MessageLabels {
+function labelsOf(
+  { origin, spec }: Tool,
+  { error, attachments }: ToolInvocationRecord,
+  own: MessageLabels | undefined,
+): MessageLabels {
   const code = error?.code;
-  const isInOurWords = code === undefined ? tellsNothing({ origin, spec }) && !attachments : OWN_WORDS.has(code) && !own;
+  const isInOurWords =
+    code === undefined
+      ? tellsNothing({ origin, spec }) && !attachments
+      : OWN_WORDS.has(code) && !own;
   if (isInOurWords) return { returns: 'trusted', reads: 'public' };
   if (own) return own;
   const { labels, outputSchema } = spec;
@@ -344,21 +485,42 @@ function labelsOf({ origin, spec }: Tool, { error, attachments }: ToolInvocation
   return { returns: isOfApplication ? labels.returns : 'untrusted', reads: labels.reads };
 }
 
-/** The messages of a step that waits, as its conversation has them until the run ends: the result of a call that waits is that it does. */
-export function waitingMessages({ answer, outcomes }: PendingStep, asked: readonly Pending[]): readonly Message[] {
+/**
+ * The messages of a step that waits, as its conversation has them until the run ends: the result of
+ * a call that waits is that it does.
+ */
+export function waitingMessages(
+  { answer, outcomes }: PendingStep,
+  asked: readonly Pending[],
+): readonly Message[] {
   if (outcomes.length === 0) return [];
   const results = outcomes.map((outcome) => {
     if (!outcome.isPending) return outcome;
     const open = asked.find(({ binding }) => binding.toolCallId === outcome.record.toolCallId);
-    const content = JSON.stringify({ status: 'waiting', ...(open && { id: open.id, expiresAt: open.expiresAt }) });
+    const content = JSON.stringify({
+      status: 'waiting',
+      ...(open && { id: open.id, expiresAt: open.expiresAt }),
+    });
     return { ...outcome, content, labels: { returns: 'trusted', reads: 'public' } as const };
   });
-  return [assistantMessage(answer), ...results.map((result) => toMessage(result, answer.toolCalls))];
+  return [
+    assistantMessage(answer),
+    ...results.map((result) => toMessage(result, answer.toolCalls)),
+  ];
 }
 
-/** A run that waited and ended otherwise: what its last step did stays in the transcript, before what the user added meanwhile; what waited was not done. */
-export function abandonStep(state: LoopState, { answer, outcomes }: PendingStep, inputs: readonly Message[]): LoopState {
-  if (outcomes.length === 0) return { ...state, messages: [...state.messages, ...inputs], pending: undefined }; // none of its calls was made, so the answer that asked for them goes with them
+/**
+ * A run that waited and ended otherwise: what its last step did stays in the transcript, before
+ * what the user added meanwhile; what waited was not done.
+ */
+export function abandonStep(
+  state: LoopState,
+  { answer, outcomes }: PendingStep,
+  inputs: readonly Message[],
+): LoopState {
+  // none of its calls was made, so the answer that asked for them goes with them
+  if (outcomes.length === 0)
+    return { ...state, messages: [...state.messages, ...inputs], pending: undefined };
   const results = outcomes.map((outcome) => {
     if (!outcome.isPending) return outcome;
     const record = closedRecord(outcome.record);
@@ -366,7 +528,9 @@ export function abandonStep(state: LoopState, { answer, outcomes }: PendingStep,
   });
   // The calls of an approved rehearsal are no model's, and have no part in its transcript.
   const told =
-    answer.toolCalls.length > 0 ? [assistantMessage(answer), ...results.map((result) => toMessage(result, answer.toolCalls))] : [];
+    answer.toolCalls.length > 0
+      ? [assistantMessage(answer), ...results.map((result) => toMessage(result, answer.toolCalls))]
+      : [];
   return {
     ...state,
     pending: undefined,

@@ -33,8 +33,20 @@ export type {
 } from '../contracts/directive.js';
 export { isHeldBy, leftMs, nextLease } from '../contracts/lease.js';
 export type { Lease, LeaseHold, LeaseRequest } from '../contracts/lease.js';
-export { KEPT_POLICY_VERSIONS, POLICY_POLL_MS, POLICY_TRUST_MS, PolicyStore } from '../contracts/policy-store.js';
-export type { PolicyPage, PolicyScope, PolicySign, PolicyState, PolicyStop, PolicyVersion } from '../contracts/policy-store.js';
+export {
+  KEPT_POLICY_VERSIONS,
+  POLICY_POLL_MS,
+  POLICY_TRUST_MS,
+  PolicyStore,
+} from '../contracts/policy-store.js';
+export type {
+  PolicyPage,
+  PolicyScope,
+  PolicySign,
+  PolicyState,
+  PolicyStop,
+  PolicyVersion,
+} from '../contracts/policy-store.js';
 export type { Quota, QuotaQuantity } from '../contracts/limits.js';
 export { amountOf, USAGE_DIMENSIONS, usageSortKey, UsageStore } from '../contracts/usage.js';
 export type {
@@ -49,7 +61,14 @@ export type {
 } from '../contracts/usage.js';
 export { AccountStore } from '../contracts/session.js';
 export type { AccountAddition, AccountKey, SessionAccount } from '../contracts/session.js';
-export { CallJournal, CallTransactions, RunLog, RunLostError, StoreRefusalError, ToolLoopStores } from '../contracts/stores.js';
+export {
+  CallJournal,
+  CallTransactions,
+  RunLog,
+  RunLostError,
+  StoreRefusalError,
+  ToolLoopStores,
+} from '../contracts/stores.js';
 export { ConversationStore } from '../contracts/conversation.js';
 export type {
   CallsOfWrite,
@@ -86,6 +105,11 @@ export type {
 export { MemoryCallJournal } from './memory-call-journal.js';
 export { MemoryDirectiveStore } from './memory-directive-store.js';
 export { MemoryPolicyStore } from './memory-policy-store.js';
-export { MemoryAccountStore, MemoryPendingStore, MemoryAuditStore, MemoryConversationStore } from './memory-stores.js';
+export {
+  MemoryAccountStore,
+  MemoryPendingStore,
+  MemoryAuditStore,
+  MemoryConversationStore,
+} from './memory-stores.js';
 export { MemoryRunLog } from './memory-run-log.js';
 export { MemoryUsageStore } from './memory-usage-store.js';

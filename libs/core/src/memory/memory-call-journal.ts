@@ -21,8 +21,9 @@ interface Entry {
 }
 
 /**
- * Keeps calls in memory: of each tenant at least the newest 10,000 finished ones, and at most 20,000. Of each tenant it keeps the newest 64 MB of attachments: an older call
- * is answered without them, and never made again.
+ * Keeps calls in memory: of each tenant at least the newest 10,000 finished ones, and at most
+ * 20,000. Of each tenant it keeps the newest 64 MB of attachments: an older call is answered
+ * without them, and never made again.
  */
 export class MemoryCallJournal extends CallJournal {
   private readonly open = new Map<string, Entry>();
@@ -82,8 +83,9 @@ export class MemoryCallJournal extends CallJournal {
 }
 
 /**
- * The finished calls of one tenant: a tenant that floods takes nothing from another. They are dropped by generations, since taking the oldest of a `Map` after each call
- * costs more the more were taken before.
+ * The finished calls of one tenant: a tenant that floods takes nothing from another. They are
+ * dropped by generations, since taking the oldest of a `Map` after each call costs more the more
+ * were taken before.
  */
 class FinishedCalls {
   private calls = new Map<string, Entry>();
@@ -117,12 +119,17 @@ class FinishedCalls {
     if (!this.attached.delete(entry) || entry.outcome?.status !== 'succeeded') return;
     this.attachedCharacters -= attachedTo(entry);
     const { attachments: _attachments, ...outcome } = entry.outcome;
-    entry.outcome = { ...outcome, content: `${outcome.content}\n[The attachments of this result are not kept any more.]` };
+    entry.outcome = {
+      ...outcome,
+      content: `${outcome.content}\n[The attachments of this result are not kept any more.]`,
+    };
   }
 }
 
 function entryOf({ outcome, lease }: Entry): JournalEntry {
-  return outcome ? { status: 'finished', outcome } : { status: 'in_progress', leftMs: leftMs(lease) };
+  return outcome
+    ? { status: 'finished', outcome }
+    : { status: 'in_progress', leftMs: leftMs(lease) };
 }
 
 function attachedTo({ outcome }: Entry): number {
@@ -135,5 +142,9 @@ function textOf({ tenant, idempotencyKey }: JournalKey): string {
 }
 
 function isSameCall(one: JournalCall, other: JournalCall): boolean {
-  return one.declaredId === other.declaredId && one.instanceId === other.instanceId && one.args === other.args;
+  return (
+    one.declaredId === other.declaredId &&
+    one.instanceId === other.instanceId &&
+    one.args === other.args
+  );
 }

@@ -22,7 +22,10 @@ import { Logger } from '../findings/logger.js';
 const MOST_DIRECTIVES = 10_000;
 const OPEN = new Set<DirectiveStatus>(['pending', 'performing', 'unknown_outcome']);
 
-/** Keeps directives in memory. Beyond 10,000 of a tenant its oldest finished one is dropped, with its key. */
+/**
+ * Keeps directives in memory. Beyond 10,000 of a tenant its oldest finished one is dropped, with
+ * its key.
+ */
 export class MemoryDirectiveStore extends DirectiveStore {
   private readonly logger = new Logger(MemoryDirectiveStore.name);
   /** The directives by tenant, then by id, in the order in which they were added. */
@@ -38,12 +41,22 @@ export class MemoryDirectiveStore extends DirectiveStore {
     return this.changes;
   }
 
-  override async add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective> {
+  override async add(
+    intent: DirectiveIntent,
+    first?: () => Promise<void>,
+  ): Promise<AddedDirective> {
     await first?.();
     const { tenant } = intent;
     const known = this.recordOf({ tenant, directiveId: this.keys.get(keyOf(intent)) ?? '' });
     if (known) return { record: known, isNew: false };
-    const record: DirectiveRecord = { intent, task: 'perform', status: 'pending', epoch: 0, attempts: 0, ...timed(0) };
+    const record: DirectiveRecord = {
+      intent,
+      task: 'perform',
+      status: 'pending',
+      epoch: 0,
+      attempts: 0,
+      ...timed(0),
+    };
     this.keys.set(keyOf(intent), intent.directiveId);
     this.put('requested', record);
     this.forgetOldest(tenant);
@@ -54,9 +67,17 @@ export class MemoryDirectiveStore extends DirectiveStore {
     return Promise.resolve(this.recordOf(reference));
   }
 
-  override list({ tenant, status, subject, actorId, limit = 100, after }: DirectiveQuery): Promise<readonly DirectiveRecord[]> {
+  override list({
+    tenant,
+    status,
+    subject,
+    actorId,
+    limit = 100,
+    after,
+  }: DirectiveQuery): Promise<readonly DirectiveRecord[]> {
     const all = [...(this.tenants.get(tenant)?.values() ?? [])].toReversed();
-    const start = after === undefined ? 0 : all.findIndex(({ intent }) => intent.directiveId === after) + 1;
+    const start =
+      after === undefined ? 0 : all.findIndex(({ intent }) => intent.directiveId === after) + 1;
     const found = all
       .slice(start)
       .filter((record) => status === undefined || record.status === status)
@@ -65,13 +86,23 @@ export class MemoryDirectiveStore extends DirectiveStore {
     return Promise.resolve(found.slice(0, limit));
   }
 
-  override acquire(reference: DirectiveReference, request: LeaseRequest): Promise<LeasedDirective | undefined> {
+  override acquire(
+    reference: DirectiveReference,
+    request: LeaseRequest,
+  ): Promise<LeasedDirective | undefined> {
     const record = this.recordOf(reference);
     if (!record) return Promise.resolve(undefined);
-    if (record.lease?.owner === request.owner) return Promise.resolve({ ...record, lease: record.lease });
+    if (record.lease?.owner === request.owner)
+      return Promise.resolve({ ...record, lease: record.lease });
     if (!isDue(record)) return Promise.resolve(undefined);
     const { dueAt: _passed, ...rest } = record;
-    const leased = { ...rest, status: 'performing', attempts: record.attempts + 1, ...leasedTo(request, record), ...timed() } as const;
+    const leased = {
+      ...rest,
+      status: 'performing',
+      attempts: record.attempts + 1,
+      ...leasedTo(request, record),
+      ...timed(),
+    } as const;
     this.put('started', leased);
     return Promise.resolve(leased);
   }
@@ -83,16 +114,26 @@ export class MemoryDirectiveStore extends DirectiveStore {
     return Promise.resolve(true);
   }
 
-  override change(from: DirectiveVersion, change: DirectiveChange): Promise<DirectiveRecord | undefined> {
+  override change(
+    from: DirectiveVersion,
+    change: DirectiveChange,
+  ): Promise<DirectiveRecord | undefined> {
     const record = this.recordOf(from);
     if (!record || !isIn(from, record)) return Promise.resolve(undefined);
     const { event, dueInMs, failure, lease, putOffs = 0, ...set } = change;
     const { failure: _former, dueAt: _passed, lease: _ended, putOffs: _counted, ...rest } = record;
-    const more = { ...(failure && { failure }), ...(putOffs > 0 && { putOffs }), ...(lease && leasedTo(lease, record)) };
+    const more = {
+      ...(failure && { failure }),
+      ...(putOffs > 0 && { putOffs }),
+      ...(lease && leasedTo(lease, record)),
+    };
     return Promise.resolve(this.put(event, { ...rest, ...set, ...more, ...timed(dueInMs) }));
   }
 
-  override work(perform: (reference: DirectiveReference) => Promise<void>, concurrency: number): Promise<StopWork> {
+  override work(
+    perform: (reference: DirectiveReference) => Promise<void>,
+    concurrency: number,
+  ): Promise<StopWork> {
     const worker = new DueWork(this.waiting, perform, { concurrency, logger: this.logger });
     this.workers.add(worker);
     worker.look();
@@ -121,7 +162,9 @@ export class MemoryDirectiveStore extends DirectiveStore {
     else this.waiting.set(keyOf(record.intent), record);
   }
 
-  /** Drops the oldest finished directives of a tenant. Unfinished ones stay, however many there are. */
+  /**
+   * Drops the oldest finished directives of a tenant. Unfinished ones stay, however many there are.
+   */
   private forgetOldest(tenant: string): void {
     const records = this.tenants.get(tenant);
     if (!records || records.size <= MOST_DIRECTIVES) return;
@@ -149,7 +192,10 @@ function timeOf(record: DirectiveRecord): number {
   return Date.parse(acquirableAt(record) ?? '') || Infinity;
 }
 
-function leasedTo(request: LeaseRequest, { lease, epoch }: DirectiveRecord): Pick<LeasedDirective, 'lease' | 'epoch'> {
+function leasedTo(
+  request: LeaseRequest,
+  { lease, epoch }: DirectiveRecord,
+): Pick<LeasedDirective, 'lease' | 'epoch'> {
   const next = nextLease(lease ?? { epoch }, request);
   return { lease: next, epoch: next.epoch };
 }
@@ -157,7 +203,9 @@ function leasedTo(request: LeaseRequest, { lease, epoch }: DirectiveRecord): Pic
 function timed(dueInMs?: number): Pick<DirectiveRecord, 'updatedAt' | 'dueAt'> {
   const now = Date.now();
   const updatedAt = new Date(now).toISOString();
-  return dueInMs === undefined ? { updatedAt } : { updatedAt, dueAt: new Date(now + dueInMs).toISOString() };
+  return dueInMs === undefined
+    ? { updatedAt }
+    : { updatedAt, dueAt: new Date(now + dueInMs).toISOString() };
 }
 
 const LONGEST_SLEEP_MS = 60_000;
@@ -175,7 +223,10 @@ interface PutOff {
   readonly until: number;
 }
 
-/** The worker of one process. It sleeps until the next directive is due, and never keeps the process alive. */
+/**
+ * The worker of one process. It sleeps until the next directive is due, and never keeps the process
+ * alive.
+ */
 export class DueWork {
   private readonly inHand = new Map<string, Promise<void>>();
   private readonly putOff = new Map<string, PutOff>();
@@ -205,7 +256,8 @@ export class DueWork {
     const now = Date.now();
     let next = Infinity;
     for (const [key, record] of this.known) {
-      if (this.inHand.size >= this.terms.concurrency) return; // each directive that ends looks again
+      // each directive that ends looks again
+      if (this.inHand.size >= this.terms.concurrency) return;
       if (this.inHand.has(key)) continue;
       const time = this.timeOf(key, record);
       if (time <= now) this.begin(key, record);
@@ -223,17 +275,29 @@ export class DueWork {
       this.wakesAt = Infinity;
       this.takeDue();
     };
-    this.timer = setTimeout(wake, Math.min(Math.max(0, time - Date.now()), LONGEST_SLEEP_MS)).unref();
+    this.timer = setTimeout(
+      wake,
+      Math.min(Math.max(0, time - Date.now()), LONGEST_SLEEP_MS),
+    ).unref();
   }
 
-  /** Performs a directive. One that is unchanged afterwards is put off, since performing it again at once would leave it unchanged again. */
+  /**
+   * Performs a directive. One that is unchanged afterwards is put off, since performing it again at
+   * once would leave it unchanged again.
+   */
   private begin(key: string, record: DirectiveRecord): void {
     const { tenant, directiveId } = record.intent;
     const performing = this.perform({ tenant, directiveId })
-      .catch((error: unknown) => this.terms.logger.error(`The directive ${directiveId} could not be processed; it is tried again.`, error))
+      .catch((error: unknown) =>
+        this.terms.logger.error(
+          `The directive ${directiveId} could not be processed; it is tried again.`,
+          error,
+        ),
+      )
       .finally(() => {
         this.inHand.delete(key);
-        if (this.known.get(key) === record) this.putOff.set(key, { record, until: Date.now() + AGAIN_MS });
+        if (this.known.get(key) === record)
+          this.putOff.set(key, { record, until: Date.now() + AGAIN_MS });
         else this.putOff.delete(key);
         this.look();
       });

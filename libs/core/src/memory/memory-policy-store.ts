@@ -16,7 +16,10 @@ interface KeptVersion {
   readonly revision: number;
 }
 
-/** Keeps policies and stops for as long as the process lives: after a restart the policies of `forRoot` are in force again, and nothing is stopped. */
+/**
+ * Keeps policies and stops for as long as the process lives: after a restart the policies of
+ * `forRoot` are in force again, and nothing is stopped.
+ */
 export class MemoryPolicyStore extends PolicyStore {
   /** The versions by scope, the newest last. */
   private readonly versions = new Map<string | undefined, KeptVersion[]>();
@@ -38,7 +41,11 @@ export class MemoryPolicyStore extends PolicyStore {
     return Promise.resolve(known.find(({ version }) => version.number === number)?.version);
   }
 
-  override list({ tenant, limit, before = Infinity }: PolicyPage): Promise<readonly PolicyVersion[]> {
+  override list({
+    tenant,
+    limit,
+    before = Infinity,
+  }: PolicyPage): Promise<readonly PolicyVersion[]> {
     const known = (this.versions.get(tenant) ?? []).map(({ version }) => version).toReversed();
     return Promise.resolve(known.filter(({ number }) => number < before).slice(0, limit));
   }
@@ -59,7 +66,9 @@ export class MemoryPolicyStore extends PolicyStore {
 
   override read(since: number): Promise<PolicyState> {
     const newest = [...this.versions.values()].flatMap((versions) => versions.at(-1) ?? []);
-    const versions = newest.filter(({ revision }) => revision > since).map(({ version }) => version);
+    const versions = newest
+      .filter(({ revision }) => revision > since)
+      .map(({ version }) => version);
     return Promise.resolve({ revision: this.revision, versions, stops: [...this.stops.values()] });
   }
 

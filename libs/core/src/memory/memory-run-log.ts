@@ -31,8 +31,9 @@ const MOST_WAITING_OF_AN_ACTOR = 1_000;
 const MOST_WAITING_OF_A_TENANT = 10_000;
 
 /**
- * Keeps runs for as long as the process lives: of each actor the last 1,000 that have ended, and up to 1,000 that wait for that actor, of a tenant 10,000. A run that waits
- * is never dropped, so no further one is accepted then.
+ * Keeps runs for as long as the process lives: of each actor the last 1,000 that have ended, and up
+ * to 1,000 that wait for that actor, of a tenant 10,000. A run that waits is never dropped, so no
+ * further one is accepted then.
  */
 export class MemoryRunLog extends RunLog {
   private readonly runs = new Map<string, LoggedRun>();
@@ -50,7 +51,10 @@ export class MemoryRunLog extends RunLog {
   override add(run: NewRun, status: 'queued' | 'waiting'): Promise<void> {
     if (this.runs.has(run.runId)) return Promise.reject(alreadyThere(run));
     const crowd = status === 'waiting' ? this.crowdOf(run) : undefined;
-    if (crowd !== undefined) return Promise.reject(new Error(`${crowd} wait in memory, and no more are accepted. Bind a durable RunLog.`));
+    if (crowd !== undefined)
+      return Promise.reject(
+        new Error(`${crowd} wait in memory, and no more are accepted. Bind a durable RunLog.`),
+      );
     this.keep(run, { status, ...(status === 'waiting' && { finishReason: 'waiting' }) });
     if (status === 'queued') this.enqueue(run.runId);
     return Promise.resolve();
@@ -63,12 +67,18 @@ export class MemoryRunLog extends RunLog {
     return Promise.resolve(lease);
   }
 
-  override acquire(runId: string, request: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined> {
+  override acquire(
+    runId: string,
+    request: LeaseRequest,
+    epoch?: number,
+  ): Promise<LeasedRun | undefined> {
     const run = this.runs.get(runId);
     if (!run) return Promise.resolve(undefined);
     const { record } = run;
-    if (record.lease?.owner === request.owner) return Promise.resolve({ ...record, lease: record.lease });
-    if (!isFree(record) || (epoch !== undefined && record.epoch !== epoch)) return Promise.resolve(undefined);
+    if (record.lease?.owner === request.owner)
+      return Promise.resolve({ ...record, lease: record.lease });
+    if (!isFree(record) || (epoch !== undefined && record.epoch !== epoch))
+      return Promise.resolve(undefined);
     const lease = nextLease({ epoch: record.epoch }, request);
     this.change(run, { status: 'running', epoch: lease.epoch, lease });
     return Promise.resolve({ ...run.record, lease });
@@ -77,7 +87,8 @@ export class MemoryRunLog extends RunLog {
   override append(hold: RunHold, { ending, ...write }: RunWrite): Promise<void> {
     const run = this.held(hold);
     const lastSequence = write.events.at(-1)?.sequence ?? run?.record.lastSequence ?? 0;
-    if (!run || lastSequence < run.record.lastSequence) return Promise.reject(new RunLostError(hold));
+    if (!run || lastSequence < run.record.lastSequence)
+      return Promise.reject(new RunLostError(hold));
     appendTo(run, write);
     this.change(run, { lastSequence, ...ending });
     if (ending) this.finished(run);
@@ -85,7 +96,10 @@ export class MemoryRunLog extends RunLog {
     return Promise.resolve();
   }
 
-  override renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]> {
+  override renew(
+    holds: readonly RunHold[],
+    forMs: number,
+  ): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]> {
     const held = holds.flatMap((hold) => this.held(hold) ?? []);
     for (const run of held) run.record = { ...run.record, ...renewed(run.record, forMs) };
     return Promise.resolve(held.map(({ record }) => record));
@@ -105,11 +119,16 @@ export class MemoryRunLog extends RunLog {
       const { record } = this.runs.get(runId) ?? {};
       return record?.status === 'queued' && record.epoch === epoch && record.putOffs === times;
     };
-    setTimeout(() => (isOff() ? this.queueUp(runId) : undefined), Math.max(0, until.getTime() - Date.now())).unref();
+    setTimeout(
+      () => (isOff() ? this.queueUp(runId) : undefined),
+      Math.max(0, until.getTime() - Date.now()),
+    ).unref();
   }
 
   override requeueExpired(): Promise<number> {
-    const expired = [...this.runs.values()].filter(({ record }) => record.request && record.status === 'running' && isFree(record));
+    const expired = [...this.runs.values()].filter(
+      ({ record }) => record.request && record.status === 'running' && isFree(record),
+    );
     for (const { record } of expired) this.enqueue(record.runId);
     return Promise.resolve(expired.length);
   }
@@ -142,11 +161,21 @@ export class MemoryRunLog extends RunLog {
     return Promise.resolve(this.runs.get(runId)?.record);
   }
 
-  override list({ tenant, actorId, status, limit = 100, after }: RunQuery): Promise<readonly RunRecord[]> {
+  override list({
+    tenant,
+    actorId,
+    status,
+    limit = 100,
+    after,
+  }: RunQuery): Promise<readonly RunRecord[]> {
     const all = [...this.runs.values()].map(({ record }) => record).toReversed();
-    const theirs = all.filter((record) => record.tenant === tenant && (actorId ?? record.actorId) === record.actorId);
+    const theirs = all.filter(
+      (record) => record.tenant === tenant && (actorId ?? record.actorId) === record.actorId,
+    );
     const known = after === undefined ? 0 : theirs.findIndex(({ runId }) => runId === after) + 1;
-    const rest = theirs.slice(known).filter((record) => status === undefined || record.status === status);
+    const rest = theirs
+      .slice(known)
+      .filter((record) => status === undefined || record.status === status);
     return Promise.resolve(rest.slice(0, limit));
   }
 
@@ -156,7 +185,9 @@ export class MemoryRunLog extends RunLog {
 
   override events(runId: string, { after, limit }: EventPage): Promise<readonly LoopEvent[]> {
     const all = [...(this.runs.get(runId)?.events.values() ?? [])];
-    return Promise.resolve(copiesOf(all.filter(({ sequence }) => sequence > after).slice(0, limit)).map(withDates));
+    return Promise.resolve(
+      copiesOf(all.filter(({ sequence }) => sequence > after).slice(0, limit)).map(withDates),
+    );
   }
 
   override watch(runId: string, changed: () => void): Promise<() => Promise<void>> {
@@ -165,7 +196,10 @@ export class MemoryRunLog extends RunLog {
     return Promise.resolve(() => Promise.resolve(void this.watchers.delete(watcher)));
   }
 
-  override work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
+  override work(
+    advance: (runId: string) => Promise<void>,
+    most: number,
+  ): Promise<() => Promise<void>> {
     let running = 0;
     const next = (): void => {
       if (running >= most || !this.workers.has(next)) return;
@@ -186,7 +220,10 @@ export class MemoryRunLog extends RunLog {
     return Promise.resolve(() => Promise.resolve(void this.workers.delete(next)));
   }
 
-  /** Takes the first run of the tenant whose turn it is; the tenant's next turn comes after all others'. */
+  /**
+   * Takes the first run of the tenant whose turn it is; the tenant's next turn comes after all
+   * others'.
+   */
   private takeTurn(): string | undefined {
     const [turn] = this.queue;
     if (!turn) return undefined;
@@ -202,10 +239,20 @@ export class MemoryRunLog extends RunLog {
     if (this.runs.get(runId)?.record.status === 'queued') this.enqueue(runId);
   }
 
-  private keep({ entries = [], events = [], ...run }: NewRun, state: Pick<RunRecord, 'status' | 'finishReason' | 'lease'>): void {
+  private keep(
+    { entries = [], events = [], ...run }: NewRun,
+    state: Pick<RunRecord, 'status' | 'finishReason' | 'lease'>,
+  ): void {
     const at = new Date().toISOString();
     const lastSequence = events.at(-1)?.sequence ?? 0;
-    const record: RunRecord = { ...run, ...state, epoch: 1, lastSequence, createdAt: at, updatedAt: at };
+    const record: RunRecord = {
+      ...run,
+      ...state,
+      epoch: 1,
+      lastSequence,
+      createdAt: at,
+      updatedAt: at,
+    };
     const logged: LoggedRun = { record, isWoken: false, entries: new Map(), events: new Map() };
     appendTo(logged, { entries, events });
     this.runs.set(run.runId, logged);
@@ -238,15 +285,21 @@ export class MemoryRunLog extends RunLog {
 
   /** Names the runs that leave no room for another one that waits. */
   private crowdOf({ tenant, actorId }: NewRun): string | undefined {
-    const waiting = [...this.runs.values()].filter(({ record }) => record.status === 'waiting' && record.tenant === tenant);
+    const waiting = [...this.runs.values()].filter(
+      ({ record }) => record.status === 'waiting' && record.tenant === tenant,
+    );
     if (waiting.length >= MOST_WAITING_OF_A_TENANT) return `${waiting.length} runs of one tenant`;
     const own = waiting.filter(({ record }) => record.actorId === actorId).length;
     return own >= MOST_WAITING_OF_AN_ACTOR ? `${own} runs of one actor` : undefined;
   }
 
-  /** Hands out a run that was woken or cancelled before it began to wait; of an actor's runs that have ended the oldest is dropped. */
+  /**
+   * Hands out a run that was woken or cancelled before it began to wait; of an actor's runs that
+   * have ended the oldest is dropped.
+   */
   private finished({ record, isWoken }: LoggedRun): void {
-    if (record.status === 'waiting' && (isWoken || record.cancelled !== undefined)) this.enqueue(record.runId);
+    if (record.status === 'waiting' && (isWoken || record.cancelled !== undefined))
+      this.enqueue(record.runId);
     if (record.status !== 'ended') return;
     const owner = JSON.stringify([record.tenant, record.actorId]);
     const ended = this.ended.get(owner) ?? [];
@@ -298,7 +351,10 @@ export function withDates(event: LoopEvent): LoopEvent {
   if (event.type === 'sub-run') return { ...event, event: withDates(event.event) };
   if (event.type !== 'tool-result') return event;
   const { startedAt, endedAt } = event.record;
-  return { ...event, record: { ...event.record, startedAt: new Date(startedAt), endedAt: new Date(endedAt) } };
+  return {
+    ...event,
+    record: { ...event.record, startedAt: new Date(startedAt), endedAt: new Date(endedAt) },
+  };
 }
 
 /** Values that are JSON, as a database would give them back: copies that are not shared. */

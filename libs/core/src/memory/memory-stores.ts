@@ -11,7 +11,13 @@ import {
 } from '../contracts/pending.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import { type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
-import { type AccountAddition, type AccountKey, AccountStore, LASTING_MS, type SessionAccount } from '../contracts/session.js';
+import {
+  type AccountAddition,
+  type AccountKey,
+  AccountStore,
+  LASTING_MS,
+  type SessionAccount,
+} from '../contracts/session.js';
 import {
   type ConversationKey,
   type ConversationListing,
@@ -29,8 +35,9 @@ import {
 const MOST_PENDING = 10_000;
 
 /**
- * Keeps what runs ask of people for as long as the process lives. Beyond 10,000 of a tenant its oldest one that is answered or has expired is dropped; where all of them
- * wait for a person, no further one is accepted.
+ * Keeps what runs ask of people for as long as the process lives. Beyond 10,000 of a tenant its
+ * oldest one that is answered or has expired is dropped; where all of them wait for a person, no
+ * further one is accepted.
  */
 export class MemoryPendingStore extends PendingStore {
   private readonly records = new Map<string, Pending>();
@@ -47,12 +54,18 @@ export class MemoryPendingStore extends PendingStore {
     const ids = this.ofTenants.get(tenant) ?? new Set();
     if (ids.size >= MOST_PENDING && !this.forgetOldest(ids))
       return Promise.reject(
-        new Error(`${MOST_PENDING} questions of one tenant wait in memory, and no more are accepted. Bind a durable PendingStore.`),
+        new Error(
+          `${MOST_PENDING} questions of one tenant wait in memory, and no more are accepted. Bind a durable PendingStore.`,
+        ),
       );
     this.ofTenants.set(tenant, ids.add(record.id));
     this.records.set(record.id, record);
     if (record.noticeAt !== undefined)
-      this.notices.set(record.id, { at: record.noticeAt, attempts: 0, dueAt: Date.parse(record.noticeAt) });
+      this.notices.set(record.id, {
+        at: record.noticeAt,
+        attempts: 0,
+        dueAt: Date.parse(record.noticeAt),
+      });
     return Promise.resolve();
   }
 
@@ -71,9 +84,19 @@ export class MemoryPendingStore extends PendingStore {
     return Promise.resolve(this.records.get(id));
   }
 
-  override list({ tenant, runId, conversation, pending = false, limit = 100, after }: PendingQuery): Promise<readonly Pending[]> {
+  override list({
+    tenant,
+    runId,
+    conversation,
+    pending = false,
+    limit = 100,
+    after,
+  }: PendingQuery): Promise<readonly Pending[]> {
     const found = [...this.records.values()]
-      .filter(({ binding }) => binding.tenant === tenant && (runId === undefined || binding.runId === runId))
+      .filter(
+        ({ binding }) =>
+          binding.tenant === tenant && (runId === undefined || binding.runId === runId),
+      )
       .filter((record) => conversation === undefined || record.conversation === conversation)
       .filter(({ answer }) => !pending || !answer);
     const start = after === undefined ? 0 : found.findIndex(({ id }) => id === after) + 1;
@@ -102,14 +125,17 @@ export class MemoryPendingStore extends PendingStore {
 
   override use(id: string): Promise<boolean> {
     const record = this.records.get(id);
-    if (!record?.answer || !isUsable(record.answer) || record.usedAt !== undefined) return Promise.resolve(false);
+    if (!record?.answer || !isUsable(record.answer) || record.usedAt !== undefined)
+      return Promise.resolve(false);
     this.records.set(id, { ...record, usedAt: new Date().toISOString() });
     return Promise.resolve(true);
   }
 
   override due(request: LeaseRequest, most: number): Promise<readonly DueNotice[]> {
     const now = Date.now();
-    const due = [...this.notices].filter(([, notice]) => notice.dueAt <= now && !(notice.lease && leftMs(notice.lease) > 0));
+    const due = [...this.notices].filter(
+      ([, notice]) => notice.dueAt <= now && !(notice.lease && leftMs(notice.lease) > 0),
+    );
     const leased = due.toSorted(([, one], [, other]) => one.dueAt - other.dueAt).slice(0, most);
     return Promise.resolve(
       leased.flatMap(([id, notice]) => {
@@ -122,7 +148,12 @@ export class MemoryPendingStore extends PendingStore {
 
   override reschedule(id: string, owner: string, next?: NextNotice): Promise<void> {
     if (this.notices.get(id)?.lease?.owner !== owner) return Promise.resolve();
-    if (next) this.notices.set(id, { at: next.at, attempts: next.attempts, dueAt: Date.now() + next.dueInMs });
+    if (next)
+      this.notices.set(id, {
+        at: next.at,
+        attempts: next.attempts,
+        dueAt: Date.now() + next.dueInMs,
+      });
     else this.notices.delete(id);
     return Promise.resolve();
   }
@@ -146,8 +177,9 @@ const MOST_OF_A_TENANT = 10_000;
 const MOST_MESSAGES = 200;
 
 /**
- * Keeps conversations in memory, with the last 200 messages of each. Beyond 1,000 of an actor that actor's least recently used one is dropped. Beyond 10,000 of a tenant the
- * actor with the most loses one.
+ * Keeps conversations in memory, with the last 200 messages of each. Beyond 1,000 of an actor that
+ * actor's least recently used one is dropped. Beyond 10,000 of a tenant the actor with the most
+ * loses one.
  */
 export class MemoryConversationStore extends ConversationStore {
   /** The conversations by tenant, then by actor, in the order of their last use. */
@@ -162,12 +194,22 @@ export class MemoryConversationStore extends ConversationStore {
     return Promise.resolve(this.messagesOf(key));
   }
 
-  override append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void> {
+  override append(
+    key: ConversationKey,
+    messages: readonly Message[],
+    runId?: string,
+  ): Promise<void> {
     if (messages.length === 0) return Promise.resolve();
     const { tenant, actorId, conversationId } = key;
     const actors = this.tenants.get(tenant) ?? new Map<string, OwnConversations>();
     const own = actors.get(actorId) ?? new Map<string, KeptConversation>();
-    const parts = newest(withPart(own.get(conversationId)?.parts ?? [], { runId, messages, position: (this.last += 1) }));
+    const parts = newest(
+      withPart(own.get(conversationId)?.parts ?? [], {
+        runId,
+        messages,
+        position: (this.last += 1),
+      }),
+    );
     own.delete(conversationId);
     own.set(conversationId, { parts, updatedAt: new Date().toISOString() });
     this.tenants.set(tenant, actors.set(actorId, own));
@@ -185,7 +227,11 @@ export class MemoryConversationStore extends ConversationStore {
     return Promise.resolve(true);
   }
 
-  override leave(key: ConversationKey, input: LeftInput, forMs: number): Promise<string | undefined> {
+  override leave(
+    key: ConversationKey,
+    input: LeftInput,
+    forMs: number,
+  ): Promise<string | undefined> {
     const kept = this.inputsOf(key);
     const takenBy = kept.get(input.id)?.takenBy;
     this.inputs.set(nameOf(key), kept.set(input.id, { input, takenBy, until: Date.now() + forMs }));
@@ -195,7 +241,11 @@ export class MemoryConversationStore extends ConversationStore {
   override left(key: ConversationKey, owner: string): Promise<readonly LeftInput[]> {
     const lease = this.turns.get(nameOf(key));
     if (lease?.owner !== owner || leftMs(lease) <= 0) return Promise.resolve([]);
-    return Promise.resolve([...this.inputsOf(key).values()].flatMap(({ input, takenBy }) => (takenBy === undefined ? input : [])));
+    return Promise.resolve(
+      [...this.inputsOf(key).values()].flatMap(({ input, takenBy }) =>
+        takenBy === undefined ? input : [],
+      ),
+    );
   }
 
   override take(key: ConversationKey, id: string, owner: string): Promise<string | undefined> {
@@ -204,7 +254,9 @@ export class MemoryConversationStore extends ConversationStore {
   }
 
   private inputsOf(key: ConversationKey): Map<string, KeptInput> {
-    const kept = [...(this.inputs.get(nameOf(key)) ?? [])].filter(([, one]) => one.until + (one.takenBy ? TAKEN_TOLD_MS : 0) > Date.now());
+    const kept = [...(this.inputs.get(nameOf(key)) ?? [])].filter(
+      ([, one]) => one.until + (one.takenBy ? TAKEN_TOLD_MS : 0) > Date.now(),
+    );
     if (kept.length === 0) this.inputs.delete(nameOf(key));
     return new Map(kept);
   }
@@ -215,10 +267,15 @@ export class MemoryConversationStore extends ConversationStore {
   ): Promise<readonly ConversationSummary[]> {
     const all = [...(this.tenants.get(tenant)?.get(actorId) ?? [])].toReversed();
     const own = all.filter(([, { parts }]) => messagesIn(parts).length > 0);
-    const start = after === undefined ? 0 : own.findIndex(([conversationId]) => conversationId === after) + 1;
+    const start =
+      after === undefined ? 0 : own.findIndex(([conversationId]) => conversationId === after) + 1;
     const page = own.slice(start, start + limit);
     return Promise.resolve(
-      page.map(([conversationId, { parts, updatedAt }]) => ({ conversationId, messages: messagesIn(parts).length, updatedAt })),
+      page.map(([conversationId, { parts, updatedAt }]) => ({
+        conversationId,
+        messages: messagesIn(parts).length,
+        updatedAt,
+      })),
     );
   }
 
@@ -232,13 +289,22 @@ export class MemoryConversationStore extends ConversationStore {
     return Promise.resolve(found && turnOf(found));
   }
 
-  override cut({ tenant, actorId, conversationId }: ConversationKey, turns: CutTurns, runId: string): Promise<void> {
+  override cut(
+    { tenant, actorId, conversationId }: ConversationKey,
+    turns: CutTurns,
+    runId: string,
+  ): Promise<void> {
     const own = this.tenants.get(tenant)?.get(actorId);
     const kept = own?.get(conversationId);
     if (!own || !kept) return Promise.resolve();
     const isCut = ({ position, cutBy }: Part): boolean =>
       'from' in turns ? cutBy === undefined && position >= turns.from : cutBy === turns.cutBy;
-    own.set(conversationId, { ...kept, parts: kept.parts.map((part) => (isCut(part) ? Object.assign({}, part, { cutBy: runId }) : part)) });
+    own.set(conversationId, {
+      ...kept,
+      parts: kept.parts.map((part) =>
+        isCut(part) ? Object.assign({}, part, { cutBy: runId }) : part,
+      ),
+    });
     return Promise.resolve();
   }
 
@@ -301,20 +367,31 @@ function messagesIn(parts: readonly Part[]): readonly Message[] {
 }
 
 function isNamed({ runId, messages }: Part, id: string): boolean {
-  return runId === id || messages.some((message) => message.role === 'user' && message.messageId === id);
+  return (
+    runId === id || messages.some((message) => message.role === 'user' && message.messageId === id)
+  );
 }
 
 function turnOf({ runId, messages, position, cutBy }: Part): KeptTurn {
-  return { position, messages, ...(runId !== undefined && { runId }), ...(cutBy !== undefined && { cutBy }) };
+  return {
+    position,
+    messages,
+    ...(runId !== undefined && { runId }),
+    ...(cutBy !== undefined && { cutBy }),
+  };
 }
 
 function withPart(parts: readonly Part[], part: Part): readonly Part[] {
-  const known = part.runId === undefined ? -1 : parts.findIndex(({ runId }) => runId === part.runId);
+  const known =
+    part.runId === undefined ? -1 : parts.findIndex(({ runId }) => runId === part.runId);
   const before = parts[known];
   return before ? parts.with(known, { ...before, messages: part.messages }) : [...parts, part];
 }
 
-/** Returns the last parts, and of a part that is too long the last messages from a user's on, so that every call keeps its result. */
+/**
+ * Returns the last parts, and of a part that is too long the last messages from a user's on, so
+ * that every call keeps its result.
+ */
 function newest(parts: readonly Part[]): readonly Part[] {
   let room = MOST_MESSAGES;
   const kept: Part[] = [];
@@ -329,15 +406,20 @@ function newest(parts: readonly Part[]): readonly Part[] {
 
 function lastOf(messages: readonly Message[], most: number): readonly Message[] {
   if (messages.length <= most) return messages;
-  const from = messages.findIndex(({ role }, index) => role === 'user' && index >= messages.length - most);
-  return from < 0 ? messages.slice(messages.findLastIndex(({ role }) => role === 'user')) : messages.slice(from);
+  const from = messages.findIndex(
+    ({ role }, index) => role === 'user' && index >= messages.length - most,
+  );
+  return from < 0
+    ? messages.slice(messages.findLastIndex(({ role }) => role === 'user'))
+    : messages.slice(from);
 }
 
 const MOST_ENTRIES = 100_000;
 
 /**
- * Keeps the audit in memory, for tests and first steps. An audit never drops entries silently, so a tenant's chain that is full, by default with 100,000
- * entries, accepts no more and the tenant's calls are refused; other tenants are not affected.
+ * Keeps the audit in memory, for tests and first steps. An audit never drops entries silently, so a
+ * tenant's chain that is full, by default with 100,000 entries, accepts no more and the tenant's
+ * calls are refused; other tenants are not affected.
  */
 export class MemoryAuditStore extends AuditStore {
   private readonly chains = new Map<string, AuditEntry[]>();
@@ -353,10 +435,15 @@ export class MemoryAuditStore extends AuditStore {
    *
    * @throws Error for one entry too many
    */
-  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void | Promise<void> {
+  override append(
+    tenant: string,
+    build: (head: AuditHead | undefined) => AuditEntry,
+  ): void | Promise<void> {
     const chain = this.chains.get(tenant) ?? [];
     if (chain.length >= this.mostEntries)
-      throw new Error(`The audit in memory holds ${chain.length} entries of one tenant and accepts no more. Bind a durable AuditStore.`);
+      throw new Error(
+        `The audit in memory holds ${chain.length} entries of one tenant and accepts no more. Bind a durable AuditStore.`,
+      );
     chain.push(build(chain.at(-1)));
     this.chains.set(tenant, chain);
   }
@@ -365,7 +452,10 @@ export class MemoryAuditStore extends AuditStore {
     return Promise.resolve(this.chains.get(tenant)?.at(-1));
   }
 
-  override read(tenant: string, { from, limit }: { readonly from: number; readonly limit: number }): Promise<readonly AuditEntry[]> {
+  override read(
+    tenant: string,
+    { from, limit }: { readonly from: number; readonly limit: number },
+  ): Promise<readonly AuditEntry[]> {
     const start = Math.max(from, 1) - 1;
     return Promise.resolve((this.chains.get(tenant) ?? []).slice(start, start + limit));
   }
@@ -383,16 +473,28 @@ interface KeptAccount extends SessionAccount {
   readonly expiresAt: number;
 }
 
-const NEW_ACCOUNT: SessionAccount = { isTainted: false, hasReadPrivate: false, refusals: 0, counts: {} };
+const NEW_ACCOUNT: SessionAccount = {
+  isTainted: false,
+  hasReadPrivate: false,
+  refusals: 0,
+  counts: {},
+};
 
-/** Keeps the accounts of sessions in memory, for this process only: at most 1,000 of an actor at a time, beyond which no further scope is taken. */
+/**
+ * Keeps the accounts of sessions in memory, for this process only: at most 1,000 of an actor at a
+ * time, beyond which no further scope is taken.
+ */
 export class MemoryAccountStore extends AccountStore {
   /** The accounts by principal, then by scope, the least recently used first. */
   private readonly principals = new Map<string, Map<string, KeptAccount>>();
   /** Those that are kept for good, which would stand in the way of those that expire. */
   private readonly lasting = new Map<string, Map<string, KeptAccount>>();
 
-  override add({ tenant, actorId, scope }: AccountKey, addition: AccountAddition, keptMs: number): Promise<SessionAccount> {
+  override add(
+    { tenant, actorId, scope }: AccountKey,
+    addition: AccountAddition,
+    keptMs: number,
+  ): Promise<SessionAccount> {
     const now = performance.now();
     const principal = JSON.stringify([tenant, actorId]);
     const principals = keptMs >= LASTING_MS ? this.lasting : this.principals;
@@ -431,9 +533,13 @@ function forgetExpired(accounts: Map<string, KeptAccount>, now: number): void {
   }
 }
 
-function added({ isTainted, hasReadPrivate, refusals, counts }: SessionAccount, addition: AccountAddition): SessionAccount {
+function added(
+  { isTainted, hasReadPrivate, refusals, counts }: SessionAccount,
+  addition: AccountAddition,
+): SessionAccount {
   const totals = new Map(Object.entries(counts));
-  for (const [name, amount] of Object.entries(addition.counts ?? {})) totals.set(name, (totals.get(name) ?? 0) + amount);
+  for (const [name, amount] of Object.entries(addition.counts ?? {}))
+    totals.set(name, (totals.get(name) ?? 0) + amount);
   return {
     isTainted: isTainted || addition.isTainted === true,
     hasReadPrivate: hasReadPrivate || addition.hasReadPrivate === true,

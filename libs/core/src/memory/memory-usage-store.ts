@@ -38,28 +38,50 @@ interface TenantLedger {
 }
 
 /**
- * Counts usage in memory, for this process only, with 10,000 rows and the last 10,000 ids of each tenant: beyond them the oldest is dropped. Days are kept for 400. Beyond 100,000 counters of
+ * Counts usage in memory, for this process only, with 10,000 rows and the last 10,000 ids of each
+ * tenant: beyond them the oldest is dropped. Days are kept for 400. Beyond 100,000 counters of
  * windows the least recently used one is dropped.
  */
 export class MemoryUsageStore extends UsageStore {
   private readonly tenants = new Map<string, TenantLedger>();
   private readonly counters = new Map<string, Counter>();
 
-  override add({ batchId, tenant, increments, windows = [] }: UsageBatch): Promise<readonly number[]> {
-    const ledger = this.tenants.get(tenant) ?? { rows: new Map<string, LedgerRow>(), ids: new Set<string>(), swept: '' };
+  override add({
+    batchId,
+    tenant,
+    increments,
+    windows = [],
+  }: UsageBatch): Promise<readonly number[]> {
+    const ledger = this.tenants.get(tenant) ?? {
+      rows: new Map<string, LedgerRow>(),
+      ids: new Set<string>(),
+      swept: '',
+    };
     this.tenants.set(tenant, ledger);
     const isNew = remember(ledger.ids, `batch ${batchId}`);
-    const added = isNew ? increments.filter(({ id }) => id === undefined || remember(ledger.ids, `use ${id}`)) : [];
+    const added = isNew
+      ? increments.filter(({ id }) => id === undefined || remember(ledger.ids, `use ${id}`))
+      : [];
     for (const increment of added) count(ledger.rows, increment);
     sweep(ledger);
-    return Promise.resolve(windows.map((window) => this.count(tenant, window, sumIn(added, window))));
+    return Promise.resolve(
+      windows.map((window) => this.count(tenant, window, sumIn(added, window))),
+    );
   }
 
   override totals(tenant: string, windows: readonly UsageWindow[]): Promise<readonly number[]> {
     return Promise.resolve(windows.map((window) => this.count(tenant, window, 0)));
   }
 
-  override report({ tenant, from, to, groupBy, limit, after, ...wanted }: UsageQuery): Promise<readonly UsageRow[]> {
+  override report({
+    tenant,
+    from,
+    to,
+    groupBy,
+    limit,
+    after,
+    ...wanted
+  }: UsageQuery): Promise<readonly UsageRow[]> {
     const groups = new Map<string, { readonly key: readonly string[]; readonly row: UsageRow }>();
     for (const row of this.rowsOf(tenant)) {
       if (row.day < from || row.day > to || !isWanted(row, wanted)) continue;
@@ -68,17 +90,22 @@ export class MemoryUsageStore extends UsageStore {
       const known = groups.get(text);
       groups.set(text, {
         key,
-        row: known ? { ...known.row, ...sum(known.row, row) } : { ...dimensionsOf(row, groupBy), ...amountsOf(row) },
+        row: known
+          ? { ...known.row, ...sum(known.row, row) }
+          : { ...dimensionsOf(row, groupBy), ...amountsOf(row) },
       });
     }
     const sorted = [...groups.values()].toSorted((one, two) => compare(one.key, two.key));
     const start = after === undefined ? 0 : sorted.findIndex(({ key }) => compare(key, after) > 0);
-    return Promise.resolve(start < 0 ? [] : sorted.slice(start, start + limit).map(({ row }) => row));
+    return Promise.resolve(
+      start < 0 ? [] : sorted.slice(start, start + limit).map(({ row }) => row),
+    );
   }
 
   private *rowsOf(tenant: string | undefined): Generator<LedgerRow & { readonly tenant: string }> {
     const named = tenant === undefined ? this.tenants.keys() : [tenant];
-    for (const name of named) for (const row of this.tenants.get(name)?.rows.values() ?? []) yield { ...row, tenant: name };
+    for (const name of named)
+      for (const row of this.tenants.get(name)?.rows.values() ?? []) yield { ...row, tenant: name };
   }
 
   private count(tenant: string, { quantity, windowMs }: UsageWindow, amount: number): number {
@@ -129,14 +156,28 @@ function sumIn(increments: readonly UsageIncrement[], { quantity }: UsageWindow)
 }
 
 function isWanted(row: LedgerRow, wanted: Pick<UsageQuery, 'actor' | 'tool' | 'model'>): boolean {
-  return (['actor', 'tool', 'model'] as const).every((name) => wanted[name] === undefined || row[name] === wanted[name]);
+  return (['actor', 'tool', 'model'] as const).every(
+    (name) => wanted[name] === undefined || row[name] === wanted[name],
+  );
 }
 
-function dimensionsOf<Name extends UsageDimension>(row: Partial<Record<Name, string>>, names: readonly Name[]): Partial<UsageKey> {
-  return Object.fromEntries(names.flatMap((name) => (row[name] === undefined ? [] : [[name, row[name]]])));
+function dimensionsOf<Name extends UsageDimension>(
+  row: Partial<Record<Name, string>>,
+  names: readonly Name[],
+): Partial<UsageKey> {
+  return Object.fromEntries(
+    names.flatMap((name) => (row[name] === undefined ? [] : [[name, row[name]]])),
+  );
 }
 
-function amountsOf({ calls, answers, inputTokens, outputTokens, usd, unpricedAnswers }: UsageAmounts): UsageAmounts {
+function amountsOf({
+  calls,
+  answers,
+  inputTokens,
+  outputTokens,
+  usd,
+  unpricedAnswers,
+}: UsageAmounts): UsageAmounts {
   return { calls, answers, inputTokens, outputTokens, usd, unpricedAnswers };
 }
 

@@ -13,13 +13,20 @@ import {
 import { Interruption, linkSignal } from '../execution/call-failure.js';
 
 /**
- * Streams one attempt of a model and keeps the time limits of the request. A model that controls them itself does so by its provider's bytes; of any other the
- * time between its events is measured.
+ * Streams one attempt of a model and keeps the time limits of the request. A model that controls
+ * them itself does so by its provider's bytes; of any other the time between its events is
+ * measured.
  */
-export function streamAttempt(model: LanguageModel, request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent> {
+export function streamAttempt(
+  model: LanguageModel,
+  request: ModelRequest,
+  signal: AbortSignal,
+): AsyncIterable<ModelEvent> {
   const { timeLimits } = request;
   const isControlled = model.controls === 'time' || model.controls === 'all';
-  return timeLimits === undefined || isControlled ? model.stream(request, signal) : withinLimits(model, { ...request, timeLimits }, signal);
+  return timeLimits === undefined || isControlled
+    ? model.stream(request, signal)
+    : withinLimits(model, { ...request, timeLimits }, signal);
 }
 
 type TimedRequest = ModelRequest & Required<Pick<ModelRequest, 'timeLimits'>>;
@@ -30,7 +37,9 @@ async function* withinLimits(
   signal: AbortSignal,
 ): AsyncGenerator<ModelEvent, void, undefined> {
   const link = linkSignal(signal);
-  const clock = new AttemptClock(request.timeLimits, (cause) => link.abort(new Interruption('failed', cause.message, { cause })));
+  const clock = new AttemptClock(request.timeLimits, (cause) =>
+    link.abort(new Interruption('failed', cause.message, { cause })),
+  );
   const events = new InterruptibleBatches(model.stream(request, link.signal), link.signal);
   try {
     for (;;) {
@@ -50,7 +59,10 @@ async function* withinLimits(
   }
 }
 
-/** Reads an answer until it ends or the signal is aborted, whether the model listens to the signal or not. One listener serves all reads. */
+/**
+ * Reads an answer until it ends or the signal is aborted, whether the model listens to the signal
+ * or not. One listener serves all reads.
+ */
 export class InterruptibleBatches {
   private readonly batches: EventBatches;
   private reject: ((reason: Interruption) => void) | undefined;
@@ -84,12 +96,20 @@ export class InterruptibleBatches {
   }
 }
 
-/** The events that show the user nothing, after which another attempt is possible. A call runs when its answer has ended, and is shown by its deltas. */
-const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>(['usage', 'model', 'tool-call', 'warning']);
+/**
+ * The events that show the user nothing, after which another attempt is possible. A call runs when
+ * its answer has ended, and is shown by its deltas.
+ */
+const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>([
+  'usage',
+  'model',
+  'tool-call',
+  'warning',
+]);
 
 /**
- * One attempt to get an answer. It holds events back until there is content to show, so that the caller knows whether another attempt can replace it: once
- * content was handed out, it cannot.
+ * One attempt to get an answer. It holds events back until there is content to show, so that the
+ * caller knows whether another attempt can replace it: once content was handed out, it cannot.
  */
 export class Attempt implements EventBatches {
   hasShown = false;
@@ -110,7 +130,10 @@ export class Attempt implements EventBatches {
     const { before, reported } = this;
     if (before === NO_USAGE) return reported;
     if (reported === NO_USAGE) return before;
-    return { ...addUsage(before, reported), ...(hidesCost(before, reported) && { hasUnknownCost: true }) };
+    return {
+      ...addUsage(before, reported),
+      ...(hidesCost(before, reported) && { hasUnknownCost: true }),
+    };
   }
 
   /** An answer that has shown nothing has not ended well, and is asked again for its failure. */
@@ -130,7 +153,10 @@ export class Attempt implements EventBatches {
     }
   }
 
-  /** The reading of the model's answer, for a reader that waits for it itself and shows what is `taken`. */
+  /**
+   * The reading of the model's answer, for a reader that waits for it itself and shows what is
+   * `taken`.
+   */
   get reading(): EventBatches {
     return (this.batches ??= batchesOf(streamAttempt(this.model, this.request, this.signal)));
   }
@@ -146,7 +172,9 @@ export class Attempt implements EventBatches {
   }
 
   private toShow(said: readonly ModelEvent[]): readonly ModelEvent[] {
-    const events = said.some(({ type }) => type === 'usage') ? said.map((event) => this.counted(event)) : said;
+    const events = said.some(({ type }) => type === 'usage')
+      ? said.map((event) => this.counted(event))
+      : said;
     if (this.hasShown) return events;
     const first = events.findIndex(({ type }) => !SILENT.has(type));
     const content = events[first];
@@ -154,10 +182,12 @@ export class Attempt implements EventBatches {
       this.held.push(...events);
       return [];
     }
-    if (content.type === 'finish' && content.finishReason === 'incomplete') throw brokenOff(this.model);
+    if (content.type === 'finish' && content.finishReason === 'incomplete')
+      throw brokenOff(this.model);
     this.hasShown = true;
     if (this.held.length === 0 && this.before === NO_USAGE) return events;
-    const before: readonly ModelEvent[] = this.before === NO_USAGE ? [] : [{ type: 'usage', usage: this.spent }];
+    const before: readonly ModelEvent[] =
+      this.before === NO_USAGE ? [] : [{ type: 'usage', usage: this.spent }];
     return [...before, ...this.held.splice(0), ...events];
   }
 
@@ -168,7 +198,10 @@ export class Attempt implements EventBatches {
   }
 }
 
-/** Tells whether a sum lacks a cost that one part has. If neither has one, `prices` can still compute both. */
+/**
+ * Tells whether a sum lacks a cost that one part has. If neither has one, `prices` can still
+ * compute both.
+ */
 function hidesCost(one: Usage, other: Usage): boolean {
   const isOneKnown = (one.costUsd === undefined) !== (other.costUsd === undefined);
   return isOneKnown || one.hasUnknownCost === true || other.hasUnknownCost === true;
@@ -180,5 +213,8 @@ export function usageOf({ hasShown, spent }: Attempt): readonly ModelEvent[] {
 }
 
 function brokenOff({ provider, modelId }: LanguageModel): ModelError {
-  return new ModelError(`The answer of ${provider}/${modelId} broke off before it began.`, { code: 'incomplete', retryable: true });
+  return new ModelError(`The answer of ${provider}/${modelId} broke off before it began.`, {
+    code: 'incomplete',
+    retryable: true,
+  });
 }

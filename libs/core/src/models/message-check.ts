@@ -15,8 +15,9 @@ import { readMedia } from '../execution/result-pages.js';
 const MOST_CHARACTERS = 1_000_000;
 
 /**
- * Checks a conversation that came from outside and takes from it what may be taken: `system` ranks as user, tool results are labelled untrusted,
- * and a provider's opaque parts are dropped. Throws `InvalidRequestError` (`invalid_messages`), which names the index and the id.
+ * Checks a conversation that came from outside and takes from it what may be taken: `system` ranks
+ * as user, tool results are labelled untrusted, and a provider's opaque parts are dropped. Throws
+ * `InvalidRequestError` (`invalid_messages`), which names the index and the id.
  */
 export function checkMessages(messages: unknown, limits: Limits): readonly Message[] {
   if (!Array.isArray(messages)) throw invalid('messages must be a list.');
@@ -45,7 +46,9 @@ class TranscriptCheck {
       case 'tool':
         return this.toolMessage(message, index);
       default:
-        throw invalid(`Message ${index} has the role ${JSON.stringify(message['role'])}; use user, assistant or tool.`);
+        throw invalid(
+          `Message ${index} has the role ${JSON.stringify(message['role'])}; use user, assistant or tool.`,
+        );
     }
   }
 
@@ -57,7 +60,9 @@ class TranscriptCheck {
     const [first] = this.open;
     if (!first) return;
     const before = index === undefined ? 'the messages end' : `message ${index}`;
-    throw invalid(`The call ${JSON.stringify(first[0])} in message ${first[1]} has no result before ${before}.`);
+    throw invalid(
+      `The call ${JSON.stringify(first[0])} in message ${first[1]} has no result before ${before}.`,
+    );
   }
 
   private assistantMessage(message: Record<string, unknown>, index: number): AssistantMessage {
@@ -65,17 +70,32 @@ class TranscriptCheck {
     const calls = message['toolCalls'] ?? [];
     if (!Array.isArray(calls)) throw invalid(`Message ${index}: toolCalls must be a list.`);
     const toolCalls = calls.map((call: unknown) => this.toolCall(call, index));
-    return { role: 'assistant', content, labels: { returns: 'untrusted', reads: 'private' }, ...(toolCalls.length > 0 && { toolCalls }) };
+    return {
+      role: 'assistant',
+      content,
+      labels: { returns: 'untrusted', reads: 'private' },
+      ...(toolCalls.length > 0 && { toolCalls }),
+    };
   }
 
   private toolCall(call: unknown, index: number): ToolCall {
-    if (!isRecord(call) || typeof call['name'] !== 'string' || typeof call['arguments'] !== 'string')
-      throw invalid(`Message ${index}: a tool call needs toolCallId, name and arguments, all text.`);
+    if (
+      !isRecord(call) ||
+      typeof call['name'] !== 'string' ||
+      typeof call['arguments'] !== 'string'
+    )
+      throw invalid(
+        `Message ${index}: a tool call needs toolCallId, name and arguments, all text.`,
+      );
     const toolCallId = this.callId(call['toolCallId'], index);
-    if (this.seen.has(toolCallId)) throw invalid(`Message ${index}: the call id ${JSON.stringify(toolCallId)} was used before.`);
-    // They are not executed any more, and a call that was refused for its size is part of the transcript it was made in.
+    if (this.seen.has(toolCallId))
+      throw invalid(`Message ${index}: the call id ${JSON.stringify(toolCallId)} was used before.`);
+    // They are not executed any more, and a call that was refused for its size is part of the
+    // transcript it was made in.
     if (call['arguments'].length > MOST_CHARACTERS)
-      throw invalid(`Message ${index}: the arguments of ${JSON.stringify(toolCallId)} have more than ${MOST_CHARACTERS} characters.`);
+      throw invalid(
+        `Message ${index}: the arguments of ${JSON.stringify(toolCallId)} have more than ${MOST_CHARACTERS} characters.`,
+      );
     this.seen.add(toolCallId);
     this.open.set(toolCallId, index);
     return { toolCallId, name: call['name'], arguments: call['arguments'] };
@@ -84,10 +104,14 @@ class TranscriptCheck {
   private toolMessage(message: Record<string, unknown>, index: number): ToolMessage {
     const toolCallId = this.callId(message['toolCallId'], index);
     if (!this.open.delete(toolCallId))
-      throw invalid(`Message ${index}: there is no open call ${JSON.stringify(toolCallId)} that this could be the result of.`);
+      throw invalid(
+        `Message ${index}: there is no open call ${JSON.stringify(toolCallId)} that this could be the result of.`,
+      );
     const content = this.content(message['content'], index);
     if (Buffer.byteLength(plainTextOf(content)) > this.limits.resultBytes)
-      throw invalid(`Message ${index}: the result of ${JSON.stringify(toolCallId)} is larger than ${this.limits.resultBytes} bytes.`);
+      throw invalid(
+        `Message ${index}: the result of ${JSON.stringify(toolCallId)} is larger than ${this.limits.resultBytes} bytes.`,
+      );
     const toolName = typeof message['toolName'] === 'string' ? message['toolName'] : 'unknown';
     return {
       role: 'tool',
@@ -104,29 +128,39 @@ class TranscriptCheck {
     if (!Array.isArray(content)) return textOf(content, index);
     let room = this.limits.attachmentBytes;
     return content.map((part: unknown): ContentPart => {
-      if (isRecord(part) && part['type'] === 'text') return { type: 'text', text: textOf(part['text'], index) };
+      if (isRecord(part) && part['type'] === 'text')
+        return { type: 'text', text: textOf(part['text'], index) };
       const media = readMedia(part, room);
       if (typeof media === 'string')
-        throw invalid(`Message ${index}: a part of the content must be text, an image or a file that can be taken; ${media}`);
+        throw invalid(
+          `Message ${index}: a part of the content must be text, an image or a file that can be taken; ${media}`,
+        );
       room -= media.content.byteLength;
       return media.part;
     });
   }
 
   private callId(value: unknown, index: number): string {
-    if (typeof value === 'string' && value !== '' && value.length <= this.limits.toolCallIdLength) return value;
-    throw invalid(`Message ${index}: toolCallId must be a text of 1 to ${this.limits.toolCallIdLength} characters.`);
+    if (typeof value === 'string' && value !== '' && value.length <= this.limits.toolCallIdLength)
+      return value;
+    throw invalid(
+      `Message ${index}: toolCallId must be a text of 1 to ${this.limits.toolCallIdLength} characters.`,
+    );
   }
 }
 
 function plainTextOf(content: UserMessage['content']): string {
-  return typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '')).join('');
+  return typeof content === 'string'
+    ? content
+    : content.map((part) => (part.type === 'text' ? part.text : '')).join('');
 }
 
 function textOf(value: unknown, index: number): string {
   if (typeof value !== 'string') throw invalid(`Message ${index}: the content must be text.`);
   if (value.length > MOST_CHARACTERS)
-    throw invalid(`Message ${index} has ${value.length} characters; at most ${MOST_CHARACTERS} are taken.`);
+    throw invalid(
+      `Message ${index} has ${value.length} characters; at most ${MOST_CHARACTERS} are taken.`,
+    );
   return value;
 }
 

@@ -10,8 +10,9 @@ import { defineOptions, namedOptions, needed, type OptionRule } from '../finding
 import { assertWrapper } from './wrappers.js';
 
 /**
- * Adds the cost of each answer of a model to `usage.costUsd`, unless the provider reports it. `ToolLoopModule.forRoot({ prices })` does this for all models of an
- * application; its prices apply to models that have none of their own.
+ * Adds the cost of each answer of a model to `usage.costUsd`, unless the provider reports it.
+ * `ToolLoopModule.forRoot({ prices })` does this for all models of an application; its prices apply
+ * to models that have none of their own.
  *
  * @throws ConfigurationError for wrong prices
  * @example
@@ -40,7 +41,10 @@ export class PricedModel extends LanguageModel {
     return this.model.controls;
   }
 
-  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+  async *stream(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelEvent, void, undefined> {
     let price = priceOf(this.model, this.prices);
     for await (const event of this.model.stream(request, signal)) {
       if (event.type === 'model') price = priceOf(event, this.prices);
@@ -51,11 +55,24 @@ export class PricedModel extends LanguageModel {
 
 function withCost(usage: Usage, price: ModelPrice | undefined): Usage {
   if (price === undefined || usage.costUsd !== undefined) return usage;
-  const { inputTokens, outputTokens, cachedInputTokens: cached = 0, cacheWriteInputTokens: written = 0 } = usage;
-  const { inputPerMillion, outputPerMillion, cachedInputPerMillion = inputPerMillion, cacheWriteInputPerMillion = inputPerMillion } = price;
+  const {
+    inputTokens,
+    outputTokens,
+    cachedInputTokens: cached = 0,
+    cacheWriteInputTokens: written = 0,
+  } = usage;
+  const {
+    inputPerMillion,
+    outputPerMillion,
+    cachedInputPerMillion = inputPerMillion,
+    cacheWriteInputPerMillion = inputPerMillion,
+  } = price;
   const fresh = Math.max(0, inputTokens - cached - written);
   const micro =
-    fresh * inputPerMillion + cached * cachedInputPerMillion + written * cacheWriteInputPerMillion + outputTokens * outputPerMillion;
+    fresh * inputPerMillion +
+    cached * cachedInputPerMillion +
+    written * cacheWriteInputPerMillion +
+    outputTokens * outputPerMillion;
   return { ...usage, costUsd: micro / 1_000_000 };
 }
 
@@ -70,7 +87,10 @@ export interface ModelPrice {
   readonly cacheWriteInputPerMillion?: number;
 }
 
-/** Prices by the provider's name of the model, `gpt-5-mini`, or, where two providers have one of that name, by both: `openai/gpt-5-mini`. */
+/**
+ * Prices by the provider's name of the model, `gpt-5-mini`, or, where two providers have one of
+ * that name, by both: `openai/gpt-5-mini`.
+ */
 export type ModelPrices = Readonly<Record<string, ModelPrice>>;
 
 export function priceOf(

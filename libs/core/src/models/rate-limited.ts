@@ -11,9 +11,10 @@ import { ABOVE_ZERO, defineOptions } from '../findings/options.js';
 import { assertWrapper } from './wrappers.js';
 
 /**
- * Keeps the requests to a model below the rate limits of its provider, for all runs of this process together. Requests wait in their order; an aborted one
- * leaves the queue. If the queue is full, a request fails at once with a retryable `ModelError`. For a model of your own, a wait counts towards
- * `limits.modelFirstByteMs`.
+ * Keeps the requests to a model below the rate limits of its provider, for all runs of this process
+ * together. Requests wait in their order; an aborted one leaves the queue. If the queue is full, a
+ * request fails at once with a retryable `ModelError`. For a model of your own, a wait counts
+ * towards `limits.modelFirstByteMs`.
  *
  * @throws ConfigurationError for a limit that does not exist or is not a positive number
  * @example
@@ -41,7 +42,10 @@ class RateLimitedModel extends LanguageModel {
     return this.model.controls;
   }
 
-  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+  async *stream(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelEvent, void, undefined> {
     const turn = await this.limiter.turn(signal);
     if (turn === undefined) return;
     try {
@@ -65,7 +69,10 @@ const LIMITS = defineOptions<RateLimits>({
 export interface RateLimits {
   /** The most requests per minute. @default no limit */
   readonly requestsPerMinute?: number;
-  /** The most input and output tokens per minute. A request starts while the tokens of the last minute, plus the expected ones of open requests, are fewer. @default no limit */
+  /**
+   * The most input and output tokens per minute. A request starts while the tokens of the last
+   * minute, plus the expected ones of open requests, are fewer. @default no limit
+   */
   readonly tokensPerMinute?: number;
   /** The most requests at the same time. @default no limit */
   readonly concurrent?: number;
@@ -104,17 +111,24 @@ export class RateLimiter {
     private readonly name: string,
   ) {}
 
-  /** Waits for the permission to start; undefined if the signal is aborted first. Rejects with a `ModelError` if too many requests wait already. */
+  /**
+   * Waits for the permission to start; undefined if the signal is aborted first. Rejects with a
+   * `ModelError` if too many requests wait already.
+   */
   turn(signal: AbortSignal): Promise<Turn | undefined> {
     if (signal.aborted) return Promise.resolve(undefined);
     const { queue = 100 } = this.limits;
-    if (this.waiting.size === 0 && this.wait(performance.now()) === 0) return Promise.resolve(this.begin());
+    if (this.waiting.size === 0 && this.wait(performance.now()) === 0)
+      return Promise.resolve(this.begin());
     if (this.waiting.size >= queue)
       return Promise.reject(
-        new ModelError(`${queue} requests to ${this.name} are waiting already, which is the maximum.`, {
-          code: 'rate_limited',
-          retryable: true,
-        }),
+        new ModelError(
+          `${queue} requests to ${this.name} are waiting already, which is the maximum.`,
+          {
+            code: 'rate_limited',
+            retryable: true,
+          },
+        ),
       );
     return this.enqueue(signal);
   }
@@ -168,8 +182,14 @@ export class RateLimiter {
 
   /** Computes the milliseconds until one more may start; `Infinity` if another has to end first. */
   private wait(now: number): number {
-    const { requestsPerMinute = Infinity, tokensPerMinute = Infinity, concurrent = Infinity } = this.limits;
-    this.entries = this.entries.filter(({ startedAt, isUnderWay }) => isUnderWay || now - startedAt < MINUTE_MS);
+    const {
+      requestsPerMinute = Infinity,
+      tokensPerMinute = Infinity,
+      concurrent = Infinity,
+    } = this.limits;
+    this.entries = this.entries.filter(
+      ({ startedAt, isUnderWay }) => isUnderWay || now - startedAt < MINUTE_MS,
+    );
     if (this.entries.filter(({ isUnderWay }) => isUnderWay).length >= concurrent) return Infinity;
     const recent = this.entries.filter(({ startedAt }) => now - startedAt < MINUTE_MS);
     return Math.max(
@@ -178,7 +198,10 @@ export class RateLimiter {
     );
   }
 
-  /** Returns a function that estimates the tokens of a request: its own count or, while that is unknown, the average of the others. */
+  /**
+   * Returns a function that estimates the tokens of a request: its own count or, while that is
+   * unknown, the average of the others.
+   */
   private expected(): (entry: Entry) => number {
     const known = this.entries.flatMap(({ tokens }) => tokens ?? []);
     const mean = known.reduce((sum, tokens) => sum + tokens, 0) / Math.max(1, known.length);
@@ -186,8 +209,16 @@ export class RateLimiter {
   }
 }
 
-/** Computes the time until so many of the oldest requests are a minute old that the others weigh less than the limit. */
-function untilFewer(entries: readonly Entry[], now: number, weigh: (entry: Entry) => number, most: number): number {
+/**
+ * Computes the time until so many of the oldest requests are a minute old that the others weigh
+ * less than the limit.
+ */
+function untilFewer(
+  entries: readonly Entry[],
+  now: number,
+  weigh: (entry: Entry) => number,
+  most: number,
+): number {
   let left = entries.reduce((sum, entry) => sum + weigh(entry), 0);
   let wait = 0;
   for (const entry of entries) {

@@ -1,10 +1,19 @@
-import type { ContentPart, LanguageModel, Message, ModelCapabilities, ModelRequest } from '@toolloop/protocol';
+import type {
+  ContentPart,
+  LanguageModel,
+  Message,
+  ModelCapabilities,
+  ModelRequest,
+} from '@toolloop/protocol';
 
 const NOUNS = { images: 'An image', files: 'A file', audio: 'A recording' };
 
 type MediaTaken = Pick<ModelCapabilities, 'images' | 'files' | 'audio'>;
 
-/** The fitted messages by their originals. Messages are immutable and stay the same objects from step to step, and so do their fitted forms. */
+/**
+ * The fitted messages by their originals. Messages are immutable and stay the same objects from
+ * step to step, and so do their fitted forms.
+ */
 const shown = new WeakMap<Message, { readonly taken: string; readonly message: Message }>();
 
 /** Tells whether a model accepts all images, files and recordings in these messages. */
@@ -13,8 +22,9 @@ export function takesMedia(messages: readonly Message[], capabilities: MediaTake
 }
 
 /**
- * Fits a request to a model's capabilities: images, files and recordings that it does not accept are replaced by their names, and without support for schemas the instructions
- * describe the form of the answer. Returns the same object if the model accepts it as it is.
+ * Fits a request to a model's capabilities: images, files and recordings that it does not accept
+ * are replaced by their names, and without support for schemas the instructions describe the form
+ * of the answer. Returns the same object if the model accepts it as it is.
  */
 export function fitted(request: ModelRequest, { capabilities }: LanguageModel): ModelRequest {
   const { answerFormat, instructions } = request;
@@ -25,7 +35,9 @@ export function fitted(request: ModelRequest, { capabilities }: LanguageModel): 
     ...rest,
     messages: request.messages.map((message) => withoutMedia(message, capabilities)),
     ...(answerFormat !== undefined && !isTold && { answerFormat }),
-    ...(isTold && { instructions: [instructions, inWords(answerFormat)].filter(Boolean).join('\n\n') }),
+    ...(isTold && {
+      instructions: [instructions, inWords(answerFormat)].filter(Boolean).join('\n\n'),
+    }),
   };
 }
 
@@ -47,7 +59,11 @@ function partsOf({ content }: Message): readonly ContentPart[] {
 }
 
 function withoutMedia(message: Message, capabilities: MediaTaken): Message {
-  if ((message.role !== 'user' && message.role !== 'tool') || partsOf(message).every((part) => takes(part, capabilities))) return message;
+  if (
+    (message.role !== 'user' && message.role !== 'tool') ||
+    partsOf(message).every((part) => takes(part, capabilities))
+  )
+    return message;
   const taken = `${capabilities.images}${capabilities.files}${capabilities.audio}`;
   const known = shown.get(message);
   if (known?.taken === taken) return known.message;
@@ -59,7 +75,9 @@ function withoutMedia(message: Message, capabilities: MediaTaken): Message {
 
 function toNote(part: ContentPart): ContentPart {
   const medium = mediumOf(part);
-  return medium === undefined ? part : { type: 'text', text: `[${NOUNS[medium]}, which you cannot be shown.]` };
+  return medium === undefined
+    ? part
+    : { type: 'text', text: `[${NOUNS[medium]}, which you cannot be shown.]` };
 }
 
 function inWords({ schema }: NonNullable<ModelRequest['answerFormat']>): string {

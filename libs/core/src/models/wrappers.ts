@@ -26,16 +26,24 @@ import { fitted, takesMedia } from './request-fitting.js';
 export interface RetryOptions {
   /** The number of attempts, including the first. @default 3 */
   readonly attempts?: number;
-  /** The wait before the second attempt, in milliseconds; it doubles with every further one, and is shortened at random by up to half. @default 500 */
+  /**
+   * The wait before the second attempt, in milliseconds; it doubles with every further one, and is
+   * shortened at random by up to half. @default 500
+   */
   readonly firstWaitMs?: number;
-  /** The longest wait, in milliseconds. If a provider asks for a longer one, there is no further attempt. @default 20_000 */
+  /**
+   * The longest wait, in milliseconds. If a provider asks for a longer one, there is no further
+   * attempt. @default 20_000
+   */
   readonly longestWaitMs?: number;
 }
 
 /**
- * Retries a model if its answer failed temporarily before any of it was shown: a status such as 429 or 503, an overload reported inside the stream, a connection
- * that breaks before the first word, a provider that stays silent. Waits with an exponential back-off, and longer if the provider asks for it
- * (`Retry-After`), up to `longestWaitMs`. The loop does this by itself, with the defaults, for each wire that is not within `retried` or `fallback`: no one else retries.
+ * Retries a model if its answer failed temporarily before any of it was shown: a status such as 429
+ * or 503, an overload reported inside the stream, a connection that breaks before the first word, a
+ * provider that stays silent. Waits with an exponential back-off, and longer if the provider asks
+ * for it (`Retry-After`), up to `longestWaitMs`. The loop does this by itself, with the defaults,
+ * for each wire that is not within `retried` or `fallback`: no one else retries.
  *
  * @throws ConfigurationError for wrong options
  * @example
@@ -108,7 +116,8 @@ class RetriedAnswer implements EventBatches {
   /** Waits before the next attempt; after the last one returns what all have used. */
   private async tried(attempt: Attempt, error: unknown): Promise<readonly ModelEvent[]> {
     const { attempts = 3 } = this.options;
-    const wait = attempt.hasShown || this.count >= attempts ? undefined : this.waitFor(error, this.count);
+    const wait =
+      attempt.hasShown || this.count >= attempts ? undefined : this.waitFor(error, this.count);
     if (wait === undefined) {
       this.failure = { error };
       return usageOf(attempt);
@@ -120,13 +129,17 @@ class RetriedAnswer implements EventBatches {
     return [];
   }
 
-  /** Computes the wait before the next attempt; undefined for a failure that is not temporary, or not short enough. */
+  /**
+   * Computes the wait before the next attempt; undefined for a failure that is not temporary, or
+   * not short enough.
+   */
   private waitFor(error: unknown, count: number): number | undefined {
     if (!(error instanceof ModelError) || !error.isRetryable) return undefined;
     const { firstWaitMs = 500, longestWaitMs = 20_000 } = this.options;
     const { retryAfterMs = 0 } = error;
     if (retryAfterMs > longestWaitMs) return undefined;
-    const backOff = Math.min(longestWaitMs, firstWaitMs * 2 ** (count - 1)) * (0.5 + Math.random() / 2);
+    const backOff =
+      Math.min(longestWaitMs, firstWaitMs * 2 ** (count - 1)) * (0.5 + Math.random() / 2);
     return retryAfterMs > backOff ? retryAfterMs : backOff;
   }
 }
@@ -137,7 +150,11 @@ const WAIT_MS: OptionRule<number> = {
   accept: (value) => typeof value === 'number' && value >= 0 && value < 2 ** 31,
 };
 
-const RETRY_OPTIONS = defineOptions<RetryOptions>({ attempts: WHOLE_ABOVE_ZERO, firstWaitMs: WAIT_MS, longestWaitMs: WAIT_MS });
+const RETRY_OPTIONS = defineOptions<RetryOptions>({
+  attempts: WHOLE_ABOVE_ZERO,
+  firstWaitMs: WAIT_MS,
+  longestWaitMs: WAIT_MS,
+});
 
 /** Waits a number of milliseconds, or until the signal is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
@@ -157,7 +174,11 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 export interface FallbackOptions {
-  /** Decides whether the next model is tried after a failure. @default after every failure except a request that was refused for its content (400, 413, 422); one that is too long for this model may fit the next */
+  /**
+   * Decides whether the next model is tried after a failure. @default after every failure except a
+   * request that was refused for its content (400, 413, 422); one that is too long for this model
+   * may fit the next
+   */
   readonly when?: (error: ModelError) => boolean;
 }
 
@@ -165,22 +186,36 @@ export interface FallbackOptions {
 const REFUSED = new Set([400, 413, 422]);
 
 /**
- * Tries one model after the other until one answers. The next is tried only while no content of an answer has reached the caller; after that a failure is final.
- * Images and files go only to models that accept them. An event `model` names the model that answers. Each model has one attempt, with the time limits of the run
- * (`limits.modelFirstByteMs` and so on), and more only within `retried`. If none answers, the failure of the last one is thrown.
+ * Tries one model after the other until one answers. The next is tried only while no content of an
+ * answer has reached the caller; after that a failure is final. Images and files go only to models
+ * that accept them. An event `model` names the model that answers. Each model has one attempt, with
+ * the time limits of the run (`limits.modelFirstByteMs` and so on), and more only within `retried`.
+ * If none answers, the failure of the last one is thrown.
  *
- * @throws ConfigurationError for an empty list, for a value that is not a model, and for wrong options
+ * @throws ConfigurationError for an empty list, for a value that is not a model, and for wrong
+ *   options
  * @example
  * fallback([openai('gpt-5'), anthropic('claude-sonnet-5-5')]);
  */
-export function fallback(models: readonly LanguageModel[], options: FallbackOptions = {}): LanguageModel {
+export function fallback(
+  models: readonly LanguageModel[],
+  options: FallbackOptions = {},
+): LanguageModel {
   const given: unknown = models;
   if (!Array.isArray(given))
-    throw new ConfigurationError([{ at: 'fallback', problem: 'Its models are not a list.', remedy: 'Write fallback([one, other]).' }]);
+    throw new ConfigurationError([
+      {
+        at: 'fallback',
+        problem: 'Its models are not a list.',
+        remedy: 'Write fallback([one, other]).',
+      },
+    ]);
   assertWrapper('fallback', models, options, FALLBACK_OPTIONS);
   const [first] = models;
   if (first === undefined)
-    throw new ConfigurationError([{ at: 'fallback([])', problem: 'There is no model.', remedy: 'Name at least one.' }]);
+    throw new ConfigurationError([
+      { at: 'fallback([])', problem: 'There is no model.', remedy: 'Name at least one.' },
+    ]);
   return new FallbackModel(first, models, options.when ?? isNoFaultOfTheRequest);
 }
 
@@ -199,7 +234,8 @@ class FallbackModel extends LanguageModel {
     super();
     this.provider = first.provider;
     this.modelId = first.modelId;
-    const takes = (what: keyof ModelCapabilities): boolean => models.some(({ capabilities }) => capabilities[what] !== false);
+    const takes = (what: keyof ModelCapabilities): boolean =>
+      models.some(({ capabilities }) => capabilities[what] !== false);
     this.capabilities = {
       images: takes('images'),
       files: takes('files'),
@@ -211,8 +247,13 @@ class FallbackModel extends LanguageModel {
     return 'all';
   }
 
-  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
-    const able = this.models.filter(({ capabilities }) => takesMedia(request.messages, capabilities));
+  async *stream(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelEvent, void, undefined> {
+    const able = this.models.filter(({ capabilities }) =>
+      takesMedia(request.messages, capabilities),
+    );
     // If no model accepts all of it, each gets the part that it accepts.
     const candidates = able.length > 0 ? able : this.models;
     let spent = NO_USAGE;
@@ -222,7 +263,11 @@ class FallbackModel extends LanguageModel {
         yield* introduced(model, new BatchedEvents(attempt, signal));
         return;
       } catch (error) {
-        const canGoOn = error instanceof ModelError && !attempt.hasShown && !signal.aborted && index < candidates.length - 1;
+        const canGoOn =
+          error instanceof ModelError &&
+          !attempt.hasShown &&
+          !signal.aborted &&
+          index < candidates.length - 1;
         if (!canGoOn || !this.canGoOn(error)) {
           yield* usageOf(attempt);
           throw error;

@@ -1,10 +1,16 @@
-/** Runs one task of a key at a time, in the order they came. Tasks of different keys do not wait for each other. */
+/**
+ * Runs one task of a key at a time, in the order they came. Tasks of different keys do not wait for
+ * each other.
+ */
 export class KeyedMutex {
   private readonly last = new Map<string, Promise<unknown>>();
 
   /** Runs a task once those before it have settled, and settles as it does. */
   run<Result>(key: string, task: () => Promise<Result>): Promise<Result>;
-  /** The same for a task that may have nothing to wait for: then no promise is made where no other task runs. */
+  /**
+   * The same for a task that may have nothing to wait for: then no promise is made where no other
+   * task runs.
+   */
   run<Result>(key: string, task: () => Result | Promise<Result>): Result | Promise<Result>;
   run<Result>(key: string, task: () => Result | Promise<Result>): Result | Promise<Result> {
     const before = this.last.get(key);

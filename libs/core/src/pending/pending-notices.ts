@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import type { ApprovalTerms } from '@toolloop/protocol';
-import { type DueNotice, Notifier, type Pending, type PendingNotice, type PendingStore } from '../contracts/pending.js';
+import {
+  type DueNotice,
+  Notifier,
+  type Pending,
+  type PendingNotice,
+  type PendingStore,
+} from '../contracts/pending.js';
 import type { ToolExplorer } from '../discovery/tool-explorer.js';
 import { Logger } from '../findings/logger.js';
 
@@ -13,45 +19,79 @@ export function escalatedRoles(
   { createdAt }: Pick<Pending, 'createdAt'>,
   now = Date.now(),
 ): readonly string[] {
-  return escalation.flatMap(({ afterMs, roles }) => (Date.parse(createdAt) + afterMs <= now ? roles : []));
+  return escalation.flatMap(({ afterMs, roles }) =>
+    Date.parse(createdAt) + afterMs <= now ? roles : [],
+  );
 }
 
-/** Returns the roles that are asked of those who may answer by now, each once; nothing where none is. */
+/**
+ * Returns the roles that are asked of those who may answer by now, each once; nothing where none
+ * is.
+ */
 export function answeringRoles(record: Pending, now = Date.now()): Pick<PendingNotice, 'roles'> {
-  const roles = [...new Set(record.admitted.flatMap((terms) => (terms.roles ?? []).concat(escalatedRoles(terms, record, now))))];
+  const roles = [
+    ...new Set(
+      record.admitted.flatMap((terms) =>
+        (terms.roles ?? []).concat(escalatedRoles(terms, record, now)),
+      ),
+    ),
+  ];
   return roles.length > 0 ? { roles } : {};
 }
 
-/** Returns the time of the first notice about a record. A client is not reminded: its run shows it what waits. */
+/**
+ * Returns the time of the first notice about a record. A client is not reminded: its run shows it
+ * what waits.
+ */
 export function firstNoticeAt(record: Pending): string | undefined {
   return record.kind === 'client' ? undefined : nextNoticeAt(record, Date.parse(record.createdAt));
 }
 
-/** Returns the time of the first notice about a record behind a moment: a reminder, an escalation, or the last one when it expires. */
-export function nextNoticeAt({ admitted, createdAt, expiresAt }: Pending, after: number): string | undefined {
+/**
+ * Returns the time of the first notice about a record behind a moment: a reminder, an escalation,
+ * or the last one when it expires.
+ */
+export function nextNoticeAt(
+  { admitted, createdAt, expiresAt }: Pending,
+  after: number,
+): string | undefined {
   const [from, until] = [Date.parse(createdAt), Date.parse(expiresAt)];
   if (after >= until) return undefined;
   const first = Math.min(
-    ...(admitted.length > 0 ? admitted : [{}]).map(({ remindAfterMs = REMIND_AFTER_MS }: ApprovalTerms) => remindAfterMs),
+    ...(admitted.length > 0 ? admitted : [{}]).map(
+      ({ remindAfterMs = REMIND_AFTER_MS }: ApprovalTerms) => remindAfterMs,
+    ),
   );
-  const reminders = Math.max(0, Math.floor((after - from + first) / (2 * first))); // those that were due by then
-  const escalations = admitted.flatMap(({ escalation = [] }) => escalation.map(({ afterMs }) => from + afterMs)).filter((at) => at > after);
-  return new Date(Math.min(until, from + first * (2 * reminders + 1), ...escalations)).toISOString();
+  // those that were due by then
+  const reminders = Math.max(0, Math.floor((after - from + first) / (2 * first)));
+  const escalations = admitted
+    .flatMap(({ escalation = [] }) => escalation.map(({ afterMs }) => from + afterMs))
+    .filter((at) => at > after);
+  return new Date(
+    Math.min(until, from + first * (2 * reminders + 1), ...escalations),
+  ).toISOString();
 }
 
 /** The pause between two looks for notices that are due. */
 const SWEEP_MS = 15_000;
-/** The notices that are told at once, and the time for each. A lease is longer, so that none is told twice at the same moment. */
+/**
+ * The notices that are told at once, and the time for each. A lease is longer, so that none is told
+ * twice at the same moment.
+ */
 const AT_ONCE = 16;
 const LONGEST_NOTIFY_MS = 10_000;
 const LEASE_MS = 30_000;
-/** As for a directive: the pause doubles, and after so many attempts the notice is given up, and the next one is told in its time. */
+/**
+ * As for a directive: the pause doubles, and after so many attempts the notice is given up, and the
+ * next one is told in its time.
+ */
 const FIRST_DELAY_MS = 1_000;
 const LONGEST_DELAY_MS = 300_000;
 const MOST_ATTEMPTS = 10;
 
 /**
- * Tells people what waits for them: reminds them, escalates to others, and says when it has expired. One sweep does all of it, in every process that has a `Notifier`; the lease of a notice
+ * Tells people what waits for them: reminds them, escalates to others, and says when it has
+ * expired. One sweep does all of it, in every process that has a `Notifier`; the lease of a notice
  * keeps two processes from telling it at once.
  */
 export class PendingNotices implements OnApplicationBootstrap, OnModuleDestroy {
@@ -79,7 +119,10 @@ export class PendingNotices implements OnApplicationBootstrap, OnModuleDestroy {
     await this.sweeping;
   }
 
-  /** Tells what is due, and resolves to the number of notices that were told. Several processes may do it at once. */
+  /**
+   * Tells what is due, and resolves to the number of notices that were told. Several processes may
+   * do it at once.
+   */
   async sweep(): Promise<number> {
     let told = 0;
     while (!this.stopping.signal.aborted) {
@@ -95,7 +138,12 @@ export class PendingNotices implements OnApplicationBootstrap, OnModuleDestroy {
   private start(): void {
     this.sweeping = this.sweeping
       .then(() => this.sweep())
-      .catch((error: unknown) => this.logger.warn('What waits for people could not be looked through; it is tried again.', error));
+      .catch((error: unknown) =>
+        this.logger.warn(
+          'What waits for people could not be looked through; it is tried again.',
+          error,
+        ),
+      );
   }
 
   /** Tells one notice to all notifiers, and returns whether each has taken it. */
@@ -103,31 +151,58 @@ export class PendingNotices implements OnApplicationBootstrap, OnModuleDestroy {
     const now = Date.now();
     const notice = noticeOf(record, at, now);
     try {
-      const signal = AbortSignal.any([this.stopping.signal, AbortSignal.timeout(LONGEST_NOTIFY_MS)]);
-      await Promise.all(this.notifiers.map((notifier) => within(notifier.notify(notice, signal), signal)));
+      const signal = AbortSignal.any([
+        this.stopping.signal,
+        AbortSignal.timeout(LONGEST_NOTIFY_MS),
+      ]);
+      await Promise.all(
+        this.notifiers.map((notifier) => within(notifier.notify(notice, signal), signal)),
+      );
     } catch (error) {
       await this.postpone({ record, at, attempts: attempts + 1 }, owner, error);
       return false;
     }
-    await this.next(record, owner, Math.max(now, Date.parse(notice.type === 'expired' ? record.expiresAt : at)));
+    await this.next(
+      record,
+      owner,
+      Math.max(now, Date.parse(notice.type === 'expired' ? record.expiresAt : at)),
+    );
     return true;
   }
 
-  private async postpone({ record, at, attempts }: DueNotice, owner: string, cause: unknown): Promise<void> {
+  private async postpone(
+    { record, at, attempts }: DueNotice,
+    owner: string,
+    cause: unknown,
+  ): Promise<void> {
     if (attempts >= MOST_ATTEMPTS) {
-      this.logger.error(`The notice of ${at} about ${record.id} was given up after ${attempts} attempts.`, cause);
+      this.logger.error(
+        `The notice of ${at} about ${record.id} was given up after ${attempts} attempts.`,
+        cause,
+      );
       return this.next(record, owner, Math.max(Date.now(), Date.parse(at)));
     }
-    this.logger.warn(`The notice of ${at} about ${record.id} was not taken; it is tried again.`, cause);
+    this.logger.warn(
+      `The notice of ${at} about ${record.id} was not taken; it is tried again.`,
+      cause,
+    );
     const longest = Math.min(FIRST_DELAY_MS * 2 ** (attempts - 1), LONGEST_DELAY_MS);
-    return this.store.reschedule(record.id, owner, { at, attempts, dueInMs: longest * (0.5 + Math.random() / 2) });
+    return this.store.reschedule(record.id, owner, {
+      at,
+      attempts,
+      dueInMs: longest * (0.5 + Math.random() / 2),
+    });
   }
 
   /** Those that were due meanwhile, while no process was there, are left out. */
   private next(record: Pending, owner: string, after: number): Promise<void> {
     const at = nextNoticeAt(record, after);
     if (at === undefined) return this.store.reschedule(record.id, owner);
-    return this.store.reschedule(record.id, owner, { at, attempts: 0, dueInMs: Math.max(0, Date.parse(at) - Date.now()) });
+    return this.store.reschedule(record.id, owner, {
+      at,
+      attempts: 0,
+      dueInMs: Math.max(0, Date.parse(at) - Date.now()),
+    });
   }
 }
 
@@ -160,5 +235,7 @@ function noticeOf(record: Pending, at: string, now: number): PendingNotice {
 }
 
 function isEscalation({ admitted, createdAt }: Pending, at: string): boolean {
-  return admitted.some(({ escalation = [] }) => escalation.some(({ afterMs }) => Date.parse(createdAt) + afterMs === Date.parse(at)));
+  return admitted.some(({ escalation = [] }) =>
+    escalation.some(({ afterMs }) => Date.parse(createdAt) + afterMs === Date.parse(at)),
+  );
 }

@@ -1,16 +1,29 @@
-import { type ApprovalTerms, isJsonList, isJsonObject, type JsonObject, type JsonValue, type RehearsedCall } from '@toolloop/protocol';
+import {
+  type ApprovalTerms,
+  isJsonList,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type RehearsedCall,
+} from '@toolloop/protocol';
 import type { Tool } from '../contracts/tool.js';
 import type { OutsideArgument } from '../policy/value-references.js';
 import { canonicalJson, sha256 } from '../schema/canonical-json.js';
 import { type Form, list, NUMBER, object, optional, partly, TEXT } from '../schema/saved-form.js';
 
-/** The hash of a value, and those of its fields by their JSON pointers, to find which of them has changed. */
+/**
+ * The hash of a value, and those of its fields by their JSON pointers, to find which of them has
+ * changed.
+ */
 export interface Fingerprint {
   readonly hash: string;
   readonly fields: Readonly<Record<string, string>>;
 }
 
-/** A call of a rehearsal, as it is made again: for what follows it, to see that nothing has changed, and once it is approved. */
+/**
+ * A call of a rehearsal, as it is made again: for what follows it, to see that nothing has changed,
+ * and once it is approved.
+ */
 export interface KeptCall {
   /** As people see it. */
   readonly shown: RehearsedCall;
@@ -24,7 +37,10 @@ export interface KeptCall {
   readonly terms: readonly ApprovalTerms[];
   /** The hash of the form of its tool. Absent in rehearsals of earlier releases. */
   readonly form?: string;
-  /** The result of a read, or the rows that a write changed as they were before. Absent where nothing is compared. */
+  /**
+   * The result of a read, or the rows that a write changed as they were before. Absent where
+   * nothing is compared.
+   */
   readonly before?: Fingerprint;
 }
 
@@ -71,7 +87,9 @@ export class RunRehearsal {
 
   /** All of its calls, in the order in which the model made them. */
   get calls(): readonly KeptCall[] {
-    return this.kept.toSorted((one, other) => one.shown.step - other.shown.step || one.index - other.index);
+    return this.kept.toSorted(
+      (one, other) => one.shown.step - other.shown.step || one.index - other.index,
+    );
   }
 
   /** The calls that change something. */
@@ -103,12 +121,23 @@ function note(value: JsonValue, at: string, fields: Record<string, string>): voi
   const members = isJsonList(value) || isJsonObject(value) ? Object.entries(value) : [];
   const isWhole = members.length === 0 || Object.keys(fields).length + members.length > MOST_FIELDS;
   if (isWhole) fields[at] = sha256(canonicalJson(value)).slice(0, DIGITS);
-  else for (const [name, member] of members) note(member, `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, fields);
+  else
+    for (const [name, member] of members)
+      note(member, `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, fields);
 }
 
-/** The JSON pointer of the first field that is not as it was; with what was found `again`, of those that are the same each time. Undefined where there is none. */
-export function changedField(before: Fingerprint, now: Fingerprint, again = now): string | undefined {
+/**
+ * The JSON pointer of the first field that is not as it was; with what was found `again`, of those
+ * that are the same each time. Undefined where there is none.
+ */
+export function changedField(
+  before: Fingerprint,
+  now: Fingerprint,
+  again = now,
+): string | undefined {
   if (before.hash === now.hash) return undefined;
   const names = [...new Set([...Object.keys(before.fields), ...Object.keys(now.fields)])];
-  return names.find((name) => before.fields[name] !== now.fields[name] && now.fields[name] === again.fields[name]);
+  return names.find(
+    (name) => before.fields[name] !== now.fields[name] && now.fields[name] === again.fields[name],
+  );
 }

@@ -1,4 +1,9 @@
-import { type ApprovalTerms, ConfigurationError, type Decision, StorageUnavailableError } from '@toolloop/protocol';
+import {
+  type ApprovalTerms,
+  ConfigurationError,
+  type Decision,
+  StorageUnavailableError,
+} from '@toolloop/protocol';
 import { Subject } from 'rxjs';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import {
@@ -13,7 +18,12 @@ import {
   type RunBudget,
   type VouchedTool,
 } from '../contracts/policy.js';
-import type { PolicyScope, PolicyState, PolicyStop, PolicyVersion } from '../contracts/policy-store.js';
+import type {
+  PolicyScope,
+  PolicyState,
+  PolicyStop,
+  PolicyVersion,
+} from '../contracts/policy-store.js';
 import type { Tool } from '../contracts/tool.js';
 import { Logger } from '../findings/logger.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
@@ -45,19 +55,26 @@ export interface CallUnderWay {
 }
 
 /**
- * Decides by the policies that are in force: those of the application, which `forRoot` gives and `PolicyService` changes for all processes, and behind them the
- * further ones of a tenant, which can only narrow. What is stopped is denied, whatever they say.
+ * Decides by the policies that are in force: those of the application, which `forRoot` gives and
+ * `PolicyService` changes for all processes, and behind them the further ones of a tenant, which
+ * can only narrow. What is stopped is denied, whatever they say.
  *
- * A process relies on what it has read for a few seconds. After that it permits no call but reads of trusted tools, until the store answers again.
+ * A process relies on what it has read for a few seconds. After that it permits no call but reads
+ * of trusted tools, until the store answers again.
  */
 export class DataPolicyEngine extends PolicyEngine {
   /** Emits whenever the policies in force have changed. */
   readonly changed$ = new Subject<void>();
   /** Emits whenever something was released. */
   readonly released$ = new Subject<void>();
-  /** The ids of runs of which calls are held: they are looked at again once something was released. */
+  /**
+   * The ids of runs of which calls are held: they are looked at again once something was released.
+   */
   readonly heldRuns = new Set<string>();
-  /** The policies of `forRoot`. They are compiled with the first decision, after bootstrap has checked them. */
+  /**
+   * The policies of `forRoot`. They are compiled with the first decision, after bootstrap has
+   * checked them.
+   */
   private own: readonly CompiledPolicy[] | undefined;
   /** The policies that were put, by scope. Absent for a scope with those that it started with. */
   private readonly put = new Map<string | undefined, readonly CompiledPolicy[]>();
@@ -99,44 +116,60 @@ export class DataPolicyEngine extends PolicyEngine {
   override listedBy(actor: PolicyActor): string {
     const { tenant } = actor;
     const hasOwn = this.put.has(tenant) || this.stops.some((stop) => stop.tenant === tenant);
-    return JSON.stringify([hasOwn ? tenant : null, ...this.inForceFor(tenant).map((policy) => policy.listedBy(actor))]);
+    return JSON.stringify([
+      hasOwn ? tenant : null,
+      ...this.inForceFor(tenant).map((policy) => policy.listedBy(actor)),
+    ]);
   }
 
   /** Those of tenants are counted for everybody: what counts is asked without a tenant. */
   override budgets(): readonly RunBudget[] {
-    this.counted ??= [...new Set([this.application(), ...this.put.values()])].flat().flatMap((policy) => policy.budgets());
+    this.counted ??= [...new Set([this.application(), ...this.put.values()])]
+      .flat()
+      .flatMap((policy) => policy.budgets());
     return this.counted;
   }
 
   override decide(subject: PolicySubject): Decision {
     if (subject.call) this.assertReliable(subject);
     const { tenant } = subject.actor;
-    const asked = this.always.size === 0 ? subject : alwaysTrusting(this.always.get(tenant), subject);
+    const asked =
+      this.always.size === 0 ? subject : alwaysTrusting(this.always.get(tenant), subject);
     return this.stopRuling(subject) ?? decide(this.inForceFor(tenant), asked);
   }
 
   override hidesBeyond = (actor: PolicyActor): number | undefined =>
-    hiddenBeyond(this.application(), actor) && hiddenBeyond(this.inForceFor(actor.tenant), actor); // no tenant hides alone
+    // no tenant hides alone
+    hiddenBeyond(this.application(), actor) && hiddenBeyond(this.inForceFor(actor.tenant), actor);
 
   override answeredBy(subject: PolicySubject): readonly ApprovalTerms[] {
     return answeredBy(this.inForceFor(subject.actor.tenant), subject);
   }
 
-  /** Returns what the strictest of the application's policies vouches for. Called before the policies are checked, too. */
+  /**
+   * Returns what the strictest of the application's policies vouches for. Called before the
+   * policies are checked, too.
+   */
   override vouchedFor(declaredId: string): VouchedTool | undefined {
     const inForce = this.put.get(undefined) ?? this.own;
     return vouchedBy(inForce?.map(({ policy }) => policy) ?? this.initial, declaredId);
   }
 
   /**
-   * Replaces the policies that `forRoot` gave, in this process alone. Where others were put by `PolicyService`, those stay in force.
+   * Replaces the policies that `forRoot` gave, in this process alone. Where others were put by
+   * `PolicyService`, those stay in force.
    *
    * @throws ConfigurationError with every finding if one of them is wrong; the current ones stay
    */
   replace(replacement: Policy | readonly Policy[]): void {
     const next = policyList(replacement);
     const { catalog, validators } = this;
-    const known = { author: 'application', tools: catalog.subjects(), announced: catalog.announced, validators } as const;
+    const known = {
+      author: 'application',
+      tools: catalog.subjects(),
+      announced: catalog.announced,
+      validators,
+    } as const;
     const findings = next.flatMap((policy) => policyFindings(policy, 'policy', known));
     if (findings.length > 0) throw new ConfigurationError(findings);
     this.initial = next;
@@ -147,17 +180,22 @@ export class DataPolicyEngine extends PolicyEngine {
   /**
    * Puts in force what a store has.
    *
-   * @throws ConfigurationError if a version is none that this release understands; then nothing of it is in force
+   * @throws ConfigurationError if a version is none that this release understands; then nothing of
+   *   it is in force
    */
   apply({ revision, versions, stops }: PolicyState): void {
-    const findings = versions.flatMap(({ policies = [] }) => policies.flatMap((policy) => policyShapeFindings(policy, 'PolicyStore')));
+    const findings = versions.flatMap(({ policies = [] }) =>
+      policies.flatMap((policy) => policyShapeFindings(policy, 'PolicyStore')),
+    );
     if (findings.length > 0) throw new ConfigurationError(findings);
     for (const { tenant, policies, endorsed } of versions) {
       if (policies) this.put.set(tenant, this.compiledFor(tenant, policies));
       else this.put.delete(tenant);
       if (tenant !== undefined) this.always.set(tenant, endorsed ?? []);
     }
-    const isReleased = this.stops.some(({ stopId }) => !stops.some((stop) => stop.stopId === stopId));
+    const isReleased = this.stops.some(
+      ({ stopId }) => !stops.some((stop) => stop.stopId === stopId),
+    );
     this.stops = stops;
     this.storeRevision = revision;
     this.changed();
@@ -186,15 +224,31 @@ export class DataPolicyEngine extends PolicyEngine {
     return this.stopOf({ declaredId, origin, actor: { tenant, roles: [] } }) !== undefined;
   }
 
-  /** The stops in force that are about a scope: those of a tenant and of all, or where no tenant is named every one. */
+  /**
+   * The stops in force that are about a scope: those of a tenant and of all, or where no tenant is
+   * named every one.
+   */
   stopsIn({ tenant }: PolicyScope): readonly PolicyStop[] {
-    return tenant === undefined ? this.stops : this.stops.filter((stop) => stop.tenant === undefined || stop.tenant === tenant);
+    return tenant === undefined
+      ? this.stops
+      : this.stops.filter((stop) => stop.tenant === undefined || stop.tenant === tenant);
   }
 
-  /** The denial of what is stopped. For an application with an engine of its own it is all that is asked here. */
+  /**
+   * The denial of what is stopped. For an application with an engine of its own it is all that is
+   * asked here.
+   */
   stopRuling(subject: PolicySubject): Decision | undefined {
     const stop = this.stopOf(subject);
-    return stop && { kind: 'deny', rule: `stop ${stop.stopId}`, reason: STOPPED, policyVersion: `stop ${stop.stopId}`, isStopped: true };
+    return (
+      stop && {
+        kind: 'deny',
+        rule: `stop ${stop.stopId}`,
+        reason: STOPPED,
+        policyVersion: `stop ${stop.stopId}`,
+        isStopped: true,
+      }
+    );
   }
 
   /**
@@ -204,16 +258,27 @@ export class DataPolicyEngine extends PolicyEngine {
    */
   assertReliable({ effect, origin }: PolicySubject): void {
     if (this.isReliable || (effect === 'read_only' && origin.trusted)) return;
-    throw new StorageUnavailableError('The policy in force could not be read for 5 seconds, so the call was not made.');
+    throw new StorageUnavailableError(
+      'The policy in force could not be read for 5 seconds, so the call was not made.',
+    );
   }
 
-  /** Returns an engine that decides as this one would with the policies of a version in force in its scope. Stops are no part of it: they pass. */
-  with({ tenant: scope, policies, endorsed = [] }: Pick<PolicyVersion, 'tenant' | 'policies' | 'endorsed'>): PolicyEngine {
+  /**
+   * Returns an engine that decides as this one would with the policies of a version in force in its
+   * scope. Stops are no part of it: they pass.
+   */
+  with({
+    tenant: scope,
+    policies,
+    endorsed = [],
+  }: Pick<PolicyVersion, 'tenant' | 'policies' | 'endorsed'>): PolicyEngine {
     const put = this.compiledFor(scope, policies ?? (scope === undefined ? this.initial : []));
     const application = scope === undefined ? put : this.application();
     const vouching = application.map(({ policy }) => policy);
-    const ownOf = (tenant: string): readonly CompiledPolicy[] => (scope === tenant ? put : (this.put.get(tenant) ?? []));
-    const always = (tenant: string): readonly EndorsedArgument[] | undefined => (scope === tenant ? endorsed : this.always.get(tenant));
+    const ownOf = (tenant: string): readonly CompiledPolicy[] =>
+      scope === tenant ? put : (this.put.get(tenant) ?? []);
+    const always = (tenant: string): readonly EndorsedArgument[] | undefined =>
+      scope === tenant ? endorsed : this.always.get(tenant);
     return {
       decide: (subject) => {
         const { tenant } = subject.actor;
@@ -223,15 +288,29 @@ export class DataPolicyEngine extends PolicyEngine {
     };
   }
 
-  /** Compiles the policies of the application, which have a level of flow together, or those of a tenant, which narrow them. */
-  private compiledFor(tenant: string | undefined, policies: readonly Policy[]): readonly CompiledPolicy[] {
+  /**
+   * Compiles the policies of the application, which have a level of flow together, or those of a
+   * tenant, which narrow them.
+   */
+  private compiledFor(
+    tenant: string | undefined,
+    policies: readonly Policy[],
+  ): readonly CompiledPolicy[] {
     if (tenant !== undefined) {
       const compiled = this.compiled(policies);
-      for (const { policy } of compiled) this.validators.distrust(...(policy.requireApproval ?? []).map((rule) => rule.arguments));
+      for (const { policy } of compiled)
+        this.validators.distrust(...(policy.requireApproval ?? []).map((rule) => rule.arguments));
       return compiled;
     }
     const isNamed = policies.some(({ flow, shadow }) => flow !== undefined && !shadow);
-    return policies.map((policy) => new CompiledPolicy(policy, this.validators, isNamed && !policy.shadow ? 'off' : DEFAULT_FLOW));
+    return policies.map(
+      (policy) =>
+        new CompiledPolicy(
+          policy,
+          this.validators,
+          isNamed && !policy.shadow ? 'off' : DEFAULT_FLOW,
+        ),
+    );
   }
 
   /** Compiles policies that narrow others, such as those of a run. */
@@ -244,7 +323,8 @@ export class DataPolicyEngine extends PolicyEngine {
     if (!own) return this.application();
     const known = this.together.get(tenant);
     if (known) return known;
-    const all = [...own, ...this.application()]; // the narrower first: where all allow, the record names it
+    // the narrower first: where all allow, the record names it
+    const all = [...own, ...this.application()];
     this.together.set(tenant, all);
     return all;
   }
@@ -266,7 +346,10 @@ export class DataPolicyEngine extends PolicyEngine {
 
 const STOPPED = 'An operator has stopped it.';
 
-/** A compiled policy. The grant of a tool and its call budget, which depend on no arguments, are cached. */
+/**
+ * A compiled policy. The grant of a tool and its call budget, which depend on no arguments, are
+ * cached.
+ */
 export class CompiledPolicy extends PolicyEngine {
   readonly version: string;
   readonly policy: Policy;
@@ -280,7 +363,8 @@ export class CompiledPolicy extends PolicyEngine {
     level: FlowLevel = 'off',
   ) {
     super();
-    this.policy = structuredClone(policy); // what is changed afterwards has another version, or none
+    // what is changed afterwards has another version, or none
+    this.policy = structuredClone(policy);
     this.level = policy.flow ?? level;
     this.version = policy.version ?? `sha256:${sha256(canonicalDeclaration(policy)).slice(0, 16)}`;
   }
@@ -295,7 +379,9 @@ export class CompiledPolicy extends PolicyEngine {
     return ruling ? { ...grant, ...ruling } : grant;
   }
   override hidesBeyond = (): number | undefined =>
-    this.level === 'values' && !this.policy.shadow ? (this.policy.outsideBits ?? DEFAULT_OUTSIDE_BITS) : undefined;
+    this.level === 'values' && !this.policy.shadow
+      ? (this.policy.outsideBits ?? DEFAULT_OUTSIDE_BITS)
+      : undefined;
 
   override answeredBy(subject: PolicySubject): readonly ApprovalTerms[] {
     return this.policy.shadow ? [] : questionTerms(this.policy.questions ?? [], subject);
@@ -303,18 +389,26 @@ export class CompiledPolicy extends PolicyEngine {
 
   private rulingOn(subject: PolicySubject): Ruling | undefined {
     const { call, connection } = subject;
-    if (connection !== undefined) return connectionRuling(this.policy.connections, subject, connection);
+    if (connection !== undefined)
+      return connectionRuling(this.policy.connections, subject, connection);
     return call && this.rulingOnCall(subject, call);
   }
 
-  /** Decides about a call: an exhausted budget denies it; otherwise any rule may require an approval. */
+  /**
+   * Decides about a call: an exhausted budget denies it; otherwise any rule may require an
+   * approval.
+   */
   private rulingOnCall(subject: PolicySubject, call: PolicyCall): Ruling | undefined {
     const { runBudgets = [], requireApproval = [] } = this.policy;
     const closing = flowRuling(this.level, this.policy, subject, call);
     const budget = runBudgets.length > 0 ? budgetRuling(runBudgets, subject, call) : undefined;
     if (budget?.kind === 'deny') return budget;
     if (closing?.kind === 'deny') return closing;
-    return together([approvalRuling(requireApproval, subject, call, this.validators), budget, closing]);
+    return together([
+      approvalRuling(requireApproval, subject, call, this.validators),
+      budget,
+      closing,
+    ]);
   }
 
   private grantOf(subject: PolicySubject): Decision {
@@ -322,7 +416,11 @@ export class CompiledPolicy extends PolicyEngine {
     const known = this.grants.get(key);
     if (known) return known;
     const callBudget = callBudgetFor(this.policy.callBudgets ?? [], subject);
-    const decision = { ...grantFor(this.policy, subject), policyVersion: this.version, ...(callBudget && { callBudget }) };
+    const decision = {
+      ...grantFor(this.policy, subject),
+      policyVersion: this.version,
+      ...(callBudget && { callBudget }),
+    };
     this.grants.set(key, decision);
     return decision;
   }
@@ -340,14 +438,25 @@ export class CompiledPolicy extends PolicyEngine {
   }
 }
 
-const WITHOUT_POLICY: Decision = { kind: 'deny', rule: 'default', reason: 'There is no policy.', policyVersion: 'none' };
-const BROKEN: Decision = { kind: 'deny', rule: 'engine', reason: 'The policy engine failed.', policyVersion: 'none' };
+const WITHOUT_POLICY: Decision = {
+  kind: 'deny',
+  rule: 'default',
+  reason: 'There is no policy.',
+  policyVersion: 'none',
+};
+const BROKEN: Decision = {
+  kind: 'deny',
+  rule: 'engine',
+  reason: 'The policy engine failed.',
+  policyVersion: 'none',
+};
 const logger = new Logger('ToolPolicy');
 
 /**
- * Decides for listing and execution alike by the strictest of all policies, so that a run's own policy narrows the application's and never widens it. Where
- * several require an approval, the approver must meet the terms of each. Policies in shadow are recorded in the decision without effect; without any policy the
- * decision is to deny.
+ * Decides for listing and execution alike by the strictest of all policies, so that a run's own
+ * policy narrows the application's and never widens it. Where several require an approval, the
+ * approver must meet the terms of each. Policies in shadow are recorded in the decision without
+ * effect; without any policy the decision is to deny.
  *
  * @throws StorageUnavailableError for a call while the policies in force cannot be read
  */
@@ -356,8 +465,14 @@ export function decide(engines: readonly PolicyEngine[], subject: PolicySubject)
   if (!assumed) return decideAs(engines, subject);
   // With all roles as well: a role that the actor suspended may be one that denies.
   const withAll = decideAs(engines, { ...subject, actor });
-  const held = decideAs(engines, { ...subject, actor: { ...actor, roles: actor.roles.filter((role) => assumed.includes(role)) } });
-  const isSame = withAll.kind === held.kind && withAll.rule === held.rule && withAll.policyVersion === held.policyVersion;
+  const held = decideAs(engines, {
+    ...subject,
+    actor: { ...actor, roles: actor.roles.filter((role) => assumed.includes(role)) },
+  });
+  const isSame =
+    withAll.kind === held.kind &&
+    withAll.rule === held.rule &&
+    withAll.policyVersion === held.policyVersion;
   return isSame ? withAll : stricter(withAll, held);
 }
 
@@ -371,29 +486,42 @@ function decideAs(engines: readonly PolicyEngine[], subject: PolicySubject): Dec
   }
   const decided = strictest ?? WITHOUT_POLICY;
   if (!shadow) return decided;
-  return { ...decided, shadow: shadow.map(({ kind, rule, policyVersion }) => ({ kind, rule, policyVersion })) };
+  return {
+    ...decided,
+    shadow: shadow.map(({ kind, rule, policyVersion }) => ({ kind, rule, policyVersion })),
+  };
 }
 
 function decideSafely(policy: PolicyEngine, subject: PolicySubject): Decision {
   try {
     return policy.decide(subject);
   } catch (error) {
-    if (error instanceof StorageUnavailableError) throw error; // nothing was decided: the call is not made, and may be later
+    // nothing was decided: the call is not made, and may be later
+    if (error instanceof StorageUnavailableError) throw error;
     logger.error(`The policy engine failed for ${subject.declaredId}, which is denied.`, error);
     return BROKEN;
   }
 }
 
-/** Tells whether policy lets a tool be listed for an actor. A call of it is decided once more, with its arguments. */
+/**
+ * Tells whether policy lets a tool be listed for an actor. A call of it is decided once more, with
+ * its arguments.
+ */
 export function isPermitted(
   tool: Pick<Tool, 'spec' | 'origin'>,
-  { policies: engines, actor }: { readonly policies: readonly PolicyEngine[]; readonly actor: PolicyActor },
+  {
+    policies: engines,
+    actor,
+  }: { readonly policies: readonly PolicyEngine[]; readonly actor: PolicyActor },
 ): boolean {
   return decide(engines, subjectOf(tool, actor)).kind !== 'deny';
 }
 
 /** Makes the subject of a decision about a tool for an actor. */
-export function subjectOf({ spec, origin }: Pick<Tool, 'spec' | 'origin'>, actor: PolicyActor): PolicySubject {
+export function subjectOf(
+  { spec, origin }: Pick<Tool, 'spec' | 'origin'>,
+  actor: PolicyActor,
+): PolicySubject {
   const { declaredId, effect, labels, inputSchema } = spec;
   return { declaredId, effect, labels, inputSchema, origin, actor };
 }

@@ -1,12 +1,20 @@
 import type { Decision, Finding } from '@toolloop/protocol';
 import type { Subscription } from 'rxjs';
 import { type PolicyActor, PolicyEngine, type PolicySubject } from '../contracts/policy.js';
-import { POLICY_TRUST_MS, type PolicySign, type PolicyState, type PolicyStore, type PolicyVersion } from '../contracts/policy-store.js';
+import {
+  POLICY_TRUST_MS,
+  type PolicySign,
+  type PolicyState,
+  type PolicyStore,
+  type PolicyVersion,
+} from '../contracts/policy-store.js';
 import type { RunLog } from '../contracts/stores.js';
 import { Logger } from '../findings/logger.js';
 import type { DataPolicyEngine } from './policy-engine.js';
 
-/** Denies what is stopped, behind an engine of the application's own, which decides everything else. */
+/**
+ * Denies what is stopped, behind an engine of the application's own, which decides everything else.
+ */
 export class StopEngine extends PolicyEngine {
   constructor(private readonly inForce: DataPolicyEngine) {
     super();
@@ -26,14 +34,22 @@ export class StopEngine extends PolicyEngine {
   }
 }
 
-const NOT_STOPPED: Decision = { kind: 'allow', rule: 'stops', reason: 'It is not stopped.', policyVersion: 'stops' };
+const NOT_STOPPED: Decision = {
+  kind: 'allow',
+  rule: 'stops',
+  reason: 'It is not stopped.',
+  policyVersion: 'stops',
+};
 
 /** Follows the store: what is in force here is what it has, for as long as it can be read. */
 export class PolicyFeed {
   private readonly logger = new Logger('ToolPolicy');
   private readonly store: PolicyStore;
   private readonly runs: Pick<RunLog, 'wake'>;
-  private sign: { readonly revision: number; readonly until: number } = { revision: 0, until: -Infinity };
+  private sign: { readonly revision: number; readonly until: number } = {
+    revision: 0,
+    until: -Infinity,
+  };
   private reading: Promise<void> | undefined;
   private isReadAgain = false;
   private unreadable: string | undefined;
@@ -54,7 +70,8 @@ export class PolicyFeed {
     this.endWatch = await this.store.watch((sign) => this.hear(sign));
     const asked = performance.now();
     await this.refresh();
-    // The first sign of a store that is polled may come later: until then what has just been read counts.
+    // The first sign of a store that is polled may come later: until then what has just been read
+    // counts.
     if (this.sign.until === -Infinity) this.inForce.relyUntil(asked + POLICY_TRUST_MS);
   }
 
@@ -73,7 +90,10 @@ export class PolicyFeed {
   private hear({ revision, forMs }: PolicySign): void {
     this.sign = { revision, until: performance.now() + forMs };
     if (revision <= this.inForce.storeRevision) this.rely();
-    else this.refresh().catch((error: unknown) => this.warn(`The policies that were put could not be read: ${String(error)}`));
+    else
+      this.refresh().catch((error: unknown) =>
+        this.warn(`The policies that were put could not be read: ${String(error)}`),
+      );
   }
 
   private async readAll(): Promise<void> {
@@ -91,7 +111,8 @@ export class PolicyFeed {
     for (const version of state.versions) {
       const { tenant, number } = version;
       const where = tenant === undefined ? `policy ${number}` : `policy ${number} of ${tenant}`;
-      for (const { at, problem, remedy } of this.findingsOf(version, where)) this.logger.warn(`${at}: ${problem} ${remedy}`);
+      for (const { at, problem, remedy } of this.findingsOf(version, where))
+        this.logger.warn(`${at}: ${problem} ${remedy}`);
     }
   }
 
@@ -113,6 +134,10 @@ export class PolicyFeed {
     const runIds = [...this.inForce.heldRuns];
     this.inForce.heldRuns.clear();
     for (const runId of runIds)
-      await this.runs.wake(runId).catch((error: unknown) => this.logger.warn(`The run ${runId} was held, and could not be woken.`, error));
+      await this.runs
+        .wake(runId)
+        .catch((error: unknown) =>
+          this.logger.warn(`The run ${runId} was held, and could not be woken.`, error),
+        );
   }
 }

@@ -1,9 +1,21 @@
-import { type ApprovalTerms, type Finding, isObject, isRecord, TOOL_EFFECTS } from '@toolloop/protocol';
+import {
+  type ApprovalTerms,
+  type Finding,
+  isObject,
+  isRecord,
+  TOOL_EFFECTS,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { AnnouncedTools } from '../catalog/tool-catalog.js';
 import { closestTo, closestTools, isGlob, matchesGlob } from '../catalog/tool-selection.js';
 import { EXPIRES_AFTER_MS } from '../contracts/pending.js';
-import type { ApprovalRule, EndorsementRule, FlowRule, Policy, PolicyTool } from '../contracts/policy.js';
+import type {
+  ApprovalRule,
+  EndorsementRule,
+  FlowRule,
+  Policy,
+  PolicyTool,
+} from '../contracts/policy.js';
 import { toJson } from '../schema/canonical-json.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { covers } from './rules.js';
@@ -14,49 +26,90 @@ export interface PolicySurroundings {
   /** The tools that may still come, about which nothing else is known. */
   readonly announced: AnnouncedTools;
   readonly validators: SchemaValidators;
-  /** The author of the policy. That of the application alone can vouch for a tool, and one that a tenant's operator wrote must not block the process. @default 'request' */
+  /**
+   * The author of the policy. That of the application alone can vouch for a tool, and one that a
+   * tenant's operator wrote must not block the process. @default 'request'
+   */
   readonly author?: 'application' | 'request' | 'tenant';
 }
 
 /** The author of a policy, and the tools that may still come. */
 export type PolicyPlace = Partial<Pick<PolicySurroundings, 'author' | 'announced'>>;
 
-/** Finds the problems of a policy: its shape, ids without a tool, and arguments that no tool has. `at` is the place of the policy. */
-export function policyFindings(policy: Policy, at: string, surroundings: PolicySurroundings): Finding[] {
+/**
+ * Finds the problems of a policy: its shape, ids without a tool, and arguments that no tool has.
+ * `at` is the place of the policy.
+ */
+export function policyFindings(
+  policy: Policy,
+  at: string,
+  surroundings: PolicySurroundings,
+): Finding[] {
   const misshapen = policyShapeFindings(policy, at);
   const sound = misshapen.length === 0 ? policy : soundPart(policy);
   const { runBudgets, callBudgets } = isRecord(policy) ? policy : {};
   return [
     ...misshapen,
     ...(sound ? soundFindings(sound, at, surroundings) : []),
-    ...emptyBudgets(runBudgets, `${at}/runBudgets`), // as they are given: a limit that is misspelt is told as such
+    // as they are given: a limit that is misspelt is told as such
+    ...emptyBudgets(runBudgets, `${at}/runBudgets`),
     ...emptyBudgets(callBudgets, `${at}/callBudgets`),
   ];
 }
 
-function soundFindings(policy: Policy, at: string, { tools, announced, validators, author = 'request' }: PolicySurroundings): Finding[] {
-  const { requireApproval = [], questions = [], runBudgets = [], vouched = {}, flows = [], endorsements = [] } = policy;
+function soundFindings(
+  policy: Policy,
+  at: string,
+  { tools, announced, validators, author = 'request' }: PolicySurroundings,
+): Finding[] {
+  const {
+    requireApproval = [],
+    questions = [],
+    runBudgets = [],
+    vouched = {},
+    flows = [],
+    endorsements = [],
+  } = policy;
   const isKnown = ({ tools: patterns = [] }: { readonly tools?: readonly string[] }): boolean =>
     !patterns.some((pattern) => announced.has(pattern));
   return [
-    ...patternsOf(policy).flatMap((pattern) => (announced.has(pattern) ? [] : patternFindings(pattern, at, tools))),
+    ...patternsOf(policy).flatMap((pattern) =>
+      announced.has(pattern) ? [] : patternFindings(pattern, at, tools),
+    ),
     ...allowedBy(policy).flatMap((pattern) => untrustedFindings(pattern, at, { tools, announced })),
     ...requireApproval.flatMap((rule, index) =>
-      isKnown(rule) ? predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators, author }) : [],
+      isKnown(rule)
+        ? predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators, author })
+        : [],
     ),
-    ...requireApproval.flatMap((rule, index) => lateEscalationFindings(rule, `${at}/requireApproval/${index}`)),
+    ...requireApproval.flatMap((rule, index) =>
+      lateEscalationFindings(rule, `${at}/requireApproval/${index}`),
+    ),
     ...questions.flatMap((rule, index) => lateEscalationFindings(rule, `${at}/questions/${index}`)),
-    ...(author === 'application' || policy.vouched === undefined ? [] : [{ at: `${at}/vouched`, ...ONLY_THE_APPLICATION }]),
-    ...Object.keys(vouched).flatMap((id) => (announced.has(id) && !isGlob(id) ? [] : vouchedFindings(id, `${at}/vouched`, tools))),
-    ...flows.flatMap((rule, index) => flowRuleFindings(rule, `${at}/flows/${index}`, { tools, announced })),
-    ...endorsements.flatMap((rule, index) => endorsementFindings(rule, `${at}/endorsements/${index}`, { tools, announced })),
+    ...(author === 'application' || policy.vouched === undefined
+      ? []
+      : [{ at: `${at}/vouched`, ...ONLY_THE_APPLICATION }]),
+    ...Object.keys(vouched).flatMap((id) =>
+      announced.has(id) && !isGlob(id) ? [] : vouchedFindings(id, `${at}/vouched`, tools),
+    ),
+    ...flows.flatMap((rule, index) =>
+      flowRuleFindings(rule, `${at}/flows/${index}`, { tools, announced }),
+    ),
+    ...endorsements.flatMap((rule, index) =>
+      endorsementFindings(rule, `${at}/endorsements/${index}`, { tools, announced }),
+    ),
     ...runBudgets.flatMap((budget, index) =>
-      budget.sum && isKnown(budget) ? sumFindings(budget.sum.argument, budget.tools, `${at}/runBudgets/${index}`, tools) : [],
+      budget.sum && isKnown(budget)
+        ? sumFindings(budget.sum.argument, budget.tools, `${at}/runBudgets/${index}`, tools)
+        : [],
     ),
   ];
 }
 
-/** Returns the part of a policy whose form is right, so that what is wrong with its ids is told at once; undefined where there is none. */
+/**
+ * Returns the part of a policy whose form is right, so that what is wrong with its ids is told at
+ * once; undefined where there is none.
+ */
 function soundPart(policy: unknown): Policy | undefined {
   const part: unknown = isRecord(policy) ? copyOf(policy) : undefined;
   for (let round = 0; round < MOST_DROPPED; round += 1) {
@@ -81,10 +134,15 @@ function isPolicy(value: unknown): value is Policy {
   return form.validate(POLICY_SCHEMA, value).length === 0;
 }
 
-/** Takes a value out of its container. Where it is missing a list of patterns is empty, and anything else takes its container with it. */
+/**
+ * Takes a value out of its container. Where it is missing a list of patterns is empty, and anything
+ * else takes its container with it.
+ */
 function drop(root: unknown, path: readonly string[]): void {
   const key = path.at(-1) ?? '';
-  const container = path.slice(0, -1).reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), root);
+  const container = path
+    .slice(0, -1)
+    .reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), root);
   if (Array.isArray(container)) container.splice(Number(key), 1);
   else if (isObject(container) && key in container) Reflect.deleteProperty(container, key);
   else if (isObject(container) && PATTERN_LISTS.has(key)) Reflect.set(container, key, []);
@@ -103,43 +161,80 @@ export function policyShapeFindings(policy: unknown, at: string): Finding[] {
 }
 
 function patternsOf({ allow, deny = [], tenants = {}, roles = {}, ...rules }: Policy): string[] {
-  const { requireApproval = [], questions = [], runBudgets = [], callBudgets = [], connections = [], endorsements = [] } = rules;
-  const ruled = [...requireApproval, ...questions, ...runBudgets, ...callBudgets, ...connections, ...endorsements];
+  const {
+    requireApproval = [],
+    questions = [],
+    runBudgets = [],
+    callBudgets = [],
+    connections = [],
+    endorsements = [],
+  } = rules;
+  const ruled = [
+    ...requireApproval,
+    ...questions,
+    ...runBudgets,
+    ...callBudgets,
+    ...connections,
+    ...endorsements,
+  ];
   const named = ruled.flatMap(({ tools = [] }) => tools);
   const grants = [...Object.values(tenants), ...Object.values(roles)];
-  return [...allow, ...deny, ...grants.flatMap((grant) => (grant.allow ?? []).concat(grant.deny ?? [])), ...named];
+  return [
+    ...allow,
+    ...deny,
+    ...grants.flatMap((grant) => (grant.allow ?? []).concat(grant.deny ?? [])),
+    ...named,
+  ];
 }
 
 /** Returns every pattern that allows tools, for any tenant and role. */
 export function allowedBy({ allow, tenants = {}, roles = {} }: Policy): string[] {
-  return [...allow, ...[...Object.values(tenants), ...Object.values(roles)].flatMap((grant) => grant.allow ?? [])];
+  return [
+    ...allow,
+    ...[...Object.values(tenants), ...Object.values(roles)].flatMap((grant) => grant.allow ?? []),
+  ];
 }
 
 function patternFindings(pattern: string, at: string, tools: readonly PolicyTool[]): Finding[] {
   const ids = tools.map(({ declaredId }) => declaredId);
-  const reads = new Set(tools.filter(({ effect }) => effect === 'read_only').map(({ declaredId }) => declaredId));
-  if (pattern === '*' || ids.some((id) => id === pattern || (isGlob(pattern) && matchesGlob(pattern, id)))) return [];
+  const reads = new Set(
+    tools.filter(({ effect }) => effect === 'read_only').map(({ declaredId }) => declaredId),
+  );
+  if (
+    pattern === '*' ||
+    ids.some((id) => id === pattern || (isGlob(pattern) && matchesGlob(pattern, id)))
+  )
+    return [];
   return [
     {
       at,
       problem: `The policy names "${pattern}", and no tool has such an id.`,
-      remedy: didYouMean(closestTools(pattern, ids, { isRead: (id) => reads.has(id) })) ?? 'Name a tool of the catalog, or remove it.',
+      remedy:
+        didYouMean(closestTools(pattern, ids, { isRead: (id) => reads.has(id) })) ??
+        'Name a tool of the catalog, or remove it.',
     },
   ];
 }
 
 /** Finds globs that match untrusted tools only: they allow nothing, which must be a mistake. */
-function untrustedFindings(pattern: string, at: string, { tools, announced }: Pick<PolicySurroundings, 'tools' | 'announced'>): Finding[] {
+function untrustedFindings(
+  pattern: string,
+  at: string,
+  { tools, announced }: Pick<PolicySurroundings, 'tools' | 'announced'>,
+): Finding[] {
   if (pattern === '*' || !isGlob(pattern)) return [];
   const matching = tools.filter(({ declaredId }) => matchesGlob(pattern, declaredId));
   const isOfStranger = announced.sourceOf(pattern)?.trusted === false;
-  if (matching.some(({ origin }) => origin.trusted) || (matching.length === 0 && !isOfStranger)) return [];
+  if (matching.some(({ origin }) => origin.trusted) || (matching.length === 0 && !isOfStranger))
+    return [];
   const ids = matching.map(({ declaredId }) => `"${declaredId}"`).join(', ');
   return [
     {
       at,
       problem: `The policy allows "${pattern}", which matches only tools of untrusted sources, and no glob can allow those.`,
-      remedy: isOfStranger ? 'Name each tool exactly. Its source need not have answered for that.' : `Name each exactly: ${ids}.`,
+      remedy: isOfStranger
+        ? 'Name each tool exactly. Its source need not have answered for that.'
+        : `Name each exactly: ${ids}.`,
     },
   ];
 }
@@ -162,11 +257,16 @@ function vouchedFindings(id: string, at: string, tools: readonly PolicyTool[]): 
       },
     ];
   const ids = tools.filter(({ origin }) => !origin.trusted).map(({ declaredId }) => declaredId);
-  const remedy = didYouMean(closestTools(id, ids)) ?? 'Name a tool of an untrusted source exactly, or remove it.';
+  const remedy =
+    didYouMean(closestTools(id, ids)) ??
+    'Name a tool of an untrusted source exactly, or remove it.';
   return [{ at, problem: `The policy vouches for "${id}", and no tool has this id.`, remedy }];
 }
 
-/** Finds ways for texts from outside that none will ever take, since no tool has such an id or argument. */
+/**
+ * Finds ways for texts from outside that none will ever take, since no tool has such an id or
+ * argument.
+ */
 function flowRuleFindings(
   { tool: into, argument, from }: FlowRule,
   at: string,
@@ -174,24 +274,34 @@ function flowRuleFindings(
 ): Finding[] {
   const ids = new Set(tools.map(({ declaredId }) => declaredId));
   const named = [into, from.split('#', 1).join('')];
-  const unknown = named.flatMap((id) => (ids.has(id) || announced.has(id) ? [] : patternFindings(id, at, tools)));
+  const unknown = named.flatMap((id) =>
+    ids.has(id) || announced.has(id) ? [] : patternFindings(id, at, tools),
+  );
   const tool = tools.find(({ declaredId }) => declaredId === into);
   return tool ? [...unknown, ...argumentFindings([argument], [into], at, [tool])] : unknown;
 }
 
-/** Finds rules by which no one could trust anything: without arguments and sources, or about some that there are not. */
+/**
+ * Finds rules by which no one could trust anything: without arguments and sources, or about some
+ * that there are not.
+ */
 function endorsementFindings(
   { tools: patterns, arguments: names = [], sources = [], always }: EndorsementRule,
   at: string,
   { tools, announced }: Pick<PolicySurroundings, 'tools' | 'announced'>,
 ): Finding[] {
   const lacks = names.length === 0 && (always || sources.length === 0);
-  const remedy = 'Name the `arguments` whose values people may trust, or for the rest of a run the `sources`.';
-  const known = sources.map((source) => source.split('#', 1).join('')).filter((id) => !announced.has(id));
+  const remedy =
+    'Name the `arguments` whose values people may trust, or for the rest of a run the `sources`.';
+  const known = sources
+    .map((source) => source.split('#', 1).join(''))
+    .filter((id) => !announced.has(id));
   return [
     ...(lacks ? [{ at, problem: 'The rule lets no one trust anything.', remedy }] : []),
     ...known.flatMap((id) => patternFindings(id, `${at}/sources`, tools)),
-    ...(patterns?.some((pattern) => announced.has(pattern)) ? [] : argumentFindings(names, patterns, `${at}/arguments`, tools)),
+    ...(patterns?.some((pattern) => announced.has(pattern))
+      ? []
+      : argumentFindings(names, patterns, `${at}/arguments`, tools)),
   ];
 }
 
@@ -212,8 +322,13 @@ function predicateFindings(
       },
     ];
   const names = [...Object.keys(schema.properties ?? {}), ...(schema.required ?? [])];
-  const unapplied = known.validators.unappliedPatterns(schema).map((pattern) => unboundedPattern(pattern, `${at}/arguments`));
-  return [...unapplied, ...argumentFindings([...new Set(names)], patterns, `${at}/arguments`, known.tools)];
+  const unapplied = known.validators
+    .unappliedPatterns(schema)
+    .map((pattern) => unboundedPattern(pattern, `${at}/arguments`));
+  return [
+    ...unapplied,
+    ...argumentFindings([...new Set(names)], patterns, `${at}/arguments`, known.tools),
+  ];
 }
 
 function unboundedPattern(pattern: string, at: string): Finding {
@@ -231,18 +346,26 @@ function argumentFindings(
   at: string,
   tools: readonly PolicyTool[],
 ): Finding[] {
-  const known = new Set(tools.filter((tool) => covers(patterns, tool)).flatMap(({ inputSchema }) => argumentNames(inputSchema)));
+  const known = new Set(
+    tools
+      .filter((tool) => covers(patterns, tool))
+      .flatMap(({ inputSchema }) => argumentNames(inputSchema)),
+  );
   return names
     .filter((name) => !known.has(name))
     .map((name) => ({
       at,
       problem: `None of the tools of this rule has an argument "${name}".`,
-      remedy: didYouMean(closestTo(name, known)) ?? 'Name an argument of the tools, or remove the rule.',
+      remedy:
+        didYouMean(closestTo(name, known)) ?? 'Name an argument of the tools, or remove the rule.',
     }));
 }
 
 /** Finds escalations to people who could not answer any more. */
-function lateEscalationFindings({ escalation = [], expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms, at: string): Finding[] {
+function lateEscalationFindings(
+  { escalation = [], expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms,
+  at: string,
+): Finding[] {
   return escalation.flatMap(({ afterMs }, index) =>
     afterMs < expiresAfterMs
       ? []
@@ -260,25 +383,56 @@ function lateEscalationFindings({ escalation = [], expiresAfterMs = EXPIRES_AFTE
 function emptyBudgets(given: unknown, at: string): Finding[] {
   const budgets: readonly unknown[] = Array.isArray(given) ? given : [];
   return budgets.flatMap((budget, index) => {
-    if (!isRecord(budget) || Object.keys(budget).some((name) => name !== 'tools' && name !== 'beyond')) return [];
-    return [{ at: `${at}/${index}`, problem: 'The budget limits nothing.', remedy: 'Give it a limit, or remove it.' }];
+    if (
+      !isRecord(budget) ||
+      Object.keys(budget).some((name) => name !== 'tools' && name !== 'beyond')
+    )
+      return [];
+    return [
+      {
+        at: `${at}/${index}`,
+        problem: 'The budget limits nothing.',
+        remedy: 'Give it a limit, or remove it.',
+      },
+    ];
   });
 }
 
 /** Finds sums over arguments that are not numbers: they would stay at 0. */
-function sumFindings(argument: string, patterns: readonly string[] | undefined, at: string, tools: readonly PolicyTool[]): Finding[] {
+function sumFindings(
+  argument: string,
+  patterns: readonly string[] | undefined,
+  at: string,
+  tools: readonly PolicyTool[],
+): Finding[] {
   const name = topOf(argument);
   const missing = argumentFindings([name], patterns, at, tools);
   if (missing.length > 0 || argument.split('/').length > 2) return missing;
-  const types = tools.filter((tool) => covers(patterns, tool)).map(({ inputSchema }) => propertyType(inputSchema, name));
+  const types = tools
+    .filter((tool) => covers(patterns, tool))
+    .map(({ inputSchema }) => propertyType(inputSchema, name));
   if (types.some((type) => type?.includes('number') || type?.includes('integer'))) return [];
-  return [{ at, problem: `The argument "${name}" is not a number, so it cannot be summed.`, remedy: 'Name an argument that is a number.' }];
+  return [
+    {
+      at,
+      problem: `The argument "${name}" is not a number, so it cannot be summed.`,
+      remedy: 'Name an argument that is a number.',
+    },
+  ];
 }
 
-/** Reads the types of an argument; undefined if the schema has no type, or the tool no such argument. */
-function propertyType({ properties = {} }: JSONSchema7, name: string): readonly string[] | undefined {
+/**
+ * Reads the types of an argument; undefined if the schema has no type, or the tool no such
+ * argument.
+ */
+function propertyType(
+  { properties = {} }: JSONSchema7,
+  name: string,
+): readonly string[] | undefined {
   const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
-  return typeof property === 'object' && property.type !== undefined ? [property.type].flat() : undefined;
+  return typeof property === 'object' && property.type !== undefined
+    ? [property.type].flat()
+    : undefined;
 }
 
 function argumentNames({ properties = {} }: JSONSchema7): string[] {
@@ -294,7 +448,9 @@ function unescaped(segment: string): string {
 }
 
 function didYouMean(closest: readonly string[]): string | undefined {
-  return closest.length > 0 ? `Did you mean ${closest.map((name) => `"${name}"`).join(' or ')}?` : undefined;
+  return closest.length > 0
+    ? `Did you mean ${closest.map((name) => `"${name}"`).join(' or ')}?`
+    : undefined;
 }
 
 const patterns: JSONSchema7 = { type: 'array', items: { type: 'string', minLength: 1 } };
@@ -306,7 +462,10 @@ const duration: JSONSchema7 = { ...amount, maximum: 31_622_400_000 };
 const text: JSONSchema7 = { type: 'string', minLength: 1 };
 const pointer: JSONSchema7 = { type: 'string', pattern: '^/.' };
 
-function record(properties: Readonly<Record<string, JSONSchema7>>, required: readonly string[] = []): JSONSchema7 {
+function record(
+  properties: Readonly<Record<string, JSONSchema7>>,
+  required: readonly string[] = [],
+): JSONSchema7 {
   return { type: 'object', properties, required: [...required], additionalProperties: false };
 }
 
@@ -314,7 +473,10 @@ const grants = record({ allow: patterns, deny: patterns });
 
 const escalation: JSONSchema7 = {
   type: 'array',
-  items: record({ afterMs: duration, roles: { type: 'array', items: text, minItems: 1 } }, ['afterMs', 'roles']),
+  items: record({ afterMs: duration, roles: { type: 'array', items: text, minItems: 1 } }, [
+    'afterMs',
+    'roles',
+  ]),
 };
 
 /** Sooner, people would be reminded of what they were only just asked. */
@@ -360,8 +522,15 @@ const vouchedTool = record({
   schemaHash: { type: 'string', pattern: '^[0-9a-f]{64}$' },
 });
 
-const callBudget = record({ tools: patterns, maxRuntimeMs: amount, maxResultBytes: amount, maxArgsBytes: amount });
-const form = new SchemaValidators(); // the same for every application of a process: to compile it is most of what a small one takes to start
+const callBudget = record({
+  tools: patterns,
+  maxRuntimeMs: amount,
+  maxResultBytes: amount,
+  maxArgsBytes: amount,
+});
+// the same for every application of a process: to compile it is most of what a small one takes to
+// start
+const form = new SchemaValidators();
 
 /** The schema of a policy, which may come from a file or a database. */
 export const POLICY_SCHEMA: JSONSchema7 = record(
@@ -376,19 +545,29 @@ export const POLICY_SCHEMA: JSONSchema7 = record(
     questions: { type: 'array', items: questionRule },
     runBudgets: { type: 'array', items: runBudget },
     callBudgets: { type: 'array', items: callBudget },
-    connections: { type: 'array', items: record({ tools: patterns, connections: patterns }, ['tools', 'connections']) },
+    connections: {
+      type: 'array',
+      items: record({ tools: patterns, connections: patterns }, ['tools', 'connections']),
+    },
     vouched: { type: 'object', additionalProperties: vouchedTool },
     flow: { type: 'string', enum: ['off', 'trifecta', 'effect', 'taint', 'provenance', 'values'] },
     flows: {
       type: 'array',
       items: {
         type: 'object',
-        properties: { tool: { type: 'string' }, argument: { type: 'string' }, from: { type: 'string', pattern: '^[^#]+#' } },
+        properties: {
+          tool: { type: 'string' },
+          argument: { type: 'string' },
+          from: { type: 'string', pattern: '^[^#]+#' },
+        },
         required: ['tool', 'argument', 'from'],
         additionalProperties: false,
       },
     },
-    endorsements: { type: 'array', items: record({ tools: patterns, arguments: patterns, sources: patterns, always: flag }) },
+    endorsements: {
+      type: 'array',
+      items: record({ tools: patterns, arguments: patterns, sources: patterns, always: flag }),
+    },
     outsideBits: { type: 'number', minimum: 0 },
     shadow: flag,
   },

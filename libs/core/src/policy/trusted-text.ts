@@ -19,8 +19,10 @@ export class TrustedText {
   }
 
   /**
-   * Tells whether the words contain a value. A text must occur as whole words, in any spacing, and in any case if it has no digits: `KX-7` and `kx-7` may be two
-   * things. A web address must occur letter by letter, since the case of each could tell its host something. A number may be written in any of the usual ways.
+   * Tells whether the words contain a value. A text must occur as whole words, in any spacing, and
+   * in any case if it has no digits: `KX-7` and `kx-7` may be two things. A web address must occur
+   * letter by letter, since the case of each could tell its host something. A number may be written
+   * in any of the usual ways.
    */
   has(value: string | number): boolean {
     if (isWebAddress(value)) return this.texts.some((text) => standsIn(value, text));
@@ -36,7 +38,9 @@ export class TrustedText {
   }
 
   private hasNumber(value: number): boolean {
-    this.numbers ??= new Set(this.texts.flatMap((text) => (text.match(NUMBERS) ?? []).flatMap(readingsOf)));
+    this.numbers ??= new Set(
+      this.texts.flatMap((text) => (text.match(NUMBERS) ?? []).flatMap(readingsOf)),
+    );
     return this.numbers.has(value);
   }
 }
@@ -45,12 +49,19 @@ function plain(text: string): string {
   return text.normalize('NFC').replace(/\s+/g, ' ').trim();
 }
 
-/** Tells whether a text contains words, but not within a longer word or name: `5` is not in `50`, `ann@a.org` not in `joann@a.org`, and `tea.co` not in `tea.co.uk`. */
+/**
+ * Tells whether a text contains words, but not within a longer word or name: `5` is not in `50`,
+ * `ann@a.org` not in `joann@a.org`, and `tea.co` not in `tea.co.uk`.
+ */
 function standsIn(words: string, text: string): boolean {
   for (let at = text.indexOf(words); at >= 0; at = text.indexOf(words, at + words.length)) {
     const end = at + words.length;
     const goesOnBefore = continues(words.charAt(0), text.charAt(at - 1), text.charAt(at - 2));
-    if (!goesOnBefore && !continues(words.charAt(words.length - 1), text.charAt(end), text.charAt(end + 1))) return true;
+    if (
+      !goesOnBefore &&
+      !continues(words.charAt(words.length - 1), text.charAt(end), text.charAt(end + 1))
+    )
+      return true;
   }
   return false;
 }
@@ -61,7 +72,12 @@ function continues(edge: string, next: string, afterNext: string): boolean {
   return WORD.test(next) || (JOINT.test(next) && WORD.test(afterNext));
 }
 
-/** Reads a number in the notations of different countries: `1,234.50`, `1.234,50` and `3,5`. Every possible meaning counts: `1.234` has two. */
+/**
+ * Reads a number in the notations of different countries: `1,234.50`, `1.234,50` and `3,5`. Every
+ * possible meaning counts: `1.234` has two.
+ */
 function readingsOf(written: string): number[] {
-  return [asNumber(written, /,/g, '.'), asNumber(written, /\./g, ',')].filter((value) => !Number.isNaN(value));
+  return [asNumber(written, /,/g, '.'), asNumber(written, /\./g, ',')].filter(
+    (value) => !Number.isNaN(value),
+  );
 }

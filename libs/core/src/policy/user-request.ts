@@ -2,7 +2,10 @@ import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@tool
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import type { PolicyTool, RequestableCall } from '../contracts/policy.js';
 
-/** The kinds of values that are told apart in the words of a user. A value of no kind is not traced: a bare word may mean anything. */
+/**
+ * The kinds of values that are told apart in the words of a user. A value of no kind is not traced:
+ * a bare word may mean anything.
+ */
 type Kind = 'email' | 'address' | 'iban' | 'phone' | 'date' | 'time' | 'id' | 'amount' | 'number';
 
 /** A value that a text names, in the one form that all its notations have. */
@@ -11,7 +14,10 @@ interface NamedValue {
   readonly value: string;
 }
 
-/** Finds values of one kind. What it has found is no value of a kind behind it: the 13 of "June 13" is no number. */
+/**
+ * Finds values of one kind. What it has found is no value of a kind behind it: the 13 of "June 13"
+ * is no number.
+ */
 interface Finder {
   readonly kind: Kind;
   readonly pattern: RegExp;
@@ -26,16 +32,36 @@ const DIGITS = String.raw`\d{1,30}(?:[.,'’]\d{1,30}){0,9}`;
 
 /** In the order in which they take what they find. */
 const FINDERS: readonly Finder[] = [
-  { kind: 'address', pattern: /\bhttps?:\/\/[^\s<>"'`)\]]+[^\s<>"'`)\].,;:!?]/gi, read: ([text]) => addressOf(text) },
+  {
+    kind: 'address',
+    pattern: /\bhttps?:\/\/[^\s<>"'`)\]]+[^\s<>"'`)\].,;:!?]/gi,
+    read: ([text]) => addressOf(text),
+  },
   {
     kind: 'email',
     pattern: /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+/giu,
     read: ([text]) => text.toLowerCase(),
   },
-  { kind: 'iban', pattern: /\b[A-Z]{2}\d{2}(?:[A-Z\d]{11,30}|(?: [A-Z\d]{4}){2,7}(?: [A-Z\d]{1,3})?)\b/g, read: ([text]) => ibanOf(text) },
-  { kind: 'date', pattern: /\b(\d{4})-(\d\d)-(\d\d)(?!\d)/g, read: ([, year, month, day]) => dateOf(year, month, day) },
-  { kind: 'date', pattern: /\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b/g, read: ([, day, month, year]) => dateOf(year, month, day) },
-  { kind: 'date', pattern: /\b(\d{1,2})\/(\d{1,2})\/(\d{4})\b/g, read: ([, one, other, year]) => slashedDate(year, one, other) },
+  {
+    kind: 'iban',
+    pattern: /\b[A-Z]{2}\d{2}(?:[A-Z\d]{11,30}|(?: [A-Z\d]{4}){2,7}(?: [A-Z\d]{1,3})?)\b/g,
+    read: ([text]) => ibanOf(text),
+  },
+  {
+    kind: 'date',
+    pattern: /\b(\d{4})-(\d\d)-(\d\d)(?!\d)/g,
+    read: ([, year, month, day]) => dateOf(year, month, day),
+  },
+  {
+    kind: 'date',
+    pattern: /\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b/g,
+    read: ([, day, month, year]) => dateOf(year, month, day),
+  },
+  {
+    kind: 'date',
+    pattern: /\b(\d{1,2})\/(\d{1,2})\/(\d{4})\b/g,
+    read: ([, one, other, year]) => slashedDate(year, one, other),
+  },
   {
     kind: 'date',
     pattern: new RegExp(String.raw`\b(${MONTH}) (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})\b`, 'gi'),
@@ -43,13 +69,19 @@ const FINDERS: readonly Finder[] = [
   },
   {
     kind: 'date',
-    pattern: new RegExp(String.raw`\b(\d{1,2})(?:st|nd|rd|th|\.)?(?: of)? (${MONTH}),? (\d{4})\b`, 'gi'),
+    pattern: new RegExp(
+      String.raw`\b(\d{1,2})(?:st|nd|rd|th|\.)?(?: of)? (${MONTH}),? (\d{4})\b`,
+      'gi',
+    ),
     read: ([, day, month, year]) => dateOf(year, monthOf(month), day),
   },
   // A day without a year is a date, and no number; which one it is depends on the day of the run.
   {
     kind: 'date',
-    pattern: new RegExp(String.raw`\b(?:${MONTH} \d{1,2}(?:st|nd|rd|th)?|\d{1,2}(?:st|nd|rd|th|\.)?(?: of)? ${MONTH})\b`, 'gi'),
+    pattern: new RegExp(
+      String.raw`\b(?:${MONTH} \d{1,2}(?:st|nd|rd|th)?|\d{1,2}(?:st|nd|rd|th|\.)?(?: of)? ${MONTH})\b`,
+      'gi',
+    ),
     read: () => undefined,
   },
   {
@@ -57,44 +89,79 @@ const FINDERS: readonly Finder[] = [
     pattern: /\b(\d{1,2}):(\d\d)(?::\d\d)?(?: ?([ap])\.?m\b\.?)?/gi,
     read: ([, hour, minute, half]) => timeOf(hour, minute, half),
   },
-  { kind: 'time', pattern: /\b(\d{1,2}) ?([ap])\.?m\b\.?/gi, read: ([, hour, half]) => timeOf(hour, '00', half) },
-  { kind: 'phone', pattern: /\+\d[\d ()/.-]{6,18}\d/g, read: ([text]) => `+${text.replaceAll(/\D/g, '')}` },
+  {
+    kind: 'time',
+    pattern: /\b(\d{1,2}) ?([ap])\.?m\b\.?/gi,
+    read: ([, hour, half]) => timeOf(hour, '00', half),
+  },
+  {
+    kind: 'phone',
+    pattern: /\+\d[\d ()/.-]{6,18}\d/g,
+    read: ([text]) => `+${text.replaceAll(/\D/g, '')}`,
+  },
   {
     kind: 'amount',
     pattern: new RegExp(String.raw`(${CURRENCY}) ?(${DIGITS})|(${DIGITS}) ?(${CURRENCY})`, 'gi'),
-    read: ([, before = '', behind = '', number = '', after = '']) => amountOf(behind || number, before || after),
+    read: ([, before = '', behind = '', number = '', after = '']) =>
+      amountOf(behind || number, before || after),
   },
-  { kind: 'id', pattern: /#?[\p{L}\p{N}]+(?:[-_:#.][\p{L}\p{N}]+)*/gu, read: ([text]) => (isId(text) ? text : undefined) },
-  { kind: 'number', pattern: new RegExp(String.raw`-?\b${DIGITS}`, 'g'), read: ([text]) => numberOf(text) },
+  {
+    kind: 'id',
+    pattern: /#?[\p{L}\p{N}]+(?:[-_:#.][\p{L}\p{N}]+)*/gu,
+    read: ([text]) => (isId(text) ? text : undefined),
+  },
+  {
+    kind: 'number',
+    pattern: new RegExp(String.raw`-?\b${DIGITS}`, 'g'),
+    read: ([text]) => numberOf(text),
+  },
 ];
 
-/** A word before a value in its sentence that makes it no consent: a negation, or the bound of a range. */
+/**
+ * A word before a value in its sentence that makes it no consent: a negation, or the bound of a
+ * range.
+ */
 const NO_CONSENT =
   /\b(?:no|not|never|none|nor|neither|without|except|but|instead|rather|than|avoid|don['’]?t|do not|doesn['’]?t|won['’]?t|can['’]?t|cannot|shouldn['’]?t|mustn['’]?t|isn['’]?t|kein\w*|nicht|nie|niemals|ohne|statt|außer|pas|jamais|sans|ni|nunca|sin)\b/i;
 const RANGE =
   /\b(?:between|from|up to|at (?:most|least)|more than|less than|over|under|above|below|about|around|approximately|until|before|after|max(?:imum)?|min(?:imum)?|zwischen|bis|höchstens|mindestens|etwa|ungefähr)\W*$/i;
-/** The beginning of a range, and what stands before its end: the number behind `and` in "between 5 and 50". */
+/**
+ * The beginning of a range, and what stands before its end: the number behind `and` in "between 5
+ * and 50".
+ */
 const RANGE_BEGIN = /\b(?:between|from|zwischen|von|entre|de)\b/i;
 const RANGE_END = /(?:\b(?:and|to|until|till|bis|und|et|y|à|a)\b|[-–—])\s*$/i;
-const CONTINUED = /^\s*(?:-|–|—|to\s*\P{L}?\d|and above|or (?:more|less|fewer|above|below)|bis\b|oder\b|±)/iu;
+const CONTINUED =
+  /^\s*(?:-|–|—|to\s*\P{L}?\d|and above|or (?:more|less|fewer|above|below)|bis\b|oder\b|±)/iu;
 /** A sentence that takes back what was asked for before it. */
 const REVOKED =
   /^\W*(?:no|nope|nein|non|halt|stop|wait|warte|hold on)\s*(?:[,!.;…–—-]|$)|\b(?:never ?mind|chang(?:ed?|ing) my mind|forget (?:it|that|about)|do nothing|not yet)\b|\b(?:don['’]?t|do not)\W*$/i;
 
-/** A word where a sentence asks for something: at its beginning, behind a condition, or behind words that make it a request. Anywhere else it may tell what was, or what others want. */
+/**
+ * A word where a sentence asks for something: at its beginning, behind a condition, or behind words
+ * that make it a request. Anywhere else it may tell what was, or what others want.
+ */
 const ASKING =
   /(?:^\W*(?:if|when|once|as soon as)\b[^.!?]*,\s+|^\W*|\b(?:please|and|then|now|also|just|you to|(?:can|could|would|will) you|i (?:want|need|wish) to|i(?:['’]d| would) like to)\s+)(?:(?:please|then|now|also|just)\s+)*(\p{L}+)/giu;
 const POLITE = /^\W*(?:please\s+)?(?:can|could|would|will) you\b/i;
 const QUOTED = /"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\p{L})['‘][^'’]*['’](?!\p{L})/gu;
 
-/** Returns the words by which a sentence asks for something; none where it is a question, or no consent. */
+/**
+ * Returns the words by which a sentence asks for something; none where it is a question, or no
+ * consent.
+ */
 function commandsIn(sentence: string): readonly string[] {
   const isQuestion = sentence.trimEnd().endsWith('?') && !POLITE.test(sentence);
   if (isQuestion || NO_CONSENT.test(sentence)) return [];
-  return [...sentence.replaceAll(QUOTED, ' ').matchAll(ASKING)].flatMap(([, word]) => (word === undefined ? [] : wordsIn(word)));
+  return [...sentence.replaceAll(QUOTED, ' ').matchAll(ASKING)].flatMap(([, word]) =>
+    word === undefined ? [] : wordsIn(word),
+  );
 }
 
-/** The words of a user, as far as they ask for a call: values whose kind leaves no doubt, outside of negations and ranges. */
+/**
+ * The words of a user, as far as they ask for a call: values whose kind leaves no doubt, outside of
+ * negations and ranges.
+ */
 export class UserRequest {
   private readonly named: readonly NamedValue[];
   /** Those of the sentences that ask for something. */
@@ -120,22 +187,37 @@ export class UserRequest {
     this.commands = new Set(asking.flatMap((sentence) => commandsIn(sentence).map(stemOf)));
   }
 
-  /** Tells whether the user named a tool, its instance and every decisive argument of a call of it, and nothing else that could stand in its place. What they asked for happens once, in whatever notation. */
+  /**
+   * Tells whether the user named a tool, its instance and every decisive argument of a call of it,
+   * and nothing else that could stand in its place. What they asked for happens once, in whatever
+   * notation.
+   */
   names(tool: RequestedTool, { args, instanceId, spent }: RequestableCall): boolean {
     if (!this.hasWordsOf(tool.declaredId)) return false;
     const telling = this.tellingIn(tool, args);
     const values = telling.map(normalOf);
-    const isMade = ({ declaredId, args: before }: RequestableCall['spent']['calls'][number]): boolean =>
-      declaredId === tool.declaredId && isSameSet(this.tellingIn(tool, before).map(normalOf), values);
-    const instance = instanceId === undefined ? [] : [{ name: '', place: '', value: instanceId, schema: {} }];
+    const isMade = ({
+      declaredId,
+      args: before,
+    }: RequestableCall['spent']['calls'][number]): boolean =>
+      declaredId === tool.declaredId &&
+      isSameSet(this.tellingIn(tool, before).map(normalOf), values);
+    const instance =
+      instanceId === undefined ? [] : [{ name: '', place: '', value: instanceId, schema: {} }];
     const all = [...instance, ...telling];
-    return all.length > 0 && all.every((value) => this.isTraced(value, all)) && !spent.calls.some(isMade);
+    return (
+      all.length > 0 && all.every((value) => this.isTraced(value, all)) && !spent.calls.some(isMade)
+    );
   }
 
-  /** The values that decide what a call does, without switches and choices that need not be named. */
+  /**
+   * The values that decide what a call does, without switches and choices that need not be named.
+   */
   private tellingIn({ inputSchema, labels }: RequestedTool, args: JsonObject): readonly Argument[] {
     const names = labels.decisive ?? Object.keys(args);
-    const values = names.flatMap((name) => argumentsIn({ name, place: name, schema: propertyOf(inputSchema, name) }, args[name]));
+    const values = names.flatMap((name) =>
+      argumentsIn({ name, place: name, schema: propertyOf(inputSchema, name) }, args[name]),
+    );
     return values.filter((value) => !this.isGiven(value));
   }
 
@@ -146,24 +228,35 @@ export class UserRequest {
     return others.length === 0 || others.some((word) => this.words.has(stemOf(word)));
   }
 
-  /** A switch or a choice only as its default, or as it was named; and never where another choice was mentioned as well. */
+  /**
+   * A switch or a choice only as its default, or as it was named; and never where another choice
+   * was mentioned as well.
+   */
   private isGiven({ name, value, schema }: Argument): boolean {
     const isDefault = schema.default !== undefined && value === schema.default;
-    if (typeof value === 'boolean') return value && areIn(this.words, name) ? true : isDefault && !areIn(this.mentioned, name);
+    if (typeof value === 'boolean')
+      return value && areIn(this.words, name) ? true : isDefault && !areIn(this.mentioned, name);
     if (!schema.enum || typeof value !== 'string') return isDefault;
     const own = new Set(stemsIn(value));
-    const isOther = (one: unknown): boolean => typeof one === 'string' && !areIn(own, one) && areIn(this.mentioned, one);
+    const isOther = (one: unknown): boolean =>
+      typeof one === 'string' && !areIn(own, one) && areIn(this.mentioned, one);
     return (isDefault || areIn(this.words, value)) && !schema.enum.some(isOther);
   }
 
-  /** The user must have named no other value of the kind that the call does not take at this place: which of them they meant, someone else could have decided. */
+  /**
+   * The user must have named no other value of the kind that the call does not take at this place:
+   * which of them they meant, someone else could have decided.
+   */
   private isTraced(argument: Argument, all: readonly Argument[]): boolean {
     const { value, schema, place } = argument;
     const [kind] = kindsIn(argument);
     if (!kind || typeof value === 'boolean' || schema.enum) return false;
-    const ofKind = (named: readonly NamedValue[]): readonly string[] => named.flatMap((one) => readAs(kind.kind, one));
+    const ofKind = (named: readonly NamedValue[]): readonly string[] =>
+      named.flatMap((one) => readAs(kind.kind, one));
     const named = new Set(ofKind(this.named));
-    const taken = all.flatMap((other) => (other.place === place ? ofKind(kindsIn(other)) : [])).filter((one) => named.has(one));
+    const taken = all
+      .flatMap((other) => (other.place === place ? ofKind(kindsIn(other)) : []))
+      .filter((one) => named.has(one));
     return ofKind(this.requested).includes(kind.value) && named.size <= new Set(taken).size;
   }
 }
@@ -199,25 +292,36 @@ interface Argument {
   readonly schema: JSONSchema7;
 }
 
-function argumentsIn(at: Omit<Argument, 'value'>, value: JsonValue | undefined): readonly Argument[] {
+function argumentsIn(
+  at: Omit<Argument, 'value'>,
+  value: JsonValue | undefined,
+): readonly Argument[] {
   const { place, schema } = at;
   if (value === undefined || value === null || value === '') return [];
   if (isJsonList(value)) {
     const items = itemsOf(schema);
     return value.flatMap((item, index) =>
-      argumentsIn({ ...at, schema: items, place: isJsonObject(item) ? `${place}/${index}` : place }, item),
+      argumentsIn(
+        { ...at, schema: items, place: isJsonObject(item) ? `${place}/${index}` : place },
+        item,
+      ),
     );
   }
   if (!isJsonObject(value)) return [{ ...at, value }];
   return Object.entries(value).flatMap(([key, item]) => {
     const isDeclared = schema.properties !== undefined && Object.hasOwn(schema.properties, key);
-    const inner = argumentsIn({ name: key, place: `${place}/${key}`, schema: propertyOf(schema, key) }, item);
+    const inner = argumentsIn(
+      { name: key, place: `${place}/${key}`, schema: propertyOf(schema, key) },
+      item,
+    );
     return isDeclared ? inner : inner.concat({ name: key, place, value: key, schema: {} });
   });
 }
 
 function propertyOf({ properties = {} }: JSONSchema7, name: string): JSONSchema7 {
-  const property: JSONSchema7Definition | undefined = Object.hasOwn(properties, name) ? properties[name] : undefined;
+  const property: JSONSchema7Definition | undefined = Object.hasOwn(properties, name)
+    ? properties[name]
+    : undefined;
   return typeof property === 'object' ? property : {};
 }
 
@@ -231,14 +335,19 @@ const NAME_OF_ID =
 /** The kind of an argument, and its normal form. A number alone is no id. */
 function kindsIn({ name, value }: Argument): readonly NamedValue[] {
   if (typeof value === 'string') return kindsOf(value);
-  return typeof value === 'number' && !NAME_OF_ID.test(name) ? [{ kind: 'number', value: String(value) }] : [];
+  return typeof value === 'number' && !NAME_OF_ID.test(name)
+    ? [{ kind: 'number', value: String(value) }]
+    : [];
 }
 
 function normalOf(argument: Argument): string {
   return kindsIn(argument)[0]?.value ?? String(argument.value);
 }
 
-/** The kinds of a text that is one value as a whole, but for a number: a text of digits alone would be an id. What only looks like the user's value is another. */
+/**
+ * The kinds of a text that is one value as a whole, but for a number: a text of digits alone would
+ * be an id. What only looks like the user's value is another.
+ */
 function kindsOf(text: string): readonly NamedValue[] {
   const trimmed = text.trim();
   if (/[T ]\d\d:/.test(trimmed) || trimmed.normalize('NFKC') !== trimmed) return [];
@@ -263,7 +372,8 @@ function valuesIn(sentence: string): readonly NamedValue[] {
       const value = read(found);
       if (kind === 'id' && value === undefined) continue;
       const end = found.index + found[0].length;
-      if (value !== undefined) values.push({ kind, value: consents(found.index, end) ? value : '' });
+      if (value !== undefined)
+        values.push({ kind, value: consents(found.index, end) ? value : '' });
       left += rest.slice(left.length, found.index) + ' '.repeat(found[0].length);
     }
     rest = left + rest.slice(left.length);
@@ -274,7 +384,10 @@ function valuesIn(sentence: string): readonly NamedValue[] {
 /** The most characters beside a value that are read for a bound or the end of a range. */
 const BESIDE = 200;
 
-/** Returns what tells whether a sentence consents to a value at a place. A long sentence may name many. */
+/**
+ * Returns what tells whether a sentence consents to a value at a place. A long sentence may name
+ * many.
+ */
 function consentIn(sentence: string): (start: number, end: number) => boolean {
   const negation = firstEndIn(sentence, NO_CONSENT);
   const range = firstEndIn(sentence, RANGE_BEGIN);
@@ -295,11 +408,16 @@ function addressOf(text: string): string | undefined {
   return URL.canParse(text) ? new URL(text).href : undefined;
 }
 
-/** ISO 13616: the letters as numbers, the first four characters at the end, leave 1 when divided by 97. */
+/**
+ * ISO 13616: the letters as numbers, the first four characters at the end, leave 1 when divided by
+ * 97.
+ */
 function ibanOf(text: string): string | undefined {
   const compact = text.replaceAll(/\s/g, '').toUpperCase();
   if (!/^[A-Z]{2}\d{2}[A-Z\d]{11,30}$/.test(compact)) return undefined;
-  const digits = (compact.slice(4) + compact.slice(0, 4)).replaceAll(/[A-Z]/g, (letter) => String(Number.parseInt(letter, 36)));
+  const digits = (compact.slice(4) + compact.slice(0, 4)).replaceAll(/[A-Z]/g, (letter) =>
+    String(Number.parseInt(letter, 36)),
+  );
   return BigInt(digits) % 97n === 1n ? compact : undefined;
 }
 
@@ -322,29 +440,49 @@ function monthOf(name = ''): string {
 function timeOf(hour = '', minute = '', half?: string): string | undefined {
   const isHalved = half !== undefined;
   if (Number(minute) > 59 || Number(hour) > (isHalved ? 12 : 23)) return undefined;
-  const hours = isHalved ? (Number(hour) % 12) + (half.toLowerCase() === 'p' ? 12 : 0) : Number(hour);
+  const hours = isHalved
+    ? (Number(hour) % 12) + (half.toLowerCase() === 'p' ? 12 : 0)
+    : Number(hour);
   return `${String(hours).padStart(2, '0')}:${minute}`;
 }
 
-/** Reads a number that has one meaning in every country: `1,234.50` and `3.5` have, `1.500` has two. */
+/**
+ * Reads a number that has one meaning in every country: `1,234.50` and `3.5` have, `1.500` has two.
+ */
 function numberOf(text: string): string | undefined {
-  const readings = new Set([asNumber(text, /[,'’]/g, '.'), asNumber(text, /[.'’]/g, ',')].filter((value) => !Number.isNaN(value)));
+  const readings = new Set(
+    [asNumber(text, /[,'’]/g, '.'), asNumber(text, /[.'’]/g, ',')].filter(
+      (value) => !Number.isNaN(value),
+    ),
+  );
   const [only] = readings;
   return readings.size === 1 ? String(only) : undefined;
 }
 
-/** Reads a number in one of the notations of different countries; NaN where it is none in that one. */
+/**
+ * Reads a number in one of the notations of different countries; NaN where it is none in that one.
+ */
 export function asNumber(text: string, grouping: RegExp, decimal: string): number {
   const [whole = '', fraction = '', ...more] = text.split(decimal);
   const [first = '', ...groups] = whole.split(grouping);
-  const isGrouped = groups.every((group) => group.length === 3) && (groups.length === 0 || first.replace('-', '').length <= 3);
+  const isGrouped =
+    groups.every((group) => group.length === 3) &&
+    (groups.length === 0 || first.replace('-', '').length <= 3);
   if (more.length > 0 || !isGrouped || /\D/.test(fraction)) return Number.NaN;
   return Number(`${first}${groups.join('')}.${fraction || '0'}`);
 }
 
-/** Letters and digits together, such as `KX-7` or `#W2378156`: a word is none, and a number alone is none either. */
+/**
+ * Letters and digits together, such as `KX-7` or `#W2378156`: a word is none, and a number alone is
+ * none either.
+ */
 function isId(text: string): boolean {
-  return text.length >= 4 && /\d/.test(text) && /[\p{L}#]/u.test(text) && !/^\d+(?:st|nd|rd|th)$/i.test(text);
+  return (
+    text.length >= 4 &&
+    /\d/.test(text) &&
+    /[\p{L}#]/u.test(text) &&
+    !/^\d+(?:st|nd|rd|th)$/i.test(text)
+  );
 }
 
 const CURRENCIES: Readonly<Record<string, string>> = {
@@ -373,7 +511,10 @@ function wordsIn(text: string): readonly string[] {
   return parted.match(/[\p{L}\p{N}]+/gu) ?? [];
 }
 
-/** A word without the endings by which English inflects it: enough to know `cancelled` as `cancel` and `orders` as `order`. */
+/**
+ * A word without the endings by which English inflects it: enough to know `cancelled` as `cancel`
+ * and `orders` as `order`.
+ */
 function stemOf(word: string): string {
   const stem = word.replace(/(?:ing|ed|es|s|e)$/, '');
   const short = stem.length >= 3 ? stem : word;

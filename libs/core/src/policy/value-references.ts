@@ -1,5 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { type HiddenValue, isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
+import {
+  type HiddenValue,
+  isJsonList,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+} from '@toolloop/protocol';
 import { parseJson } from '../schema/canonical-json.js';
 import { inertText } from './inert-text.js';
 
@@ -7,12 +13,16 @@ import { inertText } from './inert-text.js';
 export const REFERENCE_MARK = '⟦';
 
 /**
- * The form of a reference in a text. Its name has forty bits that no one outside can know, so that no text of theirs, and none of the user's, is ever taken for one; the words behind the name tell the
- * model that it stands for a text from outside, and are no part of it.
+ * The form of a reference in a text. Its name has forty bits that no one outside can know, so that
+ * no text of theirs, and none of the user's, is ever taken for one; the words behind the name tell
+ * the model that it stands for a text from outside, and are no part of it.
  */
 const REFERENCE = /⟦(v\d+-[a-z2-7]{8})(?::[^⟦⟧]*)?⟧/g;
 
-/** The texts from outside that the models of a run and of its sub-runs know by a reference alone. They are kept with the messages that name them, so that a run which waited has them again. */
+/**
+ * The texts from outside that the models of a run and of its sub-runs know by a reference alone.
+ * They are kept with the messages that name them, so that a run which waited has them again.
+ */
 export class RunValues {
   private readonly values = new Map<string, HiddenValue>();
 
@@ -25,7 +35,10 @@ export class RunValues {
     for (const value of hidden) this.values.set(value.id, value);
   }
 
-  /** Hides a value that was read from these places, and returns what the model reads instead, which is the same for every value. */
+  /**
+   * Hides a value that was read from these places, and returns what the model reads instead, which
+   * is the same for every value.
+   */
   hide(value: JsonValue, ...from: readonly string[]): string {
     const id = `v${this.values.size + 1}-${nonce()}`;
     this.values.set(id, { id, value, from: [...new Set(from)] });
@@ -41,13 +54,16 @@ export class RunValues {
     return referencesIn(text).flatMap((id) => this.values.get(id) ?? []);
   }
 
-  /** Returns the values that the arguments of a call name, in whatever way their JSON is written. */
+  /**
+   * Returns the values that the arguments of a call name, in whatever way their JSON is written.
+   */
   takenBy(text: string): readonly HiddenValue[] {
     return this.isEmpty ? [] : this.namedIn(JSON.stringify(parseJson(text) ?? null));
   }
 
   /**
-   * Puts values in the place of the references to them: once, so that a reference within a value stays text. An argument that is nothing but one reference becomes the value itself.
+   * Puts values in the place of the references to them: once, so that a reference within a value
+   * stays text. An argument that is nothing but one reference becomes the value itself.
    *
    * @throws {UnknownReferenceError} For a reference to nothing.
    */
@@ -56,7 +72,8 @@ export class RunValues {
     const entries = Object.entries(args).map(([name, value]): [string, JsonValue] => {
       const used: HiddenValue[] = [];
       const expanded = this.expanded(value, used);
-      if (used.length > 0) outside.push({ name, from: [...new Set(used.flatMap(({ from }) => from))] });
+      if (used.length > 0)
+        outside.push({ name, from: [...new Set(used.flatMap(({ from }) => from))] });
       return [name, expanded];
     });
     return { args: Object.fromEntries(entries), outside };
@@ -64,7 +81,10 @@ export class RunValues {
 
   private expanded(value: JsonValue, used: HiddenValue[]): JsonValue {
     if (isJsonList(value)) return value.map((item) => this.expanded(item, used));
-    if (isJsonObject(value)) return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, this.expanded(item, used)]));
+    if (isJsonObject(value))
+      return Object.fromEntries(
+        Object.entries(value).map(([key, item]) => [key, this.expanded(item, used)]),
+      );
     if (typeof value !== 'string') return value;
     const take = (id: string): JsonValue => {
       const found = this.values.get(id);
@@ -84,7 +104,10 @@ export interface ExpandedArguments {
   readonly outside: readonly OutsideArgument[];
 }
 
-/** A top-level argument that holds text from outside, and the places where that was read: `mail__read#/body`. */
+/**
+ * A top-level argument that holds text from outside, and the places where that was read:
+ * `mail__read#/body`.
+ */
 export interface OutsideArgument {
   readonly name: string;
   readonly from: readonly string[];
@@ -104,13 +127,24 @@ export function referencesIn(text: string): readonly string[] {
   return [...text.matchAll(REFERENCE)].flatMap(([, id]) => id ?? []);
 }
 
-/** Returns the names of the values that an argument lists, each as a reference or by its name alone. */
+/**
+ * Returns the names of the values that an argument lists, each as a reference or by its name alone.
+ */
 export function referencedBy(of: unknown): readonly string[] {
-  return Array.isArray(of) ? of.map((one) => referencesIn(String(one))[0] ?? String(one).replaceAll(/[⟦⟧]/g, '')) : [];
+  return Array.isArray(of)
+    ? of.map((one) => referencesIn(String(one))[0] ?? String(one).replaceAll(/[⟦⟧]/g, ''))
+    : [];
 }
 
-/** Puts the texts into an answer for its reader, which may be JSON. No link, image or other markup in them works. */
-export function answerForReader(text: string, hidden: readonly HiddenValue[], isJson = false): string {
+/**
+ * Puts the texts into an answer for its reader, which may be JSON. No link, image or other markup
+ * in them works.
+ */
+export function answerForReader(
+  text: string,
+  hidden: readonly HiddenValue[],
+  isJson = false,
+): string {
   const values = new Map(hidden.map((value) => [value.id, value]));
   return text.replaceAll(REFERENCE, (reference, id: string) => {
     const found = values.get(id);
@@ -119,16 +153,29 @@ export function answerForReader(text: string, hidden: readonly HiddenValue[], is
   });
 }
 
-/** Puts the texts into the values of a structured answer for its reader. While it is written, a reference that has not ended yet is left out, so that the answer only grows. */
-export function valueForReader(value: JsonValue, values: Pick<RunValues, 'namedIn'>, isWritten = true): JsonValue {
+/**
+ * Puts the texts into the values of a structured answer for its reader. While it is written, a
+ * reference that has not ended yet is left out, so that the answer only grows.
+ */
+export function valueForReader(
+  value: JsonValue,
+  values: Pick<RunValues, 'namedIn'>,
+  isWritten = true,
+): JsonValue {
   const shown = (one: JsonValue): JsonValue => valueForReader(one, values, isWritten);
   if (isJsonList(value)) return value.map(shown);
-  if (isJsonObject(value)) return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, shown(one)]));
+  if (isJsonObject(value))
+    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, shown(one)]));
   if (typeof value !== 'string') return value;
-  return isWritten ? answerForReader(value, values.namedIn(value)) : new GrowingAnswerForReader(values).take(value);
+  return isWritten
+    ? answerForReader(value, values.namedIn(value))
+    : new GrowingAnswerForReader(values).take(value);
 }
 
-/** Puts the texts into an answer while it is written: a reference that has not ended yet is shown once it has. */
+/**
+ * Puts the texts into an answer while it is written: a reference that has not ended yet is shown
+ * once it has.
+ */
 export class GrowingAnswerForReader {
   private rest = '';
 
@@ -155,7 +202,9 @@ export class GrowingAnswerForReader {
   }
 
   private shown(text: string): string {
-    return text.includes(REFERENCE_MARK) ? answerForReader(text, this.values.namedIn(text), this.isJson) : text;
+    return text.includes(REFERENCE_MARK)
+      ? answerForReader(text, this.values.namedIn(text), this.isJson)
+      : text;
   }
 }
 

@@ -1,5 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isRecord, TOOL_EFFECTS, type ToolEffect, type ToolOrigin, type ToolSpec } from '@toolloop/protocol';
+import {
+  isRecord,
+  TOOL_EFFECTS,
+  type ToolEffect,
+  type ToolOrigin,
+  type ToolSpec,
+} from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Policy, PolicyEngine, VouchedTool } from '../contracts/policy.js';
 import { type Tool } from '../contracts/tool.js';
@@ -20,8 +26,9 @@ interface TakenTool extends KnownSemantics {
 }
 
 /**
- * Admits the tools of untrusted sources. Such a tool cannot vouch for itself: it counts as an external effect that can carry data out, reads private data and
- * returns untrusted content, except as far as the application's policy vouches for it by its id.
+ * Admits the tools of untrusted sources. Such a tool cannot vouch for itself: it counts as an
+ * external effect that can carry data out, reads private data and returns untrusted content, except
+ * as far as the application's policy vouches for it by its id.
  */
 export class VouchedTools {
   private readonly logger = new Logger('ToolPolicy');
@@ -33,7 +40,10 @@ export class VouchedTools {
 
   constructor(private readonly engine: Pick<PolicyEngine, 'vouchedFor' | 'revision'>) {}
 
-  /** Admits a tool as the policy in force vouches for it. Returns the same object for the same tool until that changes, and trusted tools as they are. */
+  /**
+   * Admits a tool as the policy in force vouches for it. Returns the same object for the same tool
+   * until that changes, and trusted tools as they are.
+   */
   take(tool: Tool): Tool {
     if (tool.origin.trusted) return tool;
     const known = this.taken.get(tool);
@@ -46,7 +56,10 @@ export class VouchedTools {
     return taken;
   }
 
-  /** Takes a declaration for pinned from now on, under whatever policy. It is the frozen copy that the catalog has. */
+  /**
+   * Takes a declaration for pinned from now on, under whatever policy. It is the frozen copy that
+   * the catalog has.
+   */
   pin(spec: ToolSpec): void {
     this.pinned.add(spec);
   }
@@ -58,7 +71,10 @@ export class VouchedTools {
     return schemaHash === pin ? undefined : schemaHash;
   }
 
-  /** Returns a tool that was admitted before as the policy in force vouches for it now, and any other as it is. */
+  /**
+   * Returns a tool that was admitted before as the policy in force vouches for it now, and any
+   * other as it is.
+   */
   relabel(tool: Tool): Tool {
     return this.taken.has(tool) ? this.take(tool) : tool;
   }
@@ -66,9 +82,11 @@ export class VouchedTools {
   private semanticsOf(tool: Tool): Semantics {
     const revision = this.engine.revision?.();
     const known = this.semantics.get(tool.spec);
-    if (known?.semantics.origin.source === tool.origin.source && known.revision === revision) return known.semantics;
+    if (known?.semantics.origin.source === tool.origin.source && known.revision === revision)
+      return known.semantics;
     const compiled = this.compile(tool);
-    const semantics = known && isDeepStrictEqual(known.semantics, compiled) ? known.semantics : compiled;
+    const semantics =
+      known && isDeepStrictEqual(known.semantics, compiled) ? known.semantics : compiled;
     this.semantics.set(tool.spec, { revision, semantics });
     this.semantics.set(semantics.spec, { revision, semantics });
     return semantics;
@@ -77,17 +95,32 @@ export class VouchedTools {
   /** Labels a tool by the policy. A sub-run reads more than its description, so no hash pins it. */
   private compile({ spec, origin: { source }, subRun }: Tool): Semantics {
     const schemaHash = hashSpec(spec);
-    const { effect = 'external_side_effect', reads = 'private', egress = true, schemaHash: pin } = this.wordFor(spec, schemaHash);
+    const {
+      effect = 'external_side_effect',
+      reads = 'private',
+      egress = true,
+      schemaHash: pin,
+    } = this.wordFor(spec, schemaHash);
     const isPinned = this.pinned.has(spec);
-    const origin: ToolOrigin = { source, trusted: false, ...((isPinned || pin !== undefined) && !subRun && { pinned: true }) };
-    const labelled = Object.freeze<ToolSpec>({ ...spec, effect, labels: { returns: 'untrusted', reads, egress }, schemaHash });
+    const origin: ToolOrigin = {
+      source,
+      trusted: false,
+      ...((isPinned || pin !== undefined) && !subRun && { pinned: true }),
+    };
+    const labelled = Object.freeze<ToolSpec>({
+      ...spec,
+      effect,
+      labels: { returns: 'untrusted', reads, egress },
+      schemaHash,
+    });
     if (isPinned) this.pin(labelled);
     return { spec: labelled, origin };
   }
 
   private wordFor({ declaredId }: ToolSpec, schemaHash: string): VouchedTool {
     const vouched = this.engine.vouchedFor?.(declaredId);
-    if (!vouched || vouched.schemaHash === undefined || vouched.schemaHash === schemaHash) return vouched ?? {};
+    if (!vouched || vouched.schemaHash === undefined || vouched.schemaHash === schemaHash)
+      return vouched ?? {};
     if (!this.warned.has(declaredId))
       this.logger.warn(
         `The policy vouches for ${declaredId} with another description or other schemas, so it is not vouched for: their hash is ${schemaHash} now.`,
@@ -102,7 +135,9 @@ export function isUnpinned({ origin }: Pick<Tool, 'origin'>): boolean {
   return !origin.trusted && origin.pinned !== true;
 }
 
-/** The toolsets of which it is known, since they never change and are offered again in each step. */
+/**
+ * The toolsets of which it is known, since they never change and are offered again in each step.
+ */
 const unpinned = new WeakMap<Toolset, boolean>();
 
 /** Tells whether a toolset shows a tool whose description comes from outside and is not pinned. */
@@ -112,19 +147,29 @@ export function showsUnpinned(toolset: Toolset): boolean {
   return isKnown;
 }
 
-/** Returns the strictest of the policies' vouchers for a tool; policies in shadow vouch for nothing. */
-export function vouchedBy(policies: readonly Policy[], declaredId: string): VouchedTool | undefined {
+/**
+ * Returns the strictest of the policies' vouchers for a tool; policies in shadow vouch for nothing.
+ */
+export function vouchedBy(
+  policies: readonly Policy[],
+  declaredId: string,
+): VouchedTool | undefined {
   const vouchers = policies.flatMap((policy) => readVoucher(policy, declaredId) ?? []);
   const [first, ...others] = vouchers;
   return first && others.reduce(stricter, first);
 }
 
-/** Reads a policy's voucher for a tool. The policy may still be wrong: it is checked once the tools are known. */
+/**
+ * Reads a policy's voucher for a tool. The policy may still be wrong: it is checked once the tools
+ * are known.
+ */
 function readVoucher(policy: Policy, declaredId: string): VouchedTool | undefined {
   const given: unknown = policy;
   const isHeard = isRecord(given) && policy.shadow !== true && isRecord(given['vouched']);
   const { vouched = {} } = isHeard ? policy : {};
-  return Object.hasOwn(vouched, declaredId) && isRecord(vouched[declaredId]) ? vouched[declaredId] : undefined;
+  return Object.hasOwn(vouched, declaredId) && isRecord(vouched[declaredId])
+    ? vouched[declaredId]
+    : undefined;
 }
 
 /** Joins two vouchers. Two different pins become an empty one, which no hash matches. */
@@ -140,10 +185,16 @@ function stricter(one: VouchedTool, other: VouchedTool): VouchedTool {
 }
 
 function strongest(...effects: readonly (ToolEffect | undefined)[]): ToolEffect {
-  return TOOL_EFFECTS.findLast((effect) => effects.some((one = 'external_side_effect') => one === effect)) ?? 'external_side_effect';
+  return (
+    TOOL_EFFECTS.findLast((effect) =>
+      effects.some((one = 'external_side_effect') => one === effect),
+    ) ?? 'external_side_effect'
+  );
 }
 
 /** Hashes a tool like those of the application; a hash from its source is ignored. */
 function hashSpec({ description, inputSchema, outputSchema }: ToolSpec): string {
-  return sha256(canonicalDeclaration({ description, inputSchema, ...(outputSchema && { outputSchema }) }));
+  return sha256(
+    canonicalDeclaration({ description, inputSchema, ...(outputSchema && { outputSchema }) }),
+  );
 }

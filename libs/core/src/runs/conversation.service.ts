@@ -40,7 +40,10 @@ export interface ConversationPart {
 
 const PAGE: MessagePage = { from: 0, limit: 100 };
 
-/** Lets people read and delete their own conversations. Those of others, and of other tenants, do not exist; an actor without an id has none. */
+/**
+ * Lets people read and delete their own conversations. Those of others, and of other tenants, do
+ * not exist; an actor without an id has none.
+ */
 @Injectable()
 export class ConversationService<Actor = RegisteredActor> {
   private readonly store: ConversationStore;
@@ -58,14 +61,18 @@ export class ConversationService<Actor = RegisteredActor> {
    * @example
    * const recent = await conversations.list({ actor, tenant }, { limit: 20 });
    */
-  async list(reader: ConversationReader<Actor>, listing?: ConversationListing): Promise<readonly ConversationSummary[]> {
+  async list(
+    reader: ConversationReader<Actor>,
+    listing?: ConversationListing,
+  ): Promise<readonly ConversationSummary[]> {
     const { tenant } = reader;
     const actorId = this.identity.idOf(reader.actor);
     return actorId === undefined ? [] : this.store.list({ tenant, actorId }, listing);
   }
 
   /**
-   * Returns a page of a conversation: what was said, and the outcomes of calls as people see them. What the model alone may see is left out. Undefined if there is no such conversation.
+   * Returns a page of a conversation: what was said, and the outcomes of calls as people see them.
+   * What the model alone may see is left out. Undefined if there is no such conversation.
    *
    * @example
    * const page = await conversations.read(id, { actor, tenant });
@@ -79,8 +86,14 @@ export class ConversationService<Actor = RegisteredActor> {
     if (!key) return undefined;
     const { from, limit } = { ...PAGE, ...page };
     const messages = await this.store.read(key, { from, limit: limit + 1 });
-    if (messages.length === 0 && (from === 0 || (await this.store.read(key, { from: 0, limit: 1 })).length === 0)) return undefined;
-    const entries = messages.slice(0, limit).flatMap((message, index) => entryOf(message, from + index));
+    if (
+      messages.length === 0 &&
+      (from === 0 || (await this.store.read(key, { from: 0, limit: 1 })).length === 0)
+    )
+      return undefined;
+    const entries = messages
+      .slice(0, limit)
+      .flatMap((message, index) => entryOf(message, from + index));
     return { conversationId, entries, ...(messages.length > limit && { next: from + limit }) };
   }
 
@@ -95,17 +108,27 @@ export class ConversationService<Actor = RegisteredActor> {
     return key !== undefined && this.store.delete(key);
   }
 
-  private keyOf(conversationId: string, { actor, tenant }: ConversationReader<Actor>): ConversationKey | undefined {
+  private keyOf(
+    conversationId: string,
+    { actor, tenant }: ConversationReader<Actor>,
+  ): ConversationKey | undefined {
     const actorId = this.identity.idOf(actor);
-    return actorId === undefined || typeof conversationId !== 'string' ? undefined : { tenant, actorId, conversationId };
+    return actorId === undefined || typeof conversationId !== 'string'
+      ? undefined
+      : { tenant, actorId, conversationId };
   }
 }
 
 function entryOf(message: Message, position: number): ConversationEntry[] {
   const { role, content } = message;
-  if (role === 'tool') return message.shown ? [{ position, role, text: '', call: message.shown }] : [];
+  if (role === 'tool')
+    return message.shown ? [{ position, role, text: '', call: message.shown }] : [];
   if (role === 'system') return [];
-  const text = typeof content === 'string' ? content : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
-  const named = role === 'user' && message.messageId !== undefined && { messageId: message.messageId };
+  const text =
+    typeof content === 'string'
+      ? content
+      : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+  const named = role === 'user' &&
+    message.messageId !== undefined && { messageId: message.messageId };
   return text === '' ? [] : [{ position, role, text, ...named }];
 }

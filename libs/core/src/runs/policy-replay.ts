@@ -30,7 +30,10 @@ import { SchemaValidators } from '../schema/validators.js';
 import type { JSONSchema7 } from 'json-schema';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** A difference between two versions. Of a list of names each one that came or went is a difference of its own. */
+/**
+ * A difference between two versions. Of a list of names each one that came or went is a difference
+ * of its own.
+ */
 export interface PolicyDifference {
   /** The JSON pointer of the field, e.g. `/tenants/acme/deny`. */
   readonly at: string;
@@ -50,7 +53,10 @@ export interface ReplayedDecision {
   readonly after: Decision;
 }
 
-/** A call that cannot be decided again, and why: its tool is gone, its arguments are not kept, or a sub-run made it, whose transcript is not kept. */
+/**
+ * A call that cannot be decided again, and why: its tool is gone, its arguments are not kept, or a
+ * sub-run made it, whose transcript is not kept.
+ */
 export interface UnreplayedCall {
   readonly toolCallId: string;
   readonly why: 'tool_gone' | 'no_arguments' | 'sub_run';
@@ -59,7 +65,9 @@ export interface UnreplayedCall {
 /** The calls of one run as other policies decide about them. */
 export interface ReplayedRun {
   readonly runId: string;
-  /** The reason for which nothing of it was decided again. A run of another tenant reads as unknown. */
+  /**
+   * The reason for which nothing of it was decided again. A run of another tenant reads as unknown.
+   */
   readonly problem?: 'unknown_run' | 'unreadable_run' | 'unknown_actor';
   /** The number of calls that were decided again. */
   readonly decided: number;
@@ -79,11 +87,17 @@ export interface ReplaySources {
   readonly log: RunLog;
   readonly catalog: ToolCatalog;
   readonly inForce: DataPolicyEngine;
-  /** Loads an actor's roles as they are now. Rejects with `InvalidRequestError` for an actor that is not known. */
+  /**
+   * Loads an actor's roles as they are now. Rejects with `InvalidRequestError` for an actor that is
+   * not known.
+   */
   readonly rolesOf: (run: RunRecord) => Promise<readonly string[]>;
 }
 
-/** Policies of a scope, whether they were put or not. Without policies they are those that the application started with. */
+/**
+ * Policies of a scope, whether they were put or not. Without policies they are those that the
+ * application started with.
+ */
 export type PolicyDraft = Pick<PolicyVersion, 'tenant' | 'policies' | 'endorsed'>;
 
 /** A call that was decided again, or why it was not. */
@@ -99,8 +113,9 @@ const EVENTS = 500;
 const MADE = new Set<ToolInvocationRecord['status']>(['succeeded', 'failed']);
 
 /**
- * Decides again about the calls of stored runs as if a version were in force in its scope. Each decision rests on what the model had read and spent by then; roles,
- * tools and their labels are those of today. It makes no call, and changes nothing.
+ * Decides again about the calls of stored runs as if a version were in force in its scope. Each
+ * decision rests on what the model had read and spent by then; roles, tools and their labels are
+ * those of today. It makes no call, and changes nothing.
  */
 export class PolicyReplayer {
   private readonly vouched: VouchedTools;
@@ -125,34 +140,55 @@ export class PolicyReplayer {
       return { runId, ...(saved ? changedIn(await this.decisions(run, saved)) : NOTHING) };
     } catch (error) {
       if (!(error instanceof InvalidRequestError)) throw error;
-      return { ...NOTHING, runId, problem: error.code === 'unreadable_run' ? 'unreadable_run' : 'unknown_actor' };
+      return {
+        ...NOTHING,
+        runId,
+        problem: error.code === 'unreadable_run' ? 'unreadable_run' : 'unknown_actor',
+      };
     }
   }
 
-  /** Decides again about every call of a run. Rejects with `InvalidRequestError` where its actor is not known any more. */
+  /**
+   * Decides again about every call of a run. Rejects with `InvalidRequestError` where its actor is
+   * not known any more.
+   */
   async decisions(run: RunRecord, saved: SavedRun): Promise<readonly DecidedCall[]> {
     const { state, pending } = saved;
     const decides = await this.decisionsOf(run, saved);
-    const messages = pending ? [...state.messages, assistantMessage(pending.answer)] : state.messages;
-    const past = new RunPast(messages, await usageBySteps(this.sources.log, run), this.validators, saved.approvals);
+    const messages = pending
+      ? [...state.messages, assistantMessage(pending.answer)]
+      : state.messages;
+    const past = new RunPast(
+      messages,
+      await usageBySteps(this.sources.log, run),
+      this.validators,
+      saved.approvals,
+    );
     const made = recordsIn(saved);
     const inner = made.flatMap(({ subRun }) => subRun?.toolCalls ?? []);
     const calls: DecidedCall[] = [];
     for (const record of made) {
-      await nextTurn(); // an engine answers at once, and the calls of others are made between two of its answers
+      // an engine answers at once, and the calls of others are made between two of its answers
+      await nextTurn();
       calls.push(...this.replayed(record, past, decides));
     }
     return [...calls, ...inner.map(({ toolCallId }) => ({ toolCallId, why: 'sub_run' as const }))];
   }
 
-  /** The decisions about the calls of a run: its own policies narrow the version, as they did then. */
+  /**
+   * The decisions about the calls of a run: its own policies narrow the version, as they did then.
+   */
   private async decisionsOf(
     run: RunRecord,
     { roles: held, policies }: SavedRun,
   ): Promise<(tool: LabelledTool, call: PolicyCall) => Decision> {
     const { inForce, rolesOf } = this.sources;
     const assumed = held === 'all' ? undefined : held;
-    const actor: PolicyActor = { tenant: run.tenant, roles: await rolesOf(run), ...(assumed && { assumed }) };
+    const actor: PolicyActor = {
+      tenant: run.tenant,
+      roles: await rolesOf(run),
+      ...(assumed && { assumed }),
+    };
     const engines = [...inForce.compiled(policies), this.engine];
     return (tool, call) => decide(engines, { ...subjectOf(tool, actor), call });
   }
@@ -169,7 +205,8 @@ export class PolicyReplayer {
     const call = tool && past.callOf({ ...record, endorsedBy: before.endorsedBy }, tool);
     if (!tool || !call) return [{ toolCallId, why: tool ? 'no_arguments' : 'tool_gone' }];
     const after = decides(tool, call);
-    if (before.kind !== 'deny' && MADE.has(record.status)) past.spend({ declaredId, trusted: tool.origin.trusted, args: call.args });
+    if (before.kind !== 'deny' && MADE.has(record.status))
+      past.spend({ declaredId, trusted: tool.origin.trusted, args: call.args });
     return [{ toolCallId, step, declaredId, before, after }];
   }
 
@@ -182,7 +219,9 @@ export class PolicyReplayer {
 }
 
 /** A record of a call, and the approval on which its decision rested. */
-type ReplayedRecord = Pick<ToolInvocationRecord, 'toolCallId' | 'step' | 'entity' | 'id'> & { readonly endorsedBy: string | undefined };
+type ReplayedRecord = Pick<ToolInvocationRecord, 'toolCallId' | 'step' | 'entity' | 'id'> & {
+  readonly endorsedBy: string | undefined;
+};
 
 /** A call in the transcript, and the place of its message there. */
 type AskedCall = Pick<ToolCall, 'name' | 'arguments'> & { readonly at: number };
@@ -204,27 +243,50 @@ class RunPast {
   ) {
     this.values.learn(hiddenIn(messages));
     const calls = messages.flatMap((message, at) =>
-      message.role === 'assistant' ? (message.toolCalls ?? []).map((call) => [call.toolCallId, { ...call, at }] as const) : [],
+      message.role === 'assistant'
+        ? (message.toolCalls ?? []).map((call) => [call.toolCallId, { ...call, at }] as const)
+        : [],
     );
     this.asked = new Map(calls);
   }
 
-  /** The facts of a call on which its decision rests; undefined where the transcript has no arguments of it. */
+  /**
+   * The facts of a call on which its decision rests; undefined where the transcript has no
+   * arguments of it.
+   */
   callOf(record: ReplayedRecord, tool: LabelledTool): PolicyCall | undefined {
     const { toolCallId, step, entity, id, endorsedBy } = record;
     const asked = this.asked.get(toolCallId);
     const sent = asked && this.expanded(sentBy(asked, id), tool);
     if (!sent) return undefined;
     this.flow = this.flow.at(this.messages.slice(0, asked.at + 1));
-    const { inputTokens, outputTokens, costUsd = 0, hasUnknownCost = false } = this.usage.get(step) ?? NO_USAGE;
+    const {
+      inputTokens,
+      outputTokens,
+      costUsd = 0,
+      hasUnknownCost = false,
+    } = this.usage.get(step) ?? NO_USAGE;
     Object.assign(this.spent, { tokens: inputTokens + outputTokens, usd: costUsd, hasUnknownCost });
-    const known = { endorsed: this.endorsedAt(toolCallId, endorsedBy), ...(entity && { instanceId: entity.instanceId }) };
-    return { ...sent, args: this.read(sent.args, tool.spec.inputSchema), flow: this.flow, spent: this.spent, ...known };
+    const known = {
+      endorsed: this.endorsedAt(toolCallId, endorsedBy),
+      ...(entity && { instanceId: entity.instanceId }),
+    };
+    return {
+      ...sent,
+      args: this.read(sent.args, tool.spec.inputSchema),
+      flow: this.flow,
+      spent: this.spent,
+      ...known,
+    };
   }
 
   /** Puts texts in the place of references, as the call did. One to nothing was no call. */
-  private expanded(args: JsonObject | undefined, { spec, subRun }: LabelledTool): ExpandedArguments | undefined {
-    if (!args || subRun || VALUE_TOOL_IDS.has(spec.declaredId)) return args && { args, outside: [] };
+  private expanded(
+    args: JsonObject | undefined,
+    { spec, subRun }: LabelledTool,
+  ): ExpandedArguments | undefined {
+    if (!args || subRun || VALUE_TOOL_IDS.has(spec.declaredId))
+      return args && { args, outside: [] };
     try {
       return this.values.expand(args);
     } catch {
@@ -232,11 +294,16 @@ class RunPast {
     }
   }
 
-  /** The things that people trusted before a call: its own approval holds from the next one on. That of a sub-run is known where a decision names it. */
+  /**
+   * The things that people trusted before a call: its own approval holds from the next one on. That
+   * of a sub-run is known where a decision names it.
+   */
   private endorsedAt(toolCallId: string, endorsedBy: string | undefined): readonly Endorsed[] {
     const { asked, endorsed = [] } = this.approvals;
     if (endorsedBy !== undefined) this.given.add(endorsedBy);
-    const trusted = endorsed.flatMap((one) => (this.given.has(one.approvalId) ? [one.endorsed] : []));
+    const trusted = endorsed.flatMap((one) =>
+      this.given.has(one.approvalId) ? [one.endorsed] : [],
+    );
     this.given.add(asked.find(([id]) => id === toolCallId)?.[1]);
     return trusted;
   }
@@ -255,15 +322,24 @@ class RunPast {
   }
 }
 
-/** The arguments of a call as they were sent. Those of an entity's own tool are a part of what was sent over a surface, which has another id. */
+/**
+ * The arguments of a call as they were sent. Those of an entity's own tool are a part of what was
+ * sent over a surface, which has another id.
+ */
 function sentBy({ name, arguments: text }: AskedCall, id: string): JsonObject | undefined {
   const sent = parseJson(text) ?? {};
   const args = name === id || !isJsonObject(sent) ? sent : (sent['args'] ?? {});
   return isJsonObject(args) ? args : undefined;
 }
 
-/** Resolves to the usage of a run by the end of each of its steps, as its events tell it. A run that is not durable keeps none, and counts as free. */
-async function usageBySteps(log: RunLog, { runId, lastSequence }: RunRecord): Promise<ReadonlyMap<number, Usage>> {
+/**
+ * Resolves to the usage of a run by the end of each of its steps, as its events tell it. A run that
+ * is not durable keeps none, and counts as free.
+ */
+async function usageBySteps(
+  log: RunLog,
+  { runId, lastSequence }: RunRecord,
+): Promise<ReadonlyMap<number, Usage>> {
   const totals = new Map<number, Usage>();
   for (let after = 0; after < lastSequence;) {
     const events = await log.events(runId, { after, limit: EVENTS });
@@ -276,7 +352,10 @@ async function usageBySteps(log: RunLog, { runId, lastSequence }: RunRecord): Pr
 }
 
 /** The calls of a run, those of a step that has not ended included. */
-export function recordsIn({ state, pending }: Pick<SavedRun, 'state' | 'pending'>): readonly ToolInvocationRecord[] {
+export function recordsIn({
+  state,
+  pending,
+}: Pick<SavedRun, 'state' | 'pending'>): readonly ToolInvocationRecord[] {
   return [...state.records, ...(pending?.outcomes.map(({ record }) => record) ?? [])];
 }
 
@@ -293,18 +372,28 @@ function isWithin({ tenant }: PolicyScope, run: RunRecord): boolean {
   return tenant === undefined || tenant === run.tenant;
 }
 
-/** Tells whether two decisions come to the same for a call: whether it is made, and who has to be asked. The rules may have other names. */
+/**
+ * Tells whether two decisions come to the same for a call: whether it is made, and who has to be
+ * asked. The rules may have other names.
+ */
 export function isSameDecision(before: Decision, after: Decision): boolean {
   return (
     before.kind === after.kind &&
-    (before.kind !== 'require_approval' || canonicalJson(toJson(before.approval ?? [])) === canonicalJson(toJson(after.approval ?? [])))
+    (before.kind !== 'require_approval' ||
+      canonicalJson(toJson(before.approval ?? [])) === canonicalJson(toJson(after.approval ?? [])))
   );
 }
 
 /** The differences between the policies of two versions. */
-export function differencesBetween(before: PolicyDraft, after: PolicyDraft): readonly PolicyDifference[] {
+export function differencesBetween(
+  before: PolicyDraft,
+  after: PolicyDraft,
+): readonly PolicyDifference[] {
   const of = (one: PolicyDraft): JsonValue => toJson(one.endorsed ?? []);
-  return [...differences(shownPolicies(before), shownPolicies(after), ''), ...differences(of(before), of(after), '/endorsed')];
+  return [
+    ...differences(shownPolicies(before), shownPolicies(after), ''),
+    ...differences(of(before), of(after), '/endorsed'),
+  ];
 }
 
 /** A single policy without its number in the list. */
@@ -313,17 +402,32 @@ function shownPolicies({ policies = [] }: PolicyDraft): JsonValue {
   return toJson(others.length === 0 ? only : policies);
 }
 
-function differences(before: JsonValue | undefined, after: JsonValue | undefined, at: string): readonly PolicyDifference[] {
+function differences(
+  before: JsonValue | undefined,
+  after: JsonValue | undefined,
+  at: string,
+): readonly PolicyDifference[] {
   if (JSON.stringify(before) === JSON.stringify(after)) return [];
   if (isNames(before) && isNames(after)) {
-    const went = before.filter((name) => !after.includes(name)).map((name) => ({ at, before: name }));
-    return [...went, ...after.filter((name) => !before.includes(name)).map((name) => ({ at, after: name }))];
+    const went = before
+      .filter((name) => !after.includes(name))
+      .map((name) => ({ at, before: name }));
+    return [
+      ...went,
+      ...after.filter((name) => !before.includes(name)).map((name) => ({ at, after: name })),
+    ];
   }
   if (!isBranch(before) || !isBranch(after))
     return [{ at, ...(before !== undefined && { before }), ...(after !== undefined && { after }) }];
   const [one, other] = [new Map(Object.entries(before)), new Map(Object.entries(after))];
   const names = [...new Set([...one.keys(), ...other.keys()])];
-  return names.flatMap((name) => differences(one.get(name), other.get(name), `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`));
+  return names.flatMap((name) =>
+    differences(
+      one.get(name),
+      other.get(name),
+      `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
+    ),
+  );
 }
 
 function isBranch(value: JsonValue | undefined): value is JsonObject | JsonValue[] {

@@ -6,7 +6,12 @@ import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { closestTo } from '../catalog/tool-selection.js';
 import type { Operator } from '../contracts/operator.js';
 import { type Policy, policyList } from '../contracts/policy.js';
-import type { PolicyScope, PolicyStop, PolicyStore, PolicyVersion } from '../contracts/policy-store.js';
+import type {
+  PolicyScope,
+  PolicyStop,
+  PolicyStore,
+  PolicyVersion,
+} from '../contracts/policy-store.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
 import type { RunRecord } from '../contracts/stores.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
@@ -41,7 +46,10 @@ export interface PolicyReason extends PolicyReach {
 
 /** A change of policies. */
 export interface PolicyPut extends PolicyReason {
-  /** The number of the version that it follows, 0 for none: a change that another operator made meanwhile is not undone unseen. */
+  /**
+   * The number of the version that it follows, 0 for none: a change that another operator made
+   * meanwhile is not undone unseen.
+   */
   readonly expected: number;
 }
 
@@ -84,8 +92,10 @@ const MOST_REASON_CHARACTERS = 1_000;
 const MOST_POLICY_BYTES = 262_144;
 
 /**
- * Changes the policies while the application runs, and stops what must not continue. A change is in force in every process within a second. For operators, see
- * `forRoot({ operators })`: in their own tenant with the action `policy` or `killSwitch`, and for all tenants where the action is given for all.
+ * Changes the policies while the application runs, and stops what must not continue. A change is in
+ * force in every process within a second. For operators, see `forRoot({ operators })`: in their own
+ * tenant with the action `policy` or `killSwitch`, and for all tenants where the action is given
+ * for all.
  */
 @Injectable()
 export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
@@ -103,15 +113,18 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     opener: RunOpener,
   ) {
     this.store = stores.policies;
-    const rolesOf = async ({ actorId, tenant }: RunRecord) => identity.rolesOf(await opener.actorOf(actorId, tenant));
+    const rolesOf = async ({ actorId, tenant }: RunRecord) =>
+      identity.rolesOf(await opener.actorOf(actorId, tenant));
     this.replayed = { log: stores.runs, catalog, inForce, rolesOf };
     this.feed = new PolicyFeed(stores, inForce, (version, at) => this.findingsOf(version, at));
   }
 
   /**
-   * Puts in force what the store has, and follows it from then on. Called once, when the catalog is filled.
+   * Puts in force what the store has, and follows it from then on. Called once, when the catalog is
+   * filled.
    *
-   * @throws StorageUnavailableError if the store does not answer: then the application does not start
+   * @throws StorageUnavailableError if the store does not answer: then the application does not
+   *   start
    * @example
    * await policies.start();
    */
@@ -123,22 +136,31 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     return this.feed.stop();
   }
 
-  /** True while this process knows what is in force. Otherwise it makes no call but reads of trusted tools, and should get no requests. */
+  /**
+   * True while this process knows what is in force. Otherwise it makes no call but reads of trusted
+   * tools, and should get no requests.
+   */
   get isReady(): boolean {
     return this.inForce.isReliable;
   }
 
   /**
-   * Lists the versions that were put, the newest first: 100 unless `limit` says otherwise, and never more than 1,000.
+   * Lists the versions that were put, the newest first: 100 unless `limit` says otherwise, and
+   * never more than 1,000.
    *
    * @throws OperatorError if the person may not
    * @throws PolicyError if the page cannot be
    * @example
    * const [newest] = await policies.versions({ actor: user, tenant: user.tenantId }, { limit: 1 });
    */
-  async versions(operator: Operator<Actor>, { limit = PAGE, before, ...reach }: PolicyListing = {}): Promise<readonly PolicyVersion[]> {
-    if (!isWhole(limit, 1, MOST_LISTED)) throw invalid(`The limit is not a whole number from 1 to ${MOST_LISTED}.`);
-    if (before !== undefined && !isWhole(before, 1)) throw invalid('`before` is not the number of a version.');
+  async versions(
+    operator: Operator<Actor>,
+    { limit = PAGE, before, ...reach }: PolicyListing = {},
+  ): Promise<readonly PolicyVersion[]> {
+    if (!isWhole(limit, 1, MOST_LISTED))
+      throw invalid(`The limit is not a whole number from 1 to ${MOST_LISTED}.`);
+    if (before !== undefined && !isWhole(before, 1))
+      throw invalid('`before` is not the number of a version.');
     const scope = await this.permitted(operator, 'policy', reach, { do: 'versions' });
     return this.store.list({ ...scope, limit, ...(before !== undefined && { before }) });
   }
@@ -149,30 +171,52 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
    * @throws OperatorError if the person may not
    * @throws PolicyError (`not_found`) if it was never put, or is one of those that are kept no more
    * @example
-   * const { policies, author, reason } = await policies.get(3, { actor: user, tenant: user.tenantId });
+   * const { policies, author, reason } = await policies.get(3, {
+   *   actor: user,
+   *   tenant: user.tenantId,
+   * });
    */
-  async get(number: number, operator: Operator<Actor>, reach: PolicyReach = {}): Promise<PolicyVersion> {
-    const scope = await this.permitted(operator, 'policy', reach, { do: 'get', version: numberOrNull(number) });
+  async get(
+    number: number,
+    operator: Operator<Actor>,
+    reach: PolicyReach = {},
+  ): Promise<PolicyVersion> {
+    const scope = await this.permitted(operator, 'policy', reach, {
+      do: 'get',
+      version: numberOrNull(number),
+    });
     return this.find(scope, number);
   }
 
   /**
-   * Puts policies in force, in every process within a second. They are checked like those of `forRoot`, and one with a finding is refused whole. Those of a tenant
-   * narrow the application's.
+   * Puts policies in force, in every process within a second. They are checked like those of
+   * `forRoot`, and one with a finding is refused whole. Those of a tenant narrow the application's.
    *
    * @throws OperatorError if the person may not
    * @throws ConfigurationError with every finding
    * @throws PolicyError (`conflict`) if another version was put since the expected one
    * @example
-   * await policies.put({ ...policy, deny: ['crm__deleteCustomer'] }, operator, { expected: 3, reason: 'Ticket 4711.', everywhere: true });
+   * await policies.put({ ...policy, deny: ['crm__deleteCustomer'] }, operator, {
+   *   expected: 3,
+   *   reason: 'Ticket 4711.',
+   *   everywhere: true,
+   * });
    */
-  async put(policy: Policy | readonly Policy[], operator: Operator<Actor>, put: PolicyPut): Promise<PolicyVersion> {
+  async put(
+    policy: Policy | readonly Policy[],
+    operator: Operator<Actor>,
+    put: PolicyPut,
+  ): Promise<PolicyVersion> {
     const policies = readPolicies(policy);
-    return this.add(operator, put, { do: 'put' }, (_scope, { endorsed } = {}) => ({ policies, ...(endorsed && { endorsed }) }));
+    return this.add(operator, put, { do: 'put' }, (_scope, { endorsed } = {}) => ({
+      policies,
+      ...(endorsed && { endorsed }),
+    }));
   }
 
   /**
-   * Puts the policies of an earlier version in force again, as a new version. Version 0 is what the application started with.
+   * Puts the policies of an earlier version in force again, as a new version. Version 0 is what the
+   * application started with.
    *
    * @throws OperatorError if the person may not
    * @throws ConfigurationError with every finding, such as for a tool that is gone by now
@@ -180,38 +224,68 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
    * @example
    * await policies.rollback(3, operator, { expected: 5, reason: 'Version 4 denied too much.' });
    */
-  async rollback(number: number, operator: Operator<Actor>, put: PolicyPut): Promise<PolicyVersion> {
-    return this.add(operator, put, { do: 'rollback', rollbackOf: numberOrNull(number) }, async (scope) => {
-      const { policies, endorsed }: PolicyContent = number === 0 ? {} : await this.find(scope, number);
-      return { ...(policies && { policies }), ...(endorsed && { endorsed }), rollbackOf: number };
-    });
+  async rollback(
+    number: number,
+    operator: Operator<Actor>,
+    put: PolicyPut,
+  ): Promise<PolicyVersion> {
+    return this.add(
+      operator,
+      put,
+      { do: 'rollback', rollbackOf: numberOrNull(number) },
+      async (scope) => {
+        const { policies, endorsed }: PolicyContent =
+          number === 0 ? {} : await this.find(scope, number);
+        return { ...(policies && { policies }), ...(endorsed && { endorsed }), rollbackOf: number };
+      },
+    );
   }
 
   /**
-   * Returns the differences between two versions, by their numbers. Version 0 is what the application started with.
+   * Returns the differences between two versions, by their numbers. Version 0 is what the
+   * application started with.
    *
    * @throws OperatorError if the person may not
    * @throws PolicyError (`not_found`) if one of them is not there
    * @example
-   * const changes = await policies.diff(3, 4, operator); // [{ at: '/deny', after: 'crm__deleteCustomer' }]
+   * // [{ at: '/deny', after: 'crm__deleteCustomer' }]
+   * const changes = await policies.diff(3, 4, operator);
    */
-  async diff(from: number, to: number, operator: Operator<Actor>, reach: PolicyReach = {}): Promise<readonly PolicyDifference[]> {
-    const scope = await this.permitted(operator, 'policy', reach, { do: 'diff', from: numberOrNull(from), to: numberOrNull(to) });
+  async diff(
+    from: number,
+    to: number,
+    operator: Operator<Actor>,
+    reach: PolicyReach = {},
+  ): Promise<readonly PolicyDifference[]> {
+    const scope = await this.permitted(operator, 'policy', reach, {
+      do: 'diff',
+      from: numberOrNull(from),
+      to: numberOrNull(to),
+    });
     const [before, after] = [await this.find(scope, from), await this.find(scope, to)];
     return differencesBetween(before, after);
   }
 
   /**
-   * Tells which calls of stored runs other policies would decide about otherwise: those of a version, by its number, or policies that were never put. What a run had
-   * read and spent by each call is as it was then; the roles of its actor and the tools are those of today. No tool is called, and nothing changes.
+   * Tells which calls of stored runs other policies would decide about otherwise: those of a
+   * version, by its number, or policies that were never put. What a run had read and spent by each
+   * call is as it was then; the roles of its actor and the tools are those of today. No tool is
+   * called, and nothing changes.
    *
    * @param runIds at most 100, of any actor of the tenant, or of any tenant with `everywhere`
    * @throws OperatorError if the person may not
    * @throws ConfigurationError with every finding, for policies that were never put
    * @throws PolicyError if there is no such version, or the ids are not a list of texts
    * @example
-   * const { runs } = await policies.replay({ ...policy, deny: ['crm__deleteCustomer'] }, runIds, operator, { everywhere: true });
-   * const denied = runs.flatMap(({ changed }) => changed).filter(({ after }) => after.kind === 'deny');
+   * const { runs } = await policies.replay(
+   *   { ...policy, deny: ['crm__deleteCustomer'] },
+   *   runIds,
+   *   operator,
+   *   { everywhere: true },
+   * );
+   * const denied = runs
+   *   .flatMap(({ changed }) => changed)
+   *   .filter(({ after }) => after.kind === 'deny');
    */
   async replay(
     version: number | Policy | readonly Policy[],
@@ -220,58 +294,96 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     reach: PolicyReach = {},
   ): Promise<PolicyReplay> {
     const runs = readRunIds(runIds);
-    const scope = await this.permitted(operator, 'replay', reach, { version: numberOrNull(version), runs });
+    const scope = await this.permitted(operator, 'replay', reach, {
+      version: numberOrNull(version),
+      runs,
+    });
     const isPut = typeof version === 'number';
-    const draft = isPut ? await this.find(scope, version) : this.sound({ ...scope, policies: readPolicies(version) });
+    const draft = isPut
+      ? await this.find(scope, version)
+      : this.sound({ ...scope, policies: readPolicies(version) });
     const replayer = new PolicyReplayer(this.replayed, this.inForce.with(draft), scope);
     const replayed: ReplayedRun[] = [];
-    for (const runId of runs) replayed.push(await replayer.replay(runId)); // one after the other, since a transcript may be large
+    // one after the other, since a transcript may be large
+    for (const runId of runs) replayed.push(await replayer.replay(runId));
     return { ...(isPut && { version }), runs: replayed };
   }
 
   /**
-   * Stops a tool, a source or everything, in the operator's tenant or everywhere, in every process within a second: no call of it begins, reads under way are broken
-   * off, changes under way end as they would, and what waits for it is held until it is released.
+   * Stops a tool, a source or everything, in the operator's tenant or everywhere, in every process
+   * within a second: no call of it begins, reads under way are broken off, changes under way end as
+   * they would, and what waits for it is held until it is released.
    *
    * @throws OperatorError if the person may not
    * @throws PolicyError (`invalid`) if there is no such tool or source
    * @example
-   * const { stopId } = await policies.stop({ tool: 'orders__sendReceipt' }, operator, { reason: 'It mails the wrong customers.' });
+   * const { stopId } = await policies.stop({ tool: 'orders__sendReceipt' }, operator, {
+   *   reason: 'It mails the wrong customers.',
+   * });
    */
-  async stop(target: StopTarget, operator: Operator<Actor>, { reason, ...reach }: PolicyReason): Promise<PolicyStop> {
+  async stop(
+    target: StopTarget,
+    operator: Operator<Actor>,
+    { reason, ...reach }: PolicyReason,
+  ): Promise<PolicyStop> {
     const { tool, source } = this.checkedTarget(target);
     const said = { ...(tool !== undefined && { tool }), ...(source !== undefined && { source }) };
     const stopId = randomUUID();
     const why = readReason(reason);
-    const scope = await this.permitted(operator, 'killSwitch', reach, { do: 'stop', stopId, ...said, reason: why });
-    const stop: PolicyStop = { ...scope, stopId, ...said, author: this.nameOf(operator), reason: why, at: new Date().toISOString() };
+    const scope = await this.permitted(operator, 'killSwitch', reach, {
+      do: 'stop',
+      stopId,
+      ...said,
+      reason: why,
+    });
+    const stop: PolicyStop = {
+      ...scope,
+      stopId,
+      ...said,
+      author: this.nameOf(operator),
+      reason: why,
+      at: new Date().toISOString(),
+    };
     await this.store.stop(stop);
     await this.feed.refresh();
     return stop;
   }
 
   /**
-   * Ends a stop. What was held continues as it is by then: nothing is approved by it, and an approval that has expired meanwhile has expired.
+   * Ends a stop. What was held continues as it is by then: nothing is approved by it, and an
+   * approval that has expired meanwhile has expired.
    *
    * @throws OperatorError if the person may not
    * @throws PolicyError (`not_found`) if it is not in force
    * @example
    * await policies.release(stopId, operator, { reason: 'The addresses are right again.' });
    */
-  async release(stopId: string, operator: Operator<Actor>, { reason }: Pick<PolicyReason, 'reason'>): Promise<void> {
+  async release(
+    stopId: string,
+    operator: Operator<Actor>,
+    { reason }: Pick<PolicyReason, 'reason'>,
+  ): Promise<void> {
     const why = readReason(reason);
     if (typeof stopId !== 'string') throw invalid('The id of the stop is not a text.');
     const { stops } = await this.store.read(Number.MAX_SAFE_INTEGER);
     const stop = stops.find((one) => one.stopId === stopId);
     // To an operator who may not look there, a stop of another tenant reads like none.
-    const isSeen = stop && (stop.tenant === undefined || this.operators.may(operator, 'killSwitch', stop.tenant));
-    await this.permitted(operator, 'killSwitch', isSeen ? reachOf(stop) : {}, { do: 'release', stopId, reason: why });
-    if (!isSeen || !(await this.store.release(stopId))) throw new PolicyError('not_found', 'There is no such stop in force.');
+    const isSeen =
+      stop &&
+      (stop.tenant === undefined || this.operators.may(operator, 'killSwitch', stop.tenant));
+    await this.permitted(operator, 'killSwitch', isSeen ? reachOf(stop) : {}, {
+      do: 'release',
+      stopId,
+      reason: why,
+    });
+    if (!isSeen || !(await this.store.release(stopId)))
+      throw new PolicyError('not_found', 'There is no such stop in force.');
     await this.feed.refresh();
   }
 
   /**
-   * Lists the stops in force that are about a tenant, those of all tenants included; or with `everywhere` every one.
+   * Lists the stops in force that are about a tenant, those of all tenants included; or with
+   * `everywhere` every one.
    *
    * @throws OperatorError if the person may not
    * @example
@@ -287,14 +399,33 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     operator: Operator<Actor>,
     { reason, expected, ...reach }: PolicyPut,
     use: JsonObject,
-    contentIn: (scope: PolicyScope, before?: PolicyContent) => PolicyContent | Promise<PolicyContent>,
+    contentIn: (
+      scope: PolicyScope,
+      before?: PolicyContent,
+    ) => PolicyContent | Promise<PolicyContent>,
   ): Promise<PolicyVersion> {
-    if (!isWhole(expected, 0)) throw invalid('`expected` is not the number of a version: give that of the newest, 0 for none.');
+    if (!isWhole(expected, 0))
+      throw invalid(
+        '`expected` is not the number of a version: give that of the newest, 0 for none.',
+      );
     const why = readReason(reason);
     const number = expected + 1;
-    const scope = await this.permitted(operator, 'policy', reach, { ...use, version: number, reason: why });
-    const said = { ...scope, number, author: this.nameOf(operator), reason: why, at: new Date().toISOString() };
-    const version = this.sound<PolicyVersion>({ ...said, ...(await contentIn(scope, await this.store.find(scope, expected))) });
+    const scope = await this.permitted(operator, 'policy', reach, {
+      ...use,
+      version: number,
+      reason: why,
+    });
+    const said = {
+      ...scope,
+      number,
+      author: this.nameOf(operator),
+      reason: why,
+      at: new Date().toISOString(),
+    };
+    const version = this.sound<PolicyVersion>({
+      ...said,
+      ...(await contentIn(scope, await this.store.find(scope, expected))),
+    });
     if (!(await this.store.add(version))) throw await this.conflict(scope, expected);
     await this.feed.refresh();
     return version;
@@ -307,29 +438,47 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
   }
 
   private findingsOf({ policies = [], tenant }: PolicyDraft, at: string): readonly Finding[] {
-    return this.settings.applicationPolicyFindings(policies, { at, isOfTenant: tenant !== undefined });
+    return this.settings.applicationPolicyFindings(policies, {
+      at,
+      isOfTenant: tenant !== undefined,
+    });
   }
 
   private async conflict(scope: PolicyScope, expected: number): Promise<PolicyError> {
     const [newest] = await this.store.list({ ...scope, limit: 1 });
     const { number, author } = newest ?? { number: 0, author: undefined };
     const by = author === undefined ? '' : `, by ${author}`;
-    return new PolicyError('conflict', `The newest version is ${number}${by}, not ${expected}. Look at it, and expect that one.`);
+    return new PolicyError(
+      'conflict',
+      `The newest version is ${number}${by}, not ${expected}. Look at it, and expect that one.`,
+    );
   }
 
   private async find(scope: PolicyScope, number: number): Promise<PolicyVersion> {
     const found = isWhole(number, 1) ? await this.store.find(scope, number) : undefined;
     if (found) return found;
     if (number === 0) return { ...scope, ...this.started(scope) };
-    throw new PolicyError('not_found', `There is no version ${JSON.stringify(number)}; the last 1,000 are kept.`);
+    throw new PolicyError(
+      'not_found',
+      `There is no version ${JSON.stringify(number)}; the last 1,000 are kept.`,
+    );
   }
 
   private started({ tenant }: PolicyScope): Omit<PolicyVersion, 'tenant'> {
     const policies = tenant === undefined ? this.inForce.started : [];
-    return { number: 0, policies, author: 'the application', reason: 'It starts with these.', at: STARTED_AT };
+    return {
+      number: 0,
+      policies,
+      author: 'the application',
+      reason: 'It starts with these.',
+      at: STARTED_AT,
+    };
   }
 
-  /** Rejects unless the person may act there, after it was recorded; resolves to the scope that is meant. */
+  /**
+   * Rejects unless the person may act there, after it was recorded; resolves to the scope that is
+   * meant.
+   */
   private async permitted(
     operator: Operator<Actor>,
     action: 'policy' | 'killSwitch' | 'replay',
@@ -337,7 +486,10 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     details: JsonObject,
   ): Promise<PolicyScope> {
     if (typeof tenant !== 'string' || tenant === '') throw invalid('The tenant is not a name.');
-    await this.operators.use(operator, action, { ...(everywhere ? { everywhere } : { tenant }), details });
+    await this.operators.use(operator, action, {
+      ...(everywhere ? { everywhere } : { tenant }),
+      details,
+    });
     return everywhere ? {} : { tenant };
   }
 
@@ -349,7 +501,8 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
   private checkedTarget({ tool, source }: StopTarget): StopTarget {
     const subjects = this.catalog.subjects();
     const isAnnounced = typeof tool === 'string' && this.catalog.announced.has(tool);
-    if (!isAnnounced) assertKnown('tool', tool, new Set(subjects.map(({ declaredId }) => declaredId)));
+    if (!isAnnounced)
+      assertKnown('tool', tool, new Set(subjects.map(({ declaredId }) => declaredId)));
     assertKnown('source', source, new Set(subjects.map(({ origin }) => origin.source)));
     return { ...(tool !== undefined && { tool }), ...(source !== undefined && { source }) };
   }
@@ -362,7 +515,10 @@ function assertKnown(what: string, name: string | undefined, known: Iterable<str
   if (name === undefined || names.includes(name)) return;
   if (typeof name !== 'string') throw invalid(`The ${what} is not a name.`);
   const closest = closestTo(name, names);
-  const hint = closest.length > 0 ? `Did you mean ${closest.map((one) => `"${one}"`).join(' or ')}?` : `Name a ${what} that is there.`;
+  const hint =
+    closest.length > 0
+      ? `Did you mean ${closest.map((one) => `"${one}"`).join(' or ')}?`
+      : `Name a ${what} that is there.`;
   throw invalid(`No ${what} has the name ${JSON.stringify(name.slice(0, 64))}. ${hint}`);
 }
 
@@ -379,12 +535,16 @@ function reachOf({ tenant }: PolicyScope): PolicyReach {
 }
 
 function readReason(reason: unknown): string {
-  if (typeof reason !== 'string' || reason.trim() === '') throw invalid('A reason is needed: it stays with the change.');
+  if (typeof reason !== 'string' || reason.trim() === '')
+    throw invalid('A reason is needed: it stays with the change.');
   return reason.slice(0, MOST_REASON_CHARACTERS);
 }
 
 function readRunIds(runIds: unknown): string[] {
-  const isList = Array.isArray(runIds) && runIds.length <= MOST_REPLAYED && runIds.every((id: unknown) => typeof id === 'string');
+  const isList =
+    Array.isArray(runIds) &&
+    runIds.length <= MOST_REPLAYED &&
+    runIds.every((id: unknown) => typeof id === 'string');
   if (!isList) throw invalid(`The runs to replay are not a list of at most ${MOST_REPLAYED} ids.`);
   return [...new Set<string>(runIds)];
 }
@@ -392,7 +552,11 @@ function readRunIds(runIds: unknown): string[] {
 /** A copy: what is changed in the caller's object afterwards is not in force. */
 function readPolicies(policy: Policy | readonly Policy[]): readonly Policy[] {
   const given = policyList(policy);
-  if (given.length === 0) throw invalid('There is no policy. To go back to what the application started with, roll back to version 0.');
-  if (Buffer.byteLength(JSON.stringify(given)) > MOST_POLICY_BYTES) throw invalid(`The policy is larger than ${MOST_POLICY_BYTES} bytes.`);
+  if (given.length === 0)
+    throw invalid(
+      'There is no policy. To go back to what the application started with, roll back to version 0.',
+    );
+  if (Buffer.byteLength(JSON.stringify(given)) > MOST_POLICY_BYTES)
+    throw invalid(`The policy is larger than ${MOST_POLICY_BYTES} bytes.`);
   return structuredClone(given);
 }

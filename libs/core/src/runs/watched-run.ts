@@ -6,8 +6,9 @@ import type { RunLog, RunRecord } from '../contracts/stores.js';
 const MOST_READS = 3;
 
 /**
- * The reads of one kind by all who look at runs in this process: a few at a time, so that thousands of readers who come at once do not stand in the way of the runs themselves.
- * A caller that asks for the same before a read has begun gets its answer.
+ * The reads of one kind by all who look at runs in this process: a few at a time, so that thousands
+ * of readers who come at once do not stand in the way of the runs themselves. A caller that asks
+ * for the same before a read has begun gets its answer.
  */
 export class SharedReads<Result> {
   private readonly next = new Map<string, Promise<Result>>();
@@ -48,12 +49,22 @@ export class SharedReads<Result> {
 
 const PAGE = 200;
 
-/** Tells if a run is over with an event: one that waits is not, nor is one that was put off for good, which an operator may resume. */
+/**
+ * Tells if a run is over with an event: one that waits is not, nor is one that was put off for
+ * good, which an operator may resume.
+ */
 function isEnd(event: LoopEvent): boolean {
-  return event.type === 'run-end' && event.finishReason !== 'waiting' && event.error?.code !== 'storage_unavailable';
+  return (
+    event.type === 'run-end' &&
+    event.finishReason !== 'waiting' &&
+    event.error?.code !== 'storage_unavailable'
+  );
 }
 
-/** The state of a reader after a read: it has all events of a run that has ended, has read some, or has all there are. */
+/**
+ * The state of a reader after a read: it has all events of a run that has ended, has read some, or
+ * has all there are.
+ */
 type Progress = 'ended' | 'some' | 'none';
 
 /** The events of a run, as one reader pulls them. */
@@ -76,7 +87,11 @@ export function observed(read: () => RunReading): Observable<LoopEvent> {
   });
 }
 
-/** The events that a run has, and then those that come, until it has ended. They are read from the log a page at a time, when the reader wants more: no reader slows the run, or makes pages pile up. */
+/**
+ * The events that a run has, and then those that come, until it has ended. They are read from the
+ * log a page at a time, when the reader wants more: no reader slows the run, or makes pages pile
+ * up.
+ */
 export class WatchedRun {
   private wake: () => void = () => undefined;
   private hasChanged = false;
@@ -91,7 +106,10 @@ export class WatchedRun {
     private readonly closed$: Observable<void>,
   ) {}
 
-  /** The events behind a sequence, for one reader. It ends without a `run-end` when the process shuts down; leaving it stops the reading. */
+  /**
+   * The events behind a sequence, for one reader. It ends without a `run-end` when the process
+   * shuts down; leaving it stops the reading.
+   */
   read(after: number): RunReading {
     const events = this.follow(after);
     return {
@@ -125,13 +143,17 @@ export class WatchedRun {
     this.changed();
   }
 
-  /** Its last event tells that a run has ended; its status tells it to a reader that had read that event before. */
+  /**
+   * Its last event tells that a run has ended; its status tells it to a reader that had read that
+   * event before.
+   */
   private async *untilEnded(runId: string): AsyncGenerator<LoopEvent, boolean, undefined> {
     this.hasChanged = false;
     const progress = yield* this.catchUp(runId);
     if (progress === 'ended') return true;
     const isOver = progress === 'none' && (await this.find()).status === 'ended';
-    if (isOver) return (yield* this.catchUp(runId)) !== 'some'; // it may have ended after the first look
+    // it may have ended after the first look
+    if (isOver) return (yield* this.catchUp(runId)) !== 'some';
     if (!this.isStopped) await this.change();
     return false;
   }
@@ -139,7 +161,9 @@ export class WatchedRun {
   private async *catchUp(runId: string): AsyncGenerator<LoopEvent, Progress, undefined> {
     for (let progress: Progress = 'none'; ; progress = 'some') {
       const page = { after: this.after, limit: PAGE };
-      const events = await this.pages.of(JSON.stringify([runId, page.after]), () => this.log.events(runId, page));
+      const events = await this.pages.of(JSON.stringify([runId, page.after]), () =>
+        this.log.events(runId, page),
+      );
       for (const event of events) {
         if (this.isStopped) return 'some';
         this.after = event.sequence;

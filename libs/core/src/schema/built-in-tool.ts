@@ -11,11 +11,17 @@ interface BuiltInDeclaration {
   readonly inputSchema: JSONSchema7;
   /** @default those of a result that may repeat whatever a stranger said to someone in private */
   readonly labels?: ToolLabels;
-  /** The form of its results, which says who wrote which field. @default the labels hold for all of a result */
+  /**
+   * The form of its results, which says who wrote which field. @default the labels hold for all of
+   * a result
+   */
   readonly outputSchema?: JSONSchema7;
 }
 
-/** Makes the part of such a tool that is the same in every run. Its projection says what of a result is shown. */
+/**
+ * Makes the part of such a tool that is the same in every run. Its projection says what of a result
+ * is shown.
+ */
 export function builtInTool({
   id,
   description,

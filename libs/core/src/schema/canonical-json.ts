@@ -5,7 +5,8 @@ import { configure } from 'safe-stable-stringify';
 const stringify = configure({ deterministic: true, circularValue: Error, strict: true });
 
 /**
- * Writes the canonical text of a value, the same for any order of its keys, to be hashed, approved or compared.
+ * Writes the canonical text of a value, the same for any order of its keys, to be hashed, approved
+ * or compared.
  *
  * @throws Error for a value that JSON cannot carry
  */
@@ -16,8 +17,9 @@ export function canonicalJson(value: JsonValue): string {
 const stringifyDeclared = configure({ deterministic: true, circularValue: Error });
 
 /**
- * Writes the canonical text of a declaration in code: `undefined`s are left out, dates become text, and so on, as in `JSON.stringify`.
- * It equals `canonicalJson` of a JSON copy, without the copy, which takes longer than the text.
+ * Writes the canonical text of a declaration in code: `undefined`s are left out, dates become text,
+ * and so on, as in `JSON.stringify`. It equals `canonicalJson` of a JSON copy, without the copy,
+ * which takes longer than the text.
  */
 export function canonicalDeclaration(value: object): string {
   return stringifyDeclared(value) ?? 'null';
@@ -38,7 +40,10 @@ export function toJsonObject(value: object): JsonObject {
   return JSON.parse(JSON.stringify(value)) as JsonObject;
 }
 
-/** Parses JSON; undefined when the text is malformed. An empty text is an empty object, since some models send it for no arguments. */
+/**
+ * Parses JSON; undefined when the text is malformed. An empty text is an empty object, since some
+ * models send it for no arguments.
+ */
 export function parseJson(text: string): JsonValue | undefined {
   if (text.trim() === '') return {};
   try {
@@ -53,10 +58,16 @@ export function fromCanonical(canonical: string): JsonObject {
   return JSON.parse(canonical) as JsonObject;
 }
 
-/** The placeholder for a number that is too large while its JSON is written; no argument has this value by chance. */
+/**
+ * The placeholder for a number that is too large while its JSON is written; no argument has this
+ * value by chance.
+ */
 const HUGE = 'toolloop:1e999:f2b6c0';
 
-/** Writes a value of {@link parseJson} as JSON. `1e999` is valid JSON, but is read as infinity, which `JSON.stringify` would write as null. */
+/**
+ * Writes a value of {@link parseJson} as JSON. `1e999` is valid JSON, but is read as infinity,
+ * which `JSON.stringify` would write as null.
+ */
 export function compactJson(value: JsonValue): string {
   let isHuge = false;
   const text = JSON.stringify(value, (_key, one: JsonValue) => {

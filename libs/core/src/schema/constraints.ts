@@ -1,5 +1,10 @@
 import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
-import { enumValues, numberNames, readExpression, type ValidationRule } from './property-metadata.js';
+import {
+  enumValues,
+  numberNames,
+  readExpression,
+  type ValidationRule,
+} from './property-metadata.js';
 import { needsUnicode } from './patterns.js';
 
 /** The meaning of one class-validator decorator in JSON Schema. */
@@ -9,7 +14,9 @@ export interface ConstraintSchema {
   readonly keywords: JSONSchema7;
   /** A hint for the model about the part that the keywords cannot express. */
   readonly hint?: string;
-  /** `true` if the keywords express all of it; otherwise class-validator checks the value as well. */
+  /**
+   * `true` if the keywords express all of it; otherwise class-validator checks the value as well.
+   */
   readonly exact: boolean;
   /** `true` if it applies to a `Date`, which is text in JSON. */
   readonly date?: boolean;
@@ -19,7 +26,10 @@ type Arguments = readonly unknown[];
 
 type Scalar = string | number | boolean | null;
 
-/** Returns the meaning of a decorator by class-validator's name of it. An unknown one is left to class-validator. */
+/**
+ * Returns the meaning of a decorator by class-validator's name of it. An unknown one is left to
+ * class-validator.
+ */
 export function constraintSchema(name: string, values: Arguments): ConstraintSchema {
   if (Object.hasOwn(EXPRESSED, name)) return EXPRESSED[name]?.(values) ?? UNKNOWN;
   const hint = TEXT_HINTS.get(name);
@@ -28,7 +38,10 @@ export function constraintSchema(name: string, values: Arguments): ConstraintSch
 
 const UNKNOWN: ConstraintSchema = { keywords: {}, exact: false };
 
-/** Makes the schema of a list of values. class-validator compares by `===`, so only scalars can match. */
+/**
+ * Makes the schema of a list of values. class-validator compares by `===`, so only scalars can
+ * match.
+ */
 function oneOf(values: unknown): ConstraintSchema {
   const scalars = Array.isArray(values) ? values.filter(isScalar) : [];
   const types = [...new Set(scalars.map(typeOf))];
@@ -52,10 +65,18 @@ function exactly(type: JSONSchema7TypeName, keywords: JSONSchema7 = {}): Constra
 }
 
 function limitsDecimals(options: unknown): boolean {
-  return typeof options === 'object' && options !== null && 'maxDecimalPlaces' in options && options.maxDecimalPlaces !== undefined;
+  return (
+    typeof options === 'object' &&
+    options !== null &&
+    'maxDecimalPlaces' in options &&
+    options.maxDecimalPlaces !== undefined
+  );
 }
 
-/** Makes the schema of a bound. One that is not a number of the right kind never holds in class-validator, and is left out of the schema. */
+/**
+ * Makes the schema of a bound. One that is not a number of the right kind never holds in
+ * class-validator, and is left out of the schema.
+ */
 function bounded(
   type: 'number' | 'string' | 'array',
   keyword: 'minimum' | 'maximum' | 'minLength' | 'maxLength' | 'minItems' | 'maxItems',
@@ -77,20 +98,34 @@ function dateBound(words: string, bound: unknown): ConstraintSchema {
 function lengthBetween(min: unknown, max: unknown): ConstraintSchema {
   const lower = bounded('string', 'minLength', min);
   const upper = max === undefined ? text({}) : bounded('string', 'maxLength', max);
-  return { ...lower, keywords: { ...(min !== 0 && lower.keywords), ...upper.keywords }, exact: lower.exact && upper.exact };
+  return {
+    ...lower,
+    keywords: { ...(min !== 0 && lower.keywords), ...upper.keywords },
+    exact: lower.exact && upper.exact,
+  };
 }
 
-/** Makes the schema of a pattern. A schema has no flags, so a pattern with a significant one is left to class-validator. */
+/**
+ * Makes the schema of a pattern. A schema has no flags, so a pattern with a significant one is left
+ * to class-validator.
+ */
 function matching(values: Arguments): ConstraintSchema {
   const { expression } = readExpression(values);
   if (!expression) return text({}, 'Matches a pattern.'); // which is none: a finding tells
   const remaining = expression.flags.replaceAll(/[dg]/g, '');
   const expressible = remaining === (needsUnicode(expression.source) ? 'u' : '');
-  return expressible ? text({ pattern: expression.source }) : text({}, `Matches ${String(expression)}.`);
+  return expressible
+    ? text({ pattern: expression.source })
+    : text({}, `Matches ${String(expression)}.`);
 }
 
 function text(keywords: JSONSchema7, hint?: string): ConstraintSchema {
-  return { types: ['string'], keywords, exact: hint === undefined, ...(hint !== undefined && { hint }) };
+  return {
+    types: ['string'],
+    keywords,
+    exact: hint === undefined,
+    ...(hint !== undefined && { hint }),
+  };
 }
 
 function escaped(part: string): string {
@@ -102,7 +137,8 @@ function isEnglish(locale: unknown): boolean {
 }
 
 function uuid(version: unknown): ConstraintSchema {
-  const known = version === undefined || version === null || version === 'all' ? '[1-8]' : joinValues(version);
+  const known =
+    version === undefined || version === null || version === 'all' ? '[1-8]' : joinValues(version);
   if (!/^(?:[1-8]|\[1-8\])$/.test(known)) return text({}, 'A UUID.');
   const one = `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-${known}[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}`;
   const extremes = '|0{8}-0{4}-0{4}-0{4}-0{12}|[fF]{8}-[fF]{4}-[fF]{4}-[fF]{4}-[fF]{12}';
@@ -117,7 +153,8 @@ const EXPRESSED: Readonly<Record<string, (values: Arguments) => ConstraintSchema
   isNotEmpty: () => ({ keywords: { minLength: 1 }, exact: true }),
   equals: ([value]) => oneOf([value]),
   isIn: ([values]) => oneOf(values),
-  isEnum: ([members]) => (typeof members === 'object' && members !== null ? memberOf(members) : UNKNOWN),
+  isEnum: ([members]) =>
+    typeof members === 'object' && members !== null ? memberOf(members) : UNKNOWN,
   isNotIn: ([values]) => ({ ...UNKNOWN, hint: `None of: ${joinValues(values)}.` }),
   notEquals: ([value]) => ({ ...UNKNOWN, hint: `Not ${joinValues([value])}.` }),
 
@@ -132,7 +169,10 @@ const EXPRESSED: Readonly<Record<string, (values: Arguments) => ConstraintSchema
   max: ([bound]) => bounded('number', 'maximum', bound),
   isPositive: () => exactly('number', { exclusiveMinimum: 0 }),
   isNegative: () => exactly('number', { exclusiveMaximum: 0 }),
-  isDivisibleBy: ([divisor]) => ({ ...exactly('number', isCount(divisor) && divisor > 0 ? { multipleOf: divisor } : {}), exact: false }),
+  isDivisibleBy: ([divisor]) => ({
+    ...exactly('number', isCount(divisor) && divisor > 0 ? { multipleOf: divisor } : {}),
+    exact: false,
+  }),
   isLatitude: () => ({ ...exactly('number', { minimum: -90, maximum: 90 }), exact: false }),
   isLongitude: () => ({ ...exactly('number', { minimum: -180, maximum: 180 }), exact: false }),
 
@@ -144,27 +184,43 @@ const EXPRESSED: Readonly<Record<string, (values: Arguments) => ConstraintSchema
   arrayMinSize: ([size]) => bounded('array', 'minItems', size),
   arrayMaxSize: ([size]) => bounded('array', 'maxItems', size),
   arrayNotEmpty: () => exactly('array', { minItems: 1 }),
-  arrayUnique: () => ({ ...exactly('array', { uniqueItems: true }), exact: false }), // by an identifier, perhaps, of which nothing is recorded
-  arrayContains: ([values]) => ({ ...exactly('array'), exact: false, hint: `Contains: ${joinValues(values)}.` }),
-  arrayNotContains: ([values]) => ({ ...exactly('array'), exact: false, hint: `Contains none of: ${joinValues(values)}.` }),
+  // by an identifier, perhaps, of which nothing is recorded
+  arrayUnique: () => ({ ...exactly('array', { uniqueItems: true }), exact: false }),
+  arrayContains: ([values]) => ({
+    ...exactly('array'),
+    exact: false,
+    hint: `Contains: ${joinValues(values)}.`,
+  }),
+  arrayNotContains: ([values]) => ({
+    ...exactly('array'),
+    exact: false,
+    hint: `Contains none of: ${joinValues(values)}.`,
+  }),
 
   minLength: ([length]) => bounded('string', 'minLength', length),
   maxLength: ([length]) => bounded('string', 'maxLength', length),
   isLength: ([min, max]) => lengthBetween(min ?? 0, max),
   matches: matching,
   contains: ([part]) =>
-    typeof part === 'string' && PLAIN_TEXT.test(part) ? text({ pattern: escaped(part) }) : text({}, `Contains: ${joinValues([part])}.`),
+    typeof part === 'string' && PLAIN_TEXT.test(part)
+      ? text({ pattern: escaped(part) })
+      : text({}, `Contains: ${joinValues([part])}.`),
   notContains: ([part]) => text({}, `Does not contain: ${joinValues([part])}.`),
-  isAlpha: ([locale]) => (isEnglish(locale) ? text({ pattern: '^[A-Za-z]+$' }) : text({}, 'Letters only.')),
-  isAlphanumeric: ([locale]) => (isEnglish(locale) ? text({ pattern: '^[0-9A-Za-z]+$' }) : text({}, 'Letters and digits only.')),
+  isAlpha: ([locale]) =>
+    isEnglish(locale) ? text({ pattern: '^[A-Za-z]+$' }) : text({}, 'Letters only.'),
+  isAlphanumeric: ([locale]) =>
+    isEnglish(locale) ? text({ pattern: '^[0-9A-Za-z]+$' }) : text({}, 'Letters and digits only.'),
   isAscii: () => text({ pattern: String.raw`^[\x00-\x7F]+$` }),
   isBooleanString: () => text({ enum: ['true', 'false', '1', '0'] }),
   isHexadecimal: () => text({ pattern: '^(0[xXhH])?[0-9a-fA-F]+$' }),
-  isHexColor: () => text({ pattern: '^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})$' }),
-  isIp: ([version]) => (String(version) === '4' ? text({ format: 'ipv4' }) : text({}, 'An IP address.')),
+  isHexColor: () =>
+    text({ pattern: '^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})$' }),
+  isIp: ([version]) =>
+    String(version) === '4' ? text({ format: 'ipv4' }) : text({}, 'An IP address.'),
   isMilitaryTime: () => text({ pattern: String.raw`^([01]\d|2[0-3]):?([0-5]\d)$` }),
   isMongoId: () => text({ pattern: '^([0-9a-fA-F]{24}|0[xXhH][0-9a-fA-F]{22})$' }),
-  isNumberString: ([options]) => (options ? text({}, 'A number, as text.') : text({ pattern: '^[+-]?([0-9]*[.])?[0-9]+$' })),
+  isNumberString: ([options]) =>
+    options ? text({}, 'A number, as text.') : text({ pattern: '^[+-]?([0-9]*[.])?[0-9]+$' }),
   isOctal: () => text({ pattern: '^(0[oO])?[0-7]+$' }),
   isUuid: ([version]) => uuid(version),
 };
@@ -238,12 +294,20 @@ function typeOf(value: Scalar): JSONSchema7TypeName {
 }
 
 function isScalar(value: unknown): value is Scalar {
-  return value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value);
+  return (
+    value === null ||
+    typeof value === 'string' ||
+    typeof value === 'boolean' ||
+    Number.isFinite(value)
+  );
 }
 
 /** The combined meaning of the decorators of one value. */
 export interface CombinedConstraints {
-  /** The types that satisfy all of them. Undefined if the type is unknown; empty if no value satisfies all. */
+  /**
+   * The types that satisfy all of them. Undefined if the type is unknown; empty if no value
+   * satisfies all.
+   */
   readonly types: readonly JSONSchema7TypeName[] | undefined;
   readonly keywords: JSONSchema7;
   readonly hints: readonly string[];
@@ -251,16 +315,29 @@ export interface CombinedConstraints {
   readonly date: boolean;
 }
 
-export const NO_CONSTRAINTS: CombinedConstraints = { types: undefined, keywords: {}, hints: [], exact: true, date: false };
+export const NO_CONSTRAINTS: CombinedConstraints = {
+  types: undefined,
+  keywords: {},
+  hints: [],
+  exact: true,
+  date: false,
+};
 
 type Types = readonly JSONSchema7TypeName[] | undefined;
 
 /** Joins the constraints of one value into one schema. */
 export function combineConstraints(rules: readonly ValidationRule[]): CombinedConstraints {
-  return rules.reduce((combined, rule) => join(combined, rule.holds === 'sometimes' ? typeOnly(rule) : toSchema(rule)), NO_CONSTRAINTS);
+  return rules.reduce(
+    (combined, rule) =>
+      join(combined, rule.holds === 'sometimes' ? typeOnly(rule) : toSchema(rule)),
+    NO_CONSTRAINTS,
+  );
 }
 
-/** Joins conditional constraints: they give the type, and their bounds in words, since a schema with them would refuse values that class-validator accepts. */
+/**
+ * Joins conditional constraints: they give the type, and their bounds in words, since a schema with
+ * them would refuse values that class-validator accepts.
+ */
 export function combineTypes(rules: readonly ValidationRule[]): CombinedConstraints {
   return rules.reduce((combined, rule) => join(combined, typeOnly(rule)), NO_CONSTRAINTS);
 }
@@ -283,7 +360,10 @@ function typeOnly(rule: ValidationRule): ConstraintSchema {
 }
 
 /** The bounds in words, by the keyword that holds them. */
-const BOUNDS: ReadonlyMap<string, (bound: string) => string> = new Map<string, (bound: string) => string>([
+const BOUNDS: ReadonlyMap<string, (bound: string) => string> = new Map<
+  string,
+  (bound: string) => string
+>([
   ['enum', (bound) => `One of: ${bound}.`],
   ['minimum', (bound) => `At least ${bound}.`],
   ['maximum', (bound) => `At most ${bound}.`],
@@ -323,7 +403,10 @@ function join(combined: CombinedConstraints, next: ConstraintSchema): CombinedCo
   return {
     types: commonTypes(combined.types, next.types),
     keywords,
-    hints: next.hint === undefined && clash.length === 0 ? combined.hints : [...combined.hints, ...[next.hint ?? []].flat(), ...clash],
+    hints:
+      next.hint === undefined && clash.length === 0
+        ? combined.hints
+        : [...combined.hints, ...[next.hint ?? []].flat(), ...clash],
     exact: combined.exact && next.exact && clash.length === 0,
     date: combined.date || next.date === true,
   };
@@ -332,8 +415,12 @@ function join(combined: CombinedConstraints, next: ConstraintSchema): CombinedCo
 /** Returns the types that two decorators have in common; an integer is a number. */
 export function commonTypes(one: Types, other: Types): Types {
   if (!one || !other) return one ?? other;
-  const narrowed = one.map((type) => (type === 'number' && other.includes('integer') ? 'integer' : type));
-  return narrowed.filter((type) => other.includes(type) || (type === 'integer' && other.includes('number')));
+  const narrowed = one.map((type) =>
+    type === 'number' && other.includes('integer') ? 'integer' : type,
+  );
+  return narrowed.filter(
+    (type) => other.includes(type) || (type === 'integer' && other.includes('number')),
+  );
 }
 
 const TIGHTEST: Readonly<Record<string, (one: number, other: number) => number>> = {
@@ -348,16 +435,24 @@ const TIGHTEST: Readonly<Record<string, (one: number, other: number) => number>>
   maxItems: Math.min,
 };
 
-/** Joins keywords, of which a schema has each once: of two bounds the tighter one stays, of two lists the common values, and a second pattern becomes a hint. */
-function joinKeywords(one: JSONSchema7, other: JSONSchema7): { readonly keywords: JSONSchema7; readonly clash: readonly string[] } {
-  if (Object.keys(other).length === 0) return { keywords: one, clash: [] }; // as most: they say a type and no more
+/**
+ * Joins keywords, of which a schema has each once: of two bounds the tighter one stays, of two
+ * lists the common values, and a second pattern becomes a hint.
+ */
+function joinKeywords(
+  one: JSONSchema7,
+  other: JSONSchema7,
+): { readonly keywords: JSONSchema7; readonly clash: readonly string[] } {
+  // as most: they say a type and no more
+  if (Object.keys(other).length === 0) return { keywords: one, clash: [] };
   const keywords = new Map<string, unknown>(Object.entries(one));
   const clash: string[] = [];
   for (const [keyword, value] of Object.entries(other)) {
     const present = keywords.get(keyword);
     const tightest = TIGHTEST[keyword];
     if (present === undefined || present === value) keywords.set(keyword, value);
-    else if (tightest && typeof present === 'number' && typeof value === 'number') keywords.set(keyword, tightest(present, value));
+    else if (tightest && typeof present === 'number' && typeof value === 'number')
+      keywords.set(keyword, tightest(present, value));
     else if (keyword === 'enum') keywords.set(keyword, sharedValues(present, value));
     else clash.push(`Also ${keyword === 'pattern' ? 'matches' : keyword}: ${String(value)}.`);
   }
@@ -365,7 +460,9 @@ function joinKeywords(one: JSONSchema7, other: JSONSchema7): { readonly keywords
 }
 
 function sharedValues(one: unknown, other: unknown): unknown[] {
-  return Array.isArray(one) && Array.isArray(other) ? one.filter((value) => other.includes(value)) : [];
+  return Array.isArray(one) && Array.isArray(other)
+    ? one.filter((value) => other.includes(value))
+    : [];
 }
 
 const KEYWORDS_OF: Readonly<Record<string, readonly string[]>> = {
@@ -376,13 +473,24 @@ const KEYWORDS_OF: Readonly<Record<string, readonly string[]>> = {
   object: ['minProperties'],
 };
 
-/** Makes a schema of these types with the keywords that apply to them. Values of an `enum` that have other types are left out. */
-export function typedSchema(types: readonly JSONSchema7TypeName[], keywords: JSONSchema7): JSONSchema7 {
-  const isMeaningful = (keyword: string): boolean => keyword === 'enum' || types.some((type) => KEYWORDS_OF[type]?.includes(keyword));
+/**
+ * Makes a schema of these types with the keywords that apply to them. Values of an `enum` that have
+ * other types are left out.
+ */
+export function typedSchema(
+  types: readonly JSONSchema7TypeName[],
+  keywords: JSONSchema7,
+): JSONSchema7 {
+  const isMeaningful = (keyword: string): boolean =>
+    keyword === 'enum' || types.some((type) => KEYWORDS_OF[type]?.includes(keyword));
   const isWhole = Object.keys(keywords).every(isMeaningful);
-  const kept: JSONSchema7 = isWhole ? keywords : Object.fromEntries(Object.entries(keywords).filter(([keyword]) => isMeaningful(keyword)));
+  const kept: JSONSchema7 = isWhole
+    ? keywords
+    : Object.fromEntries(Object.entries(keywords).filter(([keyword]) => isMeaningful(keyword)));
   const type = types.length === 1 ? types[0] : [...types];
-  return kept.enum ? { type, ...kept, enum: kept.enum.filter((value) => types.some((one) => hasType(value, one))) } : { type, ...kept };
+  return kept.enum
+    ? { type, ...kept, enum: kept.enum.filter((value) => types.some((one) => hasType(value, one))) }
+    : { type, ...kept };
 }
 
 function hasType(value: JSONSchema7Type, type: JSONSchema7TypeName): boolean {

@@ -13,7 +13,12 @@ import {
   type ScalarKind,
   shapeFor,
 } from './exposed-properties.js';
-import { LEFT_OUT_BY_APPLICATION, ORIGIN_KEYWORD, OWNER_KEYWORD, VALUES_KEYWORD } from './field-origins.js';
+import {
+  LEFT_OUT_BY_APPLICATION,
+  ORIGIN_KEYWORD,
+  OWNER_KEYWORD,
+  VALUES_KEYWORD,
+} from './field-origins.js';
 import { inputPropertiesOf, type ValidationRule, validationRulesOf } from './property-metadata.js';
 import {
   type BacktrackingPattern,
@@ -30,9 +35,15 @@ export interface DtoSchema {
   readonly schema: JSONSchema7;
   /** `true` if class-validator has constraints that the schema cannot express. */
   readonly needsClassValidator: boolean;
-  /** The names of top-level properties that class-transformer hides from the ui or the audit, or that hold such a property. */
+  /**
+   * The names of top-level properties that class-transformer hides from the ui or the audit, or
+   * that hold such a property.
+   */
   readonly hidden: readonly string[];
-  /** The problems of the class; with any, the schema must not be used. `path` is `Class.property`, or `Class` for the whole. */
+  /**
+   * The problems of the class; with any, the schema must not be used. `path` is `Class.property`,
+   * or `Class` for the whole.
+   */
   readonly findings: readonly DtoFinding[];
   /** The patterns that the linear engine cannot run. */
   readonly backtracking: readonly (DtoFinding & BacktrackingPattern)[];
@@ -43,8 +54,9 @@ export interface DtoFinding extends PropertyProblem {
 }
 
 /**
- * Makes the JSON Schema of a DTO class from class-validator's and class-transformer's metadata. A nested class is inlined, unless it is
- * used twice or within itself: then it is in `$defs`. The same class always gives the same schema.
+ * Makes the JSON Schema of a DTO class from class-validator's and class-transformer's metadata. A
+ * nested class is inlined, unless it is used twice or within itself: then it is in `$defs`. The
+ * same class always gives the same schema.
  */
 export function dtoSchema(type: Type, classes = new DtoClasses()): DtoSchema {
   return new DtoCompilation(type, classes).result();
@@ -67,7 +79,8 @@ class DtoCompilation {
 
   result(): DtoSchema {
     const schema = this.objectSchema(this.root, false);
-    const definitions = this.definitions.size > 0 ? { $defs: Object.fromEntries(this.definitions) } : {};
+    const definitions =
+      this.definitions.size > 0 ? { $defs: Object.fromEntries(this.definitions) } : {};
     return {
       schema: { ...schema, ...definitions },
       needsClassValidator: !this.exact,
@@ -86,7 +99,8 @@ class DtoCompilation {
     this.uses.set(type, uses + 1);
     if (uses > 0) return;
     const { properties, problems } = this.classes.of(type);
-    for (const { input } of properties) if (input.valueType.kind === 'class') this.visit(input.valueType.type);
+    for (const { input } of properties)
+      if (input.valueType.kind === 'class') this.visit(input.valueType.type);
     for (const problem of problems) this.report(type.name, problem);
   }
 
@@ -107,7 +121,9 @@ class DtoCompilation {
   }
 
   private propertySchema(type: Type, property: DtoProperty): PropertySchema {
-    const compiled = propertySchema(property, (nested, nullable) => this.nestedSchema(nested, nullable));
+    const compiled = propertySchema(property, (nested, nullable) =>
+      this.nestedSchema(nested, nullable),
+    );
     this.exact &&= compiled.exact;
     for (const problem of compiled.problems) this.report(`${type.name}.${property.name}`, problem);
     for (const pattern of compiled.backtracking) {
@@ -143,7 +159,9 @@ class DtoCompilation {
     if (hidden) return true;
     if (valueType.kind !== 'class' || seen?.has(valueType.type)) return false;
     const known = (seen ?? new Set()).add(valueType.type);
-    return this.classes.of(valueType.type).properties.some((property) => this.hides(property, known));
+    return this.classes
+      .of(valueType.type)
+      .properties.some((property) => this.hides(property, known));
   }
 
   private report(path: string, { problem, remedy }: PropertyProblem): void {
@@ -158,7 +176,10 @@ export interface DtoClass {
   readonly problems: readonly PropertyProblem[];
 }
 
-/** The classes of one DTO. Each is read once: reading the decorators is most of the cost of building a tool. */
+/**
+ * The classes of one DTO. Each is read once: reading the decorators is most of the cost of building
+ * a tool.
+ */
 export class DtoClasses {
   private readonly classes = new Map<Type, DtoClass>();
 
@@ -169,13 +190,17 @@ export class DtoClasses {
   }
 }
 
-/** Reads a class. Its properties are those that class-validator or `@ToolField()` names, in the order of declaration, base classes first. */
+/**
+ * Reads a class. Its properties are those that class-validator or `@ToolField()` names, in the
+ * order of declaration, base classes first.
+ */
 function describeClass(type: Type): DtoClass {
   const defaults = propertyDefaultsOf(type);
   const inputOf = inputPropertiesOf(type);
   const properties: DtoProperty[] = [];
   rulesByProperty(type).forEach((rules, name) => {
-    const recorded = rules.findLast(({ field }) => field)?.field; // of the class itself, before those it extends
+    // of the class itself, before those it extends
+    const recorded = rules.findLast(({ field }) => field)?.field;
     const input = inputOf(name, recorded?.designType);
     properties.push({ name, rules, input, field: recorded?.options, default: defaults?.get(name) });
   });
@@ -197,7 +222,10 @@ function classProblems(properties: number, constructible: boolean): PropertyProb
   if (properties === 0) {
     const remedy =
       'Decorate its properties with class-validator, e.g. @IsString(), or with @ToolField(). A tool without arguments needs no @ToolInput().';
-    problems.push({ problem: 'has no decorated property, so nothing is known about its arguments', remedy });
+    problems.push({
+      problem: 'has no decorated property, so nothing is known about its arguments',
+      remedy,
+    });
   }
   if (!constructible) {
     problems.push({
@@ -209,11 +237,12 @@ function classProblems(properties: number, constructible: boolean): PropertyProb
 }
 
 /**
- * Makes the schema of the model's projection of a declared class, so that MCP clients and code know a result's form. Every projection for the model validates
- * against it.
+ * Makes the schema of the model's projection of a declared class, so that MCP clients and code know
+ * a result's form. Every projection for the model validates against it.
  *
- * It promises no more than every compiler's metadata holds: any property may be absent or null, and one whose type the compilers disagree on is `{}`.
- * `@Type(() => X)` means the same in all of them, one X or a list. Nested classes are definitions, so that they may refer to each other.
+ * It promises no more than every compiler's metadata holds: any property may be absent or null, and
+ * one whose type the compilers disagree on is `{}`. `@Type(() => X)` means the same in all of them,
+ * one X or a list. Nested classes are definitions, so that they may refer to each other.
  */
 export function outputSchema({ type, list, nullable }: ResolvedOutput): JSONSchema7 {
   const definitions = new Definitions();
@@ -232,15 +261,20 @@ class Definitions {
 
   schemaOf(type: Type): JSONSchema7 {
     const exposed = exposedPropertiesOf(type).filter(
-      (property) => !property.method && property.name !== '__proto__' && isVisibleTo(property, 'model'),
+      (property) =>
+        !property.method && property.name !== '__proto__' && isVisibleTo(property, 'model'),
     );
-    const nameOf = (property: string): string => exposed.find((one) => one.property === property)?.name ?? property;
+    const nameOf = (property: string): string =>
+      exposed.find((one) => one.property === property)?.name ?? property;
     const listed = listedValuesOf(type);
     const properties = exposed.map((property) => {
       const { origin, ownedBy, absence } = property.field();
       const owner = ownedBy !== undefined && { [OWNER_KEYWORD]: nameOf(ownedBy) };
       const typed = this.propertySchema(shapeFor(property, 'model'));
-      const values = property.transforms.length === 0 && !('items' in typed) && !typed.$ref ? listed.get(property.property) : undefined;
+      const values =
+        property.transforms.length === 0 && !('items' in typed) && !typed.$ref
+          ? listed.get(property.property)
+          : undefined;
       const schema = {
         ...typed,
         ...(values && { enum: values }),
@@ -251,7 +285,11 @@ class Definitions {
       };
       return [property.name, schema] as const;
     });
-    return { type: 'object', properties: Object.fromEntries(properties), additionalProperties: false };
+    return {
+      type: 'object',
+      properties: Object.fromEntries(properties),
+      additionalProperties: false,
+    };
   }
 
   all(): Record<string, JSONSchema7> {
@@ -259,27 +297,42 @@ class Definitions {
   }
 
   private propertySchema(shape: ReturnType<typeof shapeFor>): JSONSchema7 {
-    if (shape.kind === 'scalar') return shape.list ? scalarOrList(shape.scalar) : scalarSchema(shape.scalar);
+    if (shape.kind === 'scalar')
+      return shape.list ? scalarOrList(shape.scalar) : scalarSchema(shape.scalar);
     if (shape.kind !== 'class' || shape.loose) return {};
     const { type, kinds } = shape;
-    const name = kinds ? this.nameFor(kinds.declared, type.name, () => this.anyOfKinds(type, kinds)) : this.nameOf(type);
+    const name = kinds
+      ? this.nameFor(kinds.declared, type.name, () => this.anyOfKinds(type, kinds))
+      : this.nameOf(type);
     const one = { $ref: `#/$defs/${name}` };
     return shape.list ? { type: ['object', 'array', 'null'], items: one } : one;
   }
 
-  /** Makes the schema of an object of one of several classes: it has the fields of all of them, any of which may be absent. */
+  /**
+   * Makes the schema of an object of one of several classes: it has the fields of all of them, any
+   * of which may be absent.
+   */
   private anyOfKinds(type: Type, { property, classes }: Kinds): JSONSchema7 {
     const types = [...(exposesAnything(type) ? [type] : []), ...classes.map((one) => one.type)];
     const properties = new Map<string, JSONSchema7>([
       [property, { type: ['string', 'null'], enum: [...classes.map(({ name }) => name), null] }],
     ]);
-    for (const [name, schema] of types.flatMap((one) => Object.entries(this.schemaOf(one).properties ?? {}))) {
+    for (const [name, schema] of types.flatMap((one) =>
+      Object.entries(this.schemaOf(one).properties ?? {}),
+    )) {
       const known = properties.get(name);
       if (name === property || typeof schema === 'boolean') continue;
       // The classes may hold different things under one name.
-      properties.set(name, known === undefined || JSON.stringify(known) === JSON.stringify(schema) ? schema : {});
+      properties.set(
+        name,
+        known === undefined || JSON.stringify(known) === JSON.stringify(schema) ? schema : {},
+      );
     }
-    return { type: 'object', properties: Object.fromEntries(properties), additionalProperties: false };
+    return {
+      type: 'object',
+      properties: Object.fromEntries(properties),
+      additionalProperties: false,
+    };
   }
 
   private nameOf(type: Type): string {
@@ -303,17 +356,28 @@ class Definitions {
   }
 }
 
-/** Returns the values that a library knows of a property, unless a transform makes others of them. */
+/**
+ * Returns the values that a library knows of a property, unless a transform makes others of them.
+ */
 function knownValuesOf(type: Type, { property, transforms }: ExposedProperty): object {
   const values = transforms.length === 0 ? knownFieldOf(type, property)?.values : undefined;
   return values ? { [VALUES_KEYWORD]: values } : {};
 }
 
-/** Returns the values that `@IsIn()` and `@IsEnum()` list for properties of a class, and null, which any property may be. */
+/**
+ * Returns the values that `@IsIn()` and `@IsEnum()` list for properties of a class, and null, which
+ * any property may be.
+ */
 function listedValuesOf(type: Type): ReadonlyMap<string, JSONSchema7['enum']> {
   const listed = new Map<string, JSONSchema7['enum']>();
   for (const { property, kind, name, arguments: given, each, holds } of validationRulesOf(type)) {
-    if (kind !== 'constraint' || each || holds !== 'always' || (name !== 'isIn' && name !== 'isEnum')) continue;
+    if (
+      kind !== 'constraint' ||
+      each ||
+      holds !== 'always' ||
+      (name !== 'isIn' && name !== 'isEnum')
+    )
+      continue;
     const { enum: values = [] } = constraintSchema(name, given).keywords;
     if (values.length > 0) listed.set(property, [...new Set([...values, null])]);
   }
@@ -321,13 +385,19 @@ function listedValuesOf(type: Type): ReadonlyMap<string, JSONSchema7['enum']> {
 }
 
 function scalarSchema(scalar: ScalarKind): JSONSchema7 {
-  return scalar === 'date' ? { type: ['string', 'null'], format: 'date-time' } : { type: [scalar, 'null'] };
+  return scalar === 'date'
+    ? { type: ['string', 'null'], format: 'date-time' }
+    : { type: [scalar, 'null'] };
 }
 
 /** Makes the schema of a scalar or of many; a Map of scalars is an object. */
 function scalarOrList(scalar: ScalarKind): JSONSchema7 {
   const one = scalarSchema(scalar);
-  return { ...one, type: [scalar === 'date' ? 'string' : scalar, 'object', 'array', 'null'], items: one };
+  return {
+    ...one,
+    type: [scalar === 'date' ? 'string' : scalar, 'object', 'array', 'null'],
+    items: one,
+  };
 }
 
 type Scalar = string | number | boolean;
@@ -346,7 +416,8 @@ function toFlag(value: string | number): boolean | undefined {
 /** Converts a value to a point in time, which a text without a zone is not. */
 function toTime(value: string | number): string | null | undefined {
   if (typeof value === 'number') return dateToJson(new Date(value));
-  if (!/^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(value)) return undefined;
+  if (!/^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(value))
+    return undefined;
   return dateToJson(new Date(value));
 }
 
@@ -359,8 +430,9 @@ const SCALARS: Readonly<Record<ScalarKind, (value: Scalar) => JsonValue | undefi
 };
 
 /**
- * Converts a property's value to its declared type where a driver returns another form of it: `'12.50'` for a number, 1 for true, an
- * ISO string for a Date. A conversion with a loss is refused, as the schema would refuse it.
+ * Converts a property's value to its declared type where a driver returns another form of it:
+ * `'12.50'` for a number, 1 for true, an ISO string for a Date. A conversion with a loss is
+ * refused, as the schema would refuse it.
  */
 export function toDeclaredScalar(scalar: ScalarKind): Conversion {
   const convert = SCALARS[scalar];
@@ -372,10 +444,17 @@ export function toDeclaredScalar(scalar: ScalarKind): Conversion {
     const converted = json === undefined ? undefined : convert(json);
     if (converted !== undefined) return converted;
     const remedy = 'Correct its type, name another with @Type(), or convert it with @Transform().';
-    throw walk.refuse(key, `is declared as ${scalar} and holds a value of type ${typeof value} that cannot become one`, remedy);
+    throw walk.refuse(
+      key,
+      `is declared as ${scalar} and holds a value of type ${typeof value} that cannot become one`,
+      remedy,
+    );
   };
 }
 
-function orNull(type: JSONSchema7TypeName, nullable: boolean): JSONSchema7TypeName | JSONSchema7TypeName[] {
+function orNull(
+  type: JSONSchema7TypeName,
+  nullable: boolean,
+): JSONSchema7TypeName | JSONSchema7TypeName[] {
   return nullable ? [type, 'null'] : type;
 }

@@ -1,32 +1,63 @@
-import { type Finding, isJsonList, isJsonObject, type JsonObject, type JsonValue, type ValueOrigin } from '@toolloop/protocol';
+import {
+  type Finding,
+  isJsonList,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type ValueOrigin,
+} from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import { pointerSegment, type SchemaValidators } from './validators.js';
 
 /** The keyword of a schema that says where a value, and all below it, comes from. */
 export const ORIGIN_KEYWORD = 'x-toolloop-origin';
 
-/** The keyword beside `x-toolloop-origin: 'actor'`: the property, of the nearest object around the value that has it, with the id of the actor whose words the value is. */
+/**
+ * The keyword beside `x-toolloop-origin: 'actor'`: the property, of the nearest object around the
+ * value that has it, with the id of the actor whose words the value is.
+ */
 export const OWNER_KEYWORD = 'x-toolloop-owned-by';
 
-/** The keyword of a property that the application leaves out, where it is not there: then that tells nothing from outside. */
+/**
+ * The keyword of a property that the application leaves out, where it is not there: then that tells
+ * nothing from outside.
+ */
 export const ABSENCE_KEYWORD = 'x-toolloop-absence';
 
-/** The keyword of a value that is one of these as far as its writer keeps to them: unlike `enum` it refuses no other, which then counts as text. */
+/**
+ * The keyword of a value that is one of these as far as its writer keeps to them: unlike `enum` it
+ * refuses no other, which then counts as text.
+ */
 export const VALUES_KEYWORD = 'x-toolloop-values';
 
-/** The schema of any value that someone else may have written, if the application has not left it out. */
-export const LEFT_OUT_BY_APPLICATION: JSONSchema7 = Object.assign<JSONSchema7, object>({}, { [ABSENCE_KEYWORD]: 'application' });
+/**
+ * The schema of any value that someone else may have written, if the application has not left it
+ * out.
+ */
+export const LEFT_OUT_BY_APPLICATION: JSONSchema7 = Object.assign<JSONSchema7, object>(
+  {},
+  { [ABSENCE_KEYWORD]: 'application' },
+);
 
 /** The schema of any value that the application wrote. */
-export const OF_APPLICATION: JSONSchema7 = Object.assign<JSONSchema7, object>({}, { [ORIGIN_KEYWORD]: 'application' });
+export const OF_APPLICATION: JSONSchema7 = Object.assign<JSONSchema7, object>(
+  {},
+  { [ORIGIN_KEYWORD]: 'application' },
+);
 
 const ORIGINS: ReadonlySet<unknown> = new Set<ValueOrigin>(['application', 'actor', 'outside']);
 
 /** The circumstances in which a value is read. */
 export interface OriginReading {
-  /** The origin of what no field says: a type says how much a value can tell, never who wrote it. @default 'outside' */
+  /**
+   * The origin of what no field says: a type says how much a value can tell, never who wrote it.
+   * @default 'outside'
+   */
   readonly inherited?: ValueOrigin;
-  /** True where someone outside has chosen what is read: then it is all from outside, whatever its fields say. @default false */
+  /**
+   * True where someone outside has chosen what is read: then it is all from outside, whatever its
+   * fields say. @default false
+   */
   readonly isChosen?: boolean;
   /** The actor of the run, whose own fields count as their words. */
   readonly actorId: string | undefined;
@@ -36,18 +67,29 @@ export interface OriginReading {
   hide?(value: JsonValue, pointer: string): JsonValue;
 }
 
-/** A value as a model reads it, and the bits that someone outside can have put into what is shown of it; infinite for text. */
+/**
+ * A value as a model reads it, and the bits that someone outside can have put into what is shown of
+ * it; infinite for text.
+ */
 export interface ReadValue {
   readonly shown: JsonValue;
   readonly outsideBits: number;
 }
 
 /**
- * Counts what someone outside can have said in a value, by its schema. A field has the origin that its schema names, else that of what it is in, else it is from outside. A boolean, a whole number
- * between bounds, one of listed values and a date cost what their type can tell, a list of them their sum and its length, and anything else is text, which cannot be counted. Keys that no schema
- * names count as text as well. Of a text that is hidden nothing is told but that it is there: where something else could have been told in its place, or it could have been left out, that costs a bit.
+ * Counts what someone outside can have said in a value, by its schema. A field has the origin that
+ * its schema names, else that of what it is in, else it is from outside. A boolean, a whole number
+ * between bounds, one of listed values and a date cost what their type can tell, a list of them
+ * their sum and its length, and anything else is text, which cannot be counted. Keys that no schema
+ * names count as text as well. Of a text that is hidden nothing is told but that it is there: where
+ * something else could have been told in its place, or it could have been left out, that costs a
+ * bit.
  */
-export function readOrigins(value: JsonValue, schema: JSONSchema7 | undefined, reading: OriginReading): ReadValue {
+export function readOrigins(
+  value: JsonValue,
+  schema: JSONSchema7 | undefined,
+  reading: OriginReading,
+): ReadValue {
   const walk = new OriginWalk(schema ?? {}, reading);
   const shown = walk.value(value, schema ?? {}, {
     inherited: reading.inherited ?? 'outside',
@@ -57,41 +99,77 @@ export function readOrigins(value: JsonValue, schema: JSONSchema7 | undefined, r
   return { shown, outsideBits: walk.bits + walk.absent.bits };
 }
 
-/** Tells whether every value of a schema that is from outside is hidden as a whole, so that a reference to one tells nothing. */
+/**
+ * Tells whether every value of a schema that is from outside is hidden as a whole, so that a
+ * reference to one tells nothing.
+ */
 export function isAlwaysHidden(schema: JSONSchema7): boolean {
   const walk = new OriginWalk(schema, { actorId: undefined, isKnown: () => false });
-  return walk.isAlwaysHidden(resolvedIn(schema, schema), { inherited: 'outside', around: [], pointer: '' });
+  return walk.isAlwaysHidden(resolvedIn(schema, schema), {
+    inherited: 'outside',
+    around: [],
+    pointer: '',
+  });
 }
 
 /** The answers, by schema: each call of a tool asks, and a schema does not change. */
 const outsidersBySchema = new WeakMap<JSONSchema7, boolean>();
 
-/** Tells whether some part of a schema says that it comes from outside or from an actor, so that a result of a trusted tool has to be looked at. */
+/**
+ * Tells whether some part of a schema says that it comes from outside or from an actor, so that a
+ * result of a trusted tool has to be looked at.
+ */
 export function namesOutsiders(schema: JSONSchema7 | undefined): boolean {
   if (!schema) return false;
   const known = outsidersBySchema.get(schema);
   if (known !== undefined) return known;
-  const names = someSchema(schema, (one) => originIn(one) === 'outside' || originIn(one) === 'actor');
+  const names = someSchema(
+    schema,
+    (one) => originIn(one) === 'outside' || originIn(one) === 'actor',
+  );
   outsidersBySchema.set(schema, names);
   return names;
 }
 
-/** Finds why the schema of a result cannot be used: it does not compile, or names an origin that there is not, or an actor's value without the property that says whose. */
-export function resultSchemaFindings(at: string, schema: JSONSchema7, validators: SchemaValidators): Finding[] {
+/**
+ * Finds why the schema of a result cannot be used: it does not compile, or names an origin that
+ * there is not, or an actor's value without the property that says whose.
+ */
+export function resultSchemaFindings(
+  at: string,
+  schema: JSONSchema7,
+  validators: SchemaValidators,
+): Finding[] {
   const broken = validators.problemWith(schema);
-  if (broken !== undefined) return [{ at, problem: `The output schema cannot be used: ${broken}.`, remedy: 'Correct the schema.' }];
+  if (broken !== undefined)
+    return [
+      {
+        at,
+        problem: `The output schema cannot be used: ${broken}.`,
+        remedy: 'Correct the schema.',
+      },
+    ];
   const findings: Finding[] = [];
   someSchema(schema, (one) => {
-    const problem = originProblem(Reflect.get(one, ORIGIN_KEYWORD), Reflect.get(one, OWNER_KEYWORD));
+    const problem = originProblem(
+      Reflect.get(one, ORIGIN_KEYWORD),
+      Reflect.get(one, OWNER_KEYWORD),
+    );
     if (problem) findings.push({ at, ...problem });
     return false;
   });
   return findings;
 }
 
-function originProblem(origin: unknown, owner: unknown): Pick<Finding, 'problem' | 'remedy'> | undefined {
+function originProblem(
+  origin: unknown,
+  owner: unknown,
+): Pick<Finding, 'problem' | 'remedy'> | undefined {
   if (origin !== undefined && !isOrigin(origin))
-    return { problem: `Its output schema names the origin ${JSON.stringify(origin)}.`, remedy: `Name one of ${[...ORIGINS].join(', ')}.` };
+    return {
+      problem: `Its output schema names the origin ${JSON.stringify(origin)}.`,
+      remedy: `Name one of ${[...ORIGINS].join(', ')}.`,
+    };
   if ((origin === 'actor') === (typeof owner === 'string')) return undefined;
   return {
     problem: `Its output schema has one of "${ORIGIN_KEYWORD}": "actor" and "${OWNER_KEYWORD}", which go together.`,
@@ -99,11 +177,22 @@ function originProblem(origin: unknown, owner: unknown): Pick<Finding, 'problem'
   };
 }
 
-/** Returns the places of values in a result about which nothing says who wrote them: the whole result, where it has no schema. One that can be nothing else than it is tells nothing. */
+/**
+ * Returns the places of values in a result about which nothing says who wrote them: the whole
+ * result, where it has no schema. One that can be nothing else than it is tells nothing.
+ */
 export function unlabelledFields(root: JSONSchema7 | undefined): readonly string[] {
-  const walk = (given: JSONSchema7Definition, pointer: string, seen: readonly unknown[]): readonly string[] => {
+  const walk = (
+    given: JSONSchema7Definition,
+    pointer: string,
+    seen: readonly unknown[],
+  ): readonly string[] => {
     const schema = resolvedIn(root ?? {}, given);
-    if (seen.includes(schema) || [given, schema].some((one) => typeof one === 'object' && originIn(one) !== undefined)) return [];
+    if (
+      seen.includes(schema) ||
+      [given, schema].some((one) => typeof one === 'object' && originIn(one) !== undefined)
+    )
+      return [];
     const parts = placedParts(schema, pointer);
     if (parts.length === 0) return schema.const === undefined ? [pointer] : [];
     return parts.flatMap(([place, part]) => walk(part, place, [...seen, schema]));
@@ -111,7 +200,10 @@ export function unlabelledFields(root: JSONSchema7 | undefined): readonly string
   return walk(root ?? {}, '', []);
 }
 
-function placedParts({ properties = {}, items, additionalProperties }: JSONSchema7, pointer: string): [string, JSONSchema7Definition][] {
+function placedParts(
+  { properties = {}, items, additionalProperties }: JSONSchema7,
+  pointer: string,
+): [string, JSONSchema7Definition][] {
   const named = Object.entries(properties).map(([name, one]): [string, JSONSchema7Definition] => [
     `${pointer}${pointerSegment(name)}`,
     one,
@@ -152,13 +244,22 @@ interface Place {
   readonly inherited: ValueOrigin;
   /** The objects around it, the nearest first. */
   readonly around: readonly Surrounding[];
-  /** Its place in the whole, with * for the index of an item; told to what hides, and empty where nothing does. */
+  /**
+   * Its place in the whole, with * for the index of an item; told to what hides, and empty where
+   * nothing does.
+   */
   readonly pointer: string;
 }
 
-/** The properties that objects of a schema leave out. That none has one tells one bit, as that all have it tells none; where some have it, each tells one. */
+/**
+ * The properties that objects of a schema leave out. That none has one tells one bit, as that all
+ * have it tells none; where some have it, each tells one.
+ */
 class AbsentProperties {
-  private readonly seen = new Map<JSONSchema7, { objects: number; readonly lacking: Map<string, number> }>();
+  private readonly seen = new Map<
+    JSONSchema7,
+    { objects: number; readonly lacking: Map<string, number> }
+  >();
 
   /** Notes an object of a schema, and which properties it lacks. */
   note(schema: JSONSchema7, lacking: readonly string[]): void {
@@ -196,18 +297,22 @@ class OriginWalk {
   }
 
   private list(value: readonly JsonValue[], schema: JSONSchema7, place: Place): JsonValue {
-    const items = typeof schema.items === 'object' && !Array.isArray(schema.items) ? schema.items : undefined;
+    const items =
+      typeof schema.items === 'object' && !Array.isArray(schema.items) ? schema.items : undefined;
     const told = isVouchedFor(place.inherited) ? 'vouched' : this.toldIn(items, place);
     if (told === 'text') return this.text(value, schema, place);
     if (told === 'closed') this.bits += lengthBits(value.length, schema);
-    return value.map((item) => this.value(item, items, { ...place, pointer: `${place.pointer}/*` }));
+    return value.map((item) =>
+      this.value(item, items, { ...place, pointer: `${place.pointer}/*` }),
+    );
   }
 
   private object(value: JsonObject, schema: JSONSchema7, place: Place): JsonValue {
     const { properties = {}, additionalProperties } = schema;
     const others = typeof additionalProperties === 'object' ? additionalProperties : undefined;
     const names = Object.keys(properties);
-    const isOpen = this.hasAnyKeys(schema) || Object.keys(value).some((key) => !Object.hasOwn(properties, key));
+    const isOpen =
+      this.hasAnyKeys(schema) || Object.keys(value).some((key) => !Object.hasOwn(properties, key));
     const ofKeys = this.originOf(others, this.resolved(others), place);
     if (isOpen && !isVouchedFor(ofKeys)) return this.text(value, schema, place);
     const around = [{ value, schema, inherited: place.inherited }, ...place.around];
@@ -215,16 +320,29 @@ class OriginWalk {
     const inside = { ...place, around, pointer: '' };
     this.absent.note(
       schema,
-      names.filter((name) => !Object.hasOwn(value, name) && this.mayHaveLeftOut(properties[name], inside)),
+      names.filter(
+        (name) => !Object.hasOwn(value, name) && this.mayHaveLeftOut(properties[name], inside),
+      ),
     );
-    const shown = (isHiding ? inOrder(value, names) : Object.entries(value)).map(([key, one]): [string, JsonValue] => {
-      const at = isHiding ? { ...inside, pointer: `${place.pointer}${pointerSegment(key)}` } : inside;
-      return [key, this.value(one, Object.hasOwn(properties, key) ? properties[key] : others, at)];
-    });
+    const shown = (isHiding ? inOrder(value, names) : Object.entries(value)).map(
+      ([key, one]): [string, JsonValue] => {
+        const at = isHiding
+          ? { ...inside, pointer: `${place.pointer}${pointerSegment(key)}` }
+          : inside;
+        return [
+          key,
+          this.value(one, Object.hasOwn(properties, key) ? properties[key] : others, at),
+        ];
+      },
+    );
     return isHiding ? Object.fromEntries(shown) : value;
   }
 
-  private scalar(value: string | number | boolean | null, schema: JSONSchema7, place: Place): JsonValue {
+  private scalar(
+    value: string | number | boolean | null,
+    schema: JSONSchema7,
+    place: Place,
+  ): JsonValue {
     if (isVouchedFor(place.inherited)) return value;
     const bits = capacityOf(value, schema);
     if (bits === undefined) return this.text(value, schema, place);
@@ -232,7 +350,10 @@ class OriginWalk {
     return value;
   }
 
-  /** A text tells more than can be counted, unless nothing of it is shown, or it is an id that was known. */
+  /**
+   * A text tells more than can be counted, unless nothing of it is shown, or it is an id that was
+   * known.
+   */
   private text(value: JsonValue, schema: JSONSchema7, place: Place): JsonValue {
     const id = typeof value === 'string' ? idBits(value, schema) : undefined;
     if (id !== undefined && typeof value === 'string') {
@@ -247,17 +368,30 @@ class OriginWalk {
     return value;
   }
 
-  /** Tells whether an object of a schema may have any keys, so that it is hidden as a whole: one whose properties no schema names, and one that a text from outside has chosen, unless its schema lets no others through. */
+  /**
+   * Tells whether an object of a schema may have any keys, so that it is hidden as a whole: one
+   * whose properties no schema names, and one that a text from outside has chosen, unless its
+   * schema lets no others through.
+   */
   private hasAnyKeys({ properties = {}, additionalProperties }: JSONSchema7): boolean {
-    return Object.keys(properties).length === 0 || (this.reading.isChosen === true && additionalProperties !== false);
+    return (
+      Object.keys(properties).length === 0 ||
+      (this.reading.isChosen === true && additionalProperties !== false)
+    );
   }
 
-  /** Tells whether every value of a schema is hidden as a whole, so that a reference to one tells nothing. */
+  /**
+   * Tells whether every value of a schema is hidden as a whole, so that a reference to one tells
+   * nothing.
+   */
   isAlwaysHidden(schema: JSONSchema7, place: Place): boolean {
     const { items, additionalProperties } = schema;
     if (!this.hasAnyKeys(schema) || isClosed(schema) || isIdForm(schema)) return false;
-    if (typeof additionalProperties === 'object' && this.isVouched(additionalProperties, place)) return false;
-    return typeof items !== 'object' || Array.isArray(items) || this.toldIn(items, place) === 'text';
+    if (typeof additionalProperties === 'object' && this.isVouched(additionalProperties, place))
+      return false;
+    return (
+      typeof items !== 'object' || Array.isArray(items) || this.toldIn(items, place) === 'text'
+    );
   }
 
   /** Tells whether someone outside may have left a property out. */
@@ -272,7 +406,11 @@ class OriginWalk {
     return isVouchedFor(this.originOf(given, this.resolved(given), place));
   }
 
-  private originOf(given: JSONSchema7Definition | undefined, schema: JSONSchema7, { inherited, around }: Place): ValueOrigin {
+  private originOf(
+    given: JSONSchema7Definition | undefined,
+    schema: JSONSchema7,
+    { inherited, around }: Place,
+  ): ValueOrigin {
     if (this.reading.isChosen) return 'outside';
     const named = typeof given === 'object' && originIn(given) !== undefined ? given : schema;
     const origin = originIn(named);
@@ -280,7 +418,10 @@ class OriginWalk {
     return this.isOwn(Reflect.get(named, OWNER_KEYWORD), around) ? 'actor' : 'outside';
   }
 
-  /** The id of the owner must be the application's: an outsider could write any into a field of their own. */
+  /**
+   * The id of the owner must be the application's: an outsider could write any into a field of
+   * their own.
+   */
   private isOwn(property: unknown, around: readonly Surrounding[]): boolean {
     if (typeof property !== 'string' || this.reading.actorId === undefined) return false;
     const record = around.find(({ value }) => Object.hasOwn(value, property));
@@ -291,8 +432,16 @@ class OriginWalk {
     return origin === 'application' && isId && String(owner) === this.reading.actorId;
   }
 
-  /** Tells what each value of a list is: a part of it is vouched for, so that the list is the application's own; it has closed parts, so that the length of the list tells something; or it is text. */
-  private toldIn(given: JSONSchema7Definition | undefined, place: Place, seen: readonly unknown[] = []): 'vouched' | 'closed' | 'text' {
+  /**
+   * Tells what each value of a list is: a part of it is vouched for, so that the list is the
+   * application's own; it has closed parts, so that the length of the list tells something; or it
+   * is text.
+   */
+  private toldIn(
+    given: JSONSchema7Definition | undefined,
+    place: Place,
+    seen: readonly unknown[] = [],
+  ): 'vouched' | 'closed' | 'text' {
     const schema = this.resolved(given);
     if (given === undefined || seen.includes(schema)) return 'text';
     const inherited = this.originOf(given, schema, place);
@@ -300,13 +449,17 @@ class OriginWalk {
     const inner = partsOf(schema);
     if (inner.length === 0) return isClosed(schema) ? 'closed' : 'text';
     if (schema.properties && this.hasAnyKeys(schema)) return 'text';
-    const parts = new Set(inner.map((one) => this.toldIn(one, { ...place, inherited }, [...seen, schema])));
+    const parts = new Set(
+      inner.map((one) => this.toldIn(one, { ...place, inherited }, [...seen, schema])),
+    );
     return (['vouched', 'closed'] as const).find((one) => parts.has(one)) ?? 'text';
   }
 
   private namedIn(given: JSONSchema7Definition | undefined): ValueOrigin | undefined {
     if (this.reading.isChosen) return 'outside';
-    return (typeof given === 'object' ? originIn(given) : undefined) ?? originIn(this.resolved(given));
+    return (
+      (typeof given === 'object' ? originIn(given) : undefined) ?? originIn(this.resolved(given))
+    );
   }
 
   private resolved(given: JSONSchema7Definition | undefined): JSONSchema7 {
@@ -318,7 +471,8 @@ function resolvedIn(root: JSONSchema7, given: JSONSchema7Definition | undefined)
   if (typeof given !== 'object') return {};
   if (given.$ref === undefined) return given;
   const [, place, name = ''] = /^#\/(\$defs|definitions)\/(.+)$/.exec(given.$ref) ?? [];
-  const definitions = place === undefined ? undefined : root[place === '$defs' ? '$defs' : 'definitions'];
+  const definitions =
+    place === undefined ? undefined : root[place === '$defs' ? '$defs' : 'definitions'];
   const found = definitions && Object.hasOwn(definitions, name) ? definitions[name] : undefined;
   return typeof found === 'object' ? found : given;
 }
@@ -327,15 +481,26 @@ function isVouchedFor(origin: ValueOrigin | undefined): boolean {
   return origin === 'application' || origin === 'actor';
 }
 
-/** The properties of an object in the order of its schema: another order could tell something, and so could the numbers of references. */
-function inOrder(value: JsonObject, names: readonly string[]): readonly (readonly [string, JsonValue])[] {
+/**
+ * The properties of an object in the order of its schema: another order could tell something, and
+ * so could the numbers of references.
+ */
+function inOrder(
+  value: JsonObject,
+  names: readonly string[],
+): readonly (readonly [string, JsonValue])[] {
   const declared = new Set(names);
-  const keys = [...names.filter((name) => Object.hasOwn(value, name)), ...Object.keys(value).filter((name) => !declared.has(name))];
+  const keys = [
+    ...names.filter((name) => Object.hasOwn(value, name)),
+    ...Object.keys(value).filter((name) => !declared.has(name)),
+  ];
   return keys.map((key) => [key, value[key] ?? null]);
 }
 
 function isEmpty(value: JsonValue): boolean {
-  return value === null || value === '' || (typeof value === 'object' && Object.keys(value).length === 0);
+  return (
+    value === null || value === '' || (typeof value === 'object' && Object.keys(value).length === 0)
+  );
 }
 
 /** The schemas of the properties of an object, and of the items of a list. */
@@ -350,19 +515,29 @@ function isClosed(schema: JSONSchema7): boolean {
   const [only, ...others] = [type ?? []].flat().filter((one) => one !== 'null');
   if (others.length > 0) return false;
   if (only === 'string') return isTimeFormat(format);
-  return only === 'boolean' || ((only === 'number' || only === 'integer') && numberBits(schema) !== undefined);
+  return (
+    only === 'boolean' ||
+    ((only === 'number' || only === 'integer') && numberBits(schema) !== undefined)
+  );
 }
 
 function listedIn(schema: JSONSchema7): readonly unknown[] | undefined {
   const { enum: values, const: only } = schema;
   const known: unknown = Reflect.get(schema, VALUES_KEYWORD);
-  return values ?? (only === undefined ? undefined : [only]) ?? (Array.isArray(known) ? known : undefined);
+  return (
+    values ??
+    (only === undefined ? undefined : [only]) ??
+    (Array.isArray(known) ? known : undefined)
+  );
 }
 
 /** The most bits of a number that counts as a number; a wider one could hold a message. */
 const MOST_NUMBER_BITS = 20;
 
-/** Returns the bits that a value of a schema can tell: of one of listed values, a boolean, a whole number between bounds, a date or a time. Undefined for everything else, which is text. */
+/**
+ * Returns the bits that a value of a schema can tell: of one of listed values, a boolean, a whole
+ * number between bounds, a date or a time. Undefined for everything else, which is text.
+ */
 function capacityOf(value: JsonValue, schema: JSONSchema7): number | undefined {
   const listed = listedIn(schema);
   if (listed) return listed.includes(value) ? Math.log2(listed.length) : undefined;
@@ -376,11 +551,15 @@ function numberBits({ type, minimum, maximum, multipleOf }: JSONSchema7): number
   if (minimum === undefined || maximum === undefined) return undefined;
   const isWhole = [type ?? []].flat().every((one) => one === 'integer' || one === 'null');
   const step = multipleOf ?? (isWhole ? 1 : undefined);
-  const bits = step === undefined ? Infinity : Math.log2(Math.floor((maximum - minimum) / step) + 1);
+  const bits =
+    step === undefined ? Infinity : Math.log2(Math.floor((maximum - minimum) / step) + 1);
   return bits <= MOST_NUMBER_BITS ? bits : undefined;
 }
 
-/** Returns the bits of the length of a list. That of a short one costs less than that of a long one, since no length is the last. */
+/**
+ * Returns the bits of the length of a list. That of a short one costs less than that of a long one,
+ * since no length is the last.
+ */
 function lengthBits(length: number, { minItems = 0, maxItems }: JSONSchema7): number {
   return minItems === maxItems ? 0 : 2 * Math.floor(Math.log2(length + 1)) + 1;
 }
@@ -405,7 +584,8 @@ function timeBits(text: string, format: string | undefined): number | undefined 
   if (!found) return undefined;
   if (format === 'date') return DATE_BITS;
   const { fraction = '', zone = 'Z' } = found.groups ?? {};
-  const clock = CLOCK_BITS + DIGIT_BITS * fraction.replace('.', '').length + (zone === 'Z' ? 0 : ZONE_BITS);
+  const clock =
+    CLOCK_BITS + DIGIT_BITS * fraction.replace('.', '').length + (zone === 'Z' ? 0 : ZONE_BITS);
   return format === 'time' ? clock : DATE_BITS + clock;
 }
 
@@ -415,7 +595,10 @@ function isTimeFormat(format: string | undefined): format is keyof typeof TIMES 
 
 const ID = /^[A-Za-z0-9][\w.:#-]{0,63}$/;
 
-/** Returns the bits of an id: of a schema that lets through nothing but one, by its pattern or its format. */
+/**
+ * Returns the bits of an id: of a schema that lets through nothing but one, by its pattern or its
+ * format.
+ */
 function idBits(text: string, schema: JSONSchema7): number | undefined {
   if (!isIdForm(schema) || !ID.test(text)) return undefined;
   return text.length * Math.log2(alphabetOf(text));

@@ -13,11 +13,14 @@ export interface JoinedSchema {
 type Resolve = (branch: JsonSchema) => JsonSchema;
 
 /**
- * Joins the branches of a schema to one that takes every value that it takes: what must hold at once is written together, and of what may hold each alone, all that is possible.
- * The values of branches that have no type in common, such as a text or a list of texts, can be told as exactly by one schema.
+ * Joins the branches of a schema to one that takes every value that it takes: what must hold at
+ * once is written together, and of what may hold each alone, all that is possible. The values of
+ * branches that have no type in common, such as a text or a list of texts, can be told as exactly
+ * by one schema.
  */
 export function joinedSchema(source: JsonSchema, resolve: Resolve): JoinedSchema {
-  if (!UNIONS.some((keyword) => source[keyword] !== undefined)) return { schema: source, wider: [] };
+  if (!UNIONS.some((keyword) => source[keyword] !== undefined))
+    return { schema: source, wider: [] };
   return ['anyOf', 'oneOf'].reduce(
     (joined, keyword) => {
       const next = withUnion(joined.schema, keyword, resolve);
@@ -29,7 +32,15 @@ export function joinedSchema(source: JsonSchema, resolve: Resolve): JoinedSchema
 
 const NONE: readonly string[] = [];
 const UNIONS = ['allOf', 'anyOf', 'oneOf'];
-const TEXTS = new Set(['title', 'description', 'default', 'examples', 'deprecated', '$comment', 'example']);
+const TEXTS = new Set([
+  'title',
+  'description',
+  'default',
+  'examples',
+  'deprecated',
+  '$comment',
+  'example',
+]);
 
 function withAll(source: JsonSchema, resolve: Resolve): JoinedSchema {
   const { allOf, ...around } = source;
@@ -38,7 +49,10 @@ function withAll(source: JsonSchema, resolve: Resolve): JoinedSchema {
   return branches.reduce<JoinedSchema>(
     ({ schema, wider }, branch) => {
       const both = conjunction(schema, branch.schema);
-      return { schema: both.schema, wider: both.isExact && branch.wider.length === 0 ? wider : ['allOf'] };
+      return {
+        schema: both.schema,
+        wider: both.isExact && branch.wider.length === 0 ? wider : ['allOf'],
+      };
     },
     { schema: around, wider: NONE },
   );
@@ -53,7 +67,10 @@ interface Conjunction {
   readonly isExact: boolean;
 }
 
-/** Writes two schemas that both hold as one. A keyword that cannot be both stays as the first has it. */
+/**
+ * Writes two schemas that both hold as one. A keyword that cannot be both stays as the first has
+ * it.
+ */
 function conjunction(one: JsonSchema, other: JsonSchema): Conjunction {
   const whole: Record<string, unknown> = { ...one };
   let isExact = true;
@@ -67,7 +84,9 @@ function conjunction(one: JsonSchema, other: JsonSchema): Conjunction {
     }
   }
   // Each forbids what the other declares, which no one can mean.
-  const isOpened = [[one, other] as const, [other, one] as const].some(([closed, more]) => forbids(closed, more));
+  const isOpened = [[one, other] as const, [other, one] as const].some(([closed, more]) =>
+    forbids(closed, more),
+  );
   const { additionalProperties: _, ...opened } = whole;
   return { schema: isOpened ? opened : whole, isExact };
 }
@@ -84,14 +103,18 @@ function isSame(one: unknown, other: unknown): boolean {
 
 type Join = (one: unknown, other: unknown) => unknown;
 
-const larger: Join = (one, other) => (typeof one === 'number' && typeof other === 'number' ? Math.max(one, other) : undefined);
-const smaller: Join = (one, other) => (typeof one === 'number' && typeof other === 'number' ? Math.min(one, other) : undefined);
+const larger: Join = (one, other) =>
+  typeof one === 'number' && typeof other === 'number' ? Math.max(one, other) : undefined;
+const smaller: Join = (one, other) =>
+  typeof one === 'number' && typeof other === 'number' ? Math.min(one, other) : undefined;
 
 /** The values of keywords that hold at once. */
 const BOTH: Readonly<Record<string, Join>> = {
   type: (one, other) => commonTypes([one].flat(), [other].flat()),
   enum: (one, other) => {
-    const values = listOf(one).filter((value) => listOf(other).some((known) => isSame(known, value)));
+    const values = listOf(one).filter((value) =>
+      listOf(other).some((known) => isSame(known, value)),
+    );
     return values.length > 0 ? values : undefined;
   },
   required: (one, other) => [...new Set([...listOf(one), ...listOf(other)])],
@@ -99,12 +122,23 @@ const BOTH: Readonly<Record<string, Join>> = {
     if (!isRecord(one) || !isRecord(other)) return undefined;
     const both = Object.entries(other).map(([name, schema]): [string, unknown] => {
       const known = Object.hasOwn(one, name) ? one[name] : undefined;
-      return [name, known === undefined || isSame(known, schema) ? schema : { allOf: [known, schema] }];
+      return [
+        name,
+        known === undefined || isSame(known, schema) ? schema : { allOf: [known, schema] },
+      ];
     });
     return { ...one, ...Object.fromEntries(both) };
   },
-  ...Object.fromEntries('minimum exclusiveMinimum minLength minItems minProperties'.split(' ').map((keyword) => [keyword, larger])),
-  ...Object.fromEntries('maximum exclusiveMaximum maxLength maxItems maxProperties'.split(' ').map((keyword) => [keyword, smaller])),
+  ...Object.fromEntries(
+    'minimum exclusiveMinimum minLength minItems minProperties'
+      .split(' ')
+      .map((keyword) => [keyword, larger]),
+  ),
+  ...Object.fromEntries(
+    'maximum exclusiveMaximum maxLength maxItems maxProperties'
+      .split(' ')
+      .map((keyword) => [keyword, smaller]),
+  ),
 };
 
 function listOf(value: unknown): readonly unknown[] {
@@ -129,17 +163,23 @@ function withUnion(source: JsonSchema, keyword: string, resolve: Resolve): Joine
   if (union === undefined) return { schema: source, wider: [] };
   const given = listOf(union);
   // A branch that is `true`, or no schema at all, takes everything.
-  if (given.length === 0 || given.some((branch) => !isRecord(branch) && branch !== false)) return { schema: around, wider: [] };
+  if (given.length === 0 || given.some((branch) => !isRecord(branch) && branch !== false))
+    return { schema: around, wider: [] };
   const joined = branchesOf(given).map((branch) => joinedSchema(resolve(branch), resolve));
   const branches = joined.map(({ schema }) => schema);
   const values = enumeration(branches);
-  const { schema: possible, isExact } = values ? { schema: values, isExact: true } : disjunction(branches, around);
+  const { schema: possible, isExact } = values
+    ? { schema: values, isExact: true }
+    : disjunction(branches, around);
   const both = conjunction(around, possible);
   const wasExact = isExact && both.isExact && joined.every(({ wider }) => wider.length === 0);
   return { schema: both.schema, wider: wasExact ? [] : [keyword] };
 }
 
-/** Returns the values of branches that each list theirs; undefined if one does not. What is said of a value is said of all of them together. */
+/**
+ * Returns the values of branches that each list theirs; undefined if one does not. What is said of
+ * a value is said of all of them together.
+ */
 function enumeration(branches: readonly JsonSchema[]): JsonSchema | undefined {
   const lists = branches.map(({ const: only, enum: values, ...rest }) => {
     const isPlain = Object.keys(rest).every((keyword) => keyword === 'type' || TEXTS.has(keyword));
@@ -148,7 +188,9 @@ function enumeration(branches: readonly JsonSchema[]): JsonSchema | undefined {
   if (!lists.every((list) => Array.isArray(list))) return undefined;
   const values: readonly unknown[] = [...new Set(lists.flat())];
   const told = branches.flatMap(({ const: only, description }) =>
-    only !== undefined && typeof description === 'string' ? [`${JSON.stringify(only)}: ${description}`] : [],
+    only !== undefined && typeof description === 'string'
+      ? [`${JSON.stringify(only)}: ${description}`]
+      : [],
   );
   return { enum: values, ...(told.length > 0 && { description: told.join(' ') }) };
 }
@@ -171,22 +213,44 @@ function disjunction(branches: readonly JsonSchema[], { type: around }: JsonSche
   const type = isTyped && { type: oneOrAll(all) };
   const isDisjoint = isTyped && new Set(all.map((one) => groupOf(one))).size === all.length;
   if (!isDisjoint)
-    return { schema: { ...type, ...(isTyped && all.every((one) => one === 'object') && eitherObject(branches)) }, isExact: false };
+    return {
+      schema: {
+        ...type,
+        ...(isTyped && all.every((one) => one === 'object') && eitherObject(branches)),
+      },
+      isExact: false,
+    };
   const own = typed.flatMap(({ branch, types }) =>
-    Object.entries(branch).filter(([keyword]) => types.some((one) => ABOUT[keyword] === groupOf(one))),
+    Object.entries(branch).filter(([keyword]) =>
+      types.some((one) => ABOUT[keyword] === groupOf(one)),
+    ),
   );
   const said = typed.every(({ branch }) =>
-    Object.keys(branch).every((keyword) => keyword === 'type' || TEXTS.has(keyword) || ABOUT[keyword] !== undefined),
+    Object.keys(branch).every(
+      (keyword) => keyword === 'type' || TEXTS.has(keyword) || ABOUT[keyword] !== undefined,
+    ),
   );
-  const told = branches.flatMap(({ description }) => (typeof description === 'string' ? [description] : []));
-  return { schema: { ...type, ...Object.fromEntries(own), ...(told.length > 0 && { description: told.join(' Or: ') }) }, isExact: said };
+  const told = branches.flatMap(({ description }) =>
+    typeof description === 'string' ? [description] : [],
+  );
+  return {
+    schema: {
+      ...type,
+      ...Object.fromEntries(own),
+      ...(told.length > 0 && { description: told.join(' Or: ') }),
+    },
+    isExact: said,
+  };
 }
 
 function groupOf(type: unknown): unknown {
   return type === 'integer' ? 'number' : type;
 }
 
-/** The types of a branch, also if only what surrounds the union tells them. Properties alone do not: another value passes them. */
+/**
+ * The types of a branch, also if only what surrounds the union tells them. Properties alone do not:
+ * another value passes them.
+ */
 function typesOf({ type }: JsonSchema, around: unknown): readonly unknown[] {
   if (type !== undefined) return [type].flat();
   return around === 'object' ? ['object'] : [];
@@ -201,22 +265,33 @@ function eitherObject(branches: readonly JsonSchema[]): JsonSchema {
   const properties = names.map((name): [string, unknown] => {
     const given = declared.flatMap((one) => (Object.hasOwn(one, name) ? [one[name]] : []));
     // A branch that says nothing of a name takes anything under it, unless it is closed.
-    return [name, isClosed || given.length === declared.length ? eitherOf(given) : textsOf(given[0])];
+    return [
+      name,
+      isClosed || given.length === declared.length ? eitherOf(given) : textsOf(given[0]),
+    ];
   });
   return {
     ...(names.length > 0 && { properties: Object.fromEntries(properties) }),
-    required: (required[0] ?? []).filter((name) => required.every((needed) => needed.includes(name))),
+    required: (required[0] ?? []).filter((name) =>
+      required.every((needed) => needed.includes(name)),
+    ),
     ...(isClosed && { additionalProperties: false }),
   };
 }
 
 function eitherOf(schemas: readonly unknown[]): unknown {
-  const different = schemas.filter((schema, index) => schemas.findIndex((known) => isSame(known, schema)) === index);
+  const different = schemas.filter(
+    (schema, index) => schemas.findIndex((known) => isSame(known, schema)) === index,
+  );
   return different.length === 1 ? different[0] : { anyOf: different };
 }
 
 function textsOf(schema: unknown): JsonSchema {
   return isRecord(schema)
-    ? Object.fromEntries(Object.entries(schema).filter(([keyword]) => keyword === 'title' || keyword === 'description'))
+    ? Object.fromEntries(
+        Object.entries(schema).filter(
+          ([keyword]) => keyword === 'title' || keyword === 'description',
+        ),
+      )
     : {};
 }

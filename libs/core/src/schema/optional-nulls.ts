@@ -2,22 +2,32 @@ import { isJsonList, type JsonObject, type JsonValue } from '@toolloop/protocol'
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import { definitionNamed } from './subset.js';
 
-/** The deepest arguments that are visited. Deeper ones are refused later; until then they must not exhaust the stack. */
+/**
+ * The deepest arguments that are visited. Deeper ones are refused later; until then they must not
+ * exhaust the stack.
+ */
 const MAX_DEPTH = 100;
 
 /**
- * Returns a function that removes the nulls that mean "not given", which models send for arguments they want to leave out: null on an optional property, at any
- * depth, is the same as leaving it out, unless its schema accepts null. The function never changes its argument; where a schema has no such property, it returns it.
+ * Returns a function that removes the nulls that mean "not given", which models send for arguments
+ * they want to leave out: null on an optional property, at any depth, is the same as leaving it
+ * out, unless its schema accepts null. The function never changes its argument; where a schema has
+ * no such property, it returns it.
  */
 export function optionalNullRemoval(schema: JSONSchema7): (args: JsonObject) => JsonObject {
   let compiled: { readonly plan: Plan | undefined } | undefined;
   return (args) => {
-    const { plan } = (compiled ??= { plan: new PlanCompilation(schema.$defs ?? {}).planFor(schema) });
+    const { plan } = (compiled ??= {
+      plan: new PlanCompilation(schema.$defs ?? {}).planFor(schema),
+    });
     return plan ? objectWithout(args, plan, 0) : args;
   };
 }
 
-/** The work at one place of the arguments. The plan of a schema that contains itself contains itself. */
+/**
+ * The work at one place of the arguments. The plan of a schema that contains itself contains
+ * itself.
+ */
 interface Plan {
   /** The properties whose null means "not given". */
   readonly optional: ReadonlySet<string>;
@@ -28,13 +38,19 @@ interface Plan {
 }
 
 function objectWithout(value: JsonObject, plan: Plan, depth: number): JsonObject {
-  const given = Object.entries(value).filter(([name, child]) => child !== null || !plan.optional.has(name));
-  return Object.fromEntries(given.map(([name, child]) => [name, valueWithout(child, partAt(plan, name), depth + 1)]));
+  const given = Object.entries(value).filter(
+    ([name, child]) => child !== null || !plan.optional.has(name),
+  );
+  return Object.fromEntries(
+    given.map(([name, child]) => [name, valueWithout(child, partAt(plan, name), depth + 1)]),
+  );
 }
 
 function valueWithout(value: JsonValue, plan: Plan | undefined, depth: number): JsonValue {
   if (!plan || typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value;
-  return isJsonList(value) ? value.map((item) => valueWithout(item, plan.items, depth + 1)) : objectWithout(value, plan, depth);
+  return isJsonList(value)
+    ? value.map((item) => valueWithout(item, plan.items, depth + 1))
+    : objectWithout(value, plan, depth);
 }
 
 function partAt({ properties, others }: Plan, name: string): Plan | undefined {
@@ -62,16 +78,24 @@ class PlanCompilation {
     const known = this.plans.get(schema);
     if (known) return known;
     const { properties = {}, additionalProperties, items } = schema;
-    const plan: Plan = { optional: this.optionalIn(schema), properties: new Map(), others: undefined, items: undefined };
+    const plan: Plan = {
+      optional: this.optionalIn(schema),
+      properties: new Map(),
+      others: undefined,
+      items: undefined,
+    };
     this.plans.set(schema, plan); // before its parts, of which one may be the schema itself
-    for (const [name, property] of Object.entries(properties)) plan.properties.set(name, this.planOf(property));
+    for (const [name, property] of Object.entries(properties))
+      plan.properties.set(name, this.planOf(property));
     plan.others = this.planOf(additionalProperties);
     plan.items = Array.isArray(items) ? undefined : this.planOf(items);
     return plan;
   }
 
   private optionalIn({ properties = {}, required = [] }: JSONSchema7): ReadonlySet<string> {
-    const optional = Object.entries(properties).filter(([name, property]) => !required.includes(name) && !this.takesNull(property));
+    const optional = Object.entries(properties).filter(
+      ([name, property]) => !required.includes(name) && !this.takesNull(property),
+    );
     return new Set(optional.map(([name]) => name));
   }
 
@@ -79,7 +103,11 @@ class PlanCompilation {
     const schema = this.resolve(definition);
     if (!schema) return definition !== false;
     const { type, enum: values, const: only } = schema;
-    return (type === undefined || [type].flat().includes('null')) && (values?.includes(null) ?? true) && (only ?? null) === null;
+    return (
+      (type === undefined || [type].flat().includes('null')) &&
+      (values?.includes(null) ?? true) &&
+      (only ?? null) === null
+    );
   }
 
   /** Resolves a reference, or a chain of them. */
@@ -115,7 +143,10 @@ function unlessIdle(plan: Plan | undefined): Plan | undefined {
 function isBusy(plan: Plan | undefined, seen: Set<Plan>): boolean {
   if (!plan || seen.has(plan)) return false;
   seen.add(plan);
-  return plan.optional.size > 0 || [...plan.properties.values(), plan.others, plan.items].some((part) => isBusy(part, seen));
+  return (
+    plan.optional.size > 0 ||
+    [...plan.properties.values(), plan.others, plan.items].some((part) => isBusy(part, seen))
+  );
 }
 
 const FIELD = /\{([^{}]*)\}/g;
@@ -131,12 +162,22 @@ export function renderTemplate(template: string, args: JsonObject): string {
 }
 
 function textOf(value: JsonValue | undefined): string {
-  return typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value);
+  return typeof value === 'string'
+    ? value
+    : value === undefined || value === null
+      ? ''
+      : JSON.stringify(value);
 }
 
 /** Finds the reason why a template may not name an argument; undefined if it may. */
-export function problemWithField(name: string, schema: JSONSchema7, hidden: readonly string[]): string | undefined {
-  const property = Object.hasOwn(schema.properties ?? {}, name) ? schema.properties?.[name] : undefined;
+export function problemWithField(
+  name: string,
+  schema: JSONSchema7,
+  hidden: readonly string[],
+): string | undefined {
+  const property = Object.hasOwn(schema.properties ?? {}, name)
+    ? schema.properties?.[name]
+    : undefined;
   if (typeof property !== 'object') return 'the tool has no such argument';
   if (hidden.includes(name)) return 'the argument is hidden from the ui, where this is shown';
   if ([property.type].flat().some((type) => type === 'object' || type === 'array'))

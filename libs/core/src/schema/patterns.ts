@@ -9,7 +9,10 @@ interface PatternProblem {
   readonly remedy: string;
 }
 
-/** The longest text that a pattern of others is run on: more than all arguments of a call may have, unless an application raises that limit. */
+/**
+ * The longest text that a pattern of others is run on: more than all arguments of a call may have,
+ * unless an application raises that limit.
+ */
 const LONGEST_TEXT = 50_000;
 const LONGEST_FOREIGN_PATTERN = 1_000;
 
@@ -17,7 +20,10 @@ const LONGEST_FOREIGN_PATTERN = 1_000;
 const MOST_OF_FOREIGN = 500;
 const MOST_OF_OWN = 5_000;
 
-/** Makes the expression of a pattern in a schema, which has no flags: it has `u` only where it means something else, or nothing, without. @throws SyntaxError for a pattern that is none */
+/**
+ * Makes the expression of a pattern in a schema, which has no flags: it has `u` only where it means
+ * something else, or nothing, without. @throws SyntaxError for a pattern that is none
+ */
 export function expressionOf(pattern: string): RegExp {
   return new RegExp(pattern, needsUnicode(pattern) ? 'u' : '');
 }
@@ -27,11 +33,17 @@ export function needsUnicode(pattern: string): boolean {
   return /\\[pP]\{|\\u\{/.test(pattern);
 }
 
-/** The matchers of the application's patterns that were made last: each takes longer to make than to use. */
+/**
+ * The matchers of the application's patterns that were made last: each takes longer to make than to
+ * use.
+ */
 const lastMatchers = new Map<string, Matcher | undefined>();
 const MAX_MATCHERS = 1_000;
 
-/** Makes the matcher of a pattern of the application, which means what it means in JavaScript; undefined if the linear engine cannot run it. */
+/**
+ * Makes the matcher of a pattern of the application, which means what it means in JavaScript;
+ * undefined if the linear engine cannot run it.
+ */
 export function linearMatcher(expression: RegExp): Matcher | undefined {
   const key = String(expression);
   if (lastMatchers.has(key)) return lastMatchers.get(key);
@@ -42,7 +54,10 @@ export function linearMatcher(expression: RegExp): Matcher | undefined {
   return matcher;
 }
 
-/** An expression that another library runs: it looks like the one that it replaces, and takes time in proportion to the text. */
+/**
+ * An expression that another library runs: it looks like the one that it replaces, and takes time
+ * in proportion to the text.
+ */
 class LinearExpression extends RegExp {
   constructor(
     expression: RegExp,
@@ -56,17 +71,27 @@ class LinearExpression extends RegExp {
   }
 }
 
-/** Returns an expression of the same meaning that class-validator runs in linear time, or the same if that is impossible. */
+/**
+ * Returns an expression of the same meaning that class-validator runs in linear time, or the same
+ * if that is impossible.
+ */
 export function linearExpression(expression: RegExp): RegExp {
   if (expression instanceof LinearExpression) return expression;
   const matches = linearMatcher(expression);
   return matches ? new LinearExpression(expression, matches) : expression;
 }
 
-/** Makes the matcher of a pattern that the application did not write: in linear time, and undefined if that is impossible, or its program would be large. @throws SyntaxError for a pattern that is none */
+/**
+ * Makes the matcher of a pattern that the application did not write: in linear time, and undefined
+ * if that is impossible, or its program would be large. @throws SyntaxError for a pattern that is
+ * none
+ */
 export function foreignMatcher(pattern: string): Matcher | undefined {
   const expression = expressionOf(pattern);
-  const matches = pattern.length > LONGEST_FOREIGN_PATTERN ? undefined : compileLinear(expression, MOST_OF_FOREIGN);
+  const matches =
+    pattern.length > LONGEST_FOREIGN_PATTERN
+      ? undefined
+      : compileLinear(expression, MOST_OF_FOREIGN);
   return matches && ((text) => text.length > LONGEST_TEXT || matches(text));
 }
 
@@ -81,9 +106,12 @@ export function patternProblem(expression: RegExp): PatternProblem | undefined {
 
 /** Says how to write a pattern so that the linear engine runs it. */
 function rewriting({ source, flags, ignoreCase, multiline, unicode }: RegExp): string {
-  const needsFlag = !unicode && (SURROGATE_OR_ABOVE.test(source) || (ignoreCase && OUTSIDE_ASCII.test(source)));
+  const needsFlag =
+    !unicode && (SURROGATE_OR_ABOVE.test(source) || (ignoreCase && OUTSIDE_ASCII.test(source)));
   const ways = [
-    ...(/\(\?<?[=!]|\\[1-9k]/.test(source) ? ['Write it without look-around and back references'] : []),
+    ...(/\(\?<?[=!]|\\[1-9k]/.test(source)
+      ? ['Write it without look-around and back references']
+      : []),
     ...(flags.includes('v') ? ['Give it the flag u in the place of v'] : []),
     ...(needsFlag ? ['Give it the flag u'] : []),
     ...(multiline ? ['Write it without the flag m'] : []),
@@ -91,14 +119,19 @@ function rewriting({ source, flags, ignoreCase, multiline, unicode }: RegExp): s
   return ways.length > 0 ? ways.join('. ') : 'Write it shorter and simpler';
 }
 
-/** The parts of a pattern: escapes, classes, the beginnings of groups, quantifiers, and single characters. */
-const TOKEN = /\\(?:k<[^>]*>|[^])|\[(?:[^\]\\]|\\[^])*\]|\((?:\?(?:<?[=!]|<[^>]*>|[\w-]*:))?|[*+?]\??|\{\d+(?:,\d*)?\}\??|[^]/g;
+/**
+ * The parts of a pattern: escapes, classes, the beginnings of groups, quantifiers, and single
+ * characters.
+ */
+const TOKEN =
+  /\\(?:k<[^>]*>|[^])|\[(?:[^\]\\]|\\[^])*\]|\((?:\?(?:<?[=!]|<[^>]*>|[\w-]*:))?|[*+?]\??|\{\d+(?:,\d*)?\}\??|[^]/g;
 
 const tokensOf = (source: string): readonly string[] => source.match(TOKEN) ?? [];
 
 /**
- * Makes a matcher that takes time in proportion to the text, by RE2's algorithm. It means exactly what the expression means in
- * JavaScript; undefined where that is impossible, and for one that becomes too large.
+ * Makes a matcher that takes time in proportion to the text, by RE2's algorithm. It means exactly
+ * what the expression means in JavaScript; undefined where that is impossible, and for one that
+ * becomes too large.
  */
 function compileLinear(expression: RegExp, largest: number): Matcher | undefined {
   const pattern = linearPattern(expression);
@@ -112,7 +145,10 @@ function compileLinear(expression: RegExp, largest: number): Matcher | undefined
   }
 }
 
-/** Syntax that means something else in RE2 than in JavaScript: escapes of letters that JavaScript takes for the letters, and classes in classes. */
+/**
+ * Syntax that means something else in RE2 than in JavaScript: escapes of letters that JavaScript
+ * takes for the letters, and classes in classes.
+ */
 const AMBIGUOUS = /\\[^\W\dbBdDfnpPrsStuvwWx_]|\\[pP][^{]|\\x\{|\[\[:/;
 const OUTSIDE_ASCII = /[^\0-\u007F]|\\[ux]/;
 const NO_PLAIN_CHARACTER = /[^ -~]|\\[\dfnrtuvx]/;
@@ -121,7 +157,10 @@ const SURROGATE_OR_ABOVE = /[\uD800-\uFFFF]|\\u(?:[dD][89a-fA-F]|[eEfF])/;
 /** A script of Unicode, which RE2 names without the word. */
 const SCRIPT = /\\([pP])\{(?:Script|sc)=(\w+)\}/g;
 
-/** Translates an expression for RE2; undefined for one that RE2 would understand otherwise, or not at all. */
+/**
+ * Translates an expression for RE2; undefined for one that RE2 would understand otherwise, or not
+ * at all.
+ */
 function linearPattern(expression: RegExp): string | undefined {
   const { source, ignoreCase, multiline, dotAll, unicode, sticky } = expression;
   if (isAmbiguous(expression)) return undefined;
@@ -136,9 +175,15 @@ function linearPattern(expression: RegExp): string | undefined {
 
 function isAmbiguous({ source, flags, ignoreCase, multiline, unicode }: RegExp): boolean {
   if (flags.includes('v') || AMBIGUOUS.test(source)) return true;
-  if (multiline && NO_PLAIN_CHARACTER.test(source)) return true; // it may tell one end of a line from another
+  // it may tell one end of a line from another
+  if (multiline && NO_PLAIN_CHARACTER.test(source)) return true;
   if (unicode) return false;
-  return needsUnicode(source) || SURROGATE_OR_ABOVE.test(source) || (ignoreCase && OUTSIDE_ASCII.test(source)); // where it pairs letters otherwise
+  // where it pairs letters otherwise
+  return (
+    needsUnicode(source) ||
+    SURROGATE_OR_ABOVE.test(source) ||
+    (ignoreCase && OUTSIDE_ASCII.test(source))
+  );
 }
 
 const LINE = String.raw`[^\n\r\u2028\u2029]`;
@@ -155,10 +200,14 @@ function linearToken(token: string): string | undefined {
 /** Tells a set of characters in a class: a `-` beside one is no range. */
 const isSet = (part: string | undefined): boolean => /^\\[dDswW]$/.test(part ?? '');
 
-/** Translates a class. One with all that is no space in it can be said only where it has all spaces, too. */
+/**
+ * Translates a class. One with all that is no space in it can be said only where it has all spaces,
+ * too.
+ */
 function linearClass(token: string): string | undefined {
   const parts: readonly string[] = token.match(/\\?[^]/g) ?? [];
-  if (parts.includes(String.raw`\S`)) return parts.includes(String.raw`\s`) && parts[1] !== '^' ? '[^]' : undefined;
+  if (parts.includes(String.raw`\S`))
+    return parts.includes(String.raw`\s`) && parts[1] !== '^' ? '[^]' : undefined;
   const translated = parts.map((part, index) => {
     if (part === '-' && (isSet(parts[index - 1]) || isSet(parts[index + 1]))) return String.raw`\-`;
     return part === String.raw`\s` ? SPACE : part;
@@ -166,22 +215,34 @@ function linearClass(token: string): string | undefined {
   return translated.join('');
 }
 
-/** Translates a token beside the flags `iu`, with which `\w` has two letters outside ASCII, and what is defined by it is another matter. */
+/**
+ * Translates a token beside the flags `iu`, with which `\w` has two letters outside ASCII, and what
+ * is defined by it is another matter.
+ */
 function foldedToken(token: string): string | undefined {
   if (/\\[WbBP]/.test(token)) return undefined;
   return linearToken(
-    token.startsWith('[') ? token.replaceAll(String.raw`\w`, FOLDED_WORD) : token === String.raw`\w` ? `[${FOLDED_WORD}]` : token,
+    token.startsWith('[')
+      ? token.replaceAll(String.raw`\w`, FOLDED_WORD)
+      : token === String.raw`\w`
+        ? `[${FOLDED_WORD}]`
+        : token,
   );
 }
 
 const FOLDED_WORD = String.raw`\w\u017F\u212A`;
 
-/** A character that no translated pattern names: those that stand for others are as different from all that it names. */
+/**
+ * A character that no translated pattern names: those that stand for others are as different from
+ * all that it names.
+ */
 const OTHER = '\uFFFF';
 
 /**
- * Prepares texts, where RE2 reads them otherwise. Without the flag `u` the halves of a pair of surrogates are characters of their own, and the two letters outside
- * ASCII whose other case is inside are not the same as those. Line ends other than `\n` are told from it by no pattern that has the flag `m` here.
+ * Prepares texts, where RE2 reads them otherwise. Without the flag `u` the halves of a pair of
+ * surrogates are characters of their own, and the two letters outside ASCII whose other case is
+ * inside are not the same as those. Line ends other than `\n` are told from it by no pattern that
+ * has the flag `m` here.
  */
 function preparation({ ignoreCase, multiline, unicode }: RegExp): (text: string) => string {
   const others = ignoreCase ? /[\u017F\u212A\uD800-\uDFFF]/g : /[\uD800-\uDFFF]/g;

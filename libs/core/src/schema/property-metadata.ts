@@ -7,20 +7,33 @@ import type { ValidationMetadata } from 'class-validator/types/metadata/Validati
 import 'reflect-metadata';
 import { Secret } from '../contracts/tool-call.js';
 import { isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
-import { CLASS_TO_PLAIN, classValidator, isInstalled, PLAIN_TO_CLASS, transformMetadata } from '../findings/late-packages.js';
+import {
+  CLASS_TO_PLAIN,
+  classValidator,
+  isInstalled,
+  PLAIN_TO_CLASS,
+  transformMetadata,
+} from '../findings/late-packages.js';
 import { linearExpression } from './patterns.js';
 import { presenceCondition } from './presence-conditions.js';
 
 /** One class-validator decorator on one property. */
 export interface ValidationRule {
   readonly property: string;
-  readonly kind: 'constraint' | 'optional' | 'nullable' | 'conditional' | 'nested' | 'promise' | 'allowed';
-  /** class-validator's name of the constraint, e.g. `isEmail`; empty for a validator class of the application. */
+  readonly kind:
+    'constraint' | 'optional' | 'nullable' | 'conditional' | 'nested' | 'promise' | 'allowed';
+  /**
+   * class-validator's name of the constraint, e.g. `isEmail`; empty for a validator class of the
+   * application.
+   */
   readonly name: string;
   readonly arguments: readonly unknown[];
   /** `true` if it holds for the items of an array rather than for the array. */
   readonly each: boolean;
-  /** The condition under which it holds. `sometimes`: by a `validateIf` of its own. `in groups`: always, unless the application validates by groups. */
+  /**
+   * The condition under which it holds. `sometimes`: by a `validateIf` of its own. `in groups`:
+   * always, unless the application validates by groups.
+   */
   readonly holds: 'always' | 'sometimes' | 'in groups';
   /** `true` for a validator class that class-validator does not know, and ignores silently. */
   readonly inert: boolean;
@@ -29,31 +42,46 @@ export interface ValidationRule {
 }
 
 /**
- * Returns the decorators that `validate()` would obey, of the class and of those it extends; base classes first, each in
- * order of declaration, so that the load order of modules makes no difference.
+ * Returns the decorators that `validate()` would obey, of the class and of those it extends; base
+ * classes first, each in order of declaration, so that the load order of modules makes no
+ * difference.
  */
 export function validationRulesOf(type: Type): ValidationRule[] {
   if (!isInstalled('class-validator')) return [];
-  const { getMetadataStorage, IS_OPTIONAL, ValidationTypes } = classValidator(); // once for all, since each is two getters away
+  // once for all, since each is two getters away
+  const { getMetadataStorage, IS_OPTIONAL, ValidationTypes } = classValidator();
   const library: RuleReader = { storage: getMetadataStorage(), IS_OPTIONAL, ValidationTypes };
   const metadata = metadataOf(type, library.storage);
   const inherits = metadata.some(({ target }) => target !== type);
-  const ordered = inherits ? metadata.toSorted((one, other) => depthOf(type, other) - depthOf(type, one)) : metadata;
+  const ordered = inherits
+    ? metadata.toSorted((one, other) => depthOf(type, other) - depthOf(type, one))
+    : metadata;
   return ordered.map((one) => toRule(one, library));
 }
 
 /** The parts of class-validator that say what a rule is. */
-type RuleReader = Pick<typeof ClassValidator, 'IS_OPTIONAL' | 'ValidationTypes'> & { readonly storage: ClassValidator.MetadataStorage };
+type RuleReader = Pick<typeof ClassValidator, 'IS_OPTIONAL' | 'ValidationTypes'> & {
+  readonly storage: ClassValidator.MetadataStorage;
+};
 
 /**
- * Returns what `getTargetValidationMetadatas` would of a class without groups. That visits every class it knows, so reading each of a thousand DTOs would take a million steps: where
- * class-validator keeps its metadata by class, those of the class alone are read, or of it and those it extends.
+ * Returns what `getTargetValidationMetadatas` would of a class without groups. That visits every
+ * class it knows, so reading each of a thousand DTOs would take a million steps: where
+ * class-validator keeps its metadata by class, those of the class alone are read, or of it and
+ * those it extends.
  */
-function metadataOf(type: Type, whole: ClassValidator.MetadataStorage): readonly ValidationMetadata[] {
+function metadataOf(
+  type: Type,
+  whole: ClassValidator.MetadataStorage,
+): readonly ValidationMetadata[] {
   const byTarget: unknown = Reflect.get(whole, 'validationMetadatas');
   if (!(byTarget instanceof Map)) return whole.getTargetValidationMetadatas(type, '', false, false);
   const levels: (readonly ValidationMetadata[])[] = [];
-  for (let level: object | null = type.prototype as object; level; level = Reflect.getPrototypeOf(level)) {
+  for (
+    let level: object | null = type.prototype as object;
+    level;
+    level = Reflect.getPrototypeOf(level)
+  ) {
     const own = byTarget.get(level.constructor) as readonly ValidationMetadata[] | undefined;
     if (own) levels.push(own);
   }
@@ -67,7 +95,12 @@ function metadataOf(type: Type, whole: ClassValidator.MetadataStorage): readonly
 /** Counts the classes between a class and the one that declares a rule. */
 function depthOf(type: Type, { target }: ValidationMetadata): number {
   let depth = 0;
-  for (let level: unknown = type; typeof level === 'function' && level !== target; level = Reflect.getPrototypeOf(level)) depth += 1;
+  for (
+    let level: unknown = type;
+    typeof level === 'function' && level !== target;
+    level = Reflect.getPrototypeOf(level)
+  )
+    depth += 1;
   return depth;
 }
 
@@ -79,14 +112,18 @@ function toRule(metadata: ValidationMetadata, library: RuleReader): ValidationRu
     arguments: linearArguments(metadata),
     each: metadata.each ?? false,
     holds: holdsOf(metadata),
-    inert: metadata.constraintCls !== undefined && library.storage.getTargetValidatorConstraints(metadata.constraintCls).length === 0,
+    inert:
+      metadata.constraintCls !== undefined &&
+      library.storage.getTargetValidatorConstraints(metadata.constraintCls).length === 0,
     field: toolFieldIn(metadata.context),
   };
 }
 
 /**
- * Returns the arguments of a decorator. The expression of a `@Matches()` is replaced where class-validator keeps it by one of the same meaning that takes linear time: class-validator
- * runs it for flags, conditions and the pipes of the application, which no schema sees, and by backtracking even a text that the schema lets through can take for ever.
+ * Returns the arguments of a decorator. The expression of a `@Matches()` is replaced where
+ * class-validator keeps it by one of the same meaning that takes linear time: class-validator runs
+ * it for flags, conditions and the pipes of the application, which no schema sees, and by
+ * backtracking even a text that the schema lets through can take for ever.
  */
 function linearArguments({ name, constraints }: ValidationMetadata): readonly unknown[] {
   const given: unknown[] = constraints ?? [];
@@ -98,7 +135,10 @@ function linearArguments({ name, constraints }: ValidationMetadata): readonly un
 }
 
 /** Reads the arguments of a `@Matches()`: its expression, or why there is none. */
-export function readExpression([pattern, flags]: readonly unknown[]): { readonly expression?: RegExp; readonly broken?: string } {
+export function readExpression([pattern, flags]: readonly unknown[]): {
+  readonly expression?: RegExp;
+  readonly broken?: string;
+} {
   if (pattern instanceof RegExp) return { expression: pattern };
   try {
     return { expression: new RegExp(String(pattern), typeof flags === 'string' ? flags : '') };
@@ -112,7 +152,10 @@ function holdsOf({ validateIf, groups }: ValidationMetadata): ValidationRule['ho
   return (groups ?? []).length > 0 ? 'in groups' : 'always';
 }
 
-/** The condition of `@ValidateIf()` that lets a property be absent, and refuses null like every other value of a wrong type. A schema reads it as `@IsOptional()`. */
+/**
+ * The condition of `@ValidateIf()` that lets a property be absent, and refuses null like every
+ * other value of a wrong type. A schema reads it as `@IsOptional()`.
+ */
 export function isGiven(_: object, value: unknown): boolean {
   return value !== undefined;
 }
@@ -137,7 +180,10 @@ function kindOf(
   }
 }
 
-/** The groups for `plainToInstance`: all of them, so that a group hides a property from an audience but never from the tool. */
+/**
+ * The groups for `plainToInstance`: all of them, so that a group hides a property from an audience
+ * but never from the tool.
+ */
 export const INPUT_GROUPS: readonly Audience[] = ['model', 'ui', 'audit'];
 
 /** The audiences that are no model: an argument that one of them may not see is hidden. */
@@ -169,16 +215,20 @@ export interface InputProperty {
 }
 
 /**
- * Returns a reader of the metadata of a class's properties. The metadata of the class as a whole is read once for all of
- * them. `recordedType` is the compiler's type of a property whose class does not have it.
+ * Returns a reader of the metadata of a class's properties. The metadata of the class as a whole is
+ * read once for all of them. `recordedType` is the compiler's type of a property whose class does
+ * not have it.
  */
-export function inputPropertiesOf(type: Type): (property: string, recordedType?: unknown) => InputProperty {
+export function inputPropertiesOf(
+  type: Type,
+): (property: string, recordedType?: unknown) => InputProperty {
   const metadata = transformMetadata();
   const arrives = passageOf(type, PLAIN_TO_CLASS);
   const leaves = passageOf(type, CLASS_TO_PLAIN);
   return (property, recordedType) => {
     const exposure = metadata.findExposeMetadata(type, property)?.options;
-    const design: unknown = Reflect.getMetadata('design:type', type.prototype as object, property) ?? recordedType;
+    const design: unknown =
+      Reflect.getMetadata('design:type', type.prototype as object, property) ?? recordedType;
     const seers = exposure?.groups ?? INPUT_GROUPS;
     const typed = metadata.findTypeMetadata(type, property);
     return {
@@ -194,10 +244,16 @@ export function inputPropertiesOf(type: Type): (property: string, recordedType?:
 
 function isTransformed(type: Type, property: string, typed: TypeMetadata | undefined): boolean {
   const looksAtObject = (typed?.typeFunction?.length ?? 0) > 0;
-  return looksAtObject || transformMetadata().findTransformMetadatas(type, property, PLAIN_TO_CLASS).length > 0;
+  return (
+    looksAtObject ||
+    transformMetadata().findTransformMetadatas(type, property, PLAIN_TO_CLASS).length > 0
+  );
 }
 
-/** Tells whether `@Exclude()` and `@Expose()`, on the property and on the class, let a value pass in one direction. */
+/**
+ * Tells whether `@Exclude()` and `@Expose()`, on the property and on the class, let a value pass in
+ * one direction.
+ */
 function passageOf(type: Type, direction: TransformationType): (property: string) => boolean {
   const excluded = transformMetadata().getExcludedProperties(type, direction);
   if (transformMetadata().getStrategy(type) !== 'excludeAll')
@@ -208,15 +264,29 @@ function passageOf(type: Type, direction: TransformationType): (property: string
 
 const PASSES = (): boolean => true;
 
-function valueTypeOf(property: string, design: unknown, metadata: TypeMetadata | undefined): ValueType {
+function valueTypeOf(
+  property: string,
+  design: unknown,
+  metadata: TypeMetadata | undefined,
+): ValueType {
   if (isCollection(design) || isCollection(metadata?.reflectedType)) {
-    return { kind: 'unsupported', problem: 'is a Map or a Set, which JSON does not have', remedy: 'Use an array or a DTO class.' };
+    return {
+      kind: 'unsupported',
+      problem: 'is a Map or a Set, which JSON does not have',
+      remedy: 'Use an array or a DTO class.',
+    };
   }
-  if (design === Secret || (metadata && typeNamedBy(metadata, property) === Secret)) return NO_SECRET;
+  if (design === Secret || (metadata && typeNamedBy(metadata, property) === Secret))
+    return NO_SECRET;
   if (!metadata) return UNKNOWN;
   if (metadata.options?.discriminator) {
     const remedy = 'Use one class with an enum that says which kind it is, or one tool per kind.';
-    return { kind: 'unsupported', problem: 'is one of several classes, which the supported subset of JSON Schema cannot express', remedy };
+    return {
+      kind: 'unsupported',
+      problem:
+        'is one of several classes, which the supported subset of JSON Schema cannot express',
+      remedy,
+    };
   }
   return classify(typeNamedBy(metadata, property));
 }
@@ -226,12 +296,16 @@ const isCollection = (declared: unknown): boolean => declared === Map || declare
 const NO_SECRET: ValueType = {
   kind: 'unsupported',
   problem: 'is a Secret, but arguments of a model are not secret: they are in the transcript',
-  remedy: 'Pass it in the `context` of the request and read it from ToolCallContext.context, or use a connection.',
+  remedy:
+    'Pass it in the `context` of the request and read it from ToolCallContext.context, or use a connection.',
 };
 
 const UNKNOWN: ValueType = { kind: 'unknown' };
 
-/** Resolves the class of a `@Type()`; undefined where two modules import each other and the class is not defined yet. */
+/**
+ * Resolves the class of a `@Type()`; undefined where two modules import each other and the class is
+ * not defined yet.
+ */
 function typeNamedBy({ typeFunction }: TypeMetadata, property: string): unknown {
   try {
     return typeFunction?.({ newObject: {}, object: {}, property });
@@ -246,12 +320,26 @@ function classify(type: unknown): ValueType {
   if (type === Boolean) return { kind: 'scalar', scalar: 'boolean' };
   if (type === Date) return { kind: 'date' };
   if (type === Object) return UNKNOWN;
-  if (typeof type === 'function' && !BUILT_IN.has(type)) return { kind: 'class', type: type as Type };
-  const remedy = 'Give the class: @Type(() => Address), imported as a value; for an array, the class of its items.';
+  if (typeof type === 'function' && !BUILT_IN.has(type))
+    return { kind: 'class', type: type as Type };
+  const remedy =
+    'Give the class: @Type(() => Address), imported as a value; for an array, the class of its items.';
   return { kind: 'unsupported', problem: 'has a @Type() that names no class', remedy };
 }
 
-const BUILT_IN = new Set<unknown>([Array, Map, Set, WeakMap, WeakSet, Promise, Function, Symbol, BigInt, RegExp, Buffer]);
+const BUILT_IN = new Set<unknown>([
+  Array,
+  Map,
+  Set,
+  WeakMap,
+  WeakSet,
+  Promise,
+  Function,
+  Symbol,
+  BigInt,
+  RegExp,
+  Buffer,
+]);
 
 const DESIGN_TYPES = new Map<unknown, DesignType>([
   [String, 'string'],
@@ -260,7 +348,10 @@ const DESIGN_TYPES = new Map<unknown, DesignType>([
   [Array, 'array'],
 ]);
 
-/** Reads the part of `design:type` that is the same for every compiler: an imported enum is String or Number in tsc, and the enum itself in SWC. */
+/**
+ * Reads the part of `design:type` that is the same for every compiler: an imported enum is String
+ * or Number in tsc, and the enum itself in SWC.
+ */
 export function designTypeOf(design: unknown): DesignType | undefined {
   if (typeof design !== 'object' || design === null) return DESIGN_TYPES.get(design);
   const kinds = new Set(enumValues(design).map((value) => typeof value));
@@ -268,17 +359,29 @@ export function designTypeOf(design: unknown): DesignType | undefined {
   return kinds.size === 1 && (kind === 'string' || kind === 'number') ? kind : undefined;
 }
 
-/** Returns the values of a TypeScript enum or of an object like it, without the names that a numeric enum maps back from its numbers. */
+/**
+ * Returns the values of a TypeScript enum or of an object like it, without the names that a numeric
+ * enum maps back from its numbers.
+ */
 export function enumValues(members: object): unknown[] {
   const entries: [string, unknown][] = Object.entries(members);
   const values = new Map(entries);
   const isReverse = ([key, value]: [string, unknown]): boolean =>
-    typeof value === 'string' && String(values.get(value)) === key && typeof values.get(value) === 'number';
+    typeof value === 'string' &&
+    String(values.get(value)) === key &&
+    typeof values.get(value) === 'number';
   return [...new Set(entries.filter((entry) => !isReverse(entry)).map(([, value]) => value))];
 }
 
-/** Describes the numbers of an enum by their names, since a schema holds the numbers only; undefined where there are none. */
+/**
+ * Describes the numbers of an enum by their names, since a schema holds the numbers only; undefined
+ * where there are none.
+ */
 export function numberNames(members: object): string | undefined {
-  const named = Object.entries(members).filter(([key, value]) => typeof value === 'number' && !/^-?\d/.test(key));
-  return named.length === 0 ? undefined : `${named.map(([key, value]) => `${String(value)} = ${key}`).join(', ')}.`;
+  const named = Object.entries(members).filter(
+    ([key, value]) => typeof value === 'number' && !/^-?\d/.test(key),
+  );
+  return named.length === 0
+    ? undefined
+    : `${named.map(([key, value]) => `${String(value)} = ${key}`).join(', ')}.`;
 }

@@ -2,9 +2,21 @@ import type { Type } from '@nestjs/common';
 import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
 import { TOOL_FIELD, type ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
 import { canonicalJson } from './canonical-json.js';
-import { combineConstraints, type CombinedConstraints, combineTypes, commonTypes, NO_CONSTRAINTS, typedSchema } from './constraints.js';
+import {
+  combineConstraints,
+  type CombinedConstraints,
+  combineTypes,
+  commonTypes,
+  NO_CONSTRAINTS,
+  typedSchema,
+} from './constraints.js';
 import { patternProblem } from './patterns.js';
-import { type DesignType, type InputProperty, readExpression, type ValidationRule } from './property-metadata.js';
+import {
+  type DesignType,
+  type InputProperty,
+  readExpression,
+  type ValidationRule,
+} from './property-metadata.js';
 
 /** The metadata of one property of a DTO. */
 export interface DtoProperty {
@@ -53,10 +65,16 @@ interface Leaf {
 }
 
 /** Finds the pattern of a `@Matches()` that the linear engine cannot run. */
-function backtrackingIn({ each, arguments: values }: ValidationRule, schema: JSONSchema7): readonly BacktrackingPattern[] {
+function backtrackingIn(
+  { each, arguments: values }: ValidationRule,
+  schema: JSONSchema7,
+): readonly BacktrackingPattern[] {
   const { expression } = readExpression(values);
   const found = expression && patternProblem(expression);
-  const { maxLength } = each && typeof schema.items === 'object' && !Array.isArray(schema.items) ? schema.items : schema;
+  const { maxLength } =
+    each && typeof schema.items === 'object' && !Array.isArray(schema.items)
+      ? schema.items
+      : schema;
   return found ? [{ ...found, isBounded: maxLength !== undefined }] : [];
 }
 
@@ -64,10 +82,22 @@ type Outcome = Pick<PropertySchema, 'schema' | 'exact' | 'problems'>;
 
 type Said = ReturnType<typeof saidBy>;
 
-/** Reads all that the rules of a property say in one turn: a thousand tools have twenty thousand of them, which are read before any of this code is warm. */
+/**
+ * Reads all that the rules of a property say in one turn: a thousand tools have twenty thousand of
+ * them, which are read before any of this code is warm.
+ */
 function saidBy(rules: readonly ValidationRule[]) {
-  const flags = { optional: false, nullable: false, conditional: false, nested: false, promise: false, inert: false, list: false };
-  const [own, items, patterns]: ValidationRule[][] = [[], [], []]; // of the value, of the items of an array, and those of @Matches() among them
+  const flags = {
+    optional: false,
+    nullable: false,
+    conditional: false,
+    nested: false,
+    promise: false,
+    inert: false,
+    list: false,
+  };
+  // of the value, of the items of an array, and those of @Matches() among them
+  const [own, items, patterns]: ValidationRule[][] = [[], [], []];
   const said = { own, items, patterns, ...flags };
   for (const rule of rules) {
     const { kind, each } = rule;
@@ -80,7 +110,10 @@ function saidBy(rules: readonly ValidationRule[]) {
   return said;
 }
 
-/** Makes the schema of one property. Where a schema cannot express a decorator, it is wider, or narrower in a way that no caller would miss, and `exact` is false. */
+/**
+ * Makes the schema of one property. Where a schema cannot express a decorator, it is wider, or
+ * narrower in a way that no caller would miss, and `exact` is false.
+ */
 export function propertySchema(property: DtoProperty, nested: NestedSchema): PropertySchema {
   const { rules, input, field } = property;
   const said = saidBy(rules);
@@ -114,7 +147,10 @@ function valueSchema({ property, said, nullable }: Value, nested: NestedSchema):
   if (said.list || (own.types?.length === 1 && own.types[0] === 'array'))
     return listSchema({ property, own, items: combine(said.items), nullable, said }, nested);
   const designType = scalarOf(property.input.designType);
-  return leafSchema({ constraints: own, property, nullable, designType, item: false, isNested: said.nested }, nested);
+  return leafSchema(
+    { constraints: own, property, nullable, designType, item: false, isNested: said.nested },
+    nested,
+  );
 }
 
 interface List {
@@ -127,12 +163,23 @@ interface List {
 
 function listSchema({ property, own, items, nullable, said }: List, nested: NestedSchema): Outcome {
   if (!(own.types ?? ['array']).includes('array')) return failed(contradiction(own.types));
-  const leaf = { property, nullable: false, designType: undefined, item: true, isNested: said.nested };
+  const leaf = {
+    property,
+    nullable: false,
+    designType: undefined,
+    item: true,
+    isNested: said.nested,
+  };
   const ofLists = items.types?.join() === 'array';
   const inner = leafSchema({ ...leaf, constraints: ofLists ? NO_CONSTRAINTS : items }, nested);
-  const item: JSONSchema7 = ofLists ? { ...typedSchema(['array'], items.keywords), items: inner.schema } : inner.schema;
+  const item: JSONSchema7 = ofLists
+    ? { ...typedSchema(['array'], items.keywords), items: inner.schema }
+    : inner.schema;
   return {
-    schema: hinted({ ...typedSchema(nullable ? ['array', 'null'] : ['array'], own.keywords), items: item }, own.hints),
+    schema: hinted(
+      { ...typedSchema(nullable ? ['array', 'null'] : ['array'], own.keywords), items: item },
+      own.hints,
+    ),
     exact: own.exact && items.exact && inner.exact,
     problems: inner.problems,
   };
@@ -155,28 +202,45 @@ function leafSchema(leaf: Leaf, nested: NestedSchema): Outcome {
 }
 
 function classSchema({ constraints }: Leaf, schema: JSONSchema7): Outcome {
-  if (constraints.types && !constraints.types.includes('object')) return failed(contradiction([...constraints.types, 'object']));
+  if (constraints.types && !constraints.types.includes('object'))
+    return failed(contradiction([...constraints.types, 'object']));
   return { schema: hinted(schema, constraints.hints), exact: constraints.exact, problems: [] };
 }
 
 function dateSchema({ constraints, nullable }: Leaf): Outcome {
   if (constraints.types && !constraints.date) {
-    const remedy = 'Use @IsDate() with @Type(() => Date), or take the date as text, without @Type().';
-    return failed({ problem: 'is turned into a Date by @Type(), but its validators expect something else', remedy });
+    const remedy =
+      'Use @IsDate() with @Type(() => Date), or take the date as text, without @Type().';
+    return failed({
+      problem: 'is turned into a Date by @Type(), but its validators expect something else',
+      remedy,
+    });
   }
-  const schema: JSONSchema7 = { type: nullable ? ['string', 'null'] : 'string', format: 'date-time' };
+  const schema: JSONSchema7 = {
+    type: nullable ? ['string', 'null'] : 'string',
+    format: 'date-time',
+  };
   return { schema: hinted(schema, constraints.hints), exact: constraints.exact, problems: [] };
 }
 
 function untypedSchema(leaf: Leaf): Outcome {
   const { constraints, designType, item, isNested } = leaf;
-  if (constraints.date) return failed({ problem: 'is text in JSON, which @IsDate() never accepts', remedy: 'Add @Type(() => Date).' });
+  if (constraints.date)
+    return failed({
+      problem: 'is text in JSON, which @IsDate() never accepts',
+      remedy: 'Add @Type(() => Date).',
+    });
   if (isNested) {
-    return failed({ problem: 'is nested, but its class is unknown', remedy: 'Add @Type(() => Address), with the class it holds.' });
+    return failed({
+      problem: 'is nested, but its class is unknown',
+      remedy: 'Add @Type(() => Address), with the class it holds.',
+    });
   }
   const types = constraints.types ?? (designType && [designType]);
   if (types) return scalarSchema(leaf, types);
-  const problem = item ? 'is an array, but the type of its items is unknown' : 'has no decorator that gives its type';
+  const problem = item
+    ? 'is an array, but the type of its items is unknown'
+    : 'has no decorator that gives its type';
   const remedy = item
     ? 'Say what its items are, e.g. @IsString({ each: true }).'
     : 'Add one, e.g. @IsString(), @IsInt() or @IsEnum(Status).';
@@ -184,11 +248,17 @@ function untypedSchema(leaf: Leaf): Outcome {
 }
 
 /** Makes the schema of a scalar, or of a free-form object without declared properties. */
-function scalarSchema({ constraints, nullable }: Leaf, types: readonly JSONSchema7TypeName[] = []): Outcome {
+function scalarSchema(
+  { constraints, nullable }: Leaf,
+  types: readonly JSONSchema7TypeName[] = [],
+): Outcome {
   if (types.length === 0) return failed(contradiction(constraints.types));
   const schema = typedSchema(types, constraints.keywords);
   if (schema.enum?.length === 0)
-    return failed({ problem: 'allows no value at all', remedy: 'Give its @IsIn() or @IsEnum() values of its type.' });
+    return failed({
+      problem: 'allows no value at all',
+      remedy: 'Give its @IsIn() or @IsEnum() values of its type.',
+    });
   const open: JSONSchema7 = types.includes('object') ? { additionalProperties: true } : {};
   return {
     schema: hinted({ ...(nullable ? withNull(schema) : schema), ...open }, constraints.hints),
@@ -200,7 +270,11 @@ function scalarSchema({ constraints, nullable }: Leaf, types: readonly JSONSchem
 function withNull(schema: JSONSchema7): JSONSchema7 {
   if (acceptsNull(schema)) return schema;
   const types = [schema.type ?? []].flat();
-  return { ...schema, type: [...types, 'null'], ...(schema.enum && { enum: [...schema.enum, null] }) };
+  return {
+    ...schema,
+    type: [...types, 'null'],
+    ...(schema.enum && { enum: [...schema.enum, null] }),
+  };
 }
 
 function acceptsNull({ type, $ref }: JSONSchema7): boolean {
@@ -208,35 +282,68 @@ function acceptsNull({ type, $ref }: JSONSchema7): boolean {
 }
 
 /** Finds the problems that keep a property of any type from being an argument. */
-function generalProblems({ name, rules, input, field }: DtoProperty, said: Said): PropertyProblem[] {
+function generalProblems(
+  { name, rules, input, field }: DtoProperty,
+  said: Said,
+): PropertyProblem[] {
   const problems: PropertyProblem[] = fieldProblems(field, name);
-  if (name in Object.prototype) problems.push({ problem: 'has a name that every object has', remedy: 'Rename it.' });
+  if (name in Object.prototype)
+    problems.push({ problem: 'has a name that every object has', remedy: 'Rename it.' });
   if (!input.settable) {
-    const remedy = 'To hide it from the ui and the audit, use @Exclude({ toPlainOnly: true }) or @Expose({ groups: ["model"] }).';
-    problems.push({ problem: 'never arrives: class-transformer leaves it out of the instance', remedy });
+    const remedy =
+      'To hide it from the ui and the audit, use @Exclude({ toPlainOnly: true }) or @Expose({ groups: ["model"] }).';
+    problems.push({
+      problem: 'never arrives: class-transformer leaves it out of the instance',
+      remedy,
+    });
   }
   if (input.renamed !== undefined)
-    problems.push({ problem: `is renamed "${input.renamed}" by @Expose({ name })`, remedy: 'Give the property itself that name.' });
+    problems.push({
+      problem: `is renamed "${input.renamed}" by @Expose({ name })`,
+      remedy: 'Give the property itself that name.',
+    });
   for (const { arguments: values } of said.patterns) {
     const { broken } = readExpression(values);
-    if (broken !== undefined) problems.push({ problem: `has a pattern that is none: ${broken}`, remedy: 'Correct its @Matches().' });
+    if (broken !== undefined)
+      problems.push({
+        problem: `has a pattern that is none: ${broken}`,
+        remedy: 'Correct its @Matches().',
+      });
   }
-  if (said.promise) problems.push({ problem: 'is a promise, which JSON does not have', remedy: 'Use the value.' });
+  if (said.promise)
+    problems.push({ problem: 'is a promise, which JSON does not have', remedy: 'Use the value.' });
   if (said.inert) {
-    problems.push({ problem: 'has a validator class that never runs', remedy: 'Mark that class with @ValidatorConstraint().' });
+    problems.push({
+      problem: 'has a validator class that never runs',
+      remedy: 'Mark that class with @ValidatorConstraint().',
+    });
   }
   if (isUnsaidList(rules, input)) {
-    problems.push({ problem: 'is an array, and @ValidateNested() does not say so', remedy: 'Write @ValidateNested({ each: true }).' });
+    problems.push({
+      problem: 'is an array, and @ValidateNested() does not say so',
+      remedy: 'Write @ValidateNested({ each: true }).',
+    });
   }
   return problems;
 }
 
 function fieldProblems(field: ToolFieldOptions | undefined, name: string): PropertyProblem[] {
-  return field ? TOOL_FIELD.findings(field, name).map(({ problem, remedy }) => ({ problem: problem.replace(/\.$/, ''), remedy })) : [];
+  return field
+    ? TOOL_FIELD.findings(field, name).map(({ problem, remedy }) => ({
+        problem: problem.replace(/\.$/, ''),
+        remedy,
+      }))
+    : [];
 }
 
-/** Tells whether a property is an array without a decorator that says so, which not every compiler records. */
-function isUnsaidList(rules: readonly ValidationRule[], { designType, valueType }: InputProperty): boolean {
+/**
+ * Tells whether a property is an array without a decorator that says so, which not every compiler
+ * records.
+ */
+function isUnsaidList(
+  rules: readonly ValidationRule[],
+  { designType, valueType }: InputProperty,
+): boolean {
   if (designType !== 'array' || valueType.kind !== 'class') return false;
   return !rules.some(({ each, name }) => each || name === 'isArray' || name.startsWith('array'));
 }
@@ -258,9 +365,16 @@ function hinted(schema: JSONSchema7, hints: readonly string[]): JSONSchema7 {
   return hints.length === 0 ? schema : { ...schema, description: hints.join(' ') };
 }
 
-function completed(schema: JSONSchema7, field: ToolFieldOptions | undefined, given: PropertyDefault | undefined): JSONSchema7 {
+function completed(
+  schema: JSONSchema7,
+  field: ToolFieldOptions | undefined,
+  given: PropertyDefault | undefined,
+): JSONSchema7 {
   const { description, example } = field ?? {};
-  const words = description === undefined ? schema.description : [description, schema.description ?? []].flat().join(' ');
+  const words =
+    description === undefined
+      ? schema.description
+      : [description, schema.description ?? []].flat().join(' ');
   return {
     ...schema,
     ...(words && { description: words }),
@@ -269,24 +383,35 @@ function completed(schema: JSONSchema7, field: ToolFieldOptions | undefined, giv
   };
 }
 
-/** The value of a property in a new instance. `json` is absent if JSON cannot express it, or if it differs from instance to instance. */
+/**
+ * The value of a property in a new instance. `json` is absent if JSON cannot express it, or if it
+ * differs from instance to instance.
+ */
 export interface PropertyDefault {
   readonly json?: JSONSchema7Type;
 }
 
 const MAX_DEPTH = 16;
 
-/** Returns the values of the property initialisers of a class; undefined when the class cannot be created without arguments. */
+/**
+ * Returns the values of the property initialisers of a class; undefined when the class cannot be
+ * created without arguments.
+ */
 export function propertyDefaultsOf(type: Type): ReadonlyMap<string, PropertyDefault> | undefined {
   const first = instanceOf(type);
   const second = instanceOf(type);
   if (!first || !second) return undefined;
   const others = new Map(Object.entries(second));
   const given = Object.entries(first).filter(([, value]) => value !== undefined);
-  return new Map(given.map(([property, value]) => [property, toDefault(value, others.get(property))]));
+  return new Map(
+    given.map(([property, value]) => [property, toDefault(value, others.get(property))]),
+  );
 }
 
-/** Makes the default of a property. A value that differs in another instance, such as an id or the time, is left out. */
+/**
+ * Makes the default of a property. A value that differs in another instance, such as an id or the
+ * time, is left out.
+ */
 function toDefault(value: unknown, other: unknown): PropertyDefault {
   if (!isJson(value) || !isJson(other) || canonicalJson(value) !== canonicalJson(other)) return {};
   return { json: value };

@@ -4,7 +4,13 @@ import type { JSONSchema7 } from 'json-schema';
 import type { InputReading, ToolInputCodec } from '../contracts/tool.js';
 import type { RawInput, StandardInput } from '../decorators/raw-tool.js';
 import { toJson } from './canonical-json.js';
-import { declaredFindings, definitionNamed, NAMED_SCHEMAS, ONE_SCHEMA, schemaFindings } from './subset.js';
+import {
+  declaredFindings,
+  definitionNamed,
+  NAMED_SCHEMAS,
+  ONE_SCHEMA,
+  schemaFindings,
+} from './subset.js';
 import {
   type CompiledInput,
   compileDtoInput,
@@ -21,20 +27,35 @@ type JsonSchema = Readonly<Record<string, unknown>>;
 
 type RawDeclaration = Declaration & { readonly input: RawInput | undefined };
 
-/** Compiles the input of a tool that is not a method: a DTO class, a Standard Schema, a JSON Schema, or no arguments. `reserved` must not hold the names that the tool is allowed. */
-export function compileRawInput({ at, reserved, input }: RawDeclaration, validators: SchemaValidators): CompiledInput {
+/**
+ * Compiles the input of a tool that is not a method: a DTO class, a Standard Schema, a JSON Schema,
+ * or no arguments. `reserved` must not hold the names that the tool is allowed.
+ */
+export function compileRawInput(
+  { at, reserved, input }: RawDeclaration,
+  validators: SchemaValidators,
+): CompiledInput {
   const declaration = { at, reserved };
   const given: unknown = input;
   if (given === undefined) return compileSchemaInput({ ...declaration, schema: NO_ARGUMENTS });
-  if (isStandardSchema(given)) return compileStandardInput(declaration, given, validators); // first: it may be a function, or a class
+  // first: it may be a function, or a class
+  if (isStandardSchema(given)) return compileStandardInput(declaration, given, validators);
   if (isDtoClass(given)) return compileDtoInput({ ...declaration, type: given });
-  if (isRecord(given)) return compileForeignSchema(declaration, { convert: () => given }, validators);
+  if (isRecord(given))
+    return compileForeignSchema(declaration, { convert: () => given }, validators);
   const remedy =
     'Give a DTO class, a Standard Schema such as z.object({ … }), or a JSON Schema of type "object"; leave it out for no arguments.';
-  return unusableInput(declaration, { problem: 'The input is neither a class nor a schema.', remedy });
+  return unusableInput(declaration, {
+    problem: 'The input is neither a class nor a schema.',
+    remedy,
+  });
 }
 
-function compileStandardInput(declaration: Declaration, schema: StandardSchemaV1, validators: SchemaValidators): CompiledInput {
+function compileStandardInput(
+  declaration: Declaration,
+  schema: StandardSchemaV1,
+  validators: SchemaValidators,
+): CompiledInput {
   const read = standardReader(schema);
   if (hasJsonSchema(schema))
     return compileForeignSchema(
@@ -55,7 +76,11 @@ interface ForeignSchema {
   readonly read?: ToolInputCodec['read'];
 }
 
-function compileForeignSchema(declaration: Declaration, { convert, read }: ForeignSchema, validators: SchemaValidators): CompiledInput {
+function compileForeignSchema(
+  declaration: Declaration,
+  { convert, read }: ForeignSchema,
+  validators: SchemaValidators,
+): CompiledInput {
   try {
     const schema = closedSchema(convert());
     validators.letBacktrack(schema); // which of its patterns may is said where the tool is known
@@ -73,8 +98,10 @@ function compileForeignSchema(declaration: Declaration, { convert, read }: Forei
 }
 
 /**
- * Normalises a JSON Schema from outside: a copy without `$schema`, with `$defs` for the older `definitions`, without unions with null, and closed. An object that
- * declares properties accepts no others unless it sets `additionalProperties` itself; a nested one that declares none stays free-form.
+ * Normalises a JSON Schema from outside: a copy without `$schema`, with `$defs` for the older
+ * `definitions`, without unions with null, and closed. An object that declares properties accepts
+ * no others unless it sets `additionalProperties` itself; a nested one that declares none stays
+ * free-form.
  *
  * @throws TypeError if the schema is not a JSON object
  */
@@ -89,7 +116,10 @@ export function closedSchema(source: object): JSONSchema7 {
   return new NullUnions(named, closed).read({ ...whole, ...declared, ...definitionsOf });
 }
 
-/** Writes out the definition that a whole refers to, as the schema of a model that contains itself does. */
+/**
+ * Writes out the definition that a whole refers to, as the schema of a model that contains itself
+ * does.
+ */
 export function withRoot(whole: JsonSchema, named: JsonSchema): JsonSchema {
   const { $ref, ...rest } = unionIn(whole)?.schema ?? whole;
   const name = nameIn($ref);
@@ -99,43 +129,59 @@ export function withRoot(whole: JsonSchema, named: JsonSchema): JsonSchema {
 
 /** Reads the name of the definition that a reference is about, in the older form as well. */
 function nameIn(reference: unknown): string | undefined {
-  return typeof reference === 'string' ? definitionNamed(reference.replace(/^#\/definitions\//, '#/$defs/')) : undefined;
+  return typeof reference === 'string'
+    ? definitionNamed(reference.replace(/^#\/definitions\//, '#/$defs/'))
+    : undefined;
 }
 
 /** Closes one object of a schema, but not its parts. */
 function closed({ $ref, ...schema }: JsonSchema): JsonSchema {
-  if (typeof $ref === 'string') return { ...schema, $ref: $ref.replace(/^#\/definitions\//, '#/$defs/') };
-  const open = isRecord(schema['properties']) && schema['additionalProperties'] === undefined && $ref === undefined;
-  return open ? { ...schema, additionalProperties: false } : { ...schema, ...($ref !== undefined && { $ref }) };
+  if (typeof $ref === 'string')
+    return { ...schema, $ref: $ref.replace(/^#\/definitions\//, '#/$defs/') };
+  const open =
+    isRecord(schema['properties']) &&
+    schema['additionalProperties'] === undefined &&
+    $ref === undefined;
+  return open
+    ? { ...schema, additionalProperties: false }
+    : { ...schema, ...($ref !== undefined && { $ref }) };
 }
 
-/** Rewrites the direct subschemas of a schema. Values such as `default` and `enum` are data, and stay as they are. */
+/**
+ * Rewrites the direct subschemas of a schema. Values such as `default` and `enum` are data, and
+ * stay as they are.
+ */
 function rewritten(schema: JsonSchema, rewrite: (subschema: unknown) => unknown): JsonSchema {
   const within = (keyword: string, value: unknown): unknown => {
     if (ONE_SCHEMA.includes(keyword)) return rewrite(value);
     if (!NAMED_SCHEMAS.includes(keyword) || !isRecord(value)) return value;
     return Object.fromEntries(Object.entries(value).map(([name, child]) => [name, rewrite(child)]));
   };
-  return Object.fromEntries(Object.entries(schema).map(([keyword, value]) => [keyword, within(keyword, value)]));
+  return Object.fromEntries(
+    Object.entries(schema).map(([keyword, value]) => [keyword, within(keyword, value)]),
+  );
 }
 
 /**
- * Reads the unions with null of a schema that is otherwise left as it is, such as that of a source's tool. Returns the
- * same object where there is none, or where the schema is no JSON.
+ * Reads the unions with null of a schema that is otherwise left as it is, such as that of a
+ * source's tool. Returns the same object where there is none, or where the schema is no JSON.
  */
 export function withoutNullUnions(schema: JSONSchema7): JSONSchema7 {
   try {
     if (!/"(?:any|one|all)Of"/.test(JSON.stringify(schema))) return schema;
     const definitions: unknown = schema.$defs;
-    return new NullUnions(isRecord(definitions) ? definitions : {}, (read) => read).read({ ...schema });
+    return new NullUnions(isRecord(definitions) ? definitions : {}, (read) => read).read({
+      ...schema,
+    });
   } catch {
     return schema; // it contains itself, or is deeper than the stack: a finding tells
   }
 }
 
 /**
- * Reads the unions in a schema that are T or null, which is how pydantic writes an optional value, or T alone; the whole is none. A reference that takes null becomes
- * one to a definition of its own, such as `PlaceOrNull`, since a definition may contain itself.
+ * Reads the unions in a schema that are T or null, which is how pydantic writes an optional value,
+ * or T alone; the whole is none. A reference that takes null becomes one to a definition of its
+ * own, such as `PlaceOrNull`, since a definition may contain itself.
  */
 class NullUnions {
   private readonly added = new Map<string, JsonSchema>();
@@ -149,9 +195,12 @@ class NullUnions {
   read(whole: JsonSchema): JsonSchema {
     const schema = this.withParts(whole);
     const $defs: Record<string, unknown> = {};
-    for (const [name, definition] of this.added) $defs[name] = this.part(definition); // which may add another, visited in its turn
+    // which may add another, visited in its turn
+    for (const [name, definition] of this.added) $defs[name] = this.part(definition);
     const named = schema['$defs'];
-    return this.added.size > 0 ? { ...schema, $defs: { ...(isRecord(named) && named), ...$defs } } : schema;
+    return this.added.size > 0
+      ? { ...schema, $defs: { ...(isRecord(named) && named), ...$defs } }
+      : schema;
   }
 
   private part(source: unknown): unknown {
@@ -169,8 +218,8 @@ class NullUnions {
   }
 
   /**
-   * Reads the properties of an object that are T or null. One that may be left out is T: null means "not given", and so does
-   * a default of null. One that must be given takes null as well.
+   * Reads the properties of an object that are T or null. One that may be left out is T: null means
+   * "not given", and so does a default of null. One that must be given takes null as well.
    */
   private withOptionals(schema: JsonSchema): JsonSchema {
     const { properties, required } = schema;
@@ -186,7 +235,8 @@ class NullUnions {
 
   /** Lets a schema take null. One without a type, values or a reference takes it already. */
   private orNull({ type, enum: values, const: only, $ref, ...rest }: JsonSchema): JsonSchema {
-    const listed: readonly unknown[] | undefined = only !== undefined ? [only] : Array.isArray(values) ? values : undefined;
+    const listed: readonly unknown[] | undefined =
+      only !== undefined ? [only] : Array.isArray(values) ? values : undefined;
     return {
       ...rest,
       ...($ref !== undefined && { $ref: this.referenceOrNull($ref) }),
@@ -198,7 +248,10 @@ class NullUnions {
   /** Makes a reference to a definition that takes null; one to nothing stays as it is. */
   private referenceOrNull(reference: unknown): unknown {
     const named = nameIn(reference);
-    const definition = named === undefined || !Object.hasOwn(this.definitions, named) ? undefined : this.definitions[named];
+    const definition =
+      named === undefined || !Object.hasOwn(this.definitions, named)
+        ? undefined
+        : this.definitions[named];
     if (named === undefined || !isRecord(definition)) return reference;
     let name = `${named}OrNull`;
     while (Object.hasOwn(this.definitions, name)) name += '_';
@@ -217,20 +270,33 @@ interface Union {
   readonly takesNull: boolean;
 }
 
-/** Reads a union of T and null, or of T alone, and such unions in T; undefined for any other schema, and where T and what surrounds it say the same keyword. */
+/**
+ * Reads a union of T and null, or of T alone, and such unions in T; undefined for any other schema,
+ * and where T and what surrounds it say the same keyword.
+ */
 function unionIn(source: JsonSchema): Union | undefined {
   const keyword = ['anyOf', 'oneOf', 'allOf'].find((name) => source[name] !== undefined);
   if (keyword === undefined) return undefined;
   const { [keyword]: union, ...rest } = source;
   const branches: readonly unknown[] = Array.isArray(union) ? union : [];
   const value = onlyValueOf(keyword, branches);
-  if (!value || Object.keys(rest).some((name) => !SURROUNDING.has(name) && Object.hasOwn(value, name))) return undefined;
+  if (
+    !value ||
+    Object.keys(rest).some((name) => !SURROUNDING.has(name) && Object.hasOwn(value, name))
+  )
+    return undefined;
   const schema = { ...value, ...rest };
   const inner = unionIn(schema);
-  return { schema: inner?.schema ?? schema, takesNull: branches.length > 1 || inner?.takesNull === true };
+  return {
+    schema: inner?.schema ?? schema,
+    takesNull: branches.length > 1 || inner?.takesNull === true,
+  };
 }
 
-/** Returns the one branch that is not null; undefined where there are others, and where `allOf` has null beside it. */
+/**
+ * Returns the one branch that is not null; undefined where there are others, and where `allOf` has
+ * null beside it.
+ */
 function onlyValueOf(keyword: string, branches: readonly unknown[]): JsonSchema | undefined {
   const [value, ...others] = branches.filter((branch) => !isNull(branch));
   const most = keyword === 'allOf' ? 1 : 2;
@@ -243,17 +309,29 @@ const SURROUNDING = new Set(['title', 'description', 'default', 'examples', 'dep
 function isNull(branch: unknown): boolean {
   if (!isRecord(branch)) return false;
   const { type, enum: values, const: only } = branch;
-  return only === null || [type].flat().join() === 'null' || (Array.isArray(values) && values.length === 1 && values[0] === null);
+  return (
+    only === null ||
+    [type].flat().join() === 'null' ||
+    (Array.isArray(values) && values.length === 1 && values[0] === null)
+  );
 }
 
 function withoutNullValues({ default: given, examples, ...rest }: JsonSchema): JsonSchema {
-  const shown: unknown = Array.isArray(examples) ? examples.filter((example) => example !== null) : examples;
-  return { ...rest, ...(given !== undefined && given !== null && { default: given }), ...(shown !== undefined && { examples: shown }) };
+  const shown: unknown = Array.isArray(examples)
+    ? examples.filter((example) => example !== null)
+    : examples;
+  return {
+    ...rest,
+    ...(given !== undefined && given !== null && { default: given }),
+    ...(shown !== undefined && { examples: shown }),
+  };
 }
 
 const MAX_PROBLEMS = 10;
 
-/** Tells whether a value follows Standard Schema; it may be a function, and may lack a JSON Schema. */
+/**
+ * Tells whether a value follows Standard Schema; it may be a function, and may lack a JSON Schema.
+ */
 export function isStandardSchema(value: unknown): value is StandardSchemaV1 {
   const standard = standardOf(value);
   return isObject(standard) && 'validate' in standard && typeof standard.validate === 'function';
@@ -265,8 +343,13 @@ export function hasJsonSchema(schema: StandardSchemaV1): schema is StandardInput
   return 'jsonSchema' in standard && isObject(standard.jsonSchema);
 }
 
-/** Makes a reader that validates by the schema's own library. The tool receives that library's output, with its transforms. */
-export function standardReader(schema: StandardSchemaV1): (args: JsonObject) => InputReading | Promise<InputReading> {
+/**
+ * Makes a reader that validates by the schema's own library. The tool receives that library's
+ * output, with its transforms.
+ */
+export function standardReader(
+  schema: StandardSchemaV1,
+): (args: JsonObject) => InputReading | Promise<InputReading> {
   return (args) => {
     const result = schema['~standard'].validate(args);
     return 'then' in result ? Promise.resolve(result).then(toReading) : toReading(result);

@@ -36,9 +36,14 @@ import {
   scalarToJson,
 } from './reveal.js';
 
-/** A projector for one declared output, and the problems of its class and of the classes below it. */
+/**
+ * A projector for one declared output, and the problems of its class and of the classes below it.
+ */
 export interface CompiledProjection extends ResultProjector {
-  /** The schema of the model's projection. One object per declared output, since a validator is cached by its schema's identity. */
+  /**
+   * The schema of the model's projection. One object per declared output, since a validator is
+   * cached by its schema's identity.
+   */
   readonly schema: JSONSchema7;
   readonly findings: readonly Omit<Finding, 'at'>[];
 }
@@ -66,15 +71,18 @@ interface ClassPlan {
 }
 
 /**
- * Turns live results into the JSON each audience may see: only properties that the declared class marks `@Expose()`, nothing else, whatever the
- * instance carries.
+ * Turns live results into the JSON each audience may see: only properties that the declared class
+ * marks `@Expose()`, nothing else, whatever the instance carries.
  *
- * - An instance of a subclass shows what the declared class exposes, read from the instance; so does a plain object, and an instance of a class that
- *   exposes nothing itself, such as a document of an ORM. An instance of an unrelated class with exposures of its own is a mistake.
- * - A property that the instance's own class hides or masks, by `@Exclude()`, groups or `@Transform()`, stays hidden or masked under every declared class.
- * - A property without a known class holds JSON, or instances that are projected by the exposures of their own class.
- * - Methods are never called. The only code that runs are getters, `@Transform()` functions, iterators, and `toJSON()` of classes that expose nothing,
- *   which must return a scalar.
+ * - An instance of a subclass shows what the declared class exposes, read from the instance; so
+ *   does a plain object, and an instance of a class that exposes nothing itself, such as a document
+ *   of an ORM. An instance of an unrelated class with exposures of its own is a mistake.
+ * - A property that the instance's own class hides or masks, by `@Exclude()`, groups or
+ *   `@Transform()`, stays hidden or masked under every declared class.
+ * - A property without a known class holds JSON, or instances that are projected by the exposures
+ *   of their own class.
+ * - Methods are never called. The only code that runs are getters, `@Transform()` functions,
+ *   iterators, and `toJSON()` of classes that expose nothing, which must return a scalar.
  * - A value that no rule covers is a `ProjectionError`: nothing leaves.
  *
  * Create one per application: every class, and every declared output, is compiled once.
@@ -96,7 +104,8 @@ export class ProjectionCompiler {
   private projection(output: ResolvedOutput): CompiledProjection {
     const plan = this.planOf(output.type);
     const schema = outputSchema(output);
-    const hasDefaults = JSON.stringify(schema).includes('"default":'); // they are filled in for the model alone
+    // they are filled in for the model alone
+    const hasDefaults = JSON.stringify(schema).includes('"default":');
     const projected = (value: unknown, walk: ProjectionWalk): JsonValue => {
       try {
         return this.result(value, output, plan, walk);
@@ -114,13 +123,19 @@ export class ProjectionCompiler {
       projectBoth: (value, shown) => {
         const walk = new ProjectionWalk(output.type.name, 'model', shown);
         const model = projected(value, walk);
-        const isShared = !walk.isForOneReader && !hasDefaults && !shown; // what is shown may be added to
+        // what is shown may be added to
+        const isShared = !walk.isForOneReader && !hasDefaults && !shown;
         return { model, ui: () => (isShared ? model : project(value, 'ui')) };
       },
     };
   }
 
-  private result(value: unknown, output: ResolvedOutput, plan: ClassPlan, walk: ProjectionWalk): JsonValue {
+  private result(
+    value: unknown,
+    output: ResolvedOutput,
+    plan: ClassPlan,
+    walk: ProjectionWalk,
+  ): JsonValue {
     if (value === null || value === undefined) {
       if (output.nullable) return null;
       const declared = output.list ? `[${plan.type.name}]` : plan.type.name;
@@ -133,18 +148,32 @@ export class ProjectionCompiler {
     if (output.list) return this.list(value, walk, plan);
     const json = this.object(value, undefined, walk, plan);
     if (json !== undefined) return json;
-    throw walk.refuse(undefined, `is a ${typeof value}`, `Return an instance of ${plan.type.name}.`);
+    throw walk.refuse(
+      undefined,
+      `is a ${typeof value}`,
+      `Return an instance of ${plan.type.name}.`,
+    );
   }
 
   private list(value: unknown, walk: ProjectionWalk, plan: ClassPlan): JsonValue {
     const item: Conversion = (entry, key) => this.object(entry, key, walk, plan);
     if (Array.isArray(value)) return convertItems(value, undefined, walk, item);
-    if (isIterable(value) && !types.isMap(value) && !findUnready(value)) return convertIterable(value, undefined, walk, item);
-    throw walk.refuse(undefined, 'is not a list', `Return a list, or declare \`output: ${plan.type.name}\`.`);
+    if (isIterable(value) && !types.isMap(value) && !findUnready(value))
+      return convertIterable(value, undefined, walk, item);
+    throw walk.refuse(
+      undefined,
+      'is not a list',
+      `Return a list, or declare \`output: ${plan.type.name}\`.`,
+    );
   }
 
   /** Projects an object of a known class; undefined for a value that JSON leaves out. */
-  private object(value: unknown, key: ProjectionKey, walk: ProjectionWalk, plan: ClassPlan): JsonValue | undefined {
+  private object(
+    value: unknown,
+    key: ProjectionKey,
+    walk: ProjectionWalk,
+    plan: ClassPlan,
+  ): JsonValue | undefined {
     if (isObject(value)) {
       this.checkClass(value, key, walk, plan);
       return this.fields(value, key, walk, plan);
@@ -158,7 +187,12 @@ export class ProjectionCompiler {
     );
   }
 
-  private fields(source: Readonly<Record<string, unknown>>, key: ProjectionKey, walk: ProjectionWalk, plan: ClassPlan): JsonValue {
+  private fields(
+    source: Readonly<Record<string, unknown>>,
+    key: ProjectionKey,
+    walk: ProjectionWalk,
+    plan: ClassPlan,
+  ): JsonValue {
     walk.enter(source, key);
     const projected: Record<string, JsonValue> = {};
     const fields = fieldsOf(source, plan);
@@ -167,7 +201,9 @@ export class ProjectionCompiler {
       let value = walk.read(source, property);
       for (const transform of transforms) {
         const current = value;
-        value = walk.attempt(property, 'in its @Transform()', () => transform.apply(current, source, walk.audience));
+        value = walk.attempt(property, 'in its @Transform()', () =>
+          transform.apply(current, source, walk.audience),
+        );
       }
       const json = value === undefined ? undefined : convert(value, property, walk);
       if (json !== undefined) projected[name] = json;
@@ -183,7 +219,10 @@ export class ProjectionCompiler {
     if (plan && isObject(instance)) return this.fields(instance, key, walk, plan);
     const unready = findUnready(instance);
     if (unready) throw walk.refuse(key, unready.problem, unready.remedy);
-    if (isIterable(instance)) return convertIterable(instance, key, walk, (item, index) => this.json.value(item, index, walk));
+    if (isIterable(instance))
+      return convertIterable(instance, key, walk, (item, index) =>
+        this.json.value(item, index, walk),
+      );
     const scalar = scalarOfInstance(instance, key, walk);
     if (scalar !== undefined) return scalar;
     const name = nameOfClass(instance);
@@ -191,16 +230,29 @@ export class ProjectionCompiler {
     throw walk.refuse(key, `is an instance of ${name}, which exposes nothing`, remedy);
   }
 
-  private checkClass(value: object, key: ProjectionKey, walk: ProjectionWalk, plan: ClassPlan): void {
+  private checkClass(
+    value: object,
+    key: ProjectionKey,
+    walk: ProjectionWalk,
+    plan: ClassPlan,
+  ): void {
     if (isInstance(value, plan) || (isPlain(value) && !Array.isArray(value))) return;
     const { name } = plan.type;
     if (Array.isArray(value))
-      throw walk.refuse(key, `is a list where one ${name} is declared`, `Declare \`[${name}]\`, or name the class with @Type().`);
+      throw walk.refuse(
+        key,
+        `is a list where one ${name} is declared`,
+        `Declare \`[${name}]\`, or name the class with @Type().`,
+      );
     const unready = findUnready(value);
     if (unready) throw walk.refuse(key, unready.problem, unready.remedy);
     if (types.isDate(value) || types.isMap(value) || types.isSet(value) || this.ownPlanOf(value)) {
       const actual = nameOfClass(value);
-      throw walk.refuse(key, `is of the class ${actual} where ${name} is declared`, `Return a ${name}, or declare ${actual}.`);
+      throw walk.refuse(
+        key,
+        `is of the class ${actual} where ${name} is declared`,
+        `Return a ${name}, or declare ${actual}.`,
+      );
     }
   }
 
@@ -215,18 +267,33 @@ export class ProjectionCompiler {
     const known = this.plans.get(type);
     if (known) return known;
     const properties = exposedPropertiesOf(type);
-    const fieldsFor = (audience: Audience) => properties.flatMap((property) => this.fieldFor(property, audience));
+    const fieldsFor = (audience: Audience) =>
+      properties.flatMap((property) => this.fieldFor(property, audience));
     const fields = fieldsBy(fieldsFor);
     const narrowed = new WeakMap<Type, Fields>();
-    const plan = { type, prototype: prototypeOf(type), exposesAnything: properties.length > 0, fields, narrowed };
+    const plan = {
+      type,
+      prototype: prototypeOf(type),
+      exposesAnything: properties.length > 0,
+      fields,
+      narrowed,
+    };
     this.plans.set(type, plan);
     return plan;
   }
 
   private fieldFor(exposed: ExposedProperty, audience: Audience): Field[] {
-    if (exposed.method || exposed.name === '__proto__' || !isVisibleTo(exposed, audience)) return [];
+    if (exposed.method || exposed.name === '__proto__' || !isVisibleTo(exposed, audience))
+      return [];
     const transforms = exposed.transforms.filter((transform) => isVisibleTo(transform, audience));
-    return [{ property: exposed.property, name: exposed.name, transforms, convert: this.conversion(shapeFor(exposed, audience)) }];
+    return [
+      {
+        property: exposed.property,
+        name: exposed.name,
+        transforms,
+        convert: this.conversion(shapeFor(exposed, audience)),
+      },
+    ];
   }
 
   private conversion(shape: PropertyShape): Conversion {
@@ -242,14 +309,23 @@ export class ProjectionCompiler {
     };
   }
 
-  /** Makes the conversion to a nested class, whose plan is compiled with the first value, since classes refer to each other. */
+  /**
+   * Makes the conversion to a nested class, whose plan is compiled with the first value, since
+   * classes refer to each other.
+   */
   private classConversion(
     type: Type,
-    { list, loose, kinds }: { readonly list: boolean; readonly loose: boolean; readonly kinds?: Kinds },
+    {
+      list,
+      loose,
+      kinds,
+    }: { readonly list: boolean; readonly loose: boolean; readonly kinds?: Kinds },
   ): Conversion {
     let plan: ClassPlan | undefined;
     const nested = () => (plan ??= this.planOf(type));
-    const one: Conversion = kinds ? this.kindConversion(kinds, nested) : (value, key, walk) => this.object(value, key, walk, nested());
+    const one: Conversion = kinds
+      ? this.kindConversion(kinds, nested)
+      : (value, key, walk) => this.object(value, key, walk, nested());
     if (!list) return one;
     if (!loose) return this.oneOrMany(one, nested);
     const many: Conversion = this.oneOrMany((value, key, walk) => {
@@ -260,7 +336,10 @@ export class ProjectionCompiler {
     return many;
   }
 
-  /** Makes the conversion to one of several classes: that of the instance, or the one that a plain object names. */
+  /**
+   * Makes the conversion to one of several classes: that of the instance, or the one that a plain
+   * object names.
+   */
   private kindConversion(kinds: Kinds, base: () => ClassPlan): Conversion {
     const plans = new Map<Kind, ClassPlan>();
     const planOf = (kind: Kind): ClassPlan => {
@@ -277,33 +356,53 @@ export class ProjectionCompiler {
     };
   }
 
-  /** Returns the plan of one of several classes, which also tells which one it is, unless that is hidden. */
+  /**
+   * Returns the plan of one of several classes, which also tells which one it is, unless that is
+   * hidden.
+   */
   private planOfKind({ name, type }: Kind, property: string): ClassPlan {
     const plan = this.planOf(type);
-    const named: Field = { property, name: property, transforms: [{ groups: undefined, apply: () => name }], convert: () => name };
+    const named: Field = {
+      property,
+      name: property,
+      transforms: [{ groups: undefined, apply: () => name }],
+      convert: () => name,
+    };
     const fieldsFor = (audience: Audience): readonly Field[] => {
       const own = plan.fields[audience];
-      const isSaid = own.some((field) => field.name === property) || hiddenPropertiesOf(type, audience).has(property);
+      const isSaid =
+        own.some((field) => field.name === property) ||
+        hiddenPropertiesOf(type, audience).has(property);
       return isSaid ? own : [named, ...own];
     };
     return { ...plan, fields: fieldsBy(fieldsFor), narrowed: new WeakMap() };
   }
 
-  /** Makes a conversion of a single value, or of many in a list, a Set, an ORM's collection or a Map. */
+  /**
+   * Makes a conversion of a single value, or of many in a list, a Set, an ORM's collection or a
+   * Map.
+   */
   private oneOrMany(one: Conversion, plan: () => ClassPlan | undefined): Conversion {
     const many: Conversion = (value, key, walk) => {
       if (typeof value !== 'object' || value === null) return one(value, key, walk);
       if (Array.isArray(value)) return convertItems(value, key, walk, one);
       if (types.isMap(value)) return convertEntries(value, key, walk, many);
       const declared = plan();
-      const isOne = !isIterable(value) || (declared && isInstance(value, declared)) || this.ownPlanOf(value) || findUnready(value);
+      const isOne =
+        !isIterable(value) ||
+        (declared && isInstance(value, declared)) ||
+        this.ownPlanOf(value) ||
+        findUnready(value);
       return isOne ? one(value, key, walk) : convertIterable(value, key, walk, one);
     };
     return many;
   }
 }
 
-/** Returns the fields that an instance shows, compiled once for every pair of a declared class and an instance's own; an instance of the declared class costs nothing. */
+/**
+ * Returns the fields that an instance shows, compiled once for every pair of a declared class and
+ * an instance's own; an instance of the declared class costs nothing.
+ */
 function fieldsOf(instance: object, plan: ClassPlan): Fields {
   if (Reflect.getPrototypeOf(instance) === plan.prototype) return plan.fields;
   const own = classOf(instance);
@@ -318,8 +417,15 @@ function fieldsOf(instance: object, plan: ClassPlan): Fields {
 function fieldsBy(fieldsFor: (audience: Audience) => readonly Field[]): Fields {
   const [model, ui] = [fieldsFor('model'), fieldsFor('ui')];
   const isSame = ({ name, property, transforms }: Field, index: number): boolean =>
-    ui[index]?.property === property && ui[index].name === name && transforms.length + ui[index].transforms.length === 0;
-  return { model, ui, audit: fieldsFor('audit'), isForBoth: model.length === ui.length && model.every(isSame) };
+    ui[index]?.property === property &&
+    ui[index].name === name &&
+    transforms.length + ui[index].transforms.length === 0;
+  return {
+    model,
+    ui,
+    audit: fieldsFor('audit'),
+    isForBoth: model.length === ui.length && model.every(isSame),
+  };
 }
 
 function narrowedFields({ type, fields }: ClassPlan, own: Type, audience: Audience): Field[] {
@@ -327,22 +433,35 @@ function narrowedFields({ type, fields }: ClassPlan, own: Type, audience: Audien
   const isBelow = Object.prototype.isPrototypeOf.call(type, own);
   return fields[audience].flatMap((field) => {
     if (hidden.has(field.property)) return [];
-    const transforms = transformsOf(own, field.property).filter((transform) => isVisibleTo(transform, audience));
+    const transforms = transformsOf(own, field.property).filter((transform) =>
+      isVisibleTo(transform, audience),
+    );
     return [{ ...field, transforms: isBelow ? transforms : [...field.transforms, ...transforms] }];
   });
 }
 
-/** Finds the class of a value among several: the nearest one of an instance, or the one that a plain object names. */
+/**
+ * Finds the class of a value among several: the nearest one of an instance, or the one that a plain
+ * object names.
+ */
 export function kindFor(value: object, { property, classes }: Kinds): Kind | undefined {
   const own = classes.filter(({ type }) => value instanceof type);
-  const nearest = own.find((one) => !own.some((other) => other !== one && Object.prototype.isPrototypeOf.call(one.type, other.type)));
+  const nearest = own.find(
+    (one) =>
+      !own.some(
+        (other) => other !== one && Object.prototype.isPrototypeOf.call(one.type, other.type),
+      ),
+  );
   if (nearest || !isPlain(value)) return nearest;
   const name: unknown = Reflect.get(value, property);
   return classes.find((one) => one.name === name);
 }
 
 function isInstance(value: object, { prototype }: ClassPlan): boolean {
-  return Reflect.getPrototypeOf(value) === prototype || Object.prototype.isPrototypeOf.call(prototype, value);
+  return (
+    Reflect.getPrototypeOf(value) === prototype ||
+    Object.prototype.isPrototypeOf.call(prototype, value)
+  );
 }
 
 function isIterable(value: unknown): value is Iterable<unknown> {

@@ -4,17 +4,26 @@ import type { ProjectionObserver, ResultProjector } from '../contracts/tool.js';
 import { classOf, hiddenPropertiesOf } from './exposed-properties.js';
 
 /** Converts an instance of a class within JSON. */
-export type InstanceRule = (instance: object, key: ProjectionKey, walk: ProjectionWalk) => JsonValue;
+export type InstanceRule = (
+  instance: object,
+  key: ProjectionKey,
+  walk: ProjectionWalk,
+) => JsonValue;
 
 /** Turns one value into JSON; undefined means that it has none and is left out. */
-export type Conversion = (value: unknown, key: ProjectionKey, walk: ProjectionWalk) => JsonValue | undefined;
+export type Conversion = (
+  value: unknown,
+  key: ProjectionKey,
+  walk: ProjectionWalk,
+) => JsonValue | undefined;
 
 /**
  * Copies values that are JSON already, or nearly, by the rules for every result:
  *
  * - a Date becomes its ISO string; a bigint its decimal digits; a Map an object; a Set an array
  * - NaN, the infinities and dates that are invalid or outside the years 0 to 9999 become null
- * - undefined, functions and symbols are left out, and null in lists, as `JSON.stringify` has it; the key `__proto__` is left out
+ * - undefined, functions and symbols are left out, and null in lists, as `JSON.stringify` has it;
+ *   the key `__proto__` is left out
  * - instances of classes are the caller's to decide
  */
 export class JsonCopy {
@@ -32,7 +41,11 @@ export class JsonCopy {
     return this.instance(value, key, walk);
   }
 
-  private plain(source: Readonly<Record<string, unknown>>, key: ProjectionKey, walk: ProjectionWalk): JsonObject {
+  private plain(
+    source: Readonly<Record<string, unknown>>,
+    key: ProjectionKey,
+    walk: ProjectionWalk,
+  ): JsonObject {
     walk.enterOpen(source, key);
     const copy: Record<string, JsonValue> = {};
     for (const name of Object.keys(source)) {
@@ -53,7 +66,10 @@ export function scalarToJson(value: unknown): string | number | boolean | null |
   return value === null ? null : undefined;
 }
 
-/** Writes a date; null if its year does not have the four digits of RFC 3339 and the schema's `date-time`. */
+/**
+ * Writes a date; null if its year does not have the four digits of RFC 3339 and the schema's
+ * `date-time`.
+ */
 export function dateToJson(date: Date): string | null {
   const time = Date.prototype.getTime.call(date);
   if (Number.isNaN(time)) return null;
@@ -61,8 +77,15 @@ export function dateToJson(date: Date): string | null {
   return text.length === '2026-11-21T00:00:00.000Z'.length ? text : null;
 }
 
-/** Returns the scalar that a class such as Decimal, ObjectId or URL has as its JSON; undefined for every other object. */
-export function scalarOfInstance(instance: object, key: ProjectionKey, walk: ProjectionWalk): string | number | boolean | null | undefined {
+/**
+ * Returns the scalar that a class such as Decimal, ObjectId or URL has as its JSON; undefined for
+ * every other object.
+ */
+export function scalarOfInstance(
+  instance: object,
+  key: ProjectionKey,
+  walk: ProjectionWalk,
+): string | number | boolean | null | undefined {
   if (types.isDate(instance)) return dateToJson(instance);
   if (isPlain(instance)) return undefined;
   return walk.attempt(key, 'in its toJSON()', () => {
@@ -72,7 +95,12 @@ export function scalarOfInstance(instance: object, key: ProjectionKey, walk: Pro
   });
 }
 
-export function convertItems(items: readonly unknown[], key: ProjectionKey, walk: ProjectionWalk, convert: Conversion): JsonValue[] {
+export function convertItems(
+  items: readonly unknown[],
+  key: ProjectionKey,
+  walk: ProjectionWalk,
+  convert: Conversion,
+): JsonValue[] {
   walk.enter(items, key);
   const copy: JsonValue[] = [];
   for (let index = 0; index < items.length; index += 1) {
@@ -84,7 +112,12 @@ export function convertItems(items: readonly unknown[], key: ProjectionKey, walk
 }
 
 /** Converts an iterable like an array; an endless one ends in an error. */
-export function convertIterable(iterable: Iterable<unknown>, key: ProjectionKey, walk: ProjectionWalk, convert: Conversion): JsonValue[] {
+export function convertIterable(
+  iterable: Iterable<unknown>,
+  key: ProjectionKey,
+  walk: ProjectionWalk,
+  convert: Conversion,
+): JsonValue[] {
   walk.enter(iterable, key);
   const items = walk.attempt(undefined, 'while it was iterated', () => {
     const found: unknown[] = [];
@@ -111,7 +144,11 @@ export function convertEntries(
   for (const [name, value] of Map.prototype.entries.call(map)) {
     walk.count('*');
     if (typeof name !== 'string' && typeof name !== 'number') {
-      throw walk.refuse('*', `is in a Map under a key that is a ${typeof name}`, 'Use strings as keys.');
+      throw walk.refuse(
+        '*',
+        `is in a Map under a key that is a ${typeof name}`,
+        'Use strings as keys.',
+      );
     }
     const json = name === '__proto__' ? undefined : convert(value, '*', walk);
     if (json !== undefined) copy[name] = json;
@@ -127,17 +164,34 @@ export function isPlain(value: object): value is Readonly<Record<string, unknown
   return Reflect.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, 'isPrototypeOf');
 }
 
-/** Finds the reason why an object cannot be in a result until it is awaited, read or encoded; undefined if it can. */
-export function findUnready(value: object): { readonly problem: string; readonly remedy: string } | undefined {
+/**
+ * Finds the reason why an object cannot be in a result until it is awaited, read or encoded;
+ * undefined if it can.
+ */
+export function findUnready(
+  value: object,
+): { readonly problem: string; readonly remedy: string } | undefined {
   if (types.isPromise(value) || hasMethod(value, 'then')) {
-    return { problem: 'is a Promise', remedy: 'Await it first, a list of them with Promise.all().' };
+    return {
+      problem: 'is a Promise',
+      remedy: 'Await it first, a list of them with Promise.all().',
+    };
   }
   if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value) || value instanceof Blob) {
-    return { problem: 'is binary data', remedy: 'Return its text, a base64 string, or a link to it.' };
+    return {
+      problem: 'is binary data',
+      remedy: 'Return its text, a base64 string, or a link to it.',
+    };
   }
   if (value instanceof Error) return { problem: 'is an Error', remedy: 'Throw it.' };
-  if (['pipe', 'getReader', 'getStream'].some((name) => hasMethod(value, name)) || Symbol.asyncIterator in value) {
-    return { problem: 'is a stream', remedy: 'Read it first and return its text, or return a link to it.' };
+  if (
+    ['pipe', 'getReader', 'getStream'].some((name) => hasMethod(value, name)) ||
+    Symbol.asyncIterator in value
+  ) {
+    return {
+      problem: 'is a stream',
+      remedy: 'Read it first and return its text, or return a link to it.',
+    };
   }
   return undefined;
 }
@@ -163,14 +217,17 @@ const everything = new JsonCopy((instance, key, walk) => {
 });
 
 /**
- * Compiles the projection of a tool that returns scalars and plain objects: `'all'`, the named properties, or with `[]` nothing.
+ * Compiles the projection of a tool that returns scalars and plain objects: `'all'`, the named
+ * properties, or with `[]` nothing.
  *
- * Names pick from a plain object, from a class instance (own properties, and getters) and from each object of a list. The value of a picked property
- * is copied as by `'all'`. Every audience sees the same, except for properties that the class of an instance hides by `@Exclude()` or groups.
+ * Names pick from a plain object, from a class instance (own properties, and getters) and from each
+ * object of a list. The value of a picked property is copied as by `'all'`. Every audience sees the
+ * same, except for properties that the class of an instance hides by `@Exclude()` or groups.
  */
 export function compileReveal(fields: 'all' | readonly string[]): ResultProjector {
   if (fields !== 'all' && fields.length === 0) return { project: () => null };
-  const names = fields === 'all' ? undefined : new Set(fields.filter((field) => field !== '__proto__'));
+  const names =
+    fields === 'all' ? undefined : new Set(fields.filter((field) => field !== '__proto__'));
   const convert: Conversion = names
     ? (value, key, walk) => pick(value, key, walk, names)
     : (value, key, walk) => everything.value(value, key, walk);
@@ -197,13 +254,21 @@ export function toResultJson(value: unknown): JsonValue {
   return ALL.project(value, 'model');
 }
 
-function pick(value: unknown, key: ProjectionKey, walk: ProjectionWalk, names: ReadonlySet<string>): JsonValue {
+function pick(
+  value: unknown,
+  key: ProjectionKey,
+  walk: ProjectionWalk,
+  names: ReadonlySet<string>,
+): JsonValue {
   if (value === null || value === undefined) return null;
-  if (Array.isArray(value)) return convertItems(value, key, walk, (item, index) => pick(item, index, walk, names));
-  if (!isObject(value)) throw walk.refuse(key, `is a ${typeof value}, which has no fields to pick`, PICK_REMEDY);
+  if (Array.isArray(value))
+    return convertItems(value, key, walk, (item, index) => pick(item, index, walk, names));
+  if (!isObject(value))
+    throw walk.refuse(key, `is a ${typeof value}, which has no fields to pick`, PICK_REMEDY);
   const unready = findUnready(value);
   if (unready) throw walk.refuse(key, unready.problem, unready.remedy);
-  if (isBuiltIn(value)) throw walk.refuse(key, `is a ${nameOfClass(value)}, which has no fields to pick`, PICK_REMEDY);
+  if (isBuiltIn(value))
+    throw walk.refuse(key, `is a ${nameOfClass(value)}, which has no fields to pick`, PICK_REMEDY);
   return pickFields(value, key, walk, names);
 }
 
@@ -217,7 +282,10 @@ function pickFields(
   const picked: Record<string, JsonValue> = {};
   const hidden = hiddenIn(value, walk.audience);
   for (const name of names) {
-    const json = !hidden?.has(name) && isField(value, name) ? everything.value(walk.read(value, name), name, walk) : undefined;
+    const json =
+      !hidden?.has(name) && isField(value, name)
+        ? everything.value(walk.read(value, name), name, walk)
+        : undefined;
     if (json !== undefined) picked[name] = json;
   }
   walk.leave();
@@ -227,7 +295,10 @@ function pickFields(
 
 const hiddenByClass = new WeakMap<object, Readonly<Record<Audience, ReadonlySet<string>>>>();
 
-/** Returns the properties that the class of an instance hides from an audience, computed once per class. */
+/**
+ * Returns the properties that the class of an instance hides from an audience, computed once per
+ * class.
+ */
 function hiddenIn(value: object, audience: Audience): ReadonlySet<string> | undefined {
   const type = isPlain(value) ? undefined : classOf(value);
   if (!type) return undefined;
@@ -247,7 +318,11 @@ function isBuiltIn(value: object): boolean {
 function isField(source: object, name: string): boolean {
   const own = Reflect.getOwnPropertyDescriptor(source, name);
   if (own) return own.enumerable === true;
-  for (let level = Reflect.getPrototypeOf(source); level && level !== Object.prototype; level = Reflect.getPrototypeOf(level)) {
+  for (
+    let level = Reflect.getPrototypeOf(source);
+    level && level !== Object.prototype;
+    level = Reflect.getPrototypeOf(level)
+  ) {
     const descriptor = Reflect.getOwnPropertyDescriptor(level, name);
     if (descriptor) return descriptor.get !== undefined;
   }
@@ -258,26 +333,36 @@ const MAX_DEPTH = 64;
 const MAX_VALUES = 100_000;
 
 /**
- * Thrown when a tool returned a value that its declaration does not cover: nothing of the result leaves, and the message tells the developer where it is and
- * what to do.
+ * Thrown when a tool returned a value that its declaration does not cover: nothing of the result
+ * leaves, and the message tells the developer where it is and what to do.
  *
- * The message is for logs. It names classes and properties, never a value; an error of a getter is in `cause` only.
+ * The message is for logs. It names classes and properties, never a value; an error of a getter is
+ * in `cause` only.
  */
 export class ProjectionError extends Error {
   override readonly name = 'ProjectionError';
-  /** The path with `*` for the keys of plain objects, which may be data, so it may be shown where the result may not. */
+  /**
+   * The path with `*` for the keys of plain objects, which may be data, so it may be shown where
+   * the result may not.
+   */
   readonly declaredPath: string;
 
   constructor(
     /** The declared class, or `the result`. */
     readonly subject: string,
-    /** The path from the result to the value, e.g. `orders.0.customer`; empty for the result itself, `*` for a Map's entry. */
+    /**
+     * The path from the result to the value, e.g. `orders.0.customer`; empty for the result itself,
+     * `*` for a Map's entry.
+     */
     readonly path: string,
     problem: string,
     remedy: string,
     options: { readonly cause?: unknown; readonly declaredPath?: string } = {},
   ) {
-    super(`Cannot project ${path === '' ? subject : `"${path}" of ${subject}`}: it ${problem}. ${remedy}`, options);
+    super(
+      `Cannot project ${path === '' ? subject : `"${path}" of ${subject}`}: it ${problem}. ${remedy}`,
+      options,
+    );
     this.declaredPath = options.declaredPath ?? path;
   }
 }
@@ -286,8 +371,9 @@ export class ProjectionError extends Error {
 export type ProjectionKey = string | number | undefined;
 
 /**
- * The path from a result's root to the value being projected, so that every refusal can name the place, and so that cycles, endless nesting
- * and endless iterables end in a `ProjectionError` instead of a full stack or heap. One per projection.
+ * The path from a result's root to the value being projected, so that every refusal can name the
+ * place, and so that cycles, endless nesting and endless iterables end in a `ProjectionError`
+ * instead of a full stack or heap. One per projection.
  */
 export class ProjectionWalk {
   private readonly within: object[] = [];
@@ -312,10 +398,18 @@ export class ProjectionWalk {
   enter(value: object, key: ProjectionKey): void {
     this.count(key);
     if (this.within.length >= MAX_DEPTH) {
-      throw this.refuse(key, `lies more than ${MAX_DEPTH} levels deep`, 'Return something flatter.');
+      throw this.refuse(
+        key,
+        `lies more than ${MAX_DEPTH} levels deep`,
+        'Return something flatter.',
+      );
     }
     if (this.within.includes(value)) {
-      throw this.refuse(key, 'is an object that it is itself a part of', 'Leave one direction without @Expose(), or expose an id instead.');
+      throw this.refuse(
+        key,
+        'is an object that it is itself a part of',
+        'Leave one direction without @Expose(), or expose an id instead.',
+      );
     }
     this.within.push(value);
     this.keys.push(key);
@@ -335,7 +429,12 @@ export class ProjectionWalk {
   /** Called for every object and every item of a list. */
   count(key: ProjectionKey): void {
     this.values += 1;
-    if (this.values > MAX_VALUES) throw this.refuse(key, `is past the ${MAX_VALUES} values a result may hold`, 'Return a page of them.');
+    if (this.values > MAX_VALUES)
+      throw this.refuse(
+        key,
+        `is past the ${MAX_VALUES} values a result may hold`,
+        'Return a page of them.',
+      );
   }
 
   /** Reads a property of the object entered last; a getter may throw. */
@@ -359,9 +458,14 @@ export class ProjectionWalk {
 
   refuse(key: ProjectionKey, problem: string, remedy: string, cause?: unknown): ProjectionError {
     const parts = [...this.keys, key];
-    const declared = parts.map((part, depth) => (this.isData(depth) && part !== undefined ? '*' : part));
+    const declared = parts.map((part, depth) =>
+      this.isData(depth) && part !== undefined ? '*' : part,
+    );
     const declaredPath = pathOf(declared);
-    return new ProjectionError(this.subject, pathOf(parts), problem, remedy, { declaredPath, ...(cause !== undefined && { cause }) });
+    return new ProjectionError(this.subject, pathOf(parts), problem, remedy, {
+      declaredPath,
+      ...(cause !== undefined && { cause }),
+    });
   }
 
   /** Tells whether the key at this depth belongs to an object whose keys are data. */
@@ -373,7 +477,9 @@ export class ProjectionWalk {
   /** Makes the error to throw for one that was caught at the root. */
   failure(cause: unknown): ProjectionError {
     if (cause instanceof ProjectionError) return cause;
-    return new ProjectionError(this.subject, '', 'threw while it was read', 'See the cause.', { cause });
+    return new ProjectionError(this.subject, '', 'threw while it was read', 'See the cause.', {
+      cause,
+    });
   }
 }
 

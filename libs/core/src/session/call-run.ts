@@ -27,7 +27,10 @@ import { CalledTool } from './called-tool.js';
 
 const logger = new Logger('CallRun');
 
-/** A run of one call until it ends or waits: a step of the loop without a model before it. What waits is resumed as a run like any other. */
+/**
+ * A run of one call until it ends or waits: a step of the loop without a model before it. What
+ * waits is resumed as a run like any other.
+ */
 export class CallRun {
   private readonly signal: AbortSignal;
   private readonly link: LinkedSignal | undefined;
@@ -36,7 +39,8 @@ export class CallRun {
   private readonly injected: string[] = [];
 
   /**
-   * @param within aborts the call with its session, which ends what it makes; absent for a call without a session
+   * @param within aborts the call with its session, which ends what it makes; absent for a call
+   *   without a session
    * @param onProgress is told what the tool says of its progress
    */
   constructor(
@@ -46,32 +50,54 @@ export class CallRun {
     private readonly onProgress?: SessionCallOptions['onProgress'],
   ) {
     const { runMs: ms } = plan.execution.limits;
-    const isBounded = within !== undefined && plan.options.signal === undefined && !mayOutlastTool(plan) && services.sinks.length === 0;
-    this.link = isBounded ? undefined : linkSignal(plan.options.signal, { ms, message: `The call took longer than ${ms} ms.` });
+    const isBounded =
+      within !== undefined &&
+      plan.options.signal === undefined &&
+      !mayOutlastTool(plan) &&
+      services.sinks.length === 0;
+    this.link = isBounded
+      ? undefined
+      : linkSignal(plan.options.signal, { ms, message: `The call took longer than ${ms} ms.` });
     this.signal = this.link?.signal ?? within ?? new AbortController().signal;
     const onFailure = (cause: unknown): false => {
       this.link?.abort(new Interruption('failed', 'A critical sink failed.', { cause }));
       return false;
     };
-    this.outlet = services.sinks.length > 0 ? new EventOutlet(identityOf(plan), services.sinks, onFailure) : undefined;
+    this.outlet =
+      services.sinks.length > 0
+        ? new EventOutlet(identityOf(plan), services.sinks, onFailure)
+        : undefined;
   }
 
   /**
    * Makes the call.
    *
-   * @throws {RunError} For a call that was aborted, or that a store or a part of the application has kept from being made.
+   * @throws {RunError} For a call that was aborted, or that a store or a part of the application
+   *   has kept from being made.
    */
   make(call: ToolCall): Promise<CalledTool> {
     return this.attend(asRun(this.signal, () => this.made(call)));
   }
 
   /** Ends a call that a session has begun to make: it waits, or was not made. */
-  settle(first: UnmadeCall, made: Promise<ToolStepResult>, approvals: RunApprovals): Promise<CalledTool> {
-    const live = new LiveRun(this.plan, { ...START, subRuns: this.services.subRuns, approvals }, this.signal, () => undefined);
+  settle(
+    first: UnmadeCall,
+    made: Promise<ToolStepResult>,
+    approvals: RunApprovals,
+  ): Promise<CalledTool> {
+    const live = new LiveRun(
+      this.plan,
+      { ...START, subRuns: this.services.subRuns, approvals },
+      this.signal,
+      () => undefined,
+    );
     return this.attend(this.settled(first, made, live));
   }
 
-  /** Has the call end with its session or the application, and lets go of its time limit once it is over. */
+  /**
+   * Has the call end with its session or the application, and lets go of its time limit once it is
+   * over.
+   */
   private attend(called: Promise<CalledTool>): Promise<CalledTool> {
     if (!this.link) return called;
     if (!this.within) this.services.open.add(this, called);
@@ -96,14 +122,22 @@ export class CallRun {
     const failure = await accountRead(plan, toolset);
     const first = callState(toolset, call, plan.account?.labels);
     if (outlet) await this.tellStart(outlet, first.state);
-    const live = new LiveRun(plan, { ...START, subRuns: services.subRuns }, signal, (event) => this.emit(event));
+    const live = new LiveRun(plan, { ...START, subRuns: services.subRuns }, signal, (event) =>
+      this.emit(event),
+    );
     const history = (): readonly Message[] => [assistantMessage(first.answer)];
     const context = { step: 1, toolset, offered: toolset, history, live, session: plan.session };
-    const making = failure ? Promise.reject(failure.cause) : services.loop.callOnce(call, context).then((made) => made.step());
+    const making = failure
+      ? Promise.reject(failure.cause)
+      : services.loop.callOnce(call, context).then((made) => made.step());
     return this.settled(first, making, live);
   }
 
-  private async settled(first: UnmadeCall, made: Promise<ToolStepResult>, live: LiveRun): Promise<CalledTool> {
+  private async settled(
+    first: UnmadeCall,
+    made: Promise<ToolStepResult>,
+    live: LiveRun,
+  ): Promise<CalledTool> {
     const { plan, services, signal, outlet } = this;
     const state = await services.loop
       .stateAfter(first.state, first, made, { live })
@@ -112,11 +146,16 @@ export class CallRun {
     if (!state.pending && (outlet || plan.hooks)) await services.loop.endStep(state, first, live);
     const last = signal.aborted ? this.failed(state, Interruption.from(signal)) : state;
     const isMade = isOver(last) && !outlet;
-    return isMade ? CalledTool.from(plan.execution.run.runId, last, this.injected) : this.ended(last, live);
+    return isMade
+      ? CalledTool.from(plan.execution.run.runId, last, this.injected)
+      : this.ended(last, live);
   }
 
   private failed(state: LoopState, error: unknown): LoopState {
-    return { ...state, finish: finishFor(error, 'internal', { runId: this.plan.execution.run.runId, logger }) };
+    return {
+      ...state,
+      finish: finishFor(error, 'internal', { runId: this.plan.execution.run.runId, logger }),
+    };
   }
 
   private emit(event: LoopEventBody): void | Promise<void> {
@@ -125,10 +164,15 @@ export class CallRun {
     return this.outlet?.emit(event);
   }
 
-  /** The tools that the call may name. A call that is aborted before their hooks have answered has none. */
+  /**
+   * The tools that the call may name. A call that is aborted before their hooks have answered has
+   * none.
+   */
   private listed(): Promise<Toolset> {
     const { toolset, execution } = this.plan;
-    return strictlyListed(toolset, { ...execution, signal: this.signal }).catch(() => Toolset.of([]));
+    return strictlyListed(toolset, { ...execution, signal: this.signal }).catch(() =>
+      Toolset.of([]),
+    );
   }
 
   private async tellStart(outlet: EventOutlet, { step, toolset }: LoopState): Promise<void> {
@@ -138,10 +182,15 @@ export class CallRun {
 
   /** The state of a call that was not made: it waits in the log, or was given up. */
   private async paused(state: LoopState, pending: PendingStep, live: LiveRun): Promise<LoopState> {
-    if (state.finish?.reason !== 'waiting' && !isUnavailable(state)) return abandonStep(state, pending, []);
+    if (state.finish?.reason !== 'waiting' && !isUnavailable(state))
+      return abandonStep(state, pending, []);
     const { requestId } = this.plan.execution;
     // The run-end follows, and is the last event of this part of the run.
-    const saved = savedRun(state, pending, live, { requestId, past: 0, sequence: this.outlet ? this.outlet.lastSequence + 1 : 0 });
+    const saved = savedRun(state, pending, live, {
+      requestId,
+      past: 0,
+      sequence: this.outlet ? this.outlet.lastSequence + 1 : 0,
+    });
     try {
       await this.services.suspended.suspend(
         { ...identityOf(this.plan), ...waitingForIn(state) },
@@ -150,7 +199,10 @@ export class CallRun {
       );
       return isUnavailable(state) ? abandonStep(state, pending, []) : state;
     } catch (error) {
-      const cause = error instanceof Interruption ? error : new Error('The waiting call could not be stored.', { cause: error });
+      const cause =
+        error instanceof Interruption
+          ? error
+          : new Error('The waiting call could not be stored.', { cause: error });
       return this.failed(abandonStep(state, pending, []), cause);
     }
   }
@@ -179,7 +231,10 @@ interface UnreadAccount {
 }
 
 /** Brings the account of a call up to date. Undefined at once where that is not needed. */
-export function accountRead({ account }: Pick<RunPlan, 'account'>, toolset: Toolset): Promise<UnreadAccount | undefined> | undefined {
+export function accountRead(
+  { account }: Pick<RunPlan, 'account'>,
+  toolset: Toolset,
+): Promise<UnreadAccount | undefined> | undefined {
   return account?.refresh(toolset)?.then(
     () => undefined,
     (cause: unknown) => ({ cause }),
@@ -191,7 +246,9 @@ function isOver({ pending, finish }: LoopState): boolean {
   return !pending && !finish?.error && finish?.reason !== 'aborted';
 }
 
-/** Returns whether something beside the tool itself is waited for, which has no limit of its own. */
+/**
+ * Returns whether something beside the tool itself is waited for, which has no limit of its own.
+ */
 function mayOutlastTool({ options }: RunPlan): boolean {
   return options.approvals === 'wait' || options.onToolError === 'retry';
 }

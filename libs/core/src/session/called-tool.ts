@@ -14,13 +14,17 @@ import type { MadeCall } from '../loop/tool-step.js';
 import { toJson } from '../schema/canonical-json.js';
 
 /**
- * Returns a call as the pipeline takes it. The arguments are any JSON: what is wrong with them is told as it is to a model.
+ * Returns a call as the pipeline takes it. The arguments are any JSON: what is wrong with them is
+ * told as it is to a model.
  *
  * @throws {InvalidRequestError} For a tool without a name, and for arguments that are no JSON.
  */
 export function callOf(tool: unknown, args: unknown = {}): ToolCall {
   if (typeof tool !== 'string' || tool === '')
-    throw new InvalidRequestError('invalid_request', "The call names no tool. Give its id as a string: 'crm__searchCustomers'.");
+    throw new InvalidRequestError(
+      'invalid_request',
+      "The call names no tool. Give its id as a string: 'crm__searchCustomers'.",
+    );
   return { toolCallId: 'call_1_0', name: tool, arguments: argumentText(args) };
 }
 
@@ -31,7 +35,8 @@ function argumentText(args: unknown): string {
   } catch {
     // A circle, or a number that JSON does not have.
   }
-  const message = 'The arguments of the call cannot be written as JSON. Give an object of texts, numbers, lists and such objects.';
+  const message =
+    'The arguments of the call cannot be written as JSON. Give an object of texts, numbers, lists and such objects.';
   throw new InvalidRequestError('invalid_request', message);
 }
 
@@ -40,7 +45,10 @@ interface EndedCall extends Pick<LoopState, 'records' | 'toolset' | 'messages'> 
   readonly pending?: Pick<PendingStep, 'outcomes'> | undefined;
 }
 
-/** The result of a call as the application gets it. `content` is behind a getter, so that no serializer finds it. */
+/**
+ * The result of a call as the application gets it. `content` is behind a getter, so that no
+ * serializer finds it.
+ */
 export class CalledTool implements CallResult {
   readonly waiting?: WaitingCall;
   readonly #content: ToolMessage['content'] | undefined;
@@ -57,15 +65,29 @@ export class CalledTool implements CallResult {
   }
 
   /** @param injected the ids of the tools that this call brought; its toolset may have more */
-  static from(runId: string, { records, pending, toolset, messages }: EndedCall, injected: readonly string[]): CalledTool {
+  static from(
+    runId: string,
+    { records, pending, toolset, messages }: EndedCall,
+    injected: readonly string[],
+  ): CalledTool {
     const record = records[0] ?? pending?.outcomes[0]?.record;
     if (!record) throw new TypeError(`The run ${runId} has ended without a record of its call.`);
     const told = messages.at(-1);
     const content = told?.role === 'tool' ? told.content : undefined;
-    return new CalledTool(runId, record, broughtBy(toolset, injected), content, pending?.outcomes[0]?.waitingFor);
+    return new CalledTool(
+      runId,
+      record,
+      broughtBy(toolset, injected),
+      content,
+      pending?.outcomes[0]?.waitingFor,
+    );
   }
 
-  static made(runId: string, { outcome: { record, content }, toolset }: MadeCall, injected: readonly string[]): CalledTool {
+  static made(
+    runId: string,
+    { outcome: { record, content }, toolset }: MadeCall,
+    injected: readonly string[],
+  ): CalledTool {
     return new CalledTool(runId, record, broughtBy(toolset, injected), content);
   }
 

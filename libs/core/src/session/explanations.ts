@@ -7,12 +7,19 @@ import type { AuditEntry } from '../contracts/audit.js';
 import type { LoopProfile } from '../contracts/loop-request.js';
 import type { Operator } from '../contracts/operator.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
-import { type ListingRequest, RunPreparation, type ToolExplanation } from '../loop/run-preparation.js';
+import {
+  type ListingRequest,
+  RunPreparation,
+  type ToolExplanation,
+} from '../loop/run-preparation.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 
 /** The run for which a tool is explained, and the operator who asks. */
 export type ExplainRequest<Actor = RegisteredActor> = ListingRequest<Actor> & {
-  /** The person who asks, whom `forRoot({ operators })` must permit `explain`. @default the actor of the run */
+  /**
+   * The person who asks, whom `forRoot({ operators })` must permit `explain`. @default the actor of
+   * the run
+   */
   readonly operator?: Operator<Actor>;
 };
 
@@ -25,7 +32,10 @@ export interface ExplainedCallRequest<Actor = RegisteredActor> {
   readonly tenant?: string;
 }
 
-/** The entries of the audit about one call, in their order: decisions and their reasons, questions and answers of people, the outcome. */
+/**
+ * The entries of the audit about one call, in their order: decisions and their reasons, questions
+ * and answers of people, the outcome.
+ */
 export interface CallExplanation {
   readonly runId: string;
   readonly toolCallId: string;
@@ -46,7 +56,9 @@ export interface CallEvent {
   readonly code?: string;
 }
 
-/** Tells operators why a tool is offered, called, asked about or denied. Each use is in the audit. */
+/**
+ * Tells operators why a tool is offered, called, asked about or denied. Each use is in the audit.
+ */
 @Injectable()
 export class Explanations {
   constructor(
@@ -58,18 +70,31 @@ export class Explanations {
   ) {}
 
   /** Explains a tool; see `ToolLoopService.explain`. */
-  async explain<Actor>(tool: string, { operator, ...request }: ExplainRequest<Actor>, profile: LoopProfile): Promise<ToolExplanation> {
+  async explain<Actor>(
+    tool: string,
+    { operator, ...request }: ExplainRequest<Actor>,
+    profile: LoopProfile,
+  ): Promise<ToolExplanation> {
     const { actor, tenant } = request;
-    await this.operators.use(operator ?? { actor, tenant }, 'explain', { tenant, details: { tool: tool.slice(0, 128) } });
+    await this.operators.use(operator ?? { actor, tenant }, 'explain', {
+      tenant,
+      details: { tool: tool.slice(0, 128) },
+    });
     const explained = this.catalog.entityTool(tool) ?? this.catalog.resolve(tool);
     return (await this.preparation.explainer(request, profile))(explained);
   }
 
   /** Explains every tool; see `ToolLoopService.viewAs`. */
-  async viewAs<Actor>({ operator, ...request }: ExplainRequest<Actor>, profile: LoopProfile): Promise<readonly ToolExplanation[]> {
+  async viewAs<Actor>(
+    { operator, ...request }: ExplainRequest<Actor>,
+    profile: LoopProfile,
+  ): Promise<readonly ToolExplanation[]> {
     const { actor, tenant } = request;
     const actorId = this.identity.idOf(actor);
-    await this.operators.use(operator ?? { actor, tenant }, 'viewAs', { tenant, details: { ...(actorId !== undefined && { actorId }) } });
+    await this.operators.use(operator ?? { actor, tenant }, 'viewAs', {
+      tenant,
+      details: { ...(actorId !== undefined && { actorId }) },
+    });
     const ids = this.catalog.subjects().map(({ declaredId }) => declaredId);
     const tools = ids.flatMap((id) => this.catalog.entityTool(id) ?? this.catalog.find(id) ?? []);
     return Promise.all(tools.map(await this.preparation.explainer(request, profile)));
@@ -89,10 +114,17 @@ export class Explanations {
         'There is no audit to explain calls by. Keep one: ToolLoopModule.forRoot({ audit }).',
       );
     const entries: AuditEntry[] = [];
-    for await (const entry of this.trail.entries(tenant)) if (entry.runId === runId && entry.toolCallId === toolCallId) entries.push(entry);
-    if (entries.length === 0) throw new InvalidRequestError('unknown_run', 'The audit of this tenant has no such call.');
+    for await (const entry of this.trail.entries(tenant))
+      if (entry.runId === runId && entry.toolCallId === toolCallId) entries.push(entry);
+    if (entries.length === 0)
+      throw new InvalidRequestError('unknown_run', 'The audit of this tenant has no such call.');
     const declaredId = entries.find((entry) => entry.declaredId !== undefined)?.declaredId;
-    return { runId, toolCallId, ...(declaredId !== undefined && { declaredId }), events: entries.map(toEvent) };
+    return {
+      runId,
+      toolCallId,
+      ...(declaredId !== undefined && { declaredId }),
+      events: entries.map(toEvent),
+    };
   }
 }
 

@@ -1,4 +1,11 @@
-import { InvalidRequestError, type JsonObject, type Message, type MessageLabels, type ToolCall, type ToolSpec } from '@toolloop/protocol';
+import {
+  InvalidRequestError,
+  type JsonObject,
+  type Message,
+  type MessageLabels,
+  type ToolCall,
+  type ToolSpec,
+} from '@toolloop/protocol';
 import { Observable, Subject } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import {
@@ -16,7 +23,14 @@ import { Logger } from '../findings/logger.js';
 import { RunInputs } from '../loop/event-outlet.js';
 import { LiveRun, type OwnScope } from '../loop/live-run.js';
 import type { RunParts } from '../loop/loop-run.js';
-import { assistantMessage, callState, firstState, type LoopState, READ_EVERYTHING, type UnmadeCall } from '../loop/loop-state.js';
+import {
+  assistantMessage,
+  callState,
+  firstState,
+  type LoopState,
+  READ_EVERYTHING,
+  type UnmadeCall,
+} from '../loop/loop-state.js';
 import { isRefusal } from '../loop/run-accounts.js';
 import type { CallSession, RunPlan } from '../loop/run-plan.js';
 import { withAuthorityOfNow } from '../loop/step-preparation.js';
@@ -27,9 +41,15 @@ import { isUnpinned } from '../policy/vouched-tools.js';
 import { accountRead, CallRun } from './call-run.js';
 import { CalledTool, callOf } from './called-tool.js';
 
-/** The tools that results brought and that are gone, before they are forgotten: a session may have any number of them. */
+/**
+ * The tools that results brought and that are gone, before they are forgotten: a session may have
+ * any number of them.
+ */
 const MOST_INJECTED = 200;
-/** The number of records that strategies may be reminded of when roles change: those of calls that changed the tools. */
+/**
+ * The number of records that strategies may be reminded of when roles change: those of calls that
+ * changed the tools.
+ */
 const MOST_RECORDS = 100;
 
 /** A session in this process: what its calls share, and the calls under way. */
@@ -50,7 +70,8 @@ export class LiveSession implements ToolSession {
   private readonly shared: CallSession;
   private state: LoopState;
   private changing: Promise<unknown> | undefined;
-  private bound: { readonly of: Toolset; readonly tools: ReadonlyMap<string, SessionTool> } | undefined;
+  private bound:
+    { readonly of: Toolset; readonly tools: ReadonlyMap<string, SessionTool> } | undefined;
   private closing: Promise<void> | undefined;
   private flow: MessageFlow | undefined;
   /** The signals of the calls under way that their callers can abort. */
@@ -65,7 +86,12 @@ export class LiveSession implements ToolSession {
   ) {
     this.sessionId = plan.execution.run.runId;
     this.state = firstState(toolset);
-    const start = { instructions: undefined, history: [], inputs: new RunInputs(), subRuns: services.subRuns };
+    const start = {
+      instructions: undefined,
+      history: [],
+      inputs: new RunInputs(),
+      subRuns: services.subRuns,
+    };
     this.live = new LiveRun(plan, start, this.abortion.signal, () => undefined);
     this.shared = {
       live: this.live,
@@ -75,7 +101,8 @@ export class LiveSession implements ToolSession {
 
   get changes$(): Observable<ToolsChange> {
     return new Observable((subscriber) => {
-      if (this.isOpen) subscriber.add(this.services.loop.sourceChanges$.subscribe(() => void this.follow()));
+      if (this.isOpen)
+        subscriber.add(this.services.loop.sourceChanges$.subscribe(() => void this.follow()));
       return this.changed.subscribe(subscriber);
     });
   }
@@ -97,7 +124,9 @@ export class LiveSession implements ToolSession {
     try {
       return await asRun(this.abortion.signal, async () => {
         const { live, services } = this;
-        const { specs } = await this.change(async (state) => withAuthorityOfNow(await services.loop.followSources(state, live), live));
+        const { specs } = await this.change(async (state) =>
+          withAuthorityOfNow(await services.loop.followSources(state, live), live),
+        );
         await this.plan.account?.refresh(this.state.toolset);
         return specs;
       });
@@ -111,14 +140,21 @@ export class LiveSession implements ToolSession {
     return spec && { spec, ...(presentation && { presentation }) };
   }
 
-  async call(tool: string, args?: JsonObject, options: SessionCallOptions = NO_OPTIONS): Promise<CallResult> {
+  async call(
+    tool: string,
+    args?: JsonObject,
+    options: SessionCallOptions = NO_OPTIONS,
+  ): Promise<CallResult> {
     this.assertOpen();
     if (options !== NO_OPTIONS) SESSION_CALL.assert(options, 'session.call', 'request');
     const call = callOf(tool, args);
     this.begin();
     try {
-      if (this.services.loop.isBehind(this.live)) await this.change((state) => this.services.loop.followSources(state, this.live));
-      const made = await (this.needsRun(options) ? this.runFor(options).make(call) : this.alone(call, options));
+      if (this.services.loop.isBehind(this.live))
+        await this.change((state) => this.services.loop.followSources(state, this.live));
+      const made = await (this.needsRun(options)
+        ? this.runFor(options).make(call)
+        : this.alone(call, options));
       if (!made.waiting && this.isCountedEnd(made)) await this.noteEnd(made);
       return made;
     } finally {
@@ -126,11 +162,18 @@ export class LiveSession implements ToolSession {
     }
   }
 
-  /** Takes over what a source has changed while no call is made. One that does not reach the session now reaches it with its next call. */
+  /**
+   * Takes over what a source has changed while no call is made. One that does not reach the session
+   * now reaches it with its next call.
+   */
   private async follow(): Promise<void> {
     const { live, services } = this;
-    const following = asRun(this.abortion.signal, () => this.change((state) => services.loop.followSources(state, live)));
-    await following.catch((error: unknown) => logger.warn(`The session ${this.sessionId} could not follow a source.`, error));
+    const following = asRun(this.abortion.signal, () =>
+      this.change((state) => services.loop.followSources(state, live)),
+    );
+    await following.catch((error: unknown) =>
+      logger.warn(`The session ${this.sessionId} could not follow a source.`, error),
+    );
   }
 
   async close(): Promise<void> {
@@ -144,9 +187,11 @@ export class LiveSession implements ToolSession {
   }
 
   private async noteEnd({ record, injectedTools }: CallResult): Promise<void> {
-    if (injectedTools.length > 0) this.state = { ...this.state, records: [...this.state.records, record].slice(-MOST_RECORDS) };
+    if (injectedTools.length > 0)
+      this.state = { ...this.state, records: [...this.state.records, record].slice(-MOST_RECORDS) };
     const refusals = (await this.plan.account?.ended(isRefusal(record))) ?? 0;
-    if (refusals > 0 && refusals >= this.plan.execution.limits.refusalsInARow && this.isOpen) this.end();
+    if (refusals > 0 && refusals >= this.plan.execution.limits.refusalsInARow && this.isOpen)
+      this.end();
   }
 
   /** Returns whether the end of a call is to be counted, or changed the tools. */
@@ -164,20 +209,36 @@ export class LiveSession implements ToolSession {
     if (this.running === 0) this.idle?.();
   }
 
-  /** Returns whether something beside the tool is told or waited for, or may end the call before the session. */
+  /**
+   * Returns whether something beside the tool is told or waited for, or may end the call before the
+   * session.
+   */
   private needsRun({ approvals = this.plan.options.approvals }: SessionCallOptions): boolean {
     const { hooks, options } = this.plan;
-    return hooks !== undefined || approvals === 'wait' || options.onToolError === 'retry' || this.services.sinks.length > 0;
+    return (
+      hooks !== undefined ||
+      approvals === 'wait' ||
+      options.onToolError === 'retry' ||
+      this.services.sinks.length > 0
+    );
   }
 
-  /** An id of the session and a number: a random one for each call would cost as much as its validation. */
+  /**
+   * An id of the session and a number: a random one for each call would cost as much as its
+   * validation.
+   */
   private newRunId(): string {
     this.made += 1;
     return `${this.sessionId}_${this.made}`;
   }
 
   private runFor(options: SessionCallOptions, runId = this.newRunId()): CallRun {
-    return new CallRun(this.planFor(options, runId), this.services, this.abortion.signal, options.onProgress);
+    return new CallRun(
+      this.planFor(options, runId),
+      this.services,
+      this.abortion.signal,
+      options.onProgress,
+    );
   }
 
   /** Makes a call that ends with the session, or with its caller's signal. */
@@ -193,19 +254,35 @@ export class LiveSession implements ToolSession {
     });
   }
 
-  /** Makes a call of which its caller alone is told, with what the session has already: a run of its own is made of it only where it waits or fails. */
-  private async stepped(call: ToolCall, options: SessionCallOptions, signal: AbortSignal): Promise<CalledTool> {
+  /**
+   * Makes a call of which its caller alone is told, with what the session has already: a run of its
+   * own is made of it only where it waits or fails.
+   */
+  private async stepped(
+    call: ToolCall,
+    options: SessionCallOptions,
+    signal: AbortSignal,
+  ): Promise<CalledTool> {
     const { services, plan, live } = this;
     const { toolset } = this.state;
     const runId = this.newRunId();
     const reading = accountRead(plan, toolset);
     const failure = reading && (await reading);
     const labels = plan.account?.labels ?? READ_EVERYTHING;
-    const first = (): UnmadeCall => callState(toolset, call, labels); // made where something asks for it
+    // made where something asks for it
+    const first = (): UnmadeCall => callState(toolset, call, labels);
     const history = (): readonly Message[] => [assistantMessage(first().answer)];
     const injected: string[] = [];
     const own = this.scopeOf(this.flowOf(labels, history), runId, options, { signal, injected });
-    const context = { step: 1, toolset, offered: toolset, history, live, session: this.shared, own };
+    const context = {
+      step: 1,
+      toolset,
+      offered: toolset,
+      history,
+      live,
+      session: this.shared,
+      own,
+    };
     const making = failure ? Promise.reject(failure.cause) : services.loop.callOnce(call, context);
     let made: MadeCall | undefined;
     try {
@@ -224,7 +301,11 @@ export class LiveSession implements ToolSession {
   private scopeOf(
     flow: MessageFlow,
     runId: string,
-    { requestId = runId, approvals = this.plan.options.approvals ?? 'suspend', onProgress }: SessionCallOptions,
+    {
+      requestId = runId,
+      approvals = this.plan.options.approvals ?? 'suspend',
+      onProgress,
+    }: SessionCallOptions,
     { signal, injected }: Pick<OwnScope, 'signal'> & { readonly injected: string[] },
   ): OwnScope {
     return {
@@ -241,7 +322,10 @@ export class LiveSession implements ToolSession {
   }
 
   /** One for as long as the client has read nothing worse. */
-  private flowOf({ returns, reads }: MessageLabels, history: () => readonly Message[]): MessageFlow {
+  private flowOf(
+    { returns, reads }: MessageLabels,
+    history: () => readonly Message[],
+  ): MessageFlow {
     const isSame = this.flow?.integrity === returns && this.flow.confidentiality === reads;
     if (!this.flow || !isSame) this.flow = MessageFlow.of(history());
     return this.flow;
@@ -274,22 +358,35 @@ export class LiveSession implements ToolSession {
     }
   }
 
-  /** Tells the account of tools before a client is shown them. Where that fails, those that no one has pinned stay away; a source's come with the next change. */
+  /**
+   * Tells the account of tools before a client is shown them. Where that fails, those that no one
+   * has pinned stay away; a source's come with the next change.
+   */
   private async known(toolset: Toolset, listedAt: number): Promise<Toolset> {
     const { plan, state, live } = this;
     try {
       if (toolset !== state.toolset) await plan.account?.offer(toolset);
       return toolset;
     } catch (error) {
-      logger.warn(`The account of the session ${this.sessionId} could not be told of new tools, so they are not shown.`, error);
+      logger.warn(
+        `The account of the session ${this.sessionId} could not be told of new tools, so they are not shown.`,
+        error,
+      );
       live.listedAt = listedAt;
-      return withoutGone(toolset.filter((tool) => !isUnpinned(tool) || state.toolset.find(tool.spec.id)?.spec === tool.spec));
+      return withoutGone(
+        toolset.filter(
+          (tool) => !isUnpinned(tool) || state.toolset.find(tool.spec.id)?.spec === tool.spec,
+        ),
+      );
     }
   }
 
   /** Most results bring nothing: then nothing is waited for. */
-  private inject(inject: (toolset: Toolset) => Toolset | Promise<Toolset>): Toolset | Promise<Toolset> {
-    if (this.changing) return this.change(async (state) => ({ ...state, toolset: await inject(state.toolset) }));
+  private inject(
+    inject: (toolset: Toolset) => Toolset | Promise<Toolset>,
+  ): Toolset | Promise<Toolset> {
+    if (this.changing)
+      return this.change(async (state) => ({ ...state, toolset: await inject(state.toolset) }));
     const injected = inject(this.state.toolset);
     const isKnown = injected === this.state.toolset || !this.plan.account;
     if (!(injected instanceof Promise) && isKnown) return this.apply(injected);
@@ -299,7 +396,8 @@ export class LiveSession implements ToolSession {
   private apply(next: Toolset): Toolset {
     const { specs: before } = this.state.toolset;
     if (next === this.state.toolset) return next;
-    const toolset = next.injectedCount > MOST_INJECTED + next.specs.length ? withoutGone(next) : next;
+    const toolset =
+      next.injectedCount > MOST_INJECTED + next.specs.length ? withoutGone(next) : next;
     this.state = { ...this.state, toolset };
     if (toolset.specs !== before && this.changed.observed) this.tell(before, toolset.specs);
     return toolset;
@@ -309,7 +407,9 @@ export class LiveSession implements ToolSession {
     const [earlier, later] = [new Set(before), new Set(now)];
     const added = now.filter((spec) => !earlier.has(spec));
     const ids = new Set(now.map(({ id }) => id));
-    const removed = before.filter((spec) => !later.has(spec) && !ids.has(spec.id)).map(({ id }) => id);
+    const removed = before
+      .filter((spec) => !later.has(spec) && !ids.has(spec.id))
+      .map(({ id }) => id);
     if (added.length + removed.length > 0) this.changed.next({ added, removed });
   }
 
@@ -319,8 +419,14 @@ export class LiveSession implements ToolSession {
       (args, options) =>
         this.call(id, args, options);
     const byId = new Map(tools.map(({ spec }) => [spec.id, bind(spec.id)]));
-    const shared = new Set(tools.map(({ spec }) => spec.declaredId).filter((id, index, all) => all.indexOf(id) !== index));
-    for (const { spec } of tools) if (!shared.has(spec.declaredId) && !byId.has(spec.declaredId)) byId.set(spec.declaredId, bind(spec.id));
+    const shared = new Set(
+      tools
+        .map(({ spec }) => spec.declaredId)
+        .filter((id, index, all) => all.indexOf(id) !== index),
+    );
+    for (const { spec } of tools)
+      if (!shared.has(spec.declaredId) && !byId.has(spec.declaredId))
+        byId.set(spec.declaredId, bind(spec.id));
     return byId;
   }
 
@@ -341,13 +447,18 @@ export class LiveSession implements ToolSession {
 
   private assertOpen(): void {
     if (!this.isOpen)
-      throw new InvalidRequestError('unknown_session', 'The session is closed. Open another: loop.session({ actor, tenant }).');
+      throw new InvalidRequestError(
+        'unknown_session',
+        'The session is closed. Open another: loop.session({ actor, tenant }).',
+      );
   }
 }
 
 /** The same tools, without what is known of injected ones that are gone. */
 function withoutGone(toolset: Toolset): Toolset {
-  return toolset.withInjected(toolset.injected.filter((spec) => toolset.find(spec.id)?.spec === spec));
+  return toolset.withInjected(
+    toolset.injected.filter((spec) => toolset.find(spec.id)?.spec === spec),
+  );
 }
 
 const logger = new Logger('ToolSession');

@@ -33,7 +33,10 @@ interface OpenSession extends Principal {
   readonly session: LiveSession;
 }
 
-/** Makes calls without a model, by themselves or in sessions, of which it keeps those of the whole process. */
+/**
+ * Makes calls without a model, by themselves or in sessions, of which it keeps those of the whole
+ * process.
+ */
 @Injectable()
 export class Sessions implements BeforeApplicationShutdown {
   private readonly open = new Map<string, OpenSession>();
@@ -50,7 +53,10 @@ export class Sessions implements BeforeApplicationShutdown {
   ) {}
 
   /** Makes one call; see `ToolLoopService.call`. */
-  async call<Actor>(request: CallRequest<Actor>, { name, profile }: NamedProfile): Promise<CallResult> {
+  async call<Actor>(
+    request: CallRequest<Actor>,
+    { name, profile }: NamedProfile,
+  ): Promise<CallResult> {
     this.runs.assertOpen();
     CALL.assert(request, 'request', 'request');
     const call = callOf(request.tool, request.args);
@@ -59,7 +65,10 @@ export class Sessions implements BeforeApplicationShutdown {
   }
 
   /** Opens a session; see `ToolLoopService.session`. */
-  async session<Actor>(request: SessionRequest<Actor>, { name, profile }: NamedProfile): Promise<ToolSession> {
+  async session<Actor>(
+    request: SessionRequest<Actor>,
+    { name, profile }: NamedProfile,
+  ): Promise<ToolSession> {
     this.runs.assertOpen();
     SESSION.assert(request, 'request', 'request');
     const { execution, ...prepared } = this.preparation.prepareSession(request, profile);
@@ -77,10 +86,14 @@ export class Sessions implements BeforeApplicationShutdown {
   }
 
   /** Finds an open session of an actor; see `ToolLoopService.findSession`. */
-  find<Actor>(sessionId: string, { actor, tenant }: Pick<RunContext<Actor>, 'actor' | 'tenant'>): ToolSession {
+  find<Actor>(
+    sessionId: string,
+    { actor, tenant }: Pick<RunContext<Actor>, 'actor' | 'tenant'>,
+  ): ToolSession {
     const found = this.open.get(sessionId);
     const actorId = this.identity.idOf(actor);
-    if (found && found.tenant === tenant && actorId !== undefined && found.actorId === actorId) return found.session;
+    if (found && found.tenant === tenant && actorId !== undefined && found.actorId === actorId)
+      return found.session;
     throw new InvalidRequestError('unknown_session', 'You have no open session of that id.');
   }
 
@@ -89,9 +102,19 @@ export class Sessions implements BeforeApplicationShutdown {
     await Promise.all([...this.open.values()].map(({ session }) => session.close()));
   }
 
-  /** The tools that a session begins with. What its client is shown, and what others have read, its account knows before it is handed out. */
-  private async begun({ account, toolset, strictListing, execution }: RunPlan): Promise<RunPlan['toolset']> {
-    const listed = strictListing ? await strictlyListed(toolset, { ...execution, signal: undefined }) : toolset;
+  /**
+   * The tools that a session begins with. What its client is shown, and what others have read, its
+   * account knows before it is handed out.
+   */
+  private async begun({
+    account,
+    toolset,
+    strictListing,
+    execution,
+  }: RunPlan): Promise<RunPlan['toolset']> {
+    const listed = strictListing
+      ? await strictlyListed(toolset, { ...execution, signal: undefined })
+      : toolset;
     await account?.refresh(listed);
     return listed;
   }
@@ -107,8 +130,11 @@ export class Sessions implements BeforeApplicationShutdown {
   /** @throws {InvalidRequestError} `too_many_sessions` */
   private assertRoom({ tenant, actorId }: Principal): void {
     const { perTenant, perActor } = this.limits;
-    const ofTenant = [...this.open.values(), ...this.opening].filter((other) => other.tenant === tenant);
-    const ofActor = actorId === undefined ? 0 : ofTenant.filter((other) => other.actorId === actorId).length;
+    const ofTenant = [...this.open.values(), ...this.opening].filter(
+      (other) => other.tenant === tenant,
+    );
+    const ofActor =
+      actorId === undefined ? 0 : ofTenant.filter((other) => other.actorId === actorId).length;
     if (ofActor >= perActor)
       throw new InvalidRequestError(
         'too_many_sessions',
@@ -128,7 +154,10 @@ export class Sessions implements BeforeApplicationShutdown {
     this.timer = undefined;
   }
 
-  /** One timer for all sessions, which sleeps until the first of them may have been idle for long enough. */
+  /**
+   * One timer for all sessions, which sleeps until the first of them may have been idle for long
+   * enough.
+   */
   private awaitIdle(): NodeJS.Timeout {
     const { idleMs } = this.limits;
     const first = Math.min(...[...this.open.values()].map(({ session }) => session.usedAt));

@@ -11,7 +11,9 @@ const logger = new Logger('ToolSources');
 /** The most tools in quarantine that are listed. */
 const MOST_LISTED = 100;
 
-/** The name of a source, read once: a source that says something else later is still the one it was. */
+/**
+ * The name of a source, read once: a source that says something else later is still the one it was.
+ */
 export interface NamedSource {
   readonly origin: ToolOrigin;
   readonly prefix: string | undefined;
@@ -25,11 +27,16 @@ export interface SourceParts {
   readonly options: Required<SourceOptions>;
 }
 
-/** One source over time: how it is asked, when it is asked again, and what became of its answers. */
+/**
+ * One source over time: how it is asked, when it is asked again, and what became of its answers.
+ */
 export class LivingSource {
   readonly named: NamedSource;
   readonly admission: SourceAdmission;
-  /** The time at which it is to be asked again, in milliseconds since the epoch; absent where it is not. */
+  /**
+   * The time at which it is to be asked again, in milliseconds since the epoch; absent where it is
+   * not.
+   */
   dueAt: number | undefined;
   /** True once it has answered. */
   hasAnswered = false;
@@ -38,7 +45,10 @@ export class LivingSource {
   private lastError: string | undefined;
   private last: Pick<Admission, 'quarantined' | 'leftOut'> = { quarantined: [], leftOut: 0 };
   private listening: Subscription | undefined;
-  /** The times in a row that it failed to answer, that its changes failed, and that it changed as soon as it was asked. */
+  /**
+   * The times in a row that it failed to answer, that its changes failed, and that it changed as
+   * soon as it was asked.
+   */
   private readonly streaks = { failed: 0, deaf: 0, changed: 0 };
   private askedAt = Number.NEGATIVE_INFINITY;
   private isAsked = false;
@@ -84,7 +94,8 @@ export class LivingSource {
   /**
    * Asks for its tools, and listens to its changes from then on.
    *
-   * @throws {Error} For a source that fails, does not answer in time, or answers with something else than a list.
+   * @throws {Error} For a source that fails, does not answer in time, or answers with something
+   *   else than a list.
    */
   async ask(signal: AbortSignal): Promise<readonly unknown[]> {
     this.askedAt = Date.now();
@@ -147,16 +158,25 @@ export class LivingSource {
     this.lastError = lastError;
   }
 
-  /** Listens once. A source whose changes end is not listened to again; one whose changes fail is, when it is next asked. */
+  /**
+   * Listens once. A source whose changes end is not listened to again; one whose changes fail is,
+   * when it is next asked.
+   */
   private listen(): void {
     const { changes$ } = this.parts.source;
     if (changes$ === undefined || (this.listening && !this.isDeaf)) return;
     this.isDeaf = false;
     if (!isObservable(changes$)) return this.deaf(new TypeError('Its changes$ is no Observable.'));
-    this.listening = changes$.subscribe({ next: () => this.changed(), error: (error: unknown) => this.deaf(error) });
+    this.listening = changes$.subscribe({
+      next: () => this.changed(),
+      error: (error: unknown) => this.deaf(error),
+    });
   }
 
-  /** Asks once more for a change that came while it was asked, which may not be in its answer; ever more rarely for a source that keeps changing. */
+  /**
+   * Asks once more for a change that came while it was asked, which may not be in its answer; ever
+   * more rarely for a source that keeps changing.
+   */
   private changed(): void {
     this.streaks.deaf = 0;
     const now = Date.now();
@@ -169,7 +189,10 @@ export class LivingSource {
   private deaf(error: unknown): void {
     this.isDeaf = true;
     this.streaks.deaf += 1;
-    logger.warn(`The changes of the source "${this.name}" cannot be followed. It is asked for its tools instead.`, error);
+    logger.warn(
+      `The changes of the source "${this.name}" cannot be followed. It is asked for its tools instead.`,
+      error,
+    );
     this.due(Date.now() + this.pause(this.streaks.deaf));
   }
 
@@ -188,10 +211,15 @@ function isList(value: unknown): value is readonly unknown[] {
   return Array.isArray(value);
 }
 
-/** Describes a failure without the words of others, which may hold addresses and secrets: the log has them. */
+/**
+ * Describes a failure without the words of others, which may hold addresses and secrets: the log
+ * has them.
+ */
 function describe(error: unknown, name: string): string {
   if (error instanceof Interruption) return error.message;
-  const code: unknown = isObject(error) ? (error['code'] ?? (isObject(error['cause']) ? error['cause']['code'] : undefined)) : undefined;
+  const code: unknown = isObject(error)
+    ? (error['code'] ?? (isObject(error['cause']) ? error['cause']['code'] : undefined))
+    : undefined;
   const isCode = typeof code === 'string' && /^[A-Z][A-Z_\d]{1,39}$/.test(code);
   const reference = randomUUID();
   logger.warn(`The source "${name}" did not answer (reference ${reference}).`, error);

@@ -4,7 +4,14 @@ import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import { type CatalogEntry, isUnder } from '../catalog/tool-selection.js';
 import type { QuarantinedTool } from '../contracts/source.js';
 import type { Tool } from '../contracts/tool.js';
-import { type Contribution, isRefused, isTool, noToolFinding, placeOf, shownId } from '../discovery/contributed-tools.js';
+import {
+  type Contribution,
+  isRefused,
+  isTool,
+  noToolFinding,
+  placeOf,
+  shownId,
+} from '../discovery/contributed-tools.js';
 import { Logger } from '../findings/logger.js';
 import type { LoopSettings } from '../loop/loop-settings.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
@@ -31,12 +38,18 @@ export interface Admission {
 
 const logger = new Logger('ToolSources');
 
-/** The most values in the schemas of all tools of a source: to read and compile that many takes a few seconds. */
+/**
+ * The most values in the schemas of all tools of a source: to read and compile that many takes a
+ * few seconds.
+ */
 const MOST_VALUES = 20_000;
 /** The tools that are read before others have their turn. */
 const A_FEW = 8;
 
-/** A tool of a source in the catalog. An answer with an equal definition replaces what is called, and not the tool. */
+/**
+ * A tool of a source in the catalog. An answer with an equal definition replaces what is called,
+ * and not the tool.
+ */
 class AdmittedTool {
   readonly tool: Tool;
   readonly at: string;
@@ -57,7 +70,9 @@ class AdmittedTool {
       input: { ...input }, // its identity in the catalog
       invoke: (args, context) => this.latest.invoke(args, context),
       ...(canCall && { canCall: (run) => this.latest.canCall?.(run) ?? false }),
-      ...(preflight && { preflight: (args, context) => this.latest.preflight?.(args, context) ?? false }),
+      ...(preflight && {
+        preflight: (args, context) => this.latest.preflight?.(args, context) ?? false,
+      }),
       ...(preview && { preview: (args, context) => this.latest.preview?.(args, context) }),
     };
   }
@@ -77,7 +92,9 @@ export interface SourceBeginning {
   readonly warnings: readonly Finding[];
 }
 
-/** Takes the answers of one source into the catalog: what is new, what has changed and what is gone. */
+/**
+ * Takes the answers of one source into the catalog: what is new, what has changed and what is gone.
+ */
 export class SourceAdmission {
   private admitted: ReadonlyMap<string, AdmittedTool> = new Map();
 
@@ -92,12 +109,19 @@ export class SourceAdmission {
     return [...this.admitted.keys()];
   }
 
-  /** Adopts the tools of a source that is a part of the application, whose findings are those of the application. The catalog is filled with them afterwards. */
+  /**
+   * Adopts the tools of a source that is a part of the application, whose findings are those of the
+   * application. The catalog is filled with them afterwards.
+   */
   adopt(given: readonly unknown[]): SourceBeginning {
     const { origin } = this.source;
     const none = given.flatMap((one) => (isTool(one) ? [] : [noToolFinding(one, origin)]));
-    const read = given.filter(isTool).map((tool) => this.settings.checkOfSource(this.settings.copy(withOrigin(tool, origin))));
-    const made = read.map((contribution) => new AdmittedTool(contribution, definitionOf(contribution.tool)));
+    const read = given
+      .filter(isTool)
+      .map((tool) => this.settings.checkOfSource(this.settings.copy(withOrigin(tool, origin))));
+    const made = read.map(
+      (contribution) => new AdmittedTool(contribution, definitionOf(contribution.tool)),
+    );
     this.admitted = new Map(made.map((one) => [one.tool.spec.declaredId, one]));
     return {
       entries: made.map(({ at, tool }) => ({ at, tool })),
@@ -106,7 +130,10 @@ export class SourceAdmission {
     };
   }
 
-  /** Takes an answer in. Others have their turns while it is read, since it may be large; then the catalog changes at once. */
+  /**
+   * Takes an answer in. Others have their turns while it is read, since it may be large; then the
+   * catalog changes at once.
+   */
   async admit(given: readonly unknown[]): Promise<Admission> {
     const answer = new SourceAnswer(this.catalog, this.settings, this.source, this.admitted);
     let count = 0;
@@ -123,7 +150,10 @@ export class SourceAdmission {
     const { source } = this.source.origin;
     const remove = [...this.admitted].flatMap(([id, { tool }]) => (kept.has(id) ? [] : [tool]));
     const { isPinned } = this.source;
-    const add = [...fresh.values()].map(({ at, tool }) => ({ at, tool: this.settings.takeIn(tool, { isPinned }) }));
+    const add = [...fresh.values()].map(({ at, tool }) => ({
+      at,
+      tool: this.settings.takeIn(tool, { isPinned }),
+    }));
     const collided = this.catalog.update({ source, remove, add });
     const added = [...fresh].filter(([id]) => !collided.has(id));
     this.admitted = new Map([...kept, ...added]);
@@ -131,9 +161,17 @@ export class SourceAdmission {
     return {
       added: added.map(([id]) => id),
       removed: remove.map(({ spec }) => spec.declaredId),
-      quarantined: [...refused, ...[...collided].map(([id, { problem }]) => ({ id: shownId(id), reason: problem }))],
+      quarantined: [
+        ...refused,
+        ...[...collided].map(([id, { problem }]) => ({ id: shownId(id), reason: problem })),
+      ],
       leftOut,
-      findings: [...findings, ...collided.values(), ...notes, ...(leftOut > 0 ? [leftOutFinding(source, leftOut)] : [])],
+      findings: [
+        ...findings,
+        ...collided.values(),
+        ...notes,
+        ...(leftOut > 0 ? [leftOutFinding(source, leftOut)] : []),
+      ],
     };
   }
 }
@@ -159,7 +197,8 @@ class SourceAnswer {
     const { origin } = this.source;
     try {
       if (isTool(given)) this.readTool(withOrigin(given, origin));
-      else if (isRefused(given)) this.refuse(given.id, [{ at: `${origin.source}: ${shownId(given.id)}`, ...given.refused }]);
+      else if (isRefused(given))
+        this.refuse(given.id, [{ at: `${origin.source}: ${shownId(given.id)}`, ...given.refused }]);
       else this.refuse('', [noToolFinding(given, origin)]);
     } catch (error) {
       this.refuse('', [{ ...UNREADABLE, at: origin.source }]);
@@ -177,10 +216,13 @@ class SourceAnswer {
     const definition = definitionOf(copy.tool);
     const known = this.admitted.get(id);
     const same = known?.definition === definition ? known : undefined;
-    const read = same ? { at: same.at, tool: same.tool, problems: [], notes: same.notes } : this.settings.checkOfSource(copy);
+    const read = same
+      ? { at: same.at, tool: same.tool, problems: [], notes: same.notes }
+      : this.settings.checkOfSource(copy);
     if (read.problems.length > 0) return this.refuse(id, read.problems);
     const schemaHash = this.settings.hashOtherwisePinned(copy.tool);
-    if (schemaHash !== undefined) return this.refuse(id, [pinFinding(read.at, schemaHash)], schemaHash);
+    if (schemaHash !== undefined)
+      return this.refuse(id, [pinFinding(read.at, schemaHash)], schemaHash);
     same?.renew(copy.tool);
     if (same) this.kept.set(id, same);
     else this.fresh.set(id, new AdmittedTool(read, definition));
@@ -196,7 +238,9 @@ class SourceAnswer {
     const { declaredId } = tool.spec;
     const problem = this.idProblem(declaredId);
     if (problem !== undefined) return { at: placeOf(tool), problem, remedy: RENAME };
-    return isBound(tool) && !this.admitted.has(declaredId) ? { at: placeOf(tool), ...BOUND } : undefined;
+    return isBound(tool) && !this.admitted.has(declaredId)
+      ? { at: placeOf(tool), ...BOUND }
+      : undefined;
   }
 
   private idProblem(id: string): string | undefined {
@@ -205,11 +249,16 @@ class SourceAnswer {
     if (prefix !== undefined && !isUnder(prefix, id))
       return `Its id does not begin with the prefix that its source announces, "${prefix}__".`;
     const owner = this.catalog.announced.ownerOf(id);
-    return owner && owner !== origin ? `Its id begins with the prefix of the source "${owner.source}".` : undefined;
+    return owner && owner !== origin
+      ? `Its id begins with the prefix of the source "${owner.source}".`
+      : undefined;
   }
 }
 
-/** Tells whether a tool is one of those that are known when the application has started, or not at all. */
+/**
+ * Tells whether a tool is one of those that are known when the application has started, or not at
+ * all.
+ */
 function isBound({ directive, subRun, surface, rehydration, entity }: Tool): boolean {
   return [directive, subRun, surface, rehydration, entity].some((part) => part !== undefined);
 }
@@ -220,21 +269,29 @@ const UNREADABLE = {
   remedy: 'Correct what its tools() returns.',
 } as const;
 const BOUND = {
-  problem: 'It is a directive, a sub-run or a tool of an entity, which only the application can declare.',
-  remedy: 'Declare it in the application, or in a trusted source without a prefix that answers when the application starts.',
+  problem:
+    'It is a directive, a sub-run or a tool of an entity, which only the application can declare.',
+  remedy:
+    'Declare it in the application, or in a trusted source without a prefix that answers when the application starts.',
 } as const;
 
 function pinFinding(at: string, schemaHash: string): Finding {
   return {
     at,
     problem: `The policy pins another declaration of it; the hash of this one is ${schemaHash}.`,
-    remedy: 'Read its description and its schemas, and pin this hash in the policy, or have its source return to what was pinned.',
+    remedy:
+      'Read its description and its schemas, and pin this hash in the policy, or have its source return to what was pinned.',
   };
 }
 
 function leftOutFinding(at: string, count: number): Finding {
-  const remedy = 'Have it offer fewer or smaller ones, or raise ToolLoopModule.forRoot({ sources: { tools } }).';
-  return { at, problem: `It has more tools than are taken: ${count} of them are left out.`, remedy };
+  const remedy =
+    'Have it offer fewer or smaller ones, or raise ToolLoopModule.forRoot({ sources: { tools } }).';
+  return {
+    at,
+    problem: `It has more tools than are taken: ${count} of them are left out.`,
+    remedy,
+  };
 }
 
 /** A tool is never more trusted than its source, and has its name. */
@@ -242,8 +299,19 @@ function withOrigin(tool: Tool, { source, trusted }: ToolOrigin): Tool {
   return { ...tool, origin: { source, trusted: trusted && tool.origin.trusted } };
 }
 
-/** Writes all of a tool that a model or a policy can tell, to compare it with another one. Of its functions only which there are: they may be new with every answer. */
-function definitionOf({ spec: { schemaHash: _hash, ...spec }, origin, input, output: _read, ...rest }: Tool): string {
-  const settings = Object.entries(rest).map(([name, value]: [string, unknown]) => ({ [name]: typeof value === 'function' ? true : value }));
+/**
+ * Writes all of a tool that a model or a policy can tell, to compare it with another one. Of its
+ * functions only which there are: they may be new with every answer.
+ */
+function definitionOf({
+  spec: { schemaHash: _hash, ...spec },
+  origin,
+  input,
+  output: _read,
+  ...rest
+}: Tool): string {
+  const settings = Object.entries(rest).map(([name, value]: [string, unknown]) => ({
+    [name]: typeof value === 'function' ? true : value,
+  }));
   return canonicalDeclaration({ spec, origin, schema: input.schema, settings });
 }

@@ -1,7 +1,28 @@
 import { ConfigurationError } from '@toolloop/protocol';
-import { type InjectionResult, type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '../contracts/injection.js';
-import { defineOptions, either, FUNCTION, listOf, listOfOptions, needed, oneOf, TEXT } from '../findings/options.js';
-import { isTrigger, isTriggered, listed, NAMES, type ResultTrigger, triggersFound } from './triggers.js';
+import {
+  type InjectionResult,
+  type ToolInjection,
+  type ToolInjectionContext,
+  ToolInjectionStrategy,
+} from '../contracts/injection.js';
+import {
+  defineOptions,
+  either,
+  FUNCTION,
+  listOf,
+  listOfOptions,
+  needed,
+  oneOf,
+  TEXT,
+} from '../findings/options.js';
+import {
+  isTrigger,
+  isTriggered,
+  listed,
+  NAMES,
+  type ResultTrigger,
+  triggersFound,
+} from './triggers.js';
 
 /** A change of a run's roles. All given conditions must hold for one result. */
 export interface RoleChange extends Omit<ResultTrigger, 'after'> {
@@ -15,13 +36,19 @@ export interface RoleChange extends Omit<ResultTrigger, 'after'> {
 export interface AssumedRolesOptions {
   /** The roles that a run starts with, from those of the actor. */
   readonly start: readonly string[];
-  /** The changes, of which the first that holds applies. @default none: the run keeps the roles of the start */
+  /**
+   * The changes, of which the first that holds applies. @default none: the run keeps the roles of
+   * the start
+   */
   readonly to?: readonly RoleChange[];
   /** The name of the strategy in findings. @default 'roles' */
   readonly name?: string;
 }
 
-/** Restricts a run to some of its actor's roles, until a result, such as that of a step-up login, allows more of them. A run never has a role that its actor does not have. */
+/**
+ * Restricts a run to some of its actor's roles, until a result, such as that of a step-up login,
+ * allows more of them. A run never has a role that its actor does not have.
+ */
 export class AssumedRolesStrategy extends ToolInjectionStrategy {
   override readonly name: string;
   override readonly startsAs: readonly string[];
@@ -47,19 +74,36 @@ export class AssumedRolesStrategy extends ToolInjectionStrategy {
   }
 
   override notice(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined {
-    return triggersFound(new Map(this.changes.map(({ trigger }, index) => [`${index}`, trigger])), result);
+    return triggersFound(
+      new Map(this.changes.map(({ trigger }, index) => [`${index}`, trigger])),
+      result,
+    );
   }
 
   override evaluate({ last }: ToolInjectionContext): ToolInjection {
-    const change = this.changes.find(({ trigger }, index) => isTriggered(trigger, last, `${index}`));
+    const change = this.changes.find(({ trigger }, index) =>
+      isTriggered(trigger, last, `${index}`),
+    );
     return change ? { roles: change.roles } : {};
   }
 }
 
 const ROLES = listOf(TEXT, 'a list of roles');
-/** The form of a change. Its roles are required, since a missing list would give a run unintended roles. */
-const CHANGE = defineOptions<RoleChange>({ after: NAMES, when: FUNCTION, found: FUNCTION, roles: needed(either(ROLES, oneOf('all'))) });
-const OPTIONS = defineOptions<AssumedRolesOptions>({ start: needed(ROLES), to: listOfOptions(CHANGE, 'a list of changes'), name: TEXT });
+/**
+ * The form of a change. Its roles are required, since a missing list would give a run unintended
+ * roles.
+ */
+const CHANGE = defineOptions<RoleChange>({
+  after: NAMES,
+  when: FUNCTION,
+  found: FUNCTION,
+  roles: needed(either(ROLES, oneOf('all'))),
+});
+const OPTIONS = defineOptions<AssumedRolesOptions>({
+  start: needed(ROLES),
+  to: listOfOptions(CHANGE, 'a list of changes'),
+  name: TEXT,
+});
 
 /**
  * Creates a strategy that starts runs with some of their actor's roles and changes them by results.
@@ -73,5 +117,9 @@ export function assumeRoles(options: AssumedRolesOptions): AssumedRolesStrategy 
 }
 
 function triggerOf({ after, when, found }: RoleChange): ResultTrigger {
-  return { ...(after !== undefined && { after: listed(after) }), ...(when && { when }), ...(found && { found }) };
+  return {
+    ...(after !== undefined && { after: listed(after) }),
+    ...(when && { when }),
+    ...(found && { found }),
+  };
 }

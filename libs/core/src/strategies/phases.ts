@@ -10,8 +10,22 @@ import {
 } from '../contracts/injection.js';
 import { SELECTORS, type ToolSelector } from '../contracts/loop-request.js';
 import type { RunContext } from '../contracts/tool-call.js';
-import { defineOptions, FUNCTION, listOfOptions, namedOptions, needed, TEXT } from '../findings/options.js';
-import { isTrigger, isTriggered, listed, NAMES, type ResultTrigger, triggersFound } from './triggers.js';
+import {
+  defineOptions,
+  FUNCTION,
+  listOfOptions,
+  namedOptions,
+  needed,
+  TEXT,
+} from '../findings/options.js';
+import {
+  isTrigger,
+  isTriggered,
+  listed,
+  NAMES,
+  type ResultTrigger,
+  triggersFound,
+} from './triggers.js';
 
 /** A transition into another phase. All given conditions must hold for one result. */
 export interface PhaseChange<Phase extends string = string> extends Omit<ResultTrigger, 'after'> {
@@ -24,11 +38,17 @@ export interface PhaseChange<Phase extends string = string> extends Omit<ResultT
 export interface PhaseState<Phase extends string = string> {
   /** The tools of the catalog that the phase has; phases may share tools. */
   readonly tools: readonly ToolSelector[];
-  /** The transitions, of which the first that holds applies. @default none: the run stays in the phase */
+  /**
+   * The transitions, of which the first that holds applies. @default none: the run stays in the
+   * phase
+   */
   readonly to?: readonly PhaseChange<Phase>[];
 }
 
-/** Options of {@link phases}: a state machine over sets of tools. Tools that no phase names are in all of them. */
+/**
+ * Options of {@link phases}: a state machine over sets of tools. Tools that no phase names are in
+ * all of them.
+ */
 export interface PhasesOptions<Phase extends string = string> {
   readonly start: NoInfer<Phase>;
   readonly states: Readonly<Record<Phase, PhaseState<NoInfer<Phase>>>>;
@@ -48,7 +68,10 @@ interface KnownPhase {
   readonly to: readonly Change[];
 }
 
-/** Adds the tools of the phase that a run enters, and removes those of the phase that it leaves. The phase is in the run's state. */
+/**
+ * Adds the tools of the phase that a run enters, and removes those of the phase that it leaves. The
+ * phase is in the run's state.
+ */
 export class PhasesStrategy extends ToolInjectionStrategy {
   override readonly name: string;
   override readonly withheld: readonly ToolSelector[];
@@ -81,22 +104,29 @@ export class PhasesStrategy extends ToolInjectionStrategy {
   }
 
   /**
-   * Begins a run in its phase. If the run waited and its state is lost, the phase follows from its records, or from the tools it had if an artifact decided it. A
-   * sub-run begins in the phase of its outer run.
+   * Begins a run in its phase. If the run waited and its state is lost, the phase follows from its
+   * records, or from the tools it had if an artifact decided it. A sub-run begins in the phase of
+   * its outer run.
    */
   override begin(beginning: RunBeginning): ToolInjection {
     const { run, withheld, records } = beginning;
     const noted = this.phaseIn(run);
-    const recorded = (): string => records.reduce((at, record) => this.next(at, { record, live: undefined }), noted);
+    const recorded = (): string =>
+      records.reduce((at, record) => this.next(at, { record, live: undefined }), noted);
     const isItsOwn = run.state.get(this.runKey) === run.runId;
     const phase = isItsOwn ? noted : this.phaseShown(recorded(), beginning);
     this.note(phase, run);
     return { add: withheld.named(this.toolsOf(phase)) };
   }
 
-  /** Checks the transitions of every phase, since another result of the step may change the phase before this one is evaluated. */
+  /**
+   * Checks the transitions of every phase, since another result of the step may change the phase
+   * before this one is evaluated.
+   */
   override notice(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined {
-    const triggers = [...this.phases.values()].flatMap(({ to }) => to.map(({ name, trigger }) => [name, trigger] as const));
+    const triggers = [...this.phases.values()].flatMap(({ to }) =>
+      to.map(({ name, trigger }) => [name, trigger] as const),
+    );
     return triggersFound(new Map(triggers), result);
   }
 
@@ -109,7 +139,11 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     const ours = new Set(withheld.all.map(({ spec }) => spec.id));
     const remove = toolset.filter(({ id }) => ours.has(id) && !staying.has(id)).map(({ id }) => id);
     this.note(phase, run);
-    return { add, remove, cause: this.causeOf(left, [...toolset, ...withheld.all.map(({ spec }) => spec)]) };
+    return {
+      add,
+      remove,
+      cause: this.causeOf(left, [...toolset, ...withheld.all.map(({ spec }) => spec)]),
+    };
   }
 
   private phaseIn({ state }: RunContext): string {
@@ -121,7 +155,10 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     state.set(this.key, phase).set(this.runKey, runId);
   }
 
-  /** Finds the phase from the tools that a run had. Phases with the same tools are distinguished by the records. */
+  /**
+   * Finds the phase from the tools that a run had. Phases with the same tools are distinguished by
+   * the records.
+   */
   private phaseShown(recorded: string, { withheld, shown }: RunBeginning): string {
     const isByArtifact = [...this.phases.values()].some(({ to }) => to.some(({ found }) => found));
     if (!shown || !isByArtifact) return recorded;
@@ -135,7 +172,10 @@ export class PhasesStrategy extends ToolInjectionStrategy {
   }
 
   private next(phase: string, result: Parameters<typeof isTriggered>[1]): string {
-    return this.phases.get(phase)?.to.find(({ trigger, name }) => isTriggered(trigger, result, name))?.phase ?? phase;
+    return (
+      this.phases.get(phase)?.to.find(({ trigger, name }) => isTriggered(trigger, result, name))
+        ?.phase ?? phase
+    );
   }
 
   private toolsOf(phase: string): readonly ToolSelector[] {
@@ -143,11 +183,16 @@ export class PhasesStrategy extends ToolInjectionStrategy {
   }
 
   /** Makes the cause of a removal, which names only tools that the run has or may get. */
-  private causeOf(phase: string, reachable: readonly ToolSpec[]): NonNullable<ToolInjection['cause']> {
+  private causeOf(
+    phase: string,
+    reachable: readonly ToolSpec[],
+  ): NonNullable<ToolInjection['cause']> {
     const names = [...this.phases.values()].flatMap(({ to }) =>
       to.filter((change) => change.phase === phase).flatMap(({ on }) => listed(on)),
     );
-    const ids = new Set(reachable.filter((spec) => names.some((name) => isNamed(spec, name))).map(({ id }) => id));
+    const ids = new Set(
+      reachable.filter((spec) => names.some((name) => isNamed(spec, name))).map(({ id }) => id),
+    );
     return { kind: 'phase', phase, leadingBack: [...ids].slice(0, MOST_NAMES) };
   }
 }
@@ -157,7 +202,8 @@ const MOST_NAMES = 5;
 /**
  * Creates a strategy that leads a run through phases, each with its own tools.
  *
- * @throws ConfigurationError for wrong options, and for phases that do not exist or cannot be reached
+ * @throws ConfigurationError for wrong options, and for phases that do not exist or cannot be
+ *   reached
  * @example
  * injection: [
  *   phases({
@@ -173,13 +219,33 @@ export function phases<Phase extends string>(options: PhasesOptions<Phase>): Pha
   return new PhasesStrategy(options);
 }
 
-const CHANGE = defineOptions<PhaseChange>({ on: NAMES, when: FUNCTION, found: FUNCTION, phase: needed(TEXT) });
-const STATE = defineOptions<PhaseState>({ tools: needed(SELECTORS), to: listOfOptions(CHANGE, 'a list of changes') });
-const OPTIONS = defineOptions<PhasesOptions>({ start: needed(TEXT), states: needed(namedOptions(STATE, 'phase')), name: TEXT });
+const CHANGE = defineOptions<PhaseChange>({
+  on: NAMES,
+  when: FUNCTION,
+  found: FUNCTION,
+  phase: needed(TEXT),
+});
+const STATE = defineOptions<PhaseState>({
+  tools: needed(SELECTORS),
+  to: listOfOptions(CHANGE, 'a list of changes'),
+});
+const OPTIONS = defineOptions<PhasesOptions>({
+  start: needed(TEXT),
+  states: needed(namedOptions(STATE, 'phase')),
+  name: TEXT,
+});
 
 function withTrigger(change: PhaseChange, name: string): Change {
   const { on, when, found } = change;
-  return { ...change, name, trigger: { ...(on !== undefined && { after: listed(on) }), ...(when && { when }), ...(found && { found }) } };
+  return {
+    ...change,
+    name,
+    trigger: {
+      ...(on !== undefined && { after: listed(on) }),
+      ...(when && { when }),
+      ...(found && { found }),
+    },
+  };
 }
 
 function phaseFindings(at: string, start: string, all: ReadonlyMap<string, KnownPhase>): Finding[] {
@@ -211,6 +277,7 @@ function phaseFindings(at: string, start: string, all: ReadonlyMap<string, Known
 /** Finds the phases that can be reached. The set grows while it is iterated. */
 function reachedFrom(start: string, all: ReadonlyMap<string, KnownPhase>): ReadonlySet<string> {
   const reached = new Set([start]);
-  for (const phase of reached) for (const change of all.get(phase)?.to ?? []) reached.add(change.phase);
+  for (const phase of reached)
+    for (const change of all.get(phase)?.to ?? []) reached.add(change.phase);
   return reached;
 }

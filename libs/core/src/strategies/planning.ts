@@ -38,7 +38,12 @@ const INPUT: JSONSchema7 = {
         type: 'object',
         properties: {
           tool: { type: 'string', minLength: 1, description: 'The tool that will be called.' },
-          count: { type: 'integer', minimum: 1, maximum: 20, description: 'How often, at most. Default: once.' },
+          count: {
+            type: 'integer',
+            minimum: 1,
+            maximum: 20,
+            description: 'How often, at most. Default: once.',
+          },
           arguments: {
             type: 'array',
             maxItems: 20,
@@ -75,7 +80,9 @@ function callsIn(input: unknown): readonly unknown[] {
   return Array.isArray(calls) ? calls : [];
 }
 
-/** Offers the model a tool by which it commits itself to calls before it reads what others wrote. */
+/**
+ * Offers the model a tool by which it commits itself to calls before it reads what others wrote.
+ */
 export class PlanningStrategy extends ToolInjectionStrategy {
   override readonly name = 'plan';
 
@@ -89,10 +96,16 @@ export class PlanningStrategy extends ToolInjectionStrategy {
 }
 
 /**
- * Creates a strategy that lets a model plan its changes: at the levels `taint` and `values` a call that it planned before it read anything from outside needs no approval. Policy must allow `plan__commit`.
+ * Creates a strategy that lets a model plan its changes: at the levels `taint` and `values` a call
+ * that it planned before it read anything from outside needs no approval. Policy must allow
+ * `plan__commit`.
  *
  * @example
- * ToolLoopModule.forRoot({ model, policy: { allow: ['orders__*', 'plan__commit'] }, injection: [planning()] });
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   policy: { allow: ['orders__*', 'plan__commit'] },
+ *   injection: [planning()],
+ * });
  */
 export function planning(): PlanningStrategy {
   return new PlanningStrategy();

@@ -20,7 +20,10 @@ import { compileReveal } from '../schema/reveal.js';
 
 /** Options of {@link toolSearch}. */
 export interface ToolSearchOptions {
-  /** The tools that runs start without, and can find. Tools that another strategy withholds stay with that one. @default every tool of the catalog */
+  /**
+   * The tools that runs start without, and can find. Tools that another strategy withholds stay
+   * with that one. @default every tool of the catalog
+   */
   readonly tools?: readonly ToolSelector[];
   /** The most results of a search. @default 8 */
   readonly most?: number;
@@ -28,7 +31,10 @@ export interface ToolSearchOptions {
   readonly always?: readonly ToolSelector[];
 }
 
-/** Puts a catalog that is too large for a model behind one tool, `tools__search`, whose results are injected. */
+/**
+ * Puts a catalog that is too large for a model behind one tool, `tools__search`, whose results are
+ * injected.
+ */
 export class ToolSearchStrategy extends ToolInjectionStrategy {
   override readonly name = 'tool search';
   override readonly withheld: readonly ToolSelector[];
@@ -46,12 +52,22 @@ export class ToolSearchStrategy extends ToolInjectionStrategy {
   }
 
   override begin({ withheld, records, room }: RunBeginning): ToolInjection {
-    const found = records.filter(({ declaredId }) => declaredId === SEARCH_ID).flatMap(({ result }) => idsFoundIn(result));
+    const found = records
+      .filter(({ declaredId }) => declaredId === SEARCH_ID)
+      .flatMap(({ result }) => idsFoundIn(result));
     const newest = [...new Set(found.toReversed())].slice(0, room).toReversed();
-    return { add: [...withheld.named(this.always), searchTool(withheld, this.most), ...byId(withheld, newest)] };
+    return {
+      add: [
+        ...withheld.named(this.always),
+        searchTool(withheld, this.most),
+        ...byId(withheld, newest),
+      ],
+    };
   }
 
-  /** Injects the results of a search. Beyond the cap the oldest results are removed; new ones stay. */
+  /**
+   * Injects the results of a search. Beyond the cap the oldest results are removed; new ones stay.
+   */
   override evaluate({ last, withheld, toolset, room }: ToolInjectionContext): ToolInjection {
     if (last.record.declaredId !== SEARCH_ID) return {};
     const add = byId(withheld, idsFoundIn(last.live));
@@ -65,7 +81,11 @@ export class ToolSearchStrategy extends ToolInjectionStrategy {
   }
 }
 
-const OPTIONS = defineOptions<ToolSearchOptions>({ tools: SELECTORS, most: WHOLE_ABOVE_ZERO, always: SELECTORS });
+const OPTIONS = defineOptions<ToolSearchOptions>({
+  tools: SELECTORS,
+  most: WHOLE_ABOVE_ZERO,
+  always: SELECTORS,
+});
 
 /**
  * Creates a strategy that offers the model a search instead of all tools.
@@ -80,7 +100,9 @@ export function toolSearch(options: ToolSearchOptions = {}): ToolSearchStrategy 
 
 function byId({ all }: { readonly all: readonly Tool[] }, ids: readonly string[]): readonly Tool[] {
   const wanted = new Set(ids);
-  const found = new Map(all.filter(({ spec }) => wanted.has(spec.id)).map((tool) => [tool.spec.id, tool]));
+  const found = new Map(
+    all.filter(({ spec }) => wanted.has(spec.id)).map((tool) => [tool.spec.id, tool]),
+  );
   return ids.flatMap((id) => found.get(id) ?? []);
 }
 
@@ -91,7 +113,12 @@ const MOST_CHARACTERS = 160;
 const INPUT: JSONSchema7 = {
   type: 'object',
   properties: {
-    query: { type: 'string', minLength: 1, maxLength: 200, description: 'What the tool should do, in a few words, e.g. "refund an order"' },
+    query: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 200,
+      description: 'What the tool should do, in a few words, e.g. "refund an order"',
+    },
   },
   required: ['query'],
   additionalProperties: false,
@@ -102,7 +129,10 @@ const DESCRIPTION =
 
 const OUTPUT = compileReveal('all');
 
-/** A description is a stranger's text. The id stands in the list of tools as well, which tells what it is worth. */
+/**
+ * A description is a stranger's text. The id stands in the list of tools as well, which tells what
+ * it is worth.
+ */
 const FOUND: JSONSchema7 = {
   type: 'object',
   properties: {
@@ -133,7 +163,10 @@ function searching(returns: 'trusted' | 'untrusted'): ReturnType<typeof builtInT
 }
 
 const TRUSTED = searching('trusted');
-/** The tool of a run that may find tools of untrusted sources, whose descriptions are in the results. */
+/**
+ * The tool of a run that may find tools of untrusted sources, whose descriptions are in the
+ * results.
+ */
 const UNTRUSTED = searching('untrusted');
 
 /** Makes the search tool of one run. */
@@ -142,22 +175,35 @@ export function searchTool(withheld: WithheldTools, most: number): Tool {
   return {
     ...(isTrusted ? TRUSTED : UNTRUSTED),
     output: OUTPUT,
-    invoke: (input) => ({ tools: withheld.search(queryOf(input), most).map(({ spec }) => summaryOf(spec)) }),
+    invoke: (input) => ({
+      tools: withheld.search(queryOf(input), most).map(({ spec }) => summaryOf(spec)),
+    }),
   };
 }
 
-/** The search tool without anything to find, for policies and for the catalog, which reserves its id. */
+/**
+ * The search tool without anything to find, for policies and for the catalog, which reserves its
+ * id.
+ */
 export const SEARCH_TOOL: Tool = searchTool({ all: [], named: () => [], search: () => [] }, 0);
 
 /** Reads the ids in a result of the search tool; none if it has another form. */
 export function idsFoundIn(result: unknown): readonly string[] {
   const tools: unknown = isObject(result) ? result['tools'] : undefined;
   if (!Array.isArray(tools)) return [];
-  return tools.flatMap((tool: unknown) => (isObject(tool) && typeof tool['id'] === 'string' ? [tool['id']] : []));
+  return tools.flatMap((tool: unknown) =>
+    isObject(tool) && typeof tool['id'] === 'string' ? [tool['id']] : [],
+  );
 }
 
 function summaryOf({ id, description }: ToolSpec): JsonValue {
-  return { id, description: description.length > MOST_CHARACTERS ? `${description.slice(0, MOST_CHARACTERS)}…` : description };
+  return {
+    id,
+    description:
+      description.length > MOST_CHARACTERS
+        ? `${description.slice(0, MOST_CHARACTERS)}…`
+        : description,
+  };
 }
 
 function queryOf(input: unknown): string {
@@ -165,21 +211,36 @@ function queryOf(input: unknown): string {
 }
 
 /** Finds names in strategies' triggers and withheld tools that no tool has. */
-export function strategyFindings(strategies: readonly ToolInjectionStrategy[], at: string, catalog: ToolCatalog): Finding[] {
+export function strategyFindings(
+  strategies: readonly ToolInjectionStrategy[],
+  at: string,
+  catalog: ToolCatalog,
+): Finding[] {
   return strategies.flatMap(({ name, withheld = [], awaited = [] }) =>
-    [...catalog.problemsWith({ tools: withheld }), ...catalog.problemsWithCalled(awaited)].map(({ problem, remedy }) => ({
-      at: `${at} "${name}"`,
-      problem,
-      remedy,
-    })),
+    [...catalog.problemsWith({ tools: withheld }), ...catalog.problemsWithCalled(awaited)].map(
+      ({ problem, remedy }) => ({
+        at: `${at} "${name}"`,
+        problem,
+        remedy,
+      }),
+    ),
   );
 }
 
-/** Finds policies that do not allow the search: its tools would be withheld without a way to find them. Policies in shadow do not count. */
-export function searchFindings(strategies: readonly ToolInjectionStrategy[], at: string, policies: readonly Policy[]): Finding[] {
+/**
+ * Finds policies that do not allow the search: its tools would be withheld without a way to find
+ * them. Policies in shadow do not count.
+ */
+export function searchFindings(
+  strategies: readonly ToolInjectionStrategy[],
+  at: string,
+  policies: readonly Policy[],
+): Finding[] {
   if (!strategies.some((strategy) => strategy instanceof ToolSearchStrategy)) return [];
   const denying = policies.filter(
-    (policy) => !policy.shadow && !allowedBy(policy).some((pattern) => matches(pattern, SEARCH_TOOL_ITSELF, 'allow')),
+    (policy) =>
+      !policy.shadow &&
+      !allowedBy(policy).some((pattern) => matches(pattern, SEARCH_TOOL_ITSELF, 'allow')),
   );
   return denying.length === 0
     ? []

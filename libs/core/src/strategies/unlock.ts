@@ -8,7 +8,15 @@ import {
 } from '../contracts/injection.js';
 import { SELECTORS, type ToolSelector } from '../contracts/loop-request.js';
 import { defineOptions, FUNCTION, TEXT } from '../findings/options.js';
-import { isTrigger, isTriggered, listed, NAME_LIST, NAMES, type ResultTrigger, triggersFound } from './triggers.js';
+import {
+  isTrigger,
+  isTriggered,
+  listed,
+  NAME_LIST,
+  NAMES,
+  type ResultTrigger,
+  triggersFound,
+} from './triggers.js';
 
 /** The name of the only trigger. */
 const THE_ONE = 'found';
@@ -19,13 +27,19 @@ export interface UnlockOptions extends Omit<ResultTrigger, 'after'> {
   readonly after?: string | readonly string[];
   /** The tools of the catalog that are added then. Runs start without them. */
   readonly tools?: readonly ToolSelector[];
-  /** The tools that are removed then, for good: declared ids, short names or globs, also of entities. No search and no result adds them again. */
+  /**
+   * The tools that are removed then, for good: declared ids, short names or globs, also of
+   * entities. No search and no result adds them again.
+   */
   readonly remove?: readonly string[];
   /** The name of the strategy in events. @default 'unlock' */
   readonly name?: string;
 }
 
-/** Adds tools once a result shows that they are useful, or removes them once they are not. Policy decides about them all the same. */
+/**
+ * Adds tools once a result shows that they are useful, or removes them once they are not. Policy
+ * decides about them all the same.
+ */
 export class UnlockStrategy extends ToolInjectionStrategy {
   override readonly name: string;
   override readonly withheld: readonly ToolSelector[];
@@ -40,13 +54,19 @@ export class UnlockStrategy extends ToolInjectionStrategy {
     this.name = name;
     this.withheld = tools;
     this.awaited = [...listed(after), ...remove];
-    this.trigger = { ...(after !== undefined && { after: listed(after) }), ...(when && { when }), ...(found && { found }) };
+    this.trigger = {
+      ...(after !== undefined && { after: listed(after) }),
+      ...(when && { when }),
+      ...(found && { found }),
+    };
     this.removed = remove;
     this.check();
   }
 
   override begin({ records, ...beginning }: RunBeginning): ToolInjection {
-    const record = records.find((one) => isTriggered(this.trigger, { record: one, live: undefined }));
+    const record = records.find((one) =>
+      isTriggered(this.trigger, { record: one, live: undefined }),
+    );
     return record ? this.change(record, beginning) : {};
   }
 
@@ -58,7 +78,10 @@ export class UnlockStrategy extends ToolInjectionStrategy {
     return isTriggered(this.trigger, last, THE_ONE) ? this.change(last.record, context) : {};
   }
 
-  private change({ id }: ToolInvocationRecord, { withheld }: Pick<ToolInjectionContext, 'withheld'>): ToolInjection {
+  private change(
+    { id }: ToolInvocationRecord,
+    { withheld }: Pick<ToolInjectionContext, 'withheld'>,
+  ): ToolInjection {
     return {
       add: withheld.named(this.withheld),
       withhold: this.removed,
@@ -69,7 +92,9 @@ export class UnlockStrategy extends ToolInjectionStrategy {
   private check(): void {
     const at = `unlock "${this.name}"`;
     const findings = [
-      ...(isTrigger(this.trigger) ? [] : [{ at, problem: 'It has no trigger.', remedy: 'Set `after`, `when` or `found`.' }]),
+      ...(isTrigger(this.trigger)
+        ? []
+        : [{ at, problem: 'It has no trigger.', remedy: 'Set `after`, `when` or `found`.' }]),
       ...(this.withheld.length + this.removed.length > 0
         ? []
         : [{ at, problem: 'It changes nothing.', remedy: 'Set `tools` or `remove`.' }]),

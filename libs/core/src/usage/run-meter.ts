@@ -1,5 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { type FinishReason, StorageUnavailableError, type ToolFailure, type Usage } from '@toolloop/protocol';
+import {
+  type FinishReason,
+  StorageUnavailableError,
+  type ToolFailure,
+  type Usage,
+} from '@toolloop/protocol';
 import type { Quota } from '../contracts/limits.js';
 import type { UsageAmounts, UsageIncrement, UsageKey, UsageWindow } from '../contracts/usage.js';
 import { Interruption, interruptionFailure, untilAborted } from '../execution/call-failure.js';
@@ -9,7 +14,11 @@ import type { UsageLedger } from './usage-ledger.js';
 /** The number of calls that may be made, and the end of the run for those beyond. */
 export interface CallGrant {
   readonly calls: number;
-  readonly beyond: { readonly refusal: ToolFailure; readonly limit?: FinishReason; readonly detail?: string };
+  readonly beyond: {
+    readonly refusal: ToolFailure;
+    readonly limit?: FinishReason;
+    readonly detail?: string;
+  };
 }
 
 /** A quota of a tenant, and whether anything of it is left for now. */
@@ -35,7 +44,14 @@ export interface MeteredCall {
   readonly id?: string;
 }
 
-const NOTHING: UsageAmounts = { calls: 0, answers: 0, inputTokens: 0, outputTokens: 0, usd: 0, unpricedAnswers: 0 };
+const NOTHING: UsageAmounts = {
+  calls: 0,
+  answers: 0,
+  inputTokens: 0,
+  outputTokens: 0,
+  usd: 0,
+  unpricedAnswers: 0,
+};
 
 /** More is no number of tokens, whatever a provider reports, and would not fit into a sum. */
 const MOST_OF_AN_AMOUNT = Number.MAX_SAFE_INTEGER;
@@ -53,7 +69,12 @@ export class RunMeter {
     /** The declared id of the tool whose call is this run. */
     private readonly within?: string,
   ) {
-    this.guard = quotas instanceof QuotaGuard ? quotas : quotas && quotas.length > 0 ? new QuotaGuard(ledger, run, quotas) : undefined;
+    this.guard =
+      quotas instanceof QuotaGuard
+        ? quotas
+        : quotas && quotas.length > 0
+          ? new QuotaGuard(ledger, run, quotas)
+          : undefined;
   }
 
   /** The meter of a sub-run, with the same quotas. */
@@ -61,7 +82,10 @@ export class RunMeter {
     return new RunMeter(this.ledger, this.run, this.guard, tool);
   }
 
-  /** Counts calls before they are made. Undefined where all of them may be. A promise only where the tenant has quotas. */
+  /**
+   * Counts calls before they are made. Undefined where all of them may be. A promise only where the
+   * tenant has quotas.
+   */
   takeCalls(calls: readonly MeteredCall[], signal: AbortSignal): Promise<CallGrant> | undefined {
     const { guard, ledger, run } = this;
     if (guard?.countsCalls)
@@ -76,7 +100,14 @@ export class RunMeter {
   /** The last one again where it is the same: most calls of a run are like the one before. */
   private useOf({ tool, model, id }: MeteredCall): UsageIncrement {
     const { last } = this;
-    if (id === undefined && last && last.tool === tool && last.model === model && last.day === today()) return last;
+    if (
+      id === undefined &&
+      last &&
+      last.tool === tool &&
+      last.model === model &&
+      last.day === today()
+    )
+      return last;
     const use = this.use({ calls: 1 }, { tool, ...(model !== undefined && { model }) }, id);
     if (id === undefined) this.last = use;
     return use;
@@ -94,7 +125,8 @@ export class RunMeter {
       unpricedAnswers: isPriced ? 0 : 1,
     };
     const key = { model, ...(this.within !== undefined && { tool: this.within }) };
-    if (this.guard?.countsAnswers) return this.guard.charge(this.use(amounts, key, randomUUID()), usage, signal);
+    if (this.guard?.countsAnswers)
+      return this.guard.charge(this.use(amounts, key, randomUUID()), usage, signal);
     this.ledger.note(this.run.tenant, this.use(amounts, key));
     return undefined;
   }
@@ -104,12 +136,19 @@ export class RunMeter {
     return this.guard?.countsAnswers ? this.guard.spent(signal) : undefined;
   }
 
-  /** Resolves to the tenant's quotas, each with whether a call may still use it. Rejects where they cannot be read. */
+  /**
+   * Resolves to the tenant's quotas, each with whether a call may still use it. Rejects where they
+   * cannot be read.
+   */
   async quotas(signal: AbortSignal): Promise<readonly QuotaStanding[]> {
     return (await this.guard?.standing(signal)) ?? [];
   }
 
-  private use(amounts: Partial<UsageAmounts>, key: Pick<UsageKey, 'tool' | 'model'>, id?: string): UsageIncrement {
+  private use(
+    amounts: Partial<UsageAmounts>,
+    key: Pick<UsageKey, 'tool' | 'model'>,
+    id?: string,
+  ): UsageIncrement {
     const { actorId } = this.run;
     return {
       ...NOTHING,
@@ -137,12 +176,18 @@ function today(): string {
   return day.text;
 }
 
-/** The tenant's quotas, as one run and its sub-runs meet them. What cannot be counted is not done: an outage of the store must not lift the quotas. */
+/**
+ * The tenant's quotas, as one run and its sub-runs meet them. What cannot be counted is not done:
+ * an outage of the store must not lift the quotas.
+ */
 class QuotaGuard {
   private readonly logger = new Logger(QuotaGuard.name);
   private readonly ofCalls: readonly Quota[];
   private readonly ofSpending: readonly Quota[];
-  /** True once a model has reported something other than a number: then the use of the quotas is unknown. */
+  /**
+   * True once a model has reported something other than a number: then the use of the quotas is
+   * unknown.
+   */
   private isUncounted = false;
   private hasFailed = false;
   private hasWarned = false;
@@ -164,7 +209,10 @@ class QuotaGuard {
     return this.ofSpending.length > 0;
   }
 
-  /** Takes calls before they are made, and gives back those beyond. Throws where the store fails: that says nothing of the calls. */
+  /**
+   * Takes calls before they are made, and gives back those beyond. Throws where the store fails:
+   * that says nothing of the calls.
+   */
   async takeCalls(uses: readonly UsageIncrement[], signal: AbortSignal): Promise<CallGrant> {
     const { tenant } = this.run;
     const windows = this.ofCalls.map(windowOf);
@@ -189,7 +237,10 @@ class QuotaGuard {
     }
   }
 
-  /** The quota that is used up. Throws the interruption of a run that ends meanwhile, and where the store fails. */
+  /**
+   * The quota that is used up. Throws the interruption of a run that ends meanwhile, and where the
+   * store fails.
+   */
   async spent(signal: AbortSignal): Promise<Quota | undefined> {
     if (this.isUncounted) throw new Error('The quotas could not be counted.');
     return (await this.standing(signal, this.ofSpending)).find(({ isLeft }) => !isLeft)?.quota;
@@ -197,17 +248,35 @@ class QuotaGuard {
 
   /** Resolves to what is left of the quotas. Throws as `spent` does. */
   async standing(signal: AbortSignal, quotas = this.quotas): Promise<readonly QuotaStanding[]> {
-    const totals = await this.asked(this.ledger.totals(this.run.tenant, quotas.map(windowOf)), signal);
-    return quotas.map((quota, index) => ({ quota, isLeft: (totals[index] ?? Number.NaN) < quota.most })); // nothing of a total that is no number
+    const totals = await this.asked(
+      this.ledger.totals(this.run.tenant, quotas.map(windowOf)),
+      signal,
+    );
+    // nothing of a total that is no number
+    return quotas.map((quota, index) => ({
+      quota,
+      isLeft: (totals[index] ?? Number.NaN) < quota.most,
+    }));
   }
 
-  /** Adds what a model call has cost. Never throws: it is spent already, so where the store fails it is added later. */
-  async charge(use: UsageIncrement, { inputTokens, outputTokens, costUsd = 0 }: Usage, signal: AbortSignal): Promise<void> {
+  /**
+   * Adds what a model call has cost. Never throws: it is spent already, so where the store fails it
+   * is added later.
+   */
+  async charge(
+    use: UsageIncrement,
+    { inputTokens, outputTokens, costUsd = 0 }: Usage,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { tenant } = this.run;
     const windows = this.ofSpending.map(windowOf);
     if (![inputTokens, outputTokens, costUsd].every(Number.isFinite)) {
       this.isUncounted = true;
-      this.report(new TypeError(`A model of the run has used ${inputTokens} and ${outputTokens} tokens for ${costUsd} USD.`));
+      this.report(
+        new TypeError(
+          `A model of the run has used ${inputTokens} and ${outputTokens} tokens for ${costUsd} USD.`,
+        ),
+      );
     }
     if (use.unpricedAnswers > 0 && inputTokens + outputTokens > 0) this.warnWithoutCost();
     const adding = this.ledger.add(tenant, [use], windows);
@@ -229,13 +298,18 @@ class QuotaGuard {
   private report(error: unknown): void {
     if (this.hasFailed) return;
     this.hasFailed = true;
-    this.logger.error(`The quotas of run ${this.run.runId} could not be counted, so its calls are refused.`, error);
+    this.logger.error(
+      `The quotas of run ${this.run.runId} could not be counted, so its calls are refused.`,
+      error,
+    );
   }
 
   private warnWithoutCost(): void {
     if (this.hasWarned || !this.ofSpending.some(({ quantity }) => quantity === 'usd')) return;
     this.hasWarned = true;
-    this.logger.warn(`An answer in run ${this.run.runId} has no cost (Usage.costUsd), so the usd quota does not count it.`);
+    this.logger.warn(
+      `An answer in run ${this.run.runId} has no cost (Usage.costUsd), so the usd quota does not count it.`,
+    );
   }
 }
 
@@ -267,10 +341,16 @@ export function detailOf({ quantity, most, windowMs }: Quota, standing = 'is use
 
 const USED_UP: CallGrant['beyond'] = {
   limit: 'budget',
-  refusal: { code: 'budget_exceeded', safeMessage: 'No calls are left for now, so this one was not made.' },
+  refusal: {
+    code: 'budget_exceeded',
+    safeMessage: 'No calls are left for now, so this one was not made.',
+  },
 };
 
-/** The error of a store that refuses what it was given, or of one without a bound: what is not counted is not made, and the model is told nothing of it. */
+/**
+ * The error of a store that refuses what it was given, or of one without a bound: what is not
+ * counted is not made, and the model is told nothing of it.
+ */
 function uncounted(cause: unknown): StorageUnavailableError {
   return new StorageUnavailableError('The quotas could not be counted.', { cause, mayPass: false });
 }

@@ -6,11 +6,17 @@ import { BoundedStores } from '../execution/bounded-stores.js';
 import { outsideOfRuns } from '../execution/store-calls.js';
 import { Logger } from '../findings/logger.js';
 
-/** The time for which uses are collected into one write. What a process that is killed has not written is lost. */
+/**
+ * The time for which uses are collected into one write. What a process that is killed has not
+ * written is lost.
+ */
 const FLUSH_MS = 1_000;
 /** The longest pause between attempts while the store does not answer. */
 const LONGEST_PAUSE_MS = 30_000;
-/** Beyond so many that wait for a store, further uses are not counted. Uses of one day, actor, tool and model are one. */
+/**
+ * Beyond so many that wait for a store, further uses are not counted. Uses of one day, actor, tool
+ * and model are one.
+ */
 const MOST_WAITING = 10_000;
 const MOST_OF_A_BATCH = 1_000;
 
@@ -23,8 +29,9 @@ interface TenantUses {
 }
 
 /**
- * Counts what runs use. What no quota waits for is collected and written each second; while the store fails it is kept and written later, so that no run is harmed. Each batch and each
- * increment with an id counts once, whatever became of an earlier attempt.
+ * Counts what runs use. What no quota waits for is collected and written each second; while the
+ * store fails it is kept and written later, so that no run is harmed. Each batch and each increment
+ * with an id counts once, whatever became of an earlier attempt.
  */
 @Injectable()
 export class UsageLedger implements BeforeApplicationShutdown {
@@ -51,18 +58,29 @@ export class UsageLedger implements BeforeApplicationShutdown {
     if (known === undefined && this.waiting >= MOST_WAITING) return this.lose();
     if (known === undefined) this.waiting += 1;
     waiting.uses.set(key, known && use.id === undefined ? sumOf(known, use) : use);
-    for (const window of windows) waiting.windows.set(`${window.quantity} ${window.windowMs}`, window);
+    for (const window of windows)
+      waiting.windows.set(`${window.quantity} ${window.windowMs}`, window);
     this.schedule();
   }
 
   private added(tenant: string): TenantUses {
-    const uses: TenantUses = { uses: new Map<string, UsageIncrement>(), windows: new Map<string, UsageWindow>() };
+    const uses: TenantUses = {
+      uses: new Map<string, UsageIncrement>(),
+      windows: new Map<string, UsageWindow>(),
+    };
     this.tenants.set(tenant, uses);
     return uses;
   }
 
-  /** Counts uses at once, and tells the totals of the windows, these uses included. Rejects where the store fails. */
-  add(tenant: string, increments: readonly UsageIncrement[], windows: readonly UsageWindow[]): Promise<readonly number[]> {
+  /**
+   * Counts uses at once, and tells the totals of the windows, these uses included. Rejects where
+   * the store fails.
+   */
+  add(
+    tenant: string,
+    increments: readonly UsageIncrement[],
+    windows: readonly UsageWindow[],
+  ): Promise<readonly number[]> {
     return this.store.add({ batchId: randomUUID(), tenant, increments, windows });
   }
 
@@ -92,7 +110,10 @@ export class UsageLedger implements BeforeApplicationShutdown {
     this.timer ??= setTimeout(() => void this.flush(), this.isClosing ? 0 : this.pauseMs).unref();
   }
 
-  /** One tenant after the other. Where the store does not answer for one, the others have their turn before it next time. */
+  /**
+   * One tenant after the other. Where the store does not answer for one, the others have their turn
+   * before it next time.
+   */
   private async writeAll(): Promise<void> {
     for (const [tenant, waiting] of this.tenants) {
       if (await this.write(tenant, waiting)) continue;
@@ -136,14 +157,22 @@ function nextBatch(tenant: string, { uses, windows }: TenantUses): UsageBatch {
   const taken = [...uses].slice(0, MOST_OF_A_BATCH);
   for (const [key] of taken) uses.delete(key);
   const counted = [...windows.values()];
-  return { batchId: randomUUID(), tenant, increments: taken.map(([, use]) => use), ...(counted.length > 0 && { windows: counted }) };
+  return {
+    batchId: randomUUID(),
+    tenant,
+    increments: taken.map(([, use]) => use),
+    ...(counted.length > 0 && { windows: counted }),
+  };
 }
 
 function keyOf({ id, day, actor, tool, model }: UsageIncrement): string {
   return id ?? `${day} ${withLength(actor)} ${withLength(tool)} ${withLength(model)}`;
 }
 
-/** Two uses share a key by no chance: the length tells where a name ends, and a dash that there is none. */
+/**
+ * Two uses share a key by no chance: the length tells where a name ends, and a dash that there is
+ * none.
+ */
 function withLength(name: string | undefined): string {
   return name === undefined ? '-' : `${name.length}:${name}`;
 }

@@ -4,7 +4,12 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { ConfigurationError, type JsonObject } from '@toolloop/core';
 import { AuditError, type AuditKeys, type AuditOptions, AuditTrail } from '@toolloop/core/audit';
-import { type AuditEntry, type AuditHead, AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
+import {
+  type AuditEntry,
+  type AuditHead,
+  AuditStore,
+  MemoryAuditStore,
+} from '@toolloop/core/stores';
 import * as fc from 'fast-check';
 import { firstValueFrom, Subject } from 'rxjs';
 import { cases } from '../../../../test/cases.js';
@@ -24,7 +29,10 @@ class SlowStore extends MemoryAuditStore {
   overlaps = 0;
   private readonly busy = new Set<string>();
 
-  override async append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
+  override async append(
+    tenant: string,
+    build: (head: AuditHead | undefined) => AuditEntry,
+  ): Promise<void> {
     if (this.busy.has(tenant)) this.overlaps += 1;
     this.busy.add(tenant);
     await new Promise((resolve) => setTimeout(resolve, Math.random() * 3));
@@ -37,7 +45,10 @@ class SlowStore extends MemoryAuditStore {
 class OddStore extends MemoryAuditStore {
   answer: (() => Promise<void>) | undefined;
 
-  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void | Promise<void> {
+  override append(
+    tenant: string,
+    build: (head: AuditHead | undefined) => AuditEntry,
+  ): void | Promise<void> {
     return this.answer ? this.answer() : super.append(tenant, build);
   }
 }
@@ -61,7 +72,12 @@ describe('an entry', () => {
       step: 1,
       declaredId: 'crm__search',
       kind: 'decision',
-      decision: { kind: 'allow', rule: 'allow: crm__*', reason: 'The policy allows this tool.', policyVersion: 'v1' },
+      decision: {
+        kind: 'allow',
+        rule: 'allow: crm__*',
+        reason: 'The policy allows this tool.',
+        policyVersion: 'v1',
+      },
       argsHash: expect.stringMatching(/^[0-9a-f]{64}$/),
       resultBytes: 6,
       resultHash: expect.stringMatching(/^[0-9a-f]{64}$/),
@@ -81,48 +97,73 @@ describe('an entry', () => {
     const decision = { kind: 'deny', rule: 'default', reason: 'No.', policyVersion: 'v1' } as const;
     await made.trail.record(draft('acme', { kind: 'decision', decision, shadow: [decision] }));
     const [entry] = await made.store.read('acme', { from: 1, limit: 1 });
-    expect(entry?.kind === 'decision' && [entry, entry.decision, entry.shadow].every(Object.isFrozen)).toBe(true);
+    expect(
+      entry?.kind === 'decision' && [entry, entry.decision, entry.shadow].every(Object.isFrozen),
+    ).toBe(true);
     expect(Object.isFrozen(decision)).toBe(false);
   });
 
   it.each<[string, JsonObject]>([
     ['names that are numbers', { z: 1, 10: 'ten', 9: { 2: [], 11: [{ b: null, a: -0.5 }] } }],
-    ['a name that is a prototype elsewhere', JSON.parse('{"b":{"__proto__":{"y":1}},"a":[]}') as JsonObject],
+    [
+      'a name that is a prototype elsewhere',
+      JSON.parse('{"b":{"__proto__":{"y":1}},"a":[]}') as JsonObject,
+    ],
     ['a name without a character', { b: 1, '': { a: true } }],
     ['half a character', { '\ud800': '\udc00 "\u2028', a: 1e21 }],
-  ])('is signed as the text that an export writes, and says what it was told, with %s', async (_, details) => {
-    const made = chain();
-    await made.trail.record(draft('acme', { kind: 'directive-requested', directiveId: 'd', details }));
-    let line = '';
-    for await (const each of made.trail.exportLines('acme')) line += each;
-    const { hash, ...unsigned } = JSON.parse(line) as AuditEntry;
-    expect(hash).toBe(
-      createHmac('sha256', KEY)
-        .update(canonicalJson(unsigned as unknown as JsonObject))
-        .digest('hex'),
-    );
-    expect((unsigned as { details?: unknown }).details).toEqual(details);
-    const [entry] = await made.store.read('acme', { from: 1, limit: 1 });
-    expect(JSON.parse(line)).toEqual(entry);
-    expect(await check(await copies(made, 'acme'))).toMatchObject({ valid: true });
-  });
+  ])(
+    'is signed as the text that an export writes, and says what it was told, with %s',
+    async (_, details) => {
+      const made = chain();
+      await made.trail.record(
+        draft('acme', { kind: 'directive-requested', directiveId: 'd', details }),
+      );
+      let line = '';
+      for await (const each of made.trail.exportLines('acme')) line += each;
+      const { hash, ...unsigned } = JSON.parse(line) as AuditEntry;
+      expect(hash).toBe(
+        createHmac('sha256', KEY)
+          .update(canonicalJson(unsigned as unknown as JsonObject))
+          .digest('hex'),
+      );
+      expect((unsigned as { details?: unknown }).details).toEqual(details);
+      const [entry] = await made.store.read('acme', { from: 1, limit: 1 });
+      expect(JSON.parse(line)).toEqual(entry);
+      expect(await check(await copies(made, 'acme'))).toMatchObject({ valid: true });
+    },
+  );
 
   it('is refused when it is no JSON', async () => {
     const made = chain();
     const details = { big: 1n } as unknown as JsonObject;
-    await expect(made.trail.record(draft('acme', { kind: 'source', source: 'mcp', details }))).rejects.toThrow(AuditError);
-    await expect(made.trail.record(draft('acme', { kind: 'source', source: 'mcp', details: { no: Number.NaN } }))).rejects.toThrow(
-      AuditError,
-    );
+    await expect(
+      made.trail.record(draft('acme', { kind: 'source', source: 'mcp', details })),
+    ).rejects.toThrow(AuditError);
+    await expect(
+      made.trail.record(
+        draft('acme', { kind: 'source', source: 'mcp', details: { no: Number.NaN } }),
+      ),
+    ).rejects.toThrow(AuditError);
     expect(await last(made)).toBeUndefined();
   });
 
   it('cannot be told by a draft where it stands', async () => {
     const made = chain();
     const { subject, ...rest } = draft('acme');
-    const lies = { tenant: 'globex', sequence: 7, keyId: 'x', previousHash: 'x', hash: 'x', version: 2 };
+    const lies = {
+      tenant: 'globex',
+      sequence: 7,
+      keyId: 'x',
+      previousHash: 'x',
+      hash: 'x',
+      version: 2,
+    };
     await made.trail.record({ ...rest, subject: { ...subject, ...lies } });
-    expect(await check(await copies(made, 'acme'))).toEqual({ valid: true, tenant: 'acme', entries: 1 });
+    expect(await check(await copies(made, 'acme'))).toEqual({
+      valid: true,
+      tenant: 'acme',
+      entries: 1,
+    });
   });
 
   it('keeps a name that a model made up only as far as it is worth it', async () => {
@@ -141,7 +182,11 @@ describe('an entry', () => {
 });
 
 /** The entry of a call with these arguments. */
-async function withArguments(options: Partial<AuditOptions>, text: string, hidden?: readonly string[]): Promise<AuditEntry | undefined> {
+async function withArguments(
+  options: Partial<AuditOptions>,
+  text: string,
+  hidden?: readonly string[],
+): Promise<AuditEntry | undefined> {
   const made = chain(options);
   await made.trail.record({ ...draft('acme'), arguments: { text, ...(hidden && { hidden }) } });
   return last(made);
@@ -163,7 +208,11 @@ describe('the arguments of a call', () => {
   it('are kept on demand, but for the hidden ones', async () => {
     await fc.assert(
       fc.asyncProperty(secret, async (password) => {
-        const entry = await withArguments({ arguments: 'redacted' }, JSON.stringify({ password, user: 'ada' }), ['password']);
+        const entry = await withArguments(
+          { arguments: 'redacted' },
+          JSON.stringify({ password, user: 'ada' }),
+          ['password'],
+        );
         expect(entry?.args).toEqual({ password: '[redacted]', user: 'ada' });
         expect(JSON.stringify(entry)).not.toContain(password);
       }),
@@ -190,11 +239,18 @@ describe('recording', () => {
     const store = new SlowStore();
     const made = chain({}, store);
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.constantFrom('acme', 'globex'), { maxLength: 20 }), async (tenants) => {
-        await Promise.all(tenants.map((tenant) => made.trail.record(draft(tenant))));
-        expect(await check(await copies(made, 'acme'), { tenant: 'acme' })).toMatchObject({ valid: true });
-        expect(await check(await copies(made, 'globex'), { tenant: 'globex' })).toMatchObject({ valid: true });
-      }),
+      fc.asyncProperty(
+        fc.array(fc.constantFrom('acme', 'globex'), { maxLength: 20 }),
+        async (tenants) => {
+          await Promise.all(tenants.map((tenant) => made.trail.record(draft(tenant))));
+          expect(await check(await copies(made, 'acme'), { tenant: 'acme' })).toMatchObject({
+            valid: true,
+          });
+          expect(await check(await copies(made, 'globex'), { tenant: 'globex' })).toMatchObject({
+            valid: true,
+          });
+        },
+      ),
       { numRuns: cases(15) },
     );
     expect(store.overlaps).toBe(0);
@@ -203,7 +259,9 @@ describe('recording', () => {
   it('keeps the order in which it was asked', async () => {
     const made = chain({}, new SlowStore());
     const numbers = Array.from({ length: 20 }, (_, durationMs) => durationMs);
-    const outcomes = numbers.map((durationMs) => draft('acme', { kind: 'outcome', status: 'succeeded', durationMs }));
+    const outcomes = numbers.map((durationMs) =>
+      draft('acme', { kind: 'outcome', status: 'succeeded', durationMs }),
+    );
     await Promise.all(outcomes.map((outcome) => made.trail.record(outcome)));
     expect(await copies(made, 'acme')).toMatchObject(numbers.map((durationMs) => ({ durationMs })));
   });
@@ -229,7 +287,11 @@ describe('recording', () => {
     const slow = made.trail.keep(draft('acme', { kind: 'denied', code: 'forbidden' }));
     store.answer = undefined;
     const behind = made.trail.keep(draft('acme'));
-    expect([await copies(made, 'acme'), slow, behind]).toMatchObject([{ length: 1 }, expect.any(Promise), expect.any(Promise)]);
+    expect([await copies(made, 'acme'), slow, behind]).toMatchObject([
+      { length: 1 },
+      expect.any(Promise),
+      expect.any(Promise),
+    ]);
     stored.next();
     await Promise.all([slow, behind]);
     expect(await check(await copies(made, 'acme'))).toMatchObject({ valid: true, entries: 2 });
@@ -242,14 +304,20 @@ describe('recording', () => {
     store.answer = () => {
       throw new Error('disk full');
     };
-    await expect(made.trail.keep(draft('acme'))).rejects.toMatchObject({ name: 'AuditError', cause: new Error('disk full') });
+    await expect(made.trail.keep(draft('acme'))).rejects.toMatchObject({
+      name: 'AuditError',
+      cause: new Error('disk full'),
+    });
   });
 
   it('is refused when the store refuses, without a word of the arguments, and continues afterwards', async () => {
     const store = new OddStore();
     const made = chain({}, store);
     store.answer = () => Promise.reject(new Error('disk full'));
-    const refused = made.trail.record({ ...draft('acme'), arguments: { text: '{"password":"s3cret"}' } });
+    const refused = made.trail.record({
+      ...draft('acme'),
+      arguments: { text: '{"password":"s3cret"}' },
+    });
     await expect(refused).rejects.toMatchObject({
       name: 'AuditError',
       message: 'The audit could not keep an entry (decision, run run_1).',
@@ -303,7 +371,10 @@ describe('a head', () => {
     const made = await grown('acme', 2);
     const head = await made.trail.exportHead('acme');
     await made.trail.record(draft('acme'));
-    expect(await check(await copies(made, 'acme'), { head })).toMatchObject({ valid: true, entries: 3 });
+    expect(await check(await copies(made, 'acme'), { head })).toMatchObject({
+      valid: true,
+      entries: 3,
+    });
   });
 });
 
@@ -332,7 +403,11 @@ describe('the key', () => {
         await trail.record(draft('acme'));
         await trail.record(draft('acme'));
         await trail.record(draft('globex'));
-        expect(warned.mock.calls.filter(([text]) => String(text).includes('tenant "acme" was not signed'))).toHaveLength(times);
+        expect(
+          warned.mock.calls.filter(([text]) =>
+            String(text).includes('tenant "acme" was not signed'),
+          ),
+        ).toHaveLength(times);
         expect(warned).toHaveBeenCalledTimes(times);
       } finally {
         warned.mockRestore();
@@ -348,13 +423,25 @@ describe('the key', () => {
     expect(entries.map(({ keyId }) => keyId)).toEqual(['1', '1', '2']);
     const head = await renewed.trail.exportHead('acme');
     expect(await check(entries, { keys: both, head })).toMatchObject({ valid: true, entries: 3 });
-    expect(await check(entries, { keys: KEY })).toMatchObject({ valid: false, sequence: 3, reason: 'unknown_key' });
-    expect(await check(entries, { keys: [newer] })).toMatchObject({ valid: false, sequence: 1, reason: 'unknown_key' });
+    expect(await check(entries, { keys: KEY })).toMatchObject({
+      valid: false,
+      sequence: 3,
+      reason: 'unknown_key',
+    });
+    expect(await check(entries, { keys: [newer] })).toMatchObject({
+      valid: false,
+      sequence: 1,
+      reason: 'unknown_key',
+    });
   });
 
   it('verifies nothing when another one has a known id', async () => {
     const entries = await copies(await grown('acme', 2), 'acme');
-    expect(await check(entries, { keys: 'x'.repeat(32) })).toMatchObject({ valid: false, sequence: 1, reason: 'changed' });
+    expect(await check(entries, { keys: 'x'.repeat(32) })).toMatchObject({
+      valid: false,
+      sequence: 1,
+      reason: 'changed',
+    });
   });
 
   it('signs a text of any length and in any script as HMAC-SHA256 does', () => {
@@ -376,7 +463,10 @@ describe('the key', () => {
   });
 
   it('may be given as base64', async () => {
-    const entries = await copies(await grown('acme', 1, `base64:${Buffer.from(KEY).toString('base64')}`), 'acme');
+    const entries = await copies(
+      await grown('acme', 1, `base64:${Buffer.from(KEY).toString('base64')}`),
+      'acme',
+    );
     expect(await check(entries)).toMatchObject({ valid: true });
   });
 
@@ -385,17 +475,27 @@ describe('the key', () => {
     ['list that is empty', [], 'There is no key.'],
     ['that is too short', 'k'.repeat(31), 'The key has fewer than 32 bytes.'],
     ['that is too short as bytes', new Uint8Array(31), 'The key has fewer than 32 bytes.'],
-    ['that is too short behind base64', `base64:${'A'.repeat(40)}`, 'The key has fewer than 32 bytes.'],
+    [
+      'that is too short behind base64',
+      `base64:${'A'.repeat(40)}`,
+      'The key has fewer than 32 bytes.',
+    ],
     ['without an id', [{ id: '', secret: KEY }], 'Key 1 has no id.'],
     ['whose id is taken', [newer, { id: '2', secret: KEY }], 'Two keys have the id "2".'],
   ])('%s is a finding', (_, key, problem) => {
     const open = () => new AuditTrail(new MemoryAuditStore(), { key: key as AuditKeys });
     expect(open).toThrow(ConfigurationError);
-    expect(open).toThrow(expect.objectContaining({ findings: [expect.objectContaining({ at: 'audit key', problem })] }));
+    expect(open).toThrow(
+      expect.objectContaining({
+        findings: [expect.objectContaining({ at: 'audit key', problem })],
+      }),
+    );
   });
 
   it('is never in what a finding says', () => {
-    expect(() => chain({ key: 's3cret' })).toThrow(expect.objectContaining({ message: expect.not.stringContaining('s3cret') }));
+    expect(() => chain({ key: 's3cret' })).toThrow(
+      expect.objectContaining({ message: expect.not.stringContaining('s3cret') }),
+    );
   });
 
   it('is printed neither with the trail nor with its store', async () => {
@@ -406,15 +506,23 @@ describe('the key', () => {
 
   it('is not the only option that is checked', () => {
     const wrong = { arguments: 'all' } as unknown as Partial<AuditOptions>;
-    expect(() => chain(wrong)).toThrow(expect.objectContaining({ findings: [expect.objectContaining({ at: 'audit arguments' })] }));
+    expect(() => chain(wrong)).toThrow(
+      expect.objectContaining({ findings: [expect.objectContaining({ at: 'audit arguments' })] }),
+    );
   });
 });
 
 describe('the store in memory', () => {
   it('gives its entries page by page', async () => {
     const { store } = await grown('acme', 5);
-    const page = async (from: number, limit: number) => (await store.read('acme', { from, limit })).map(({ sequence }) => sequence);
-    expect([await page(1, 2), await page(3, 2), await page(5, 2), await page(6, 2)]).toEqual([[1, 2], [3, 4], [5], []]);
+    const page = async (from: number, limit: number) =>
+      (await store.read('acme', { from, limit })).map(({ sequence }) => sequence);
+    expect([await page(1, 2), await page(3, 2), await page(5, 2), await page(6, 2)]).toEqual([
+      [1, 2],
+      [3, 4],
+      [5],
+      [],
+    ]);
     expect(await store.read('globex', { from: 1, limit: 2 })).toEqual([]);
     expect(await store.head('globex')).toBeUndefined();
   });
@@ -424,7 +532,9 @@ describe('the store in memory', () => {
     for (const tenant of ['acme', 'acme', 'globex']) await made.trail.record(draft(tenant));
     await expect(made.trail.record(draft('acme'))).rejects.toThrow(AuditError);
     await made.trail.record(draft('globex'));
-    expect([await copies(made, 'acme'), await copies(made, 'globex')].map(({ length }) => length)).toEqual([2, 2]);
+    expect(
+      [await copies(made, 'acme'), await copies(made, 'globex')].map(({ length }) => length),
+    ).toEqual([2, 2]);
   });
 
   it('cannot be changed through what it hands out', async () => {
@@ -435,7 +545,9 @@ describe('the store in memory', () => {
   });
 
   it('is a port that only grows', () => {
-    expect(Object.getOwnPropertyNames(MemoryAuditStore.prototype)).not.toContainEqual(expect.stringMatching(/update|delete|remove|clear/));
+    expect(Object.getOwnPropertyNames(MemoryAuditStore.prototype)).not.toContainEqual(
+      expect.stringMatching(/update|delete|remove|clear/),
+    );
     expect(new MemoryAuditStore()).toBeInstanceOf(AuditStore);
   });
 });

@@ -12,10 +12,24 @@ import { type AuditEntry, MemoryAuditStore } from '@toolloop/core/stores';
 
 export const KEY = 'a key of more than thirty-two bytes, for tests';
 
-const allow = { kind: 'allow', rule: 'allow: crm__*', reason: 'The policy allows this tool.', policyVersion: 'v1' } as const;
+const allow = {
+  kind: 'allow',
+  rule: 'allow: crm__*',
+  reason: 'The policy allows this tool.',
+  policyVersion: 'v1',
+} as const;
 
-export function draft(tenant: string, event: AuditEvent = { kind: 'decision', decision: allow }): AuditDraft {
-  const subject = { actorId: 'ada', runId: 'run_1', toolCallId: 'call_1', step: 1, declaredId: 'crm__search' };
+export function draft(
+  tenant: string,
+  event: AuditEvent = { kind: 'decision', decision: allow },
+): AuditDraft {
+  const subject = {
+    actorId: 'ada',
+    runId: 'run_1',
+    toolCallId: 'call_1',
+    step: 1,
+    declaredId: 'crm__search',
+  };
   return { tenant, subject, event, arguments: { text: '{"name":"grace"}', hidden: [] } };
 }
 
@@ -29,9 +43,14 @@ export function chain(options: Partial<AuditOptions> = {}, store = new MemoryAud
 }
 
 /** A chain of so many entries of a tenant. */
-export async function grown(tenant: string, count: number, key: AuditOptions['key'] = KEY): Promise<Chain> {
+export async function grown(
+  tenant: string,
+  count: number,
+  key: AuditOptions['key'] = KEY,
+): Promise<Chain> {
   const made = chain({ key });
-  for (let index = 0; index < count; index += 1) await made.trail.record(draft(tenant, { kind: 'denied', code: 'forbidden' }));
+  for (let index = 0; index < count; index += 1)
+    await made.trail.record(draft(tenant, { kind: 'denied', code: 'forbidden' }));
   return made;
 }
 
@@ -40,7 +59,10 @@ export async function copies({ store }: Chain, tenant: string): Promise<AuditEnt
   return structuredClone([...(await store.read(tenant, { from: 1, limit: 1_000 }))]);
 }
 
-export function check(entries: readonly unknown[], options: Partial<AuditVerificationOptions> = {}): Promise<AuditVerification> {
+export function check(
+  entries: readonly unknown[],
+  options: Partial<AuditVerificationOptions> = {},
+): Promise<AuditVerification> {
   return verifyAudit(entries, { keys: KEY, ...options });
 }
 
@@ -48,8 +70,14 @@ export const text = fc.string({ unit: 'binary', maxLength: 12 });
 
 /** Any kind of entry. */
 export const event: fc.Arbitrary<AuditEvent> = fc.oneof(
-  fc.record({ kind: fc.constant('decision' as const), decision: fc.record({ ...constants(allow), rule: text, reason: text }) }),
-  fc.record({ kind: fc.constant('denied' as const), code: fc.constantFrom('policy_denied', 'tenant_override', 'unknown_tool') }),
+  fc.record({
+    kind: fc.constant('decision' as const),
+    decision: fc.record({ ...constants(allow), rule: text, reason: text }),
+  }),
+  fc.record({
+    kind: fc.constant('denied' as const),
+    code: fc.constantFrom('policy_denied', 'tenant_override', 'unknown_tool'),
+  }),
   fc.record({
     kind: fc.constant('approval-decision' as const),
     approvalId: text,
@@ -59,8 +87,16 @@ export const event: fc.Arbitrary<AuditEvent> = fc.oneof(
     reason: text,
     edited: fc.boolean(),
   }),
-  fc.record({ kind: fc.constant('outcome' as const), status: fc.constantFrom('succeeded', 'failed', 'unknown'), durationMs: fc.nat() }),
-  fc.record({ kind: fc.constant('opt-out' as const), names: fc.array(text, { maxLength: 3 }), reason: text }),
+  fc.record({
+    kind: fc.constant('outcome' as const),
+    status: fc.constantFrom('succeeded', 'failed', 'unknown'),
+    durationMs: fc.nat(),
+  }),
+  fc.record({
+    kind: fc.constant('opt-out' as const),
+    names: fc.array(text, { maxLength: 3 }),
+    reason: text,
+  }),
   fc.record({
     kind: fc.constant('directive-request' as const),
     directiveId: text,
@@ -69,7 +105,9 @@ export const event: fc.Arbitrary<AuditEvent> = fc.oneof(
 );
 
 function constants<T extends object>(value: T): { [Name in keyof T]: fc.Arbitrary<T[Name]> } {
-  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, fc.constant(part)])) as {
+  return Object.fromEntries(
+    Object.entries(value).map(([name, part]) => [name, fc.constant(part)]),
+  ) as {
     [Name in keyof T]: fc.Arbitrary<T[Name]>;
   };
 }

@@ -1,13 +1,21 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { type Policy, tool, ToolLoopService } from '@toolloop/core';
-import { type AuditEntry, type AuditHead, AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
+import {
+  type AuditEntry,
+  type AuditHead,
+  AuditStore,
+  MemoryAuditStore,
+} from '@toolloop/core/stores';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
 /** Takes as long as a busy database: longer than an interrupted run waits. */
 class SlowAuditStore extends MemoryAuditStore {
-  override async append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
+  override async append(
+    tenant: string,
+    build: (head: AuditHead | undefined) => AuditEntry,
+  ): Promise<void> {
     await wait(60);
     await super.append(tenant, build);
   }
@@ -36,14 +44,23 @@ describe('the audit of runs that are cancelled while a tool is at work', () => {
         return new Promise<never>(() => undefined);
       },
     });
-    const module = await openModule(new ScriptedModel(Array.from({ length: RUNS }, () => calls(call('stay', {}))).concat(text('Done.'))), {
-      policy,
-      tools: [stay],
-      audit: { key: 'x'.repeat(32) },
-      providers: [{ provide: AuditStore, useValue: store }],
-    });
+    const module = await openModule(
+      new ScriptedModel(
+        Array.from({ length: RUNS }, () => calls(call('stay', {}))).concat(text('Done.')),
+      ),
+      {
+        policy,
+        tools: [stay],
+        audit: { key: 'x'.repeat(32) },
+        providers: [{ provide: AuditStore, useValue: store }],
+      },
+    );
     const errors: unknown[] = [];
-    module.useLogger({ log: () => undefined, warn: () => undefined, error: (message: unknown) => void errors.push(message) });
+    module.useLogger({
+      log: () => undefined,
+      warn: () => undefined,
+      error: (message: unknown) => void errors.push(message),
+    });
     const loop = module.get(ToolLoopService);
     const runs = Array.from({ length: RUNS }, () => loop.open(ask()));
     const ended = runs.map((run) => run.result.catch(() => undefined));

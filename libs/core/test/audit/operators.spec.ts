@@ -24,7 +24,10 @@ async function opened(rule?: unknown, store: AuditStore = new MemoryAuditStore()
     audit: { key: KEY },
     providers: [{ provide: AuditStore, useValue: store }],
   });
-  return { operators: module.get(Operators), audit: (tenant) => store.read(tenant, { from: 1, limit: 100 }) };
+  return {
+    operators: module.get(Operators),
+    audit: (tenant) => store.read(tenant, { from: 1, limit: 100 }),
+  };
 }
 
 const isOtto = (actor: unknown): boolean => JSON.stringify(actor) === JSON.stringify(OTTO.actor);
@@ -35,7 +38,11 @@ describe('an operator', () => {
   it('does not exist until the application says who is one', async () => {
     const { operators } = await opened();
     expect(operators.may(OTTO, 'usage')).toBe(false);
-    await expect(operators.use(OTTO, 'usage')).rejects.toMatchObject({ name: 'OperatorError', code: 'not_permitted', action: 'usage' });
+    await expect(operators.use(OTTO, 'usage')).rejects.toMatchObject({
+      name: 'OperatorError',
+      code: 'not_permitted',
+      action: 'usage',
+    });
   });
 
   it('may what the application says, in the own tenant', async () => {
@@ -85,20 +92,33 @@ describe('invariant 14: the use of an operator’s right', () => {
     await operators.use(OTTO, 'usage', { details: { from: '2026-11-01' } });
     await operators.use(OTTO, 'usage', { tenant: 'globex' });
     expect(await audit('acme')).toMatchObject([
-      { kind: 'operator', action: 'usage', granted: true, actorId: 'otto', details: { from: '2026-11-01' } },
+      {
+        kind: 'operator',
+        action: 'usage',
+        granted: true,
+        actorId: 'otto',
+        details: { from: '2026-11-01' },
+      },
     ]);
-    expect(await audit('globex')).toMatchObject([{ kind: 'operator', granted: true, actorId: 'otto', operatorTenant: 'acme' }]);
+    expect(await audit('globex')).toMatchObject([
+      { kind: 'operator', granted: true, actorId: 'otto', operatorTenant: 'acme' },
+    ]);
   });
 
   it('is in the audit of the own tenant where it was refused, so that a foreign one cannot be filled', async () => {
     const { operators, audit } = await opened(ofUsage);
     await operators.use(OTTO, 'usage', { tenant: 'globex' }).catch(() => undefined);
-    expect(await audit('acme')).toMatchObject([{ kind: 'operator', action: 'usage', granted: false, ofTenant: 'globex' }]);
+    expect(await audit('acme')).toMatchObject([
+      { kind: 'operator', action: 'usage', granted: false, ofTenant: 'globex' },
+    ]);
     expect(await audit('globex')).toEqual([]);
   });
 
   it('is kept from happening where it cannot be recorded', async () => {
-    const full = troubled(new MemoryAuditStore(), { method: 'append', answer: () => Promise.reject(new Error('disk full')) });
+    const full = troubled(new MemoryAuditStore(), {
+      method: 'append',
+      answer: () => Promise.reject(new Error('disk full')),
+    });
     const { operators } = await opened(ofUsage, full);
     await expect(operators.use(OTTO, 'usage')).rejects.toMatchObject({ name: 'AuditError' });
     await expect(operators.use(EVE, 'usage')).rejects.toThrow(OperatorError);

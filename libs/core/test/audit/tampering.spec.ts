@@ -13,10 +13,17 @@ const SIX = 6;
 /** Every place in an entry where a value stands, as paths. */
 function pathsOf(value: unknown, path: readonly string[] = []): string[][] {
   if (typeof value !== 'object' || value === null) return [[...path]];
-  return [...(path.length > 0 ? [[...path]] : []), ...Object.entries(value).flatMap(([name, part]) => pathsOf(part, [...path, name]))];
+  return [
+    ...(path.length > 0 ? [[...path]] : []),
+    ...Object.entries(value).flatMap(([name, part]) => pathsOf(part, [...path, name])),
+  ];
 }
 
-function withValue(value: unknown, [name, ...rest]: readonly string[], changed: JsonValue | undefined): unknown {
+function withValue(
+  value: unknown,
+  [name, ...rest]: readonly string[],
+  changed: JsonValue | undefined,
+): unknown {
   if (name === undefined) return changed;
   const entries = Object.entries(value as object).map(([key, part]): [string, unknown] => [
     key,
@@ -27,7 +34,9 @@ function withValue(value: unknown, [name, ...rest]: readonly string[], changed: 
 }
 
 function swapped<T>(list: readonly T[], one: number, other: number): T[] {
-  return list.map((item, index) => (index === one ? list[other] : index === other ? list[one] : item));
+  return list.map((item, index) =>
+    index === one ? list[other] : index === other ? list[one] : item,
+  );
 }
 
 /** A forger who knows the format, the key's id and all entries, but not the key. */
@@ -42,12 +51,20 @@ function forged(entry: AuditEntry, key: string): AuditEntry {
 describe('invariant 14: of a chain of entries', () => {
   it('every one verifies, whatever it says', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(event, { minLength: 1, maxLength: 6 }), text, async (events, tenant) => {
-        const made = chain();
-        for (const happened of events) await made.trail.record(draft(tenant, happened));
-        const head = await made.trail.exportHead(tenant);
-        expect(await check(await copies(made, tenant), { head })).toEqual({ valid: true, tenant, entries: events.length });
-      }),
+      fc.asyncProperty(
+        fc.array(event, { minLength: 1, maxLength: 6 }),
+        text,
+        async (events, tenant) => {
+          const made = chain();
+          for (const happened of events) await made.trail.record(draft(tenant, happened));
+          const head = await made.trail.exportHead(tenant);
+          expect(await check(await copies(made, tenant), { head })).toEqual({
+            valid: true,
+            tenant,
+            entries: events.length,
+          });
+        },
+      ),
     );
   });
 
@@ -66,7 +83,10 @@ describe('invariant 14: of a chain of entries', () => {
           const original = entries[index];
           const paths = [...pathsOf(original), ['added']];
           const path = paths[where % paths.length] ?? [];
-          const changed = path[0] === 'added' ? { ...original, added: value ?? 1 } : withValue(original, path, value);
+          const changed =
+            path[0] === 'added'
+              ? { ...original, added: value ?? 1 }
+              : withValue(original, path, value);
           fc.pre(JSON.stringify(changed) !== JSON.stringify(original));
           const found = await check(entries.with(index, changed as AuditEntry), { tenant: 'acme' });
           expect(found).toMatchObject({ valid: false, sequence: index + 1 });
@@ -82,7 +102,11 @@ describe('invariant 14: of a chain of entries', () => {
     await fc.assert(
       fc.asyncProperty(position, async (index) => {
         const reason = index === SIX - 1 ? 'cut' : 'removed';
-        expect(await check(entries.toSpliced(index, 1), { head })).toMatchObject({ valid: false, sequence: index + 1, reason });
+        expect(await check(entries.toSpliced(index, 1), { head })).toMatchObject({
+          valid: false,
+          sequence: index + 1,
+          reason,
+        });
       }),
     );
   });
@@ -93,7 +117,11 @@ describe('invariant 14: of a chain of entries', () => {
       fc.asyncProperty(position, position, async (one, other) => {
         fc.pre(one !== other);
         const found = await check(swapped(entries, one, other));
-        expect(found).toMatchObject({ valid: false, sequence: Math.min(one, other) + 1, reason: 'reordered' });
+        expect(found).toMatchObject({
+          valid: false,
+          sequence: Math.min(one, other) + 1,
+          reason: 'reordered',
+        });
       }),
     );
   });
@@ -103,7 +131,11 @@ describe('invariant 14: of a chain of entries', () => {
     const [entries, head] = [await copies(made, 'acme'), await made.trail.exportHead('acme')];
     await fc.assert(
       fc.asyncProperty(position, async (kept) => {
-        expect(await check(entries.slice(0, kept), { head })).toMatchObject({ valid: false, sequence: kept + 1, reason: 'cut' });
+        expect(await check(entries.slice(0, kept), { head })).toMatchObject({
+          valid: false,
+          sequence: kept + 1,
+          reason: 'cut',
+        });
         expect(await check(entries.slice(0, kept))).toMatchObject({ valid: true, entries: kept });
       }),
     );
@@ -115,7 +147,11 @@ describe('invariant 14: of a chain of entries', () => {
       fc.asyncProperty(position, fc.nat({ max: SIX }), async (index, at) => {
         fc.pre(at !== index); // there it is the next one that is the copy
         const reason = at > index ? 'repeated' : 'reordered';
-        expect(await check(entries.toSpliced(at, 0, entries[index]))).toMatchObject({ valid: false, sequence: at + 1, reason });
+        expect(await check(entries.toSpliced(at, 0, entries[index]))).toMatchObject({
+          valid: false,
+          sequence: at + 1,
+          reason,
+        });
       }),
     );
   });
@@ -124,11 +160,20 @@ describe('invariant 14: of a chain of entries', () => {
     const [acme, globex] = [await grown('acme', SIX), await grown('globex', SIX)];
     const [entries, others] = [await copies(acme, 'acme'), await copies(globex, 'globex')];
     await fc.assert(
-      fc.asyncProperty(position, position, fc.integer({ min: 0, max: 1 }), async (index, from, instead) => {
-        const other = others[from];
-        const found = await check(entries.toSpliced(index, instead, other), { tenant: 'acme' });
-        expect(found).toMatchObject({ valid: false, sequence: index + 1, reason: 'wrong_tenant' });
-      }),
+      fc.asyncProperty(
+        position,
+        position,
+        fc.integer({ min: 0, max: 1 }),
+        async (index, from, instead) => {
+          const other = others[from];
+          const found = await check(entries.toSpliced(index, instead, other), { tenant: 'acme' });
+          expect(found).toMatchObject({
+            valid: false,
+            sequence: index + 1,
+            reason: 'wrong_tenant',
+          });
+        },
+      ),
     );
   });
 
@@ -137,7 +182,9 @@ describe('invariant 14: of a chain of entries', () => {
     await fc.assert(
       fc.asyncProperty(position, text, async (index, key) => {
         const entry = entries[index];
-        const found = await check(entries.with(index, forged({ ...entry, actorId: 'mallory' }, key)));
+        const found = await check(
+          entries.with(index, forged({ ...entry, actorId: 'mallory' }, key)),
+        );
         expect(found).toMatchObject({ valid: false, sequence: index + 1, reason: 'changed' });
       }),
     );
@@ -153,13 +200,22 @@ describe('invariant 14: of a chain of entries', () => {
     const made = await grown('acme', 2);
     const head = await made.trail.exportHead('acme');
     const older = { ...head, sequence: 1, hash: (await copies(made, 'acme'))[0].hash };
-    expect(await check(await copies(made, 'acme'), { head: older })).toMatchObject({ valid: false, reason: 'bad_head' });
+    expect(await check(await copies(made, 'acme'), { head: older })).toMatchObject({
+      valid: false,
+      reason: 'bad_head',
+    });
   });
 
   it("another tenant's head is found", async () => {
     const head = await (await grown('globex', 2)).trail.exportHead('globex');
-    expect(await check(await copies(await grown('acme', 2), 'acme'), { head })).toMatchObject({ valid: false, reason: 'wrong_tenant' });
-    expect(await check([], { head, tenant: 'acme' })).toMatchObject({ valid: false, reason: 'wrong_tenant' });
+    expect(await check(await copies(await grown('acme', 2), 'acme'), { head })).toMatchObject({
+      valid: false,
+      reason: 'wrong_tenant',
+    });
+    expect(await check([], { head, tenant: 'acme' })).toMatchObject({
+      valid: false,
+      reason: 'wrong_tenant',
+    });
   });
 
   it('a course that left the one a head knows is found, though every entry is genuine', async () => {
@@ -168,7 +224,11 @@ describe('invariant 14: of a chain of entries', () => {
     const restored = chain();
     for (const code of ['timeout', 'forbidden', 'forbidden', 'forbidden'] as const)
       await restored.trail.record(draft('acme', { kind: 'denied', code }));
-    expect(await check(await copies(restored, 'acme'), { head })).toMatchObject({ valid: false, sequence: 3, reason: 'forked' });
+    expect(await check(await copies(restored, 'acme'), { head })).toMatchObject({
+      valid: false,
+      sequence: 3,
+      reason: 'forked',
+    });
     const [first] = await copies(made, 'acme');
     const mixed = [first, ...(await copies(restored, 'acme')).slice(1)];
     expect(await check(mixed)).toMatchObject({ valid: false, sequence: 2, reason: 'forked' });
@@ -178,9 +238,28 @@ describe('invariant 14: of a chain of entries', () => {
     const [entry] = await copies(await grown('acme', 1), 'acme');
     let deep: unknown = 1;
     for (let depth = 0; depth < 100_000; depth += 1) deep = [deep];
-    const nothings = [undefined, null, 1, 'x', [], {}, { ...entry, sequence: '1' }, { ...entry, version: 2 }, { ...entry, hash: null }];
-    for (const nothing of nothings) expect(await check([nothing])).toMatchObject({ valid: false, sequence: 1, reason: 'malformed' });
+    const nothings = [
+      undefined,
+      null,
+      1,
+      'x',
+      [],
+      {},
+      { ...entry, sequence: '1' },
+      { ...entry, version: 2 },
+      { ...entry, hash: null },
+    ];
+    for (const nothing of nothings)
+      expect(await check([nothing])).toMatchObject({
+        valid: false,
+        sequence: 1,
+        reason: 'malformed',
+      });
     for (const extra of [1n, Number.NaN, deep, () => 1])
-      expect(await check([{ ...entry, extra }])).toMatchObject({ valid: false, sequence: 1, reason: 'changed' });
+      expect(await check([{ ...entry, extra }])).toMatchObject({
+        valid: false,
+        sequence: 1,
+        reason: 'changed',
+      });
   });
 });

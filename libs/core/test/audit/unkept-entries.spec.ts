@@ -1,6 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type LoopResult, type Policy, RunError, ToolLoopService } from '@toolloop/core';
-import { type AuditEntry, type AuditHead, AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
+import {
+  type AuditEntry,
+  type AuditHead,
+  AuditStore,
+  MemoryAuditStore,
+} from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { longerThanStores } from '../../src/execution/store-calls.js';
@@ -10,9 +15,14 @@ import { ask, openModule } from '../fixtures/shop.module.js';
 class TroubledAudit extends MemoryAuditStore {
   trouble: (() => void | Promise<void>) | undefined;
 
-  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void | Promise<void> {
+  override append(
+    tenant: string,
+    build: (head: AuditHead | undefined) => AuditEntry,
+  ): void | Promise<void> {
     const troubled = this.trouble?.();
-    return troubled ? troubled.then(() => super.append(tenant, build)) : super.append(tenant, build);
+    return troubled
+      ? troubled.then(() => super.append(tenant, build))
+      : super.append(tenant, build);
   }
 }
 
@@ -51,7 +61,10 @@ const FAILURES: readonly (readonly [string, () => void | Promise<void>])[] = [
       throw new Error(SECRET);
     },
   ],
-  ['refuses what it is for', () => Promise.reject(Object.assign(new Error(SECRET), { code: '42501' }))],
+  [
+    'refuses what it is for',
+    () => Promise.reject(Object.assign(new Error(SECRET), { code: '42501' })),
+  ],
   ['is away', () => Promise.reject(new StorageUnavailableError(SECRET))],
 ];
 
@@ -70,24 +83,43 @@ async function settled<Result>(work: Promise<Result>, ms = longerThanStores(2)):
     () => ends.push('kept'),
     (error: unknown) => ends.push(error),
   );
-  for (let passed = 0; ends.length === 0 && passed < ms; passed += 100) await jest.advanceTimersByTimeAsync(100);
+  for (let passed = 0; ends.length === 0 && passed < ms; passed += 100)
+    await jest.advanceTimersByTimeAsync(100);
   return work;
 }
 
 describe('a call whose decision is not kept by an audit that', () => {
-  it.each(FAILURES)('%s is not made and not told: its run ends with storage_unavailable and its transcript', async (_, trouble) => {
-    const { loop, made, context, model } = await shop(trouble);
-    const result = await settled(resultOf(loop.run(ask({ context }))));
-    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'storage_unavailable' } });
-    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual(['aborted']);
-    expect([made, model.requests.length, JSON.stringify(result)]).toEqual([[], 1, expect.not.stringContaining('postgresql')]);
-  });
+  it.each(FAILURES)(
+    '%s is not made and not told: its run ends with storage_unavailable and its transcript',
+    async (_, trouble) => {
+      const { loop, made, context, model } = await shop(trouble);
+      const result = await settled(resultOf(loop.run(ask({ context }))));
+      expect(result).toMatchObject({
+        finishReason: 'error',
+        error: { code: 'storage_unavailable' },
+      });
+      expect(result.toolCalls.map(({ error }) => error?.code)).toEqual(['aborted']);
+      expect([made, model.requests.length, JSON.stringify(result)]).toEqual([
+        [],
+        1,
+        expect.not.stringContaining('postgresql'),
+      ]);
+    },
+  );
 
   it.each(FAILURES)('%s is not made by a program either, which is told so', async (_, trouble) => {
     const { loop, made, context } = await shop(trouble);
-    const calling = loop.call({ tool: 'probe__write', args: { key: 'a' }, context, actor: { id: 'alice' }, tenant: 'acme' });
+    const calling = loop.call({
+      tool: 'probe__write',
+      args: { key: 'a' },
+      context,
+      actor: { id: 'alice' },
+      tenant: 'acme',
+    });
     const failure = await settled(calling.catch((error: unknown) => error));
-    expect(failure).toMatchObject({ result: { finishReason: 'error', error: { code: 'storage_unavailable' } } });
+    expect(failure).toMatchObject({
+      result: { finishReason: 'error', error: { code: 'storage_unavailable' } },
+    });
     expect(made).toEqual([]);
   });
 
@@ -101,7 +133,10 @@ describe('a call whose decision is not kept by an audit that', () => {
     const result = await settled(loop.run(ask({ context })), 60_000);
     expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }] });
     expect(made).toEqual(['a']);
-    expect((await store.read('acme', { from: 1, limit: 10 })).map(({ kind }) => kind)).toEqual(['decision', 'outcome']);
+    expect((await store.read('acme', { from: 1, limit: 10 })).map(({ kind }) => kind)).toEqual([
+      'decision',
+      'outcome',
+    ]);
   });
 });
 

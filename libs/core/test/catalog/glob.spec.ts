@@ -9,7 +9,8 @@ const text = fc.string({ unit: fc.constantFrom('a', 'b', '_'), maxLength: 10 });
 /** The plain meaning, by backtracking: fit for short texts only. */
 function means(pattern: string, given: string): boolean {
   if (pattern === '') return given === '';
-  if (pattern.startsWith('*')) return means(pattern.slice(1), given) || (given !== '' && means(pattern, given.slice(1)));
+  if (pattern.startsWith('*'))
+    return means(pattern.slice(1), given) || (given !== '' && means(pattern, given.slice(1)));
   return given.startsWith(pattern.slice(0, 1)) && means(pattern.slice(1), given.slice(1));
 }
 

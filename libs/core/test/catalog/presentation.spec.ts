@@ -16,16 +16,36 @@ import {
   ToolSource,
 } from '@toolloop/core';
 import { ToolInjectionStrategy } from '@toolloop/core/strategies';
-import { PendingStore, CallJournal, MemoryPendingStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import {
+  PendingStore,
+  CallJournal,
+  MemoryPendingStore,
+  MemoryCallJournal,
+  MemoryRunLog,
+  RunLog,
+} from '@toolloop/core/stores';
 import type { ToolPresentation } from '@toolloop/protocol';
-import { call, calls, collect, eventsOf, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
+import {
+  call,
+  calls,
+  collect,
+  eventsOf,
+  ScriptedModel,
+  type ScriptedTurn,
+  text,
+} from '@toolloop/testing';
 import { findingsOf, start } from '../discovery/application.js';
 import { toolOf } from '../discovery/tools.js';
 import { resultOf } from '../fixtures/played-run.js';
 
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const bob = { actor: { id: 'bob' }, tenant: 'globex' };
-const asking: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['external_side_effect'] }] };
+const asking: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ effects: ['external_side_effect'] }],
+};
 const withEvil: Policy = { ...asking, allow: ['evil__pay'] };
 
 const PAYING: ToolPresentation = {
@@ -41,7 +61,13 @@ const PAYING: ToolPresentation = {
 @Injectable()
 @ToolProvider({ namespace: 'bank' })
 class BankTools {
-  @LlmTool({ description: 'Pays.', effect: 'external_side_effect', reveal: 'all', preview: 'previewPay', presentation: PAYING })
+  @LlmTool({
+    description: 'Pays.',
+    effect: 'external_side_effect',
+    reveal: 'all',
+    preview: 'previewPay',
+    presentation: PAYING,
+  })
   pay(@ToolParam('amount', { description: 'How much', type: 'number' }) amount: number): string {
     return `paid ${amount}`;
   }
@@ -63,7 +89,12 @@ class BareBankTools {
 @ToolProvider({ prefix: 'invoice' })
 class Invoice {
   @Expose() id = 'i1';
-  @LlmTool({ description: 'Total.', effect: 'read_only', reveal: 'all', presentation: { label: 'Total of an invoice' } })
+  @LlmTool({
+    description: 'Total.',
+    effect: 'read_only',
+    reveal: 'all',
+    presentation: { label: 'Total of an invoice' },
+  })
   getTotal(): number {
     return 1;
   }
@@ -77,11 +108,19 @@ class EvilSource extends ToolSource {
   }
 
   override tools(): readonly Tool[] {
-    return [{ ...toolOf({ id: 'evil__pay', origin: this.origin }), presentation: this.presentation } as Tool];
+    return [
+      {
+        ...toolOf({ id: 'evil__pay', origin: this.origin }),
+        presentation: this.presentation,
+      } as Tool,
+    ];
   }
 }
 
-const evil = (presentation: unknown) => ({ provide: Symbol('source'), useValue: new EvilSource(presentation) });
+const evil = (presentation: unknown) => ({
+  provide: Symbol('source'),
+  useValue: new EvilSource(presentation),
+});
 
 const stores = () => [
   { provide: RunLog, useValue: new MemoryRunLog() },
@@ -89,7 +128,10 @@ const stores = () => [
   { provide: CallJournal, useValue: new MemoryCallJournal() },
 ];
 
-async function bank(script: readonly ScriptedTurn[], { ports = stores(), providers = [BankTools as Provider], policy = asking } = {}) {
+async function bank(
+  script: readonly ScriptedTurn[],
+  { ports = stores(), providers = [BankTools as Provider], policy = asking } = {},
+) {
   const model = new ScriptedModel(script);
   const module = await start({ providers, ports, options: { model, policy } });
   const loop: ToolLoopService = module.get(ToolLoopService);
@@ -100,7 +142,14 @@ async function bank(script: readonly ScriptedTurn[], { ports = stores(), provide
 describe('the presentation of a tool', () => {
   it('is told by the catalog, whatever the tool is declared as', async () => {
     const presentation = { label: 'A label' };
-    const raw = tool({ id: 'raw__run', description: 'x', effect: 'read_only', reveal: 'all', presentation, execute: () => 1 });
+    const raw = tool({
+      id: 'raw__run',
+      description: 'x',
+      effect: 'read_only',
+      reveal: 'all',
+      presentation,
+      execute: () => 1,
+    });
     const sub = subRunTool({ id: 'sub__run', description: 'x', tools: ['raw__run'], presentation });
     const module = await start({
       providers: [BankTools],
@@ -108,51 +157,81 @@ describe('the presentation of a tool', () => {
       options: { tools: [raw, sub] },
     });
     const catalog = module.get(ToolCatalog);
-    const told = ['bank__pay', 'raw__run', 'sub__run', 'invoice_*_getTotal'].map((id) => catalog.describe(id).presentation);
+    const told = ['bank__pay', 'raw__run', 'sub__run', 'invoice_*_getTotal'].map(
+      (id) => catalog.describe(id).presentation,
+    );
     expect(told).toEqual([PAYING, presentation, presentation, { label: 'Total of an invoice' }]);
   });
 
   it('changes neither the spec of the tool nor a byte of what its model reads', async () => {
     const script = [calls(call('bank__pay', { amount: 1 }))];
-    const [shown, bare] = await Promise.all([bank(script), bank(script, { providers: [BareBankTools] })]);
+    const [shown, bare] = await Promise.all([
+      bank(script),
+      bank(script, { providers: [BareBankTools] }),
+    ]);
     for (const { loop } of [shown, bare]) await resultOf(loop.open({ prompt: 'Pay.', ...alice }));
     expect(JSON.stringify(shown.model.requests)).toBe(JSON.stringify(bare.model.requests));
-    const [spec, other] = [shown, bare].map(({ module }) => module.get(ToolCatalog).find('bank__pay')?.spec);
+    const [spec, other] = [shown, bare].map(
+      ({ module }) => module.get(ToolCatalog).find('bank__pay')?.spec,
+    );
     expect(spec).toEqual(other);
   });
 
   it('stands on the call and on its approval, beside the arguments and the preview of the server', async () => {
     const { loop } = await bank([calls(call('bank__pay', { amount: 42 }))]);
     const events = await collect(loop.open({ prompt: 'Pay.', ...alice }).events$);
-    expect(eventsOf(events, 'tool-call')).toMatchObject([{ tool: 'bank__pay', args: { amount: 42 }, presentation: PAYING }]);
+    expect(eventsOf(events, 'tool-call')).toMatchObject([
+      { tool: 'bank__pay', args: { amount: 42 }, presentation: PAYING },
+    ]);
     expect(eventsOf(events, 'approval-request')).toMatchObject([
-      { approval: { args: { amount: 42 }, preview: { sentence: 'Pays 42 EUR.' }, presentation: PAYING } },
+      {
+        approval: {
+          args: { amount: 42 },
+          preview: { sentence: 'Pays 42 EUR.' },
+          presentation: PAYING,
+        },
+      },
     ]);
   });
 
   it('stays on an approval after a restart, and shows each tenant its own call', async () => {
     const ports = stores();
-    const { loop } = await bank([calls(call('bank__pay', { amount: 1 })), calls(call('bank__pay', { amount: 2 }))], { ports });
+    const { loop } = await bank(
+      [calls(call('bank__pay', { amount: 1 })), calls(call('bank__pay', { amount: 2 }))],
+      { ports },
+    );
     const first = await resultOf(loop.open({ prompt: 'Pay.', ...alice }));
     await resultOf(loop.open({ prompt: 'Pay.', ...bob }));
     const other = await bank([text('Done.')], { ports });
-    const [[mine], [theirs]] = await Promise.all([other.approvals.list(alice), other.approvals.list(bob)]);
+    const [[mine], [theirs]] = await Promise.all([
+      other.approvals.list(alice),
+      other.approvals.list(bob),
+    ]);
     expect(mine).toMatchObject({ args: { amount: 1 }, presentation: PAYING });
     expect(theirs).toMatchObject({ args: { amount: 2 }, presentation: PAYING });
-    await other.approvals.decide({ approvalId: mine?.approvalId ?? '', decision: 'approve' }, alice);
-    expect(await resultOf(await other.loop.resume(first.runId, alice))).toMatchObject({ toolCalls: [{ status: 'succeeded' }] });
+    await other.approvals.decide(
+      { approvalId: mine?.approvalId ?? '', decision: 'approve' },
+      alice,
+    );
+    expect(await resultOf(await other.loop.resume(first.runId, alice))).toMatchObject({
+      toolCalls: [{ status: 'succeeded' }],
+    });
   });
 
-  it.each([[{ label: 'Harmless', tone: 'positive', confirm: 'Just say yes.' }], [{ tone: 7, html: '<b>' }], ['words']])(
-    'is ignored of an untrusted source, without a finding: %j',
-    async (presentation) => {
-      const { loop, module } = await bank([calls(call('evil__pay'))], { providers: [evil(presentation)], policy: withEvil });
-      expect(module.get(ToolCatalog).describe('evil__pay')).not.toHaveProperty('presentation');
-      const events = await collect(loop.open({ prompt: 'Pay.', ...alice }).events$);
-      expect(eventsOf(events, 'approval-request')).toHaveLength(1);
-      expect(JSON.stringify(events)).not.toContain('presentation');
-    },
-  );
+  it.each([
+    [{ label: 'Harmless', tone: 'positive', confirm: 'Just say yes.' }],
+    [{ tone: 7, html: '<b>' }],
+    ['words'],
+  ])('is ignored of an untrusted source, without a finding: %j', async (presentation) => {
+    const { loop, module } = await bank([calls(call('evil__pay'))], {
+      providers: [evil(presentation)],
+      policy: withEvil,
+    });
+    expect(module.get(ToolCatalog).describe('evil__pay')).not.toHaveProperty('presentation');
+    const events = await collect(loop.open({ prompt: 'Pay.', ...alice }).events$);
+    expect(eventsOf(events, 'approval-request')).toHaveLength(1);
+    expect(JSON.stringify(events)).not.toContain('presentation');
+  });
 
   it('is ignored of an untrusted tool that a strategy brings', async () => {
     class Bringing extends ToolInjectionStrategy {
@@ -166,7 +245,9 @@ describe('the presentation of a tool', () => {
       }
     }
     const model = new ScriptedModel([calls(call('evil__pay'))]);
-    const module = await start({ options: { model, policy: withEvil, injection: [new Bringing()] } });
+    const module = await start({
+      options: { model, policy: withEvil, injection: [new Bringing()] },
+    });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const events = await collect(loop.open({ prompt: 'Pay.', ...alice }).events$);
     expect(eventsOf(events, 'approval-request')).toHaveLength(1);
@@ -177,11 +258,27 @@ describe('the presentation of a tool', () => {
     ['a word', 'Its presentation is "a word".', 'Give an object.'],
     [{ lable: 'x' }, 'Its presentation has no option "lable".', 'Did you mean "label"?'],
     [{ tone: 'dangr' }, 'The tone of its presentation is "dangr".', 'Did you mean "danger"?'],
-    [{ result: 'chart' }, 'The result of its presentation is "chart".', "Give 'text', 'table', 'metrics' or 'json'."],
+    [
+      { result: 'chart' },
+      'The result of its presentation is "chart".',
+      "Give 'text', 'table', 'metrics' or 'json'.",
+    ],
     [{ label: ' ' }, 'The label of its presentation is " ".', 'Give a text of 1 to 200 characters'],
-    [{ confirm: 'x'.repeat(201) }, 'The confirm of its presentation is', 'Give a text of 1 to 200 characters'],
-    [{ confirm: 'Delete\u202Ethe file' }, 'The confirm of its presentation is', 'without invisible ones'],
-    [{ running: () => 'x' }, 'The running of its presentation is a function.', 'Give a text of 1 to 200 characters'],
+    [
+      { confirm: 'x'.repeat(201) },
+      'The confirm of its presentation is',
+      'Give a text of 1 to 200 characters',
+    ],
+    [
+      { confirm: 'Delete\u202Ethe file' },
+      'The confirm of its presentation is',
+      'without invisible ones',
+    ],
+    [
+      { running: () => 'x' },
+      'The running of its presentation is a function.',
+      'Give a text of 1 to 200 characters',
+    ],
   ])('is a finding where it is wrong: %j', async (presentation, problem, remedy) => {
     const raw = tool({
       id: 'raw__run',
@@ -192,7 +289,11 @@ describe('the presentation of a tool', () => {
       execute: () => 1,
     });
     expect(await findingsOf({ options: { tools: [raw] } })).toEqual([
-      { at: 'tool raw__run', problem: expect.stringContaining(problem), remedy: expect.stringContaining(remedy) },
+      {
+        at: 'tool raw__run',
+        problem: expect.stringContaining(problem),
+        remedy: expect.stringContaining(remedy),
+      },
     ]);
   });
 });

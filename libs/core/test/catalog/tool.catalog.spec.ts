@@ -1,7 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Type } from '@nestjs/common';
 import { Expose } from 'class-transformer';
-import { InvalidRequestError, LlmTool, ToolCatalog, ToolLoopModule, ToolProvider, type ToolSelector, type ToolSpec } from '@toolloop/core';
+import {
+  InvalidRequestError,
+  LlmTool,
+  ToolCatalog,
+  ToolLoopModule,
+  ToolProvider,
+  type ToolSelector,
+  type ToolSpec,
+} from '@toolloop/core';
 import { compile, start } from '../discovery/application.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
@@ -39,7 +47,10 @@ function isTrack({ id }: ToolSpec): boolean {
   return id === 'orders__track';
 }
 
-const declared = { providers: [CrmTools, VipTools, OrderTools], imports: [ToolLoopModule.forFeature({ entities: [Customer] })] };
+const declared = {
+  providers: [CrmTools, VipTools, OrderTools],
+  imports: [ToolLoopModule.forFeature({ entities: [Customer] })],
+};
 
 async function catalog(): Promise<ToolCatalog> {
   const module = await start(declared);
@@ -77,22 +88,42 @@ describe('ToolCatalog.build', () => {
     ['a glob', ['*__cancel'], ['vip__cancel', 'orders__cancel']],
     ['a class', [OrderTools], ['orders__cancel', 'orders__track']],
     ['a class, with those below it', [CrmTools], all.slice(0, 5)],
-    ['a class below another', [VipTools], ['vip__searchCustomers', 'vip__deleteCustomer', 'vip__cancel']],
-    ['a predicate', [({ effect }) => effect === 'state_change'], ['crm__deleteCustomer', 'vip__deleteCustomer']],
+    [
+      'a class below another',
+      [VipTools],
+      ['vip__searchCustomers', 'vip__deleteCustomer', 'vip__cancel'],
+    ],
+    [
+      'a predicate',
+      [({ effect }) => effect === 'state_change'],
+      ['crm__deleteCustomer', 'vip__deleteCustomer'],
+    ],
     ['a predicate that is an old function', [isTrack], ['orders__track']],
-    ['several, each tool once and in the order of the catalog', ['orders__*', 'orders__track', VipTools], all.slice(2)],
+    [
+      'several, each tool once and in the order of the catalog',
+      ['orders__*', 'orders__track', VipTools],
+      all.slice(2),
+    ],
     ['none', [], []],
   ])('takes by %s', async (_, tools, ids) => {
     expect(await built(...tools)).toEqual(ids);
   });
 
   it('leaves out what is excluded, whatever names it', async () => {
-    const found = (await catalog()).build({ tools: ['orders__*', CrmTools], exclude: ['*__cancel', VipTools, 'track'] });
-    expect(found.map(({ spec }) => spec.id)).toEqual(['crm__searchCustomers', 'crm__deleteCustomer']);
+    const found = (await catalog()).build({
+      tools: ['orders__*', CrmTools],
+      exclude: ['*__cancel', VipTools, 'track'],
+    });
+    expect(found.map(({ spec }) => spec.id)).toEqual([
+      'crm__searchCustomers',
+      'crm__deleteCustomer',
+    ]);
   });
 
   it('accepts the declared id and the class of an entity, whose tools are not there yet', async () => {
-    const found = (await catalog()).build({ exclude: ['customer_*_getAverageSpend', 'customer_*_*', Customer] });
+    const found = (await catalog()).build({
+      exclude: ['customer_*_getAverageSpend', 'customer_*_*', Customer],
+    });
     expect(found).toHaveLength(all.length);
   });
 
@@ -118,7 +149,11 @@ describe('ToolCatalog.build', () => {
 
 async function bound() {
   const found = await catalog();
-  return { build: found.build.bind(found), resolve: found.resolve.bind(found), describe: found.describe.bind(found) };
+  return {
+    build: found.build.bind(found),
+    resolve: found.resolve.bind(found),
+    describe: found.describe.bind(found),
+  };
 }
 
 describe('ToolCatalog.resolve', () => {
@@ -130,7 +165,9 @@ describe('ToolCatalog.resolve', () => {
 
   it('answers a wrong name with the closest', async () => {
     const { resolve } = await bound();
-    expect(() => resolve('orders__trak')).toThrow('No tool is named "orders__trak". Did you mean "orders__track"');
+    expect(() => resolve('orders__trak')).toThrow(
+      'No tool is named "orders__trak". Did you mean "orders__track"',
+    );
   });
 
   it.each(['__proto__', 'constructor', 'toString', ''])('knows no tool named %j', async (name) => {
@@ -175,7 +212,9 @@ describe('ToolCatalog.describe', () => {
 
   it('answers a wrong name with the closest', async () => {
     const { describe: tell } = await bound();
-    expect(() => tell('customer_*_getAvgSpend')).toThrow('Did you mean "customer_*_getAverageSpend"?');
+    expect(() => tell('customer_*_getAvgSpend')).toThrow(
+      'Did you mean "customer_*_getAverageSpend"?',
+    );
   });
 });
 
@@ -186,7 +225,11 @@ describe('a spec', () => {
   });
 
   it('labels an external effect as one that can carry data out', async () => {
-    expect((await catalog()).describe('orders__cancel').labels).toEqual({ returns: 'untrusted', reads: 'private', egress: true });
+    expect((await catalog()).describe('orders__cancel').labels).toEqual({
+      returns: 'untrusted',
+      reads: 'private',
+      egress: true,
+    });
   });
 
   it('has a hash that changes with its words and not with its class', async () => {
@@ -219,6 +262,8 @@ describe('before the application has started', () => {
   ])('%s says so', async (_, ask) => {
     const module = await compile(declared);
     const found = module.get(ToolCatalog);
-    expect(() => ask(found)).toThrow('The tool catalog is filled when the application has started: call app.init() or app.listen() first.');
+    expect(() => ask(found)).toThrow(
+      'The tool catalog is filled when the application has started: call app.init() or app.listen() first.',
+    );
   });
 });

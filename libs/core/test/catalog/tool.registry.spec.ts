@@ -1,5 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import { Inject, Injectable, Module, type OnApplicationBootstrap, type OnModuleInit, type Provider } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  Module,
+  type OnApplicationBootstrap,
+  type OnModuleInit,
+  type Provider,
+} from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
 import {
   LlmTool,
@@ -77,7 +84,9 @@ describe('tools that providers register', () => {
     class Between {}
     const app = await start({ imports: [Between], providers: [CrmTools, InConstructor] });
     const ids = ['made__early', 'made__in_factory', 'made__on_init', 'made__beside'];
-    expect(idsIn(app.get(ToolCatalog)).toSorted()).toEqual(['crm__search', 'crm__cancel', ...ids].toSorted());
+    expect(idsIn(app.get(ToolCatalog)).toSorted()).toEqual(
+      ['crm__search', 'crm__cancel', ...ids].toSorted(),
+    );
   });
 
   it('come too late in onApplicationBootstrap: that of the loop comes first, in modules near and far', async () => {
@@ -85,7 +94,10 @@ describe('tools that providers register', () => {
     class Deep {}
     @Module({ imports: [Deep] })
     class Between {}
-    const app = await start({ imports: [Between], providers: [{ provide: 'near', useClass: OnBootstrap }] });
+    const app = await start({
+      imports: [Between],
+      providers: [{ provide: 'near', useClass: OnBootstrap }],
+    });
     for (const late of [app.get<OnBootstrap>('near'), app.get(OnBootstrap, { strict: false })])
       expect(late.problem).toEqual(
         new Error(
@@ -99,7 +111,9 @@ describe('tools that providers register', () => {
     @Module({ providers: [InConstructor] })
     class Lazy {}
     const app = await start({ providers: [CrmTools] });
-    await expect(app.get(LazyModuleLoader).load(() => Lazy)).rejects.toThrow('Too late to register tool made__early');
+    await expect(app.get(LazyModuleLoader).load(() => Lazy)).rejects.toThrow(
+      'Too late to register tool made__early',
+    );
     expect(() => app.get(ToolRegistry).register()).toThrow('Too late');
   });
 
@@ -115,10 +129,14 @@ describe('tools that providers register', () => {
     }
     const logger = new RecordingLogger();
     const app = await start({ providers: [Source], logger });
-    expect(app.get(ToolSources).list()).toMatchObject([{ source: 'made', state: 'unreachable', tools: [] }]);
-    expect(String(logger.warnings().find(({ message }) => String(message).includes('"made"'))?.details[0])).toContain(
-      'Too late to register tool made__by_source',
-    );
+    expect(app.get(ToolSources).list()).toMatchObject([
+      { source: 'made', state: 'unreachable', tools: [] },
+    ]);
+    expect(
+      String(
+        logger.warnings().find(({ message }) => String(message).includes('"made"'))?.details[0],
+      ),
+    ).toContain('Too late to register tool made__by_source');
     await app.close();
   });
 
@@ -126,7 +144,11 @@ describe('tools that providers register', () => {
     @Injectable()
     class Wrong {
       constructor(registry: ToolRegistry) {
-        registry.register(raw('not an id'), raw('crm__search'), tool({ ...fine, id: 'made__mute', description: ' ', execute: () => 1 }));
+        registry.register(
+          raw('not an id'),
+          raw('crm__search'),
+          tool({ ...fine, id: 'made__mute', description: ' ', execute: () => 1 }),
+        );
       }
     }
     const findings = await findingsOf({ providers: [CrmTools, Wrong] });
@@ -138,11 +160,19 @@ describe('tools that providers register', () => {
   });
 
   it('are allowed or not as any other, and run as any other', async () => {
-    const model = new ScriptedModel([calls(call('made__early'), call('made__beside')), text('Done.')]);
+    const model = new ScriptedModel([
+      calls(call('made__early'), call('made__beside')),
+      text('Done.'),
+    ]);
     const policy = { allow: ['made__early'] };
     const app = await start({ providers: [InConstructor, OnInit], options: { model, policy } });
-    const { toolCalls } = await app.get(ToolLoopService).run({ prompt: 'Go.', actor: { id: 'a' }, tenant: 'acme' });
-    expect(toolCalls.map(({ result, error }) => result ?? error?.code)).toEqual(['I am made__early.', 'policy_denied']);
+    const { toolCalls } = await app
+      .get(ToolLoopService)
+      .run({ prompt: 'Go.', actor: { id: 'a' }, tenant: 'acme' });
+    expect(toolCalls.map(({ result, error }) => result ?? error?.code)).toEqual([
+      'I am made__early.',
+      'policy_denied',
+    ]);
   });
 });
 
@@ -154,24 +184,38 @@ describe('names', () => {
   });
 
   it('may be short where one tool only has them, and a whole id comes first', async () => {
-    const options = { tools: [raw('web__search'), raw('cancel'), raw('old__web__fetch'), raw('web__fetch')] };
+    const options = {
+      tools: [raw('web__search'), raw('cancel'), raw('old__web__fetch'), raw('web__fetch')],
+    };
     const { registry } = (await start({ providers: [CrmTools], options })).get(ToolCatalog);
     expect(registry.resolve('fetch').spec.id).toBe('web__fetch');
-    for (const whole of ['cancel', 'web__fetch']) expect(registry.resolve(whole).spec.id).toBe(whole);
-    expect(() => registry.resolve('search')).toThrow('"search" is short for crm__search and web__search. Use the whole id.');
-    expect(() => registry.resolve('web__fetsh')).toThrow('No tool is named "web__fetsh". Did you mean "web__fetch"');
+    for (const whole of ['cancel', 'web__fetch'])
+      expect(registry.resolve(whole).spec.id).toBe(whole);
+    expect(() => registry.resolve('search')).toThrow(
+      '"search" is short for crm__search and web__search. Use the whole id.',
+    );
+    expect(() => registry.resolve('web__fetsh')).toThrow(
+      'No tool is named "web__fetsh". Did you mean "web__fetch"',
+    );
   });
 
   it('name one tool when they are whole, though one is short for another', async () => {
-    const catalog = (await start({ providers: [CrmTools], options: { tools: [raw('cancel')] } })).get(ToolCatalog);
-    const ids = (selection: object): string[] => catalog.build(selection).map(({ spec }) => spec.id);
+    const catalog = (
+      await start({ providers: [CrmTools], options: { tools: [raw('cancel')] } })
+    ).get(ToolCatalog);
+    const ids = (selection: object): string[] =>
+      catalog.build(selection).map(({ spec }) => spec.id);
     expect(ids({ tools: ['cancel'] })).toEqual(['cancel']);
     expect(ids({ exclude: ['cancel'] })).toEqual(['crm__search', 'crm__cancel']);
   });
 
   it('are known when the application has started', async () => {
     const registry = (await compile({ providers: [CrmTools] })).get(ToolRegistry);
-    for (const ask of [() => registry.namespaces(), () => registry.stats(), () => registry.resolve('a')])
+    for (const ask of [
+      () => registry.namespaces(),
+      () => registry.stats(),
+      () => registry.resolve('a'),
+    ])
       expect(ask).toThrow('call app.init() or app.listen() first');
   });
 });
@@ -179,7 +223,14 @@ describe('names', () => {
 describe('stats', () => {
   it('count lookups and suggestions', async () => {
     const registry = (await start({ providers: [CrmTools] })).get(ToolRegistry);
-    expect(registry.stats()).toMatchObject({ tools: 2, namespaces: 1, lookups: 0, hits: 0, misses: 0, suggestions: 0 });
+    expect(registry.stats()).toMatchObject({
+      tools: 2,
+      namespaces: 1,
+      lookups: 0,
+      hits: 0,
+      misses: 0,
+      suggestions: 0,
+    });
     for (const name of ['crm__search', 'search', 'crm__serch', 'weather', '__proto__']) {
       try {
         registry.resolve(name);
@@ -187,11 +238,20 @@ describe('stats', () => {
         // counted all the same
       }
     }
-    expect(registry.stats()).toMatchObject({ tools: 2, lookups: 5, hits: 2, misses: 3, suggestions: 1 });
+    expect(registry.stats()).toMatchObject({
+      tools: 2,
+      lookups: 5,
+      hits: 2,
+      misses: 3,
+      suggestions: 1,
+    });
   });
 
   it('count the lookups of calls, and keep nothing of them', async () => {
-    const model = new ScriptedModel([calls(call('crm__search'), call('crm__secret', { tenant: 'acme' })), text('Done.')]);
+    const model = new ScriptedModel([
+      calls(call('crm__search'), call('crm__secret', { tenant: 'acme' })),
+      text('Done.'),
+    ]);
     const app = await start({ providers: [CrmTools], options: { model } });
     await app.get(ToolLoopService).run({ prompt: 'Go.', actor: { id: 'a' }, tenant: 'acme' });
     const stats = app.get(ToolRegistry).stats();
@@ -201,7 +261,9 @@ describe('stats', () => {
 
   it('tell how long the tools took to make, the slowest first and five at most', async () => {
     const tools = Array.from({ length: 9 }, (_, index) => raw(`made__${index}`));
-    const { build } = (await start({ providers: [CrmTools], options: { tools } })).get(ToolRegistry).stats();
+    const { build } = (await start({ providers: [CrmTools], options: { tools } }))
+      .get(ToolRegistry)
+      .stats();
     const times = build.slowest.map(({ ms }) => ms);
     expect(times).toHaveLength(5);
     expect(times).toEqual(times.toSorted((a, b) => b - a));
@@ -212,13 +274,17 @@ describe('stats', () => {
 
   it('have no median where there are no tools', async () => {
     const app = await start({ imports: [ToolLoopModule.forFeature({})] });
-    expect(app.get(ToolRegistry).stats().build).toEqual({ totalMs: expect.any(Number), slowest: [] });
+    expect(app.get(ToolRegistry).stats().build).toEqual({
+      totalMs: expect.any(Number),
+      slowest: [],
+    });
   });
 
   it('hold no name that a caller made up, however many there were', async () => {
     const registry = (await start({ providers: [CrmTools] })).get(ToolRegistry);
     const before = JSON.stringify(registry.stats()).length;
-    for (let index = 0; index < 1_000; index += 1) expect(() => registry.resolve(`secret-of-acme-${index}`)).toThrow('No tool');
+    for (let index = 0; index < 1_000; index += 1)
+      expect(() => registry.resolve(`secret-of-acme-${index}`)).toThrow('No tool');
     const after = JSON.stringify(registry.stats());
     expect(after).not.toContain('secret');
     expect(after.length).toBeLessThan(before + 10);

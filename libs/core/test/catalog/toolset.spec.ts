@@ -61,9 +61,19 @@ describe('Toolset', () => {
   });
 
   it('takes the causes of removals to another process and back, and holds no tool there that only a text would say went with a role', () => {
-    const said: RemovalCause = { kind: 'removed', strategy: 's', howToGetBack: wayBack({ kind: 'role' }) };
-    const { removals } = Toolset.of([a, b]).remove([a, b], ({ spec }) => (spec.id === 'a' ? { kind: 'role' } : said)).toolset;
-    const resumed = Toolset.of([c]).resumed(['c'], JSON.parse(JSON.stringify(removals)) as SavedRemovals, [a, b]);
+    const said: RemovalCause = {
+      kind: 'removed',
+      strategy: 's',
+      howToGetBack: wayBack({ kind: 'role' }),
+    };
+    const { removals } = Toolset.of([a, b]).remove([a, b], ({ spec }) =>
+      spec.id === 'a' ? { kind: 'role' } : said,
+    ).toolset;
+    const resumed = Toolset.of([c]).resumed(
+      ['c'],
+      JSON.parse(JSON.stringify(removals)) as SavedRemovals,
+      [a, b],
+    );
     expect(resumed.removals).toEqual(removals);
     expect(resumed.removedWithRole).toEqual([a]);
   });
@@ -71,12 +81,27 @@ describe('Toolset', () => {
 
 describe('the cause of a removal', () => {
   it.each<[RemovalCause, string]>([
-    [{ kind: 'role' }, 'The actor of the run may not use it at present. Once they may, it can come back.'],
-    [{ kind: 'evicted' }, 'Newer ones took its place. To get it back, call the tool that returned it again.'],
+    [
+      { kind: 'role' },
+      'The actor of the run may not use it at present. Once they may, it can come back.',
+    ],
+    [
+      { kind: 'evicted' },
+      'Newer ones took its place. To get it back, call the tool that returned it again.',
+    ],
     [{ kind: 'withheld', after: 'pay' }, 'It was taken away after pay. Continue without it.'],
-    [{ kind: 'phase', phase: 'cart', leadingBack: [] }, 'It belongs to the phase "cart", which is over.'],
-    [{ kind: 'phase', phase: 'cart', leadingBack: ['a', 'b'] }, 'It belongs to the phase "cart", which is over. a or b leads back to it.'],
-    [{ kind: 'removed', strategy: 's' }, 'It was removed by s. To get it back, call the tool that gave it again.'],
+    [
+      { kind: 'phase', phase: 'cart', leadingBack: [] },
+      'It belongs to the phase "cart", which is over.',
+    ],
+    [
+      { kind: 'phase', phase: 'cart', leadingBack: ['a', 'b'] },
+      'It belongs to the phase "cart", which is over. a or b leads back to it.',
+    ],
+    [
+      { kind: 'removed', strategy: 's' },
+      'It was removed by s. To get it back, call the tool that gave it again.',
+    ],
   ])('is worded for the model and read back from what is stored: %j', (cause, words) => {
     expect(wayBack(cause)).toBe(words);
     expect(isRemovalCause(JSON.parse(JSON.stringify(cause)))).toBe(true);

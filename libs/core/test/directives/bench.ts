@@ -53,7 +53,10 @@ export interface Effect {
   readonly of?: string;
 }
 
-/** The world in which refunds happen. `before` and `after` are called round the effect, and may throw. */
+/**
+ * The world in which refunds happen. `before` and `after` are called round the effect, and may
+ * throw.
+ */
 export class Bank {
   constructor(readonly effects: Effect[] = []) {}
 
@@ -74,7 +77,12 @@ function refundTools(directive: Partial<DirectiveDeclaration> = {}) {
       effect: 'external_side_effect',
       reveal: 'all',
       preview: 'previewRefund',
-      directive: { type: 'order.refund', subject: '{orderId}', compensate: 'undoRefund', ...directive },
+      directive: {
+        type: 'order.refund',
+        subject: '{orderId}',
+        compensate: 'undoRefund',
+        ...directive,
+      },
     })
     async refund(
       @ToolParam('orderId', { description: 'Order' }) orderId: string,
@@ -97,7 +105,12 @@ function refundTools(directive: Partial<DirectiveDeclaration> = {}) {
       context: ToolCallContext<{ readonly id: string }>,
     ): Promise<void> {
       await this.bank.undoing();
-      this.bank.effects.push({ did: 'undo', ...input, ...whoIn(context), of: performed.idempotencyKey });
+      this.bank.effects.push({
+        did: 'undo',
+        ...input,
+        ...whoIn(context),
+        of: performed.idempotencyKey,
+      });
     }
   }
   return BankTools;
@@ -108,8 +121,13 @@ function whoIn({ tenant, actor, idempotencyKey }: ToolCallContext<{ readonly id:
 }
 
 /** Who is there; a spec takes people away. */
-export class People extends ActorDirectory<{ readonly id: string; readonly roles: readonly string[] }> {
-  readonly known = new Map([alice, mia, bob].map(({ actor, tenant }) => [`${tenant}/${actor.id}`, actor]));
+export class People extends ActorDirectory<{
+  readonly id: string;
+  readonly roles: readonly string[];
+}> {
+  readonly known = new Map(
+    [alice, mia, bob].map(({ actor, tenant }) => [`${tenant}/${actor.id}`, actor]),
+  );
 
   override find(actorId: string, tenant: string) {
     return Promise.resolve(this.known.get(`${tenant}/${actorId}`));
@@ -135,7 +153,8 @@ export interface DeskOptions extends Partial<ToolLoopOptions> {
 }
 
 export const OPEN: Policy = { version: 'v1', allow: ['*'], flow: 'off' };
-export const refund = (orderId = 'o-1', amount = 10) => calls(call('bank__refund', { orderId, amount }));
+export const refund = (orderId = 'o-1', amount = 10) =>
+  calls(call('bank__refund', { orderId, amount }));
 /** One refund, and a word at the end. */
 export const once: readonly ScriptedTurn[] = [refund(), text('Done.')];
 
@@ -183,8 +202,10 @@ export async function desk(
     bank,
     shared,
     logger,
-    run: (more: Partial<LoopRequest> = {}): Promise<LoopResult> => resultOf(loop.open({ prompt: 'Refund it.', ...alice, ...more })),
-    resume: async (runId: string, who = alice): Promise<LoopResult> => resultOf(await loop.resume(runId, who)),
+    run: (more: Partial<LoopRequest> = {}): Promise<LoopResult> =>
+      resultOf(loop.open({ prompt: 'Refund it.', ...alice, ...more })),
+    resume: async (runId: string, who = alice): Promise<LoopResult> =>
+      resultOf(await loop.resume(runId, who)),
     decide: async (decision: 'approve' | 'deny', who = mia, amendment = {}) => {
       const [one] = await approvals.list(who);
       return approvals.decide({ approvalId: one?.approvalId ?? '', decision }, who, amendment);
@@ -195,12 +216,17 @@ export async function desk(
 }
 
 /** The one directive of somebody, once it has the status. */
-export async function until(service: DirectiveService, status: DirectiveStatus, who = alice): Promise<DirectiveView> {
+export async function until(
+  service: DirectiveService,
+  status: DirectiveStatus,
+  who = alice,
+): Promise<DirectiveView> {
   const deadline = Date.now() + 25_000;
   for (;;) {
     const [one] = await service.list(who);
     if (one?.status === status) return one;
-    if (Date.now() > deadline) throw new Error(`It is ${one?.status}, not ${status}: ${JSON.stringify(one)}`);
+    if (Date.now() > deadline)
+      throw new Error(`It is ${one?.status}, not ${status}: ${JSON.stringify(one)}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
 }
@@ -213,7 +239,12 @@ export function eventsOf(service: DirectiveService): DirectiveEvent[] {
 }
 
 /** What the model read of its last call. */
-export function answerIn({ messages }: LoopResult): { ok: boolean; type: string; human_readable: string; result: Record<string, unknown> } {
+export function answerIn({ messages }: LoopResult): {
+  ok: boolean;
+  type: string;
+  human_readable: string;
+  result: Record<string, unknown>;
+} {
   const read = messages.findLast(({ role }) => role === 'tool')?.content;
   return JSON.parse(typeof read === 'string' ? read : '') as ReturnType<typeof answerIn>;
 }

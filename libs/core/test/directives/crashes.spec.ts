@@ -17,7 +17,10 @@ import { alice, Bank, desk, refund, world } from './bench.js';
 const never = <Result>(): Promise<Result> => new Promise<Result>(() => undefined);
 const quiet = (ms = 15) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** When a process dies: before or after the so-manieth thing it does outside of itself. From then on nothing it does has an end. */
+/**
+ * When a process dies: before or after the so-manieth thing it does outside of itself. From then on
+ * nothing it does has an end.
+ */
 class Fate {
   private isDead = false;
 
@@ -36,7 +39,10 @@ class Fate {
   }
 }
 
-/** The stores as a process that may die sees them. Every lease is over at once, so that each directive is anybody's at any moment. */
+/**
+ * The stores as a process that may die sees them. Every lease is over at once, so that each
+ * directive is anybody's at any moment.
+ */
 class MortalStore extends DirectiveStore {
   constructor(
     private readonly inner: DirectiveStore,
@@ -49,17 +55,24 @@ class MortalStore extends DirectiveStore {
     return this.inner.changes$;
   }
 
-  override add: DirectiveStore['add'] = (intent, first) => this.fate.pass(() => this.inner.add(intent, first));
-  override find: DirectiveStore['find'] = (reference) => this.fate.pass(() => this.inner.find(reference));
+  override add: DirectiveStore['add'] = (intent, first) =>
+    this.fate.pass(() => this.inner.add(intent, first));
+  override find: DirectiveStore['find'] = (reference) =>
+    this.fate.pass(() => this.inner.find(reference));
   override list: DirectiveStore['list'] = (query) => this.inner.list(query);
   override acquire: DirectiveStore['acquire'] = (reference, { owner }) =>
     this.fate.pass(() => this.inner.acquire(reference, { owner, forMs: 3 }));
-  override renew: DirectiveStore['renew'] = (hold) => this.fate.pass(() => this.inner.renew(hold, 3));
+  override renew: DirectiveStore['renew'] = (hold) =>
+    this.fate.pass(() => this.inner.renew(hold, 3));
   override change: DirectiveStore['change'] = (from, { dueInMs, lease, ...change }) => {
-    const due = { ...(dueInMs !== undefined && { dueInMs: Math.min(dueInMs, 3) }), ...(lease && { lease: { ...lease, forMs: 3 } }) };
+    const due = {
+      ...(dueInMs !== undefined && { dueInMs: Math.min(dueInMs, 3) }),
+      ...(lease && { lease: { ...lease, forMs: 3 } }),
+    };
     return this.fate.pass(() => this.inner.change(from, { ...change, ...due }));
   };
-  override work: DirectiveStore['work'] = (perform, concurrency) => this.inner.work(perform, concurrency);
+  override work: DirectiveStore['work'] = (perform, concurrency) =>
+    this.inner.work(perform, concurrency);
 }
 
 class MortalJournal extends CallJournal {
@@ -76,7 +89,8 @@ class MortalJournal extends CallJournal {
 
   override find: CallJournal['find'] = (call) => this.fate.pass(() => this.inner.find(call));
 
-  override steal: CallJournal['steal'] = (key, request) => this.fate.pass(() => this.inner.steal(key, request));
+  override steal: CallJournal['steal'] = (key, request) =>
+    this.fate.pass(() => this.inner.steal(key, request));
 
   override finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
     return this.fate.pass(() => this.inner.finish(hold, outcome));
@@ -101,9 +115,21 @@ function started(shared: World, fate: Fate, trouble: readonly Trouble[]) {
       if (latest === 'busy') throw new ToolError('Busy.', { retryable: true });
       return Promise.resolve();
     });
-  bank.after = () => fate.pass(() => (latest === 'lost' ? Promise.reject(new Error('the answer was lost')) : Promise.resolve()));
-  const own = { ...shared, bank, directives: new MortalStore(shared.directives, fate), journal: new MortalJournal(shared.journal, fate) };
-  return desk([], { shared: own, limits: { runMs: 500, toolCallMs: 300 }, directives: { firstDelayMs: 1, longestDelayMs: 2 } });
+  bank.after = () =>
+    fate.pass(() =>
+      latest === 'lost' ? Promise.reject(new Error('the answer was lost')) : Promise.resolve(),
+    );
+  const own = {
+    ...shared,
+    bank,
+    directives: new MortalStore(shared.directives, fate),
+    journal: new MortalJournal(shared.journal, fate),
+  };
+  return desk([], {
+    shared: own,
+    limits: { runMs: 500, toolCallMs: 300 },
+    directives: { firstDelayMs: 1, longestDelayMs: 2 },
+  });
 }
 
 type Trouble = 'none' | 'busy' | 'refused' | 'lost';
@@ -111,17 +137,28 @@ type Started = Awaited<ReturnType<typeof desk>>;
 
 const ask = (process: Started) =>
   process.loop
-    .open({ prompt: 'Refund it.', ...alice, requestId: 'one', model: new ScriptedModel([refund(), text('Done.')]) })
+    .open({
+      prompt: 'Refund it.',
+      ...alice,
+      requestId: 'one',
+      model: new ScriptedModel([refund(), text('Done.')]),
+    })
     .result.catch(() => undefined);
 
 /** What a person does who looks at the directive: nobody says what is not so. */
-async function decided(process: Started, { bank }: World, deed: 'redrive' | 'cancel'): Promise<void> {
+async function decided(
+  process: Started,
+  { bank }: World,
+  deed: 'redrive' | 'cancel',
+): Promise<void> {
   const [one] = await process.service.list(alice);
   if (!one) return;
   const effect = one.task === 'perform' ? 'refund' : 'undo';
   const tookPlace = bank.effects.some(({ did }) => did === effect);
   const doing =
-    deed === 'cancel' ? process.service.cancel(one.directiveId, alice) : process.service.redrive(one.directiveId, alice, { tookPlace });
+    deed === 'cancel'
+      ? process.service.cancel(one.directiveId, alice)
+      : process.service.redrive(one.directiveId, alice, { tookPlace });
   await Promise.race([doing.catch(() => undefined), quiet()]);
 }
 
@@ -135,7 +172,9 @@ async function settled({ service }: Started): Promise<DirectiveView | undefined>
   }
 }
 
-const trouble = fc.array(fc.constantFrom<Trouble>('none', 'busy', 'refused', 'lost'), { maxLength: 4 });
+const trouble = fc.array(fc.constantFrom<Trouble>('none', 'busy', 'refused', 'lost'), {
+  maxLength: 4,
+});
 const life = fc.record({
   dies: fc.integer({ min: 1, max: 14 }),
   when: fc.constantFrom('before' as const, 'after' as const),
@@ -146,23 +185,28 @@ const life = fc.record({
 
 describe('invariant 13', () => {
   it('invariant 13: whatever dies between any two steps, a key has at most one effect, and what is said of it is so', async () => {
-    const property = fc.asyncProperty(fc.array(life, { minLength: 1, maxLength: 4 }), async (lives) => {
-      const shared = world();
-      for (const { dies, when, requests, deeds, trouble: met } of lives) {
-        const process = await started(shared, new Fate(dies, when), met);
-        const asked = Array.from({ length: requests }, () => ask(process));
-        await Promise.race([Promise.all(asked), quiet()]);
-        await quiet();
-        for (const deed of deeds) await decided(process, shared, deed);
-        await quiet();
-      }
-      const survivor = await started(shared, new Fate(Infinity, 'before'), []);
-      await ask(survivor);
-      const one = await settled(survivor);
-      const counted = ['refund', 'undo'].map((what) => shared.bank.effects.filter(({ did }) => did === what).length);
-      await survivor.module.close();
-      expect(EXPECTED[`${one?.task} ${one?.status}`]).toContainEqual(counted);
-    });
+    const property = fc.asyncProperty(
+      fc.array(life, { minLength: 1, maxLength: 4 }),
+      async (lives) => {
+        const shared = world();
+        for (const { dies, when, requests, deeds, trouble: met } of lives) {
+          const process = await started(shared, new Fate(dies, when), met);
+          const asked = Array.from({ length: requests }, () => ask(process));
+          await Promise.race([Promise.all(asked), quiet()]);
+          await quiet();
+          for (const deed of deeds) await decided(process, shared, deed);
+          await quiet();
+        }
+        const survivor = await started(shared, new Fate(Infinity, 'before'), []);
+        await ask(survivor);
+        const one = await settled(survivor);
+        const counted = ['refund', 'undo'].map(
+          (what) => shared.bank.effects.filter(({ did }) => did === what).length,
+        );
+        await survivor.module.close();
+        expect(EXPECTED[`${one?.task} ${one?.status}`]).toContainEqual(counted);
+      },
+    );
     await fc.assert(property, { numRuns: cases(25) });
   });
 });

@@ -1,6 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Provider } from '@nestjs/common';
-import { type LoopEvent, LoopEventSink, type Policy, tool, ToolError, ToolInterceptor } from '@toolloop/core';
+import {
+  type LoopEvent,
+  LoopEventSink,
+  type Policy,
+  tool,
+  ToolError,
+  ToolInterceptor,
+} from '@toolloop/core';
 import { call, calls, text } from '@toolloop/testing';
 import { alice, desk, mia, once, OPEN, refund, world } from './bench.js';
 
@@ -28,7 +35,9 @@ describe('what held when a directive was asked for', () => {
   it('holds against the actor of now: the policy of the run that asked is asked again', async () => {
     const shared = world();
     const asking = await desk(once, { ...waiting, shared });
-    await asking.run({ policy: { ...OPEN, version: 'run', allow: [], roles: { clerk: { allow: ['bank__refund'] } } } });
+    await asking.run({
+      policy: { ...OPEN, version: 'run', allow: [], roles: { clerk: { allow: ['bank__refund'] } } },
+    });
     shared.people.known.set('acme/alice', { id: 'alice', roles: [] });
     const { until, bank } = await desk(once, { shared });
     expect((await until('dead')).failure?.code).toBe('policy_denied');
@@ -44,7 +53,15 @@ async function taken(maybeRan: 'ask' | 'repeat', providers: readonly Provider[] 
   if (!record) throw new Error('It was asked for.');
   const { key, call: asked } = record.intent;
   const { runId, declaredId, args } = asked;
-  await shared.journal.acquire({ tenant: 'acme', idempotencyKey: key, owner: 'gone', runId, declaredId, args, forMs: 60_000 });
+  await shared.journal.acquire({
+    tenant: 'acme',
+    idempotencyKey: key,
+    owner: 'gone',
+    runId,
+    declaredId,
+    args,
+    forMs: 60_000,
+  });
   return desk(once, { shared, directive: { maybeRan }, providers });
 }
 
@@ -76,11 +93,15 @@ it('invariant 13: a key taken over from somebody who is gone stays in doubt wher
   if (!record) throw new Error('It was asked for.');
   const { key: idempotencyKey, call: asked } = record.intent;
   const { declaredId, args } = asked;
-  expect(await shared.journal.find({ tenant: 'acme', idempotencyKey, declaredId, args })).toMatchObject({ status: 'in_progress' });
+  expect(
+    await shared.journal.find({ tenant: 'acme', idempotencyKey, declaredId, args }),
+  ).toMatchObject({ status: 'in_progress' });
   expect(bank.effects).toEqual([]);
 });
 
-/** A directive that may be repeated, after a first attempt with an exception, and before the next. */
+/**
+ * A directive that may be repeated, after a first attempt with an exception, and before the next.
+ */
 async function doubtful(firstDelayMs: number) {
   const shared = world();
   shared.bank.before = () => {
@@ -115,7 +136,8 @@ describe('an effect of unknown outcome', () => {
     await asking.run();
     const [record] = await shared.directives.list({ tenant: 'acme' });
     if (!record) throw new Error('It was asked for.');
-    for (const owner of ['1', '2', '3', '4', '5']) await shared.directives.acquire(record.intent, { owner, forMs: 0 });
+    for (const owner of ['1', '2', '3', '4', '5'])
+      await shared.directives.acquire(record.intent, { owner, forMs: 0 });
     const { until, bank } = await desk(once, { shared, directive: { maybeRan: 'repeat' } });
     expect((await until('unknown_outcome')).attempts).toBe(6);
     expect(bank.effects).toEqual([]);
@@ -129,7 +151,9 @@ describe('what a person decides about a directive', () => {
     await run();
     const [one] = await service.list(alice);
     const directiveId = one?.directiveId ?? '';
-    await expect(service.redrive(directiveId, alice)).rejects.toMatchObject({ code: 'not_permitted' });
+    await expect(service.redrive(directiveId, alice)).rejects.toMatchObject({
+      code: 'not_permitted',
+    });
     await service.cancel(directiveId, mia, 'Not now.');
     const [refused, cancelled] = (await entries()).slice(-2);
     expect(refused).toMatchObject({
@@ -137,7 +161,11 @@ describe('what a person decides about a directive', () => {
       directiveId,
       details: { action: 'redrive', by: 'alice', code: 'not_permitted' },
     });
-    expect(cancelled).toMatchObject({ kind: 'directive-cancelled', actorId: 'alice', details: { by: 'mia', reason: 'Not now.' } });
+    expect(cancelled).toMatchObject({
+      kind: 'directive-cancelled',
+      actorId: 'alice',
+      details: { by: 'mia', reason: 'Not now.' },
+    });
   });
 });
 

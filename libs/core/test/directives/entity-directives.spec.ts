@@ -28,7 +28,11 @@ import { alice, answerIn, bob, OPEN, until, world } from './bench.js';
 /** The orders of all tenants, and what was done to them. */
 class Warehouse {
   readonly orders = new Map<string, Order>(
-    [new Order('o-1', 'acme', this), new Order('o-2', 'acme', this), new Order('g-1', 'globex', this)].map((order) => [order.id, order]),
+    [
+      new Order('o-1', 'acme', this),
+      new Order('o-2', 'acme', this),
+      new Order('g-1', 'globex', this),
+    ].map((order) => [order.id, order]),
   );
   readonly done: string[] = [];
 }
@@ -50,9 +54,17 @@ class Order {
     effect: 'external_side_effect',
     reveal: 'all',
     preview: 'refundPreview',
-    directive: { type: 'order.refund', subject: '{instanceId}', key: 'whole', compensate: 'undoRefund' },
+    directive: {
+      type: 'order.refund',
+      subject: '{instanceId}',
+      key: 'whole',
+      compensate: 'undoRefund',
+    },
   })
-  refund(@ToolParam('amount', { description: 'How much.' }) amount: number, @ToolContext() { actor, tenant }: ToolCallContext): string {
+  refund(
+    @ToolParam('amount', { description: 'How much.' }) amount: number,
+    @ToolContext() { actor, tenant }: ToolCallContext,
+  ): string {
     this.warehouse.done.push(`${this.id} ${amount} ${tenant} ${(actor as { id: string }).id}`);
     return 'refunded';
   }
@@ -71,7 +83,11 @@ class Order {
 class DeskTools {
   constructor(private readonly warehouse: Warehouse) {}
 
-  @LlmTool({ description: 'Gets an order.', effect: 'read_only', output: { type: Order, nullable: true } })
+  @LlmTool({
+    description: 'Gets an order.',
+    effect: 'read_only',
+    output: { type: Order, nullable: true },
+  })
   get(@ToolParam('id', { description: 'Its id.' }) id: string): Order | null {
     return this.warehouse.orders.get(id) ?? null;
   }
@@ -127,7 +143,10 @@ const refunding = (orderId: string, amount = 5): ScriptedTurn[] => [
 ];
 
 /** An application whose orders are refunded by directives. */
-async function desk(script: readonly ScriptedTurn[], { shared = fresh(), resolver = Orders, ...options }: DeskOptions = {}) {
+async function desk(
+  script: readonly ScriptedTurn[],
+  { shared = fresh(), resolver = Orders, ...options }: DeskOptions = {},
+) {
   const { directives = {}, ...others } = options;
   const module = await Test.createTestingModule({
     imports: [
@@ -152,14 +171,18 @@ async function desk(script: readonly ScriptedTurn[], { shared = fresh(), resolve
   await module.init();
   const loop: ToolLoopService = module.get(ToolLoopService);
   const service: DirectiveService = module.get(DirectiveService);
-  const run = (more: Partial<LoopRequest> = {}): Promise<LoopResult> => resultOf(loop.open({ prompt: 'Refund it.', ...alice, ...more }));
+  const run = (more: Partial<LoopRequest> = {}): Promise<LoopResult> =>
+    resultOf(loop.open({ prompt: 'Refund it.', ...alice, ...more }));
   return { module, run, service, warehouse: shared.warehouse, shared };
 }
 
 const WAITING = { directives: { perform: false } };
 
 /** Requested in one process; what happens in between is the test's, before another performs it. */
-async function later(between: (shared: ReturnType<typeof fresh>) => void, options: DeskOptions = {}) {
+async function later(
+  between: (shared: ReturnType<typeof fresh>) => void,
+  options: DeskOptions = {},
+) {
   const shared = fresh();
   const asking = await desk(refunding('o-1'), { ...options, ...WAITING, shared });
   await asking.run();
@@ -189,9 +212,16 @@ describe('a directive of an entity', () => {
   });
 
   it('is two directives for two instances, and one for the same instance asked again', async () => {
-    const { run, service, warehouse } = await desk([...refunding('o-1'), ...refunding('o-2'), ...refunding('o-1')]);
+    const { run, service, warehouse } = await desk([
+      ...refunding('o-1'),
+      ...refunding('o-2'),
+      ...refunding('o-1'),
+    ]);
     for (const requestId of ['1', '2', '3']) await run({ requestId });
-    expect((await service.list(alice)).map(({ subject }) => subject).toSorted()).toEqual(['o-1', 'o-2']);
+    expect((await service.list(alice)).map(({ subject }) => subject).toSorted()).toEqual([
+      'o-1',
+      'o-2',
+    ]);
     await until(service, 'succeeded');
     expect(new Set(warehouse.done)).toEqual(new Set(['o-1 5 acme alice', 'o-2 5 acme alice']));
   });
@@ -206,7 +236,12 @@ describe('a directive of an entity', () => {
   });
 
   it.each<[string, string, DeskOptions, (shared: ReturnType<typeof fresh>) => void]>([
-    ['the instance is gone', 'tool_gone', {}, ({ warehouse }) => void warehouse.orders.delete('o-1')],
+    [
+      'the instance is gone',
+      'tool_gone',
+      {},
+      ({ warehouse }) => void warehouse.orders.delete('o-1'),
+    ],
     [
       'the instance belongs to another tenant',
       'tool_gone',
@@ -227,7 +262,11 @@ describe('a directive of an entity', () => {
   });
 
   it("cannot be requested about another tenant's instance, nor seen by that tenant", async () => {
-    const script = [calls(call('desk__get', { id: 'g-1' })), calls(call('order_g-1_refund', { amount: 5 })), text('No.')];
+    const script = [
+      calls(call('desk__get', { id: 'g-1' })),
+      calls(call('order_g-1_refund', { amount: 5 })),
+      text('No.'),
+    ];
     const { run, service, warehouse } = await desk(script);
     const { toolCalls } = await run();
     expect(toolCalls.at(-1)).toMatchObject({ error: { code: 'unknown_tool' } });
@@ -246,7 +285,8 @@ describe('a directive of an entity', () => {
   });
 });
 
-const warnings = (logger: RecordingLogger) => logger.warnings().filter(({ message }) => String(message).includes('immediateEffects'));
+const warnings = (logger: RecordingLogger) =>
+  logger.warnings().filter(({ message }) => String(message).includes('immediateEffects'));
 
 describe('an external side effect that is no directive', () => {
   @ToolProvider({ namespace: 'mail' })
@@ -260,14 +300,27 @@ describe('an external side effect that is no directive', () => {
   it('is a warning at start that names the tools', async () => {
     const logger = new RecordingLogger();
     modules.push(await start({ providers: [MailTools], logger }));
-    expect(warnings(logger)).toMatchObject([{ message: expect.stringContaining('MailTools.send: An external side effect') }]);
+    expect(warnings(logger)).toMatchObject([
+      { message: expect.stringContaining('MailTools.send: An external side effect') },
+    ]);
   });
 
   it('is accepted or refused where the application says so', async () => {
     const logger = new RecordingLogger();
-    modules.push(await start({ providers: [MailTools], logger, options: { directives: { immediateEffects: 'allow' } } }));
+    modules.push(
+      await start({
+        providers: [MailTools],
+        logger,
+        options: { directives: { immediateEffects: 'allow' } },
+      }),
+    );
     expect(warnings(logger)).toEqual([]);
-    const refused = await findingsOf({ providers: [MailTools], options: { directives: { immediateEffects: 'refuse' } } });
-    expect(refused).toMatchObject([{ at: 'MailTools.send', problem: expect.stringContaining('mail__send') }]);
+    const refused = await findingsOf({
+      providers: [MailTools],
+      options: { directives: { immediateEffects: 'refuse' } },
+    });
+    expect(refused).toMatchObject([
+      { at: 'MailTools.send', problem: expect.stringContaining('mail__send') },
+    ]);
   });
 });

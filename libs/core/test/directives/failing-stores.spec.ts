@@ -18,14 +18,27 @@ interface Breaking {
   error: Error;
 }
 
-/** A place before the effect at which a store can fail; it is broken once the directive was requested. */
+/**
+ * A place before the effect at which a store can fail; it is broken once the directive was
+ * requested.
+ */
 const PLACES: readonly (readonly [string, (breaking: Breaking, shared: World) => DeskOptions])[] = [
   [
     'the audit (append)',
-    (breaking) => ({ providers: [{ provide: AuditStore, useValue: broken(new MemoryAuditStore(), 'append', breaking) }] }),
+    (breaking) => ({
+      providers: [
+        { provide: AuditStore, useValue: broken(new MemoryAuditStore(), 'append', breaking) },
+      ],
+    }),
   ],
-  ['the journal (acquire)', (breaking, shared) => ({ providers: [journal(shared, 'acquire', breaking)] })],
-  ['the journal (acquire and find)', (breaking, shared) => ({ providers: [wholeJournal(shared, breaking)] })],
+  [
+    'the journal (acquire)',
+    (breaking, shared) => ({ providers: [journal(shared, 'acquire', breaking)] }),
+  ],
+  [
+    'the journal (acquire and find)',
+    (breaking, shared) => ({ providers: [wholeJournal(shared, breaking)] }),
+  ],
 ];
 
 function broken<Store extends object>(store: Store, method: string, breaking: Breaking): Store {
@@ -44,7 +57,11 @@ function wholeJournal({ journal: store }: World, breaking: Breaking) {
   const refusing = broken<CallJournal>(store, 'acquire', breaking);
   return {
     provide: CallJournal,
-    useValue: troubled(refusing, { method: 'find', when: () => breaking.isBroken, answer: () => Promise.reject(breaking.error) }),
+    useValue: troubled(refusing, {
+      method: 'find',
+      when: () => breaking.isBroken,
+      answer: () => Promise.reject(breaking.error),
+    }),
   };
 }
 
@@ -68,16 +85,30 @@ async function performedWith(
   for (const one of who) await asking.run(one);
   await asking.module.close();
   breaking.isBroken = true;
-  const performing = await desk(once, { shared, directives: { firstDelayMs: 1, longestDelayMs: 4_000 }, ...place(breaking, shared) });
+  const performing = await desk(once, {
+    shared,
+    directives: { firstDelayMs: 1, longestDelayMs: 4_000 },
+    ...place(breaking, shared),
+  });
   opened.push(performing.module);
   return { ...performing, breaking, seen: eventsOf(performing.service) };
 }
 
 describe.each(PLACES)('a directive before whose effect a store fails: %s', (_, place) => {
   it('is put off with growing pauses, ten times, then waits for an operator, and is performed once by then', async () => {
-    const { until: status, service, bank, breaking, seen, logger } = await performedWith(place, FOREVER);
+    const {
+      until: status,
+      service,
+      bank,
+      breaking,
+      seen,
+      logger,
+    } = await performedWith(place, FOREVER);
     const parked = await status('dead');
-    expect(parked).toMatchObject({ attempts: 0, failure: { code: 'storage_unavailable', correlationId: expect.any(String) } });
+    expect(parked).toMatchObject({
+      attempts: 0,
+      failure: { code: 'storage_unavailable', correlationId: expect.any(String) },
+    });
     expect(JSON.stringify(parked)).not.toMatch(/permission denied|postgresql|execution_failed/);
     expect([bank.effects, startedIn(seen)]).toEqual([[], 10]);
     expect(pausesIn(seen).at(-1)).toBeGreaterThanOrEqual(2 ** 8);
@@ -108,7 +139,9 @@ describe.each(PLACES)('a directive before whose effect a store fails: %s', (_, p
     const { service, bank, breaking } = await performedWith(place, FOREVER, [alice, bob]);
     const [hers, his] = [await until(service, 'dead', alice), await until(service, 'dead', bob)];
     breaking.isBroken = false;
-    await expect(service.redrive(hers.directiveId, bob)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(service.redrive(hers.directiveId, bob)).rejects.toMatchObject({
+      code: 'not_found',
+    });
     await service.redrive(his.directiveId, bob);
     await until(service, 'succeeded', bob);
     expect((await service.get(hers.directiveId, alice)).status).toBe('dead');
@@ -139,7 +172,9 @@ function startedIn(events: readonly DirectiveEvent[]): number {
 function pausesIn(events: readonly DirectiveEvent[]): readonly number[] {
   return events.flatMap(({ event, at }, index) => {
     const before = events[index - 1];
-    return event === 'started' && before?.event === 'retried' ? [Date.parse(at) - Date.parse(before.at)] : [];
+    return event === 'started' && before?.event === 'retried'
+      ? [Date.parse(at) - Date.parse(before.at)]
+      : [];
   });
 }
 
@@ -158,13 +193,20 @@ describe('the undoing of a directive before whose effect a store fails', () => {
       run,
       bank,
       module,
-    } = await desk(once, { shared, directives: options, providers: [wholeJournal(shared, breaking)] });
+    } = await desk(once, {
+      shared,
+      directives: options,
+      providers: [wholeJournal(shared, breaking)],
+    });
     opened.push(module);
     await run();
     const { directiveId } = await status('succeeded');
     breaking.isBroken = true;
     await service.cancel(directiveId, alice);
-    expect(await status('dead')).toMatchObject({ task: 'compensate', failure: { code: 'storage_unavailable' } });
+    expect(await status('dead')).toMatchObject({
+      task: 'compensate',
+      failure: { code: 'storage_unavailable' },
+    });
     breaking.isBroken = false;
     await service.redrive(directiveId, alice);
     await status('compensated');
@@ -198,7 +240,9 @@ describe('a directive whose outcome was unknown before a store failed', () => {
     await run();
     const waiting = await status('unknown_outcome');
     breaking.isBroken = false;
-    await expect(service.redrive(waiting.directiveId, alice)).rejects.toMatchObject({ code: 'outcome_needed' });
+    await expect(service.redrive(waiting.directiveId, alice)).rejects.toMatchObject({
+      code: 'outcome_needed',
+    });
     await service.redrive(waiting.directiveId, alice, { tookPlace: true });
     await status('succeeded');
     expect(bank.effects).toHaveLength(1);
@@ -212,7 +256,10 @@ describe('a directive before whose effect a store does not answer for now', () =
       bank,
       breaking,
       seen,
-    } = await performedWith(PLACES[0]?.[1] ?? (() => ({})), new StorageUnavailableError(SECRET, { mayPass: false }));
+    } = await performedWith(
+      PLACES[0]?.[1] ?? (() => ({})),
+      new StorageUnavailableError(SECRET, { mayPass: false }),
+    );
     await reached(() => startedIn(seen) >= 3);
     breaking.isBroken = false;
     expect(await status('succeeded')).toMatchObject({ attempts: 1 });

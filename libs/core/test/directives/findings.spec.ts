@@ -1,7 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Expose } from 'class-transformer';
-import { ActorDirectory, LlmTool, tool, ToolField, ToolInput, ToolLoopModule, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  ActorDirectory,
+  LlmTool,
+  tool,
+  ToolField,
+  ToolInput,
+  ToolLoopModule,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { IsArray, IsOptional, IsString } from 'class-validator';
 import { DEFAULT_DIRECTIVES, directiveOptionsOf } from '../../src/loop/run-directives.js';
 import { findingsOf } from '../discovery/application.js';
@@ -19,7 +28,11 @@ class Refund {
 }
 
 /** Problem and remedy of a provider whose one tool has this directive. */
-async function told(directive: object, more: object = {}, ports: readonly object[] = [directory]): Promise<string[]> {
+async function told(
+  directive: object,
+  more: object = {},
+  ports: readonly object[] = [directory],
+): Promise<string[]> {
   @Injectable()
   @ToolProvider({ namespace: 'bank' })
   class BankTools {
@@ -39,25 +52,49 @@ async function told(directive: object, more: object = {}, ports: readonly object
 describe('a wrong declaration of a directive', () => {
   it.each([
     ['without a type', { subject: '{orderId}' }, 'no type'],
-    ['of a type that is no word', { type: 'Order Refund', subject: '{orderId}' }, 'none that can be used: "Order Refund"'],
+    [
+      'of a type that is no word',
+      { type: 'Order Refund', subject: '{orderId}' },
+      'none that can be used: "Order Refund"',
+    ],
     ['without a subject', { type: 'order.refund' }, 'has no subject'],
     [
       'about an argument there is none of',
       { ...good, subject: '{orderID}' },
       'names "orderID", and the tool has no such argument. Did you mean "orderId"?',
     ],
-    ['about an argument that may be missing', { ...good, subject: '{note}' }, 'a call may leave the argument out'],
+    [
+      'about an argument that may be missing',
+      { ...good, subject: '{note}' },
+      'a call may leave the argument out',
+    ],
     ['about a list', { ...good, subject: '{lines}' }, 'is not a string, number or boolean'],
     ['with a key of nothing', { ...good, key: ' ' }, 'has no key'],
-    ['with a key of an argument there is none of', { ...good, key: '{month}' }, 'The key of its directive names "month"'],
-    ['that requires a preview the tool has none of', { ...good, preview: 'required' }, 'requires a preview, and the tool has none'],
+    [
+      'with a key of an argument there is none of',
+      { ...good, key: '{month}' },
+      'The key of its directive names "month"',
+    ],
+    [
+      'that requires a preview the tool has none of',
+      { ...good, preview: 'required' },
+      'requires a preview, and the tool has none',
+    ],
     [
       'with a word that is none of an option',
       { ...good, maybeRan: 'again' },
       "The maybeRan of its directive is \"again\". Give 'ask' or 'repeat'.",
     ],
-    ['attempted never', { ...good, attempts: 0 }, 'The attempts of its directive is 0. Give a whole number from 1 to 50.'],
-    ['with an option there is none of', { ...good, subjekt: 'x' }, 'no option "subjekt". Did you mean "subject"?'],
+    [
+      'attempted never',
+      { ...good, attempts: 0 },
+      'The attempts of its directive is 0. Give a whole number from 1 to 50.',
+    ],
+    [
+      'with an option there is none of',
+      { ...good, subjekt: 'x' },
+      'no option "subjekt". Did you mean "subject"?',
+    ],
     [
       'undone by a method there is none of',
       { ...good, compensate: 'undoo' },
@@ -69,7 +106,11 @@ describe('a wrong declaration of a directive', () => {
 
   it.each([
     ['of a tool that only reads', { effect: 'read_only' }, 'It only reads and has a directive.'],
-    ['beside an idempotencyKey', { idempotencyKey: () => 'x' }, 'It has both an idempotencyKey and a directive.'],
+    [
+      'beside an idempotencyKey',
+      { idempotencyKey: () => 'x' },
+      'It has both an idempotencyKey and a directive.',
+    ],
   ])('%s', async (_, more, message) => {
     expect(await told(good, more)).toEqual([expect.stringContaining(message)]);
   });
@@ -83,7 +124,9 @@ describe('a wrong declaration of a directive', () => {
       tool(Object.assign({ id, directive: { type: 'x', subject: 'all' }, execute: () => 1 }, does)),
     );
     const findings = await findingsOf({ ports: [directory], options: { tools } });
-    expect(findings.map(({ problem }) => problem)).toEqual(Array(2).fill('Another tool also has directives of the type "x".'));
+    expect(findings.map(({ problem }) => problem)).toEqual(
+      Array(2).fill('Another tool also has directives of the type "x".'),
+    );
   });
 
   it('stops the start at an entity that nothing finds again when it is performed', async () => {
@@ -96,14 +139,19 @@ describe('a wrong declaration of a directive', () => {
         return why;
       }
     }
-    const findings = await findingsOf({ ports: [directory], imports: [ToolLoopModule.forFeature({ entities: [Order] })] });
+    const findings = await findingsOf({
+      ports: [directory],
+      imports: [ToolLoopModule.forFeature({ entities: [Order] })],
+    });
     expect(findings.map(({ problem }) => problem)).toEqual([
       'It has a directive, and nothing finds its Order again when that is performed.',
     ]);
   });
 
   it('stops the start when it is about a hidden argument', async () => {
-    expect(await told({ ...good, subject: '{card}' })).toEqual([expect.stringContaining('hidden from the ui')]);
+    expect(await told({ ...good, subject: '{card}' })).toEqual([
+      expect.stringContaining('hidden from the ui'),
+    ]);
   });
 
   it('stops the start without an operator, or an expiry', async () => {
@@ -147,13 +195,15 @@ describe('a wrong declaration of a directive', () => {
 
   it('leaves a default in place of what is undefined', async () => {
     const directives = { perform: undefined, takeoverMs: undefined, firstDelayMs: undefined };
-    await expect(findingsOf({ options: { directives } })).rejects.toThrow('The application started.');
+    await expect(findingsOf({ options: { directives } })).rejects.toThrow(
+      'The application started.',
+    );
     expect(directiveOptionsOf(directives)).toEqual(DEFAULT_DIRECTIVES);
   });
 });
 
 it('a directive that is declared well starts the application', async () => {
-  await expect(told({ ...good, key: 'whole', compensate: 'undo', attempts: 3, maybeRan: 'repeat' })).rejects.toThrow(
-    'The application started.',
-  );
+  await expect(
+    told({ ...good, key: 'whole', compensate: 'undo', attempts: 3, maybeRan: 'repeat' }),
+  ).rejects.toThrow('The application started.');
 });

@@ -29,7 +29,8 @@ class SlowJournal extends MemoryCallJournal {
 }
 
 async function eventually(holds: () => boolean): Promise<void> {
-  for (const end = Date.now() + 240_000; !holds(); await quiet(2)) if (Date.now() > end) throw new Error('In vain.');
+  for (const end = Date.now() + 240_000; !holds(); await quiet(2))
+    if (Date.now() > end) throw new Error('In vain.');
 }
 
 /** Somebody who has the key and not yet the word that they may go on. */
@@ -67,7 +68,8 @@ describe("the holder of a directive's key without the directive", () => {
   it('has no effect where it was taken out of their hands', async () => {
     const { journal, shared, bank, reference } = await between(60_000);
     const held = await shared.directives.find(reference);
-    if (held) await shared.directives.change(versionOf(held), { event: 'cancelled', status: 'cancelled' });
+    if (held)
+      await shared.directives.change(versionOf(held), { event: 'cancelled', status: 'cancelled' });
     journal.gates[0]?.next('go on');
     await quiet();
     expect(bank.effects).toEqual([]);
@@ -100,14 +102,19 @@ it('a key is released while the decider holds the directive, so that no other pr
 
     private async look(): Promise<void> {
       const [one] = await shared.directives.list({ tenant: 'acme' });
-      seen.push(one?.status, one && (await shared.directives.acquire(one.intent, { owner: 'another', forMs: 1 })));
+      seen.push(
+        one?.status,
+        one && (await shared.directives.acquire(one.intent, { owner: 'another', forMs: 1 })),
+      );
     }
   }
   shared.bank.before = () => {
     shared.bank.before = () => undefined;
     throw new Error('connection reset');
   };
-  const { run, until, service, bank } = await desk(once, { shared: { ...shared, journal: new WatchedJournal() } });
+  const { run, until, service, bank } = await desk(once, {
+    shared: { ...shared, journal: new WatchedJournal() },
+  });
   await run();
   const { directiveId } = await until('unknown_outcome');
   seen.splice(0);

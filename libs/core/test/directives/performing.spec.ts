@@ -13,13 +13,19 @@ import {
 import { refund, desk, alice, mia, once, OPEN, until, world, type DeskOptions } from './bench.js';
 import { text } from '@toolloop/testing';
 
-const FOUR_EYES: Policy = { ...OPEN, requireApproval: [{ tools: ['bank__refund'], roles: ['manager'], notRequester: true }] };
+const FOUR_EYES: Policy = {
+  ...OPEN,
+  requireApproval: [{ tools: ['bank__refund'], roles: ['manager'], notRequester: true }],
+};
 const waiting = { directives: { perform: false } };
 
 type World = ReturnType<typeof world>;
 
 /** Asked for by one process, and performed by another that starts afterwards. */
-async function later(between: (shared: World) => void = () => undefined, options: DeskOptions = {}) {
+async function later(
+  between: (shared: World) => void = () => undefined,
+  options: DeskOptions = {},
+) {
   const shared = world();
   const asking = await desk(once, { ...options, ...waiting, shared });
   await asking.run();
@@ -31,29 +37,46 @@ async function later(between: (shared: World) => void = () => undefined, options
 describe('when a directive is performed', () => {
   it.each([
     ['the actor is gone', (shared: World) => void shared.people.known.delete('acme/alice')],
-    ['somebody else has the id', (shared: World) => void shared.people.known.set('acme/alice', mia.actor)],
+    [
+      'somebody else has the id',
+      (shared: World) => void shared.people.known.set('acme/alice', mia.actor),
+    ],
   ])('when %s, it is dead and says why', async (_, between) => {
     const { until: status, bank, entries } = await later(between);
     expect((await status('dead')).failure).toMatchObject({ code: 'forbidden' });
     expect(bank.effects).toEqual([]);
-    expect((await entries()).map(({ kind }) => kind)).toEqual(['directive-started', 'directive-dead']);
+    expect((await entries()).map(({ kind }) => kind)).toEqual([
+      'directive-started',
+      'directive-dead',
+    ]);
   });
 
   it('when policy denies it by now, it is dead, and both are in the audit', async () => {
     const shared = world();
     const asking = await desk(once, { ...waiting, shared });
     await asking.run();
-    const { until: status, bank, entries } = await desk(once, { shared, policy: { ...OPEN, version: 'v2', deny: ['bank__refund'] } });
+    const {
+      until: status,
+      bank,
+      entries,
+    } = await desk(once, { shared, policy: { ...OPEN, version: 'v2', deny: ['bank__refund'] } });
     expect((await status('dead')).failure).toMatchObject({ code: 'policy_denied' });
     expect(bank.effects).toEqual([]);
     expect((await entries()).map(({ kind }) => kind)).toContain('directive-dead');
   });
 
   it('when the roles of the actor have changed, the current ones decide', async () => {
-    const policy: Policy = { ...OPEN, allow: [], roles: { clerk: { allow: ['bank__refund', 'directives__status'] } } };
-    const { until: status, bank } = await later((shared) => void shared.people.known.set('acme/alice', { id: 'alice', roles: [] }), {
-      policy,
-    });
+    const policy: Policy = {
+      ...OPEN,
+      allow: [],
+      roles: { clerk: { allow: ['bank__refund', 'directives__status'] } },
+    };
+    const { until: status, bank } = await later(
+      (shared) => void shared.people.known.set('acme/alice', { id: 'alice', roles: [] }),
+      {
+        policy,
+      },
+    );
     expect((await status('dead')).failure?.code).toBe('policy_denied');
     expect(bank.effects).toEqual([]);
   });
@@ -61,7 +84,9 @@ describe('when a directive is performed', () => {
   it('when the policy of the run that requested it would deny it, it is not widened', async () => {
     const shared = world();
     const asking = await desk(once, { ...waiting, shared });
-    await asking.run({ policy: { ...OPEN, version: 'run', runBudgets: [{ tools: ['bank__refund'], calls: 5 }] } });
+    await asking.run({
+      policy: { ...OPEN, version: 'run', runBudgets: [{ tools: ['bank__refund'], calls: 5 }] },
+    });
     const [record] = await shared.directives.list({ tenant: 'acme' });
     expect(record?.intent.authority.policies).toMatchObject([{ version: 'run' }]);
     const { until: status } = await desk(once, { shared });
@@ -86,18 +111,27 @@ describe('an approval of a directive', () => {
     expect(bank.effects).toHaveLength(1);
     const [record] = await shared.directives.list({ tenant: 'acme' });
     const { approvalId = '' } = record?.intent.authority.approved ?? {};
-    expect(await asking.approvals.get(approvalId, mia)).toMatchObject({ usedAt: expect.any(String), answer: { decidedBy: 'mia' } });
+    expect(await asking.approvals.get(approvalId, mia)).toMatchObject({
+      usedAt: expect.any(String),
+      answer: { decidedBy: 'mia' },
+    });
   });
 
   it('holds under another version of the policy that asks the same people', async () => {
     const { shared } = await approved();
-    const { until: status, bank } = await desk(once, { policy: { ...FOUR_EYES, version: 'v2' }, shared });
+    const { until: status, bank } = await desk(once, {
+      policy: { ...FOUR_EYES, version: 'v2' },
+      shared,
+    });
     await status('succeeded');
     expect(bank.effects).toHaveLength(1);
   });
 
   it.each([
-    ['other people', { ...FOUR_EYES, requireApproval: [{ tools: ['bank__refund'], roles: ['auditor'] }] }],
+    [
+      'other people',
+      { ...FOUR_EYES, requireApproval: [{ tools: ['bank__refund'], roles: ['auditor'] }] },
+    ],
     ['the one who asked', { ...FOUR_EYES, requireApproval: [{ tools: ['bank__refund'] }] }],
   ])('does not hold under a policy that asks %s', async (_, policy) => {
     const { shared } = await approved();
@@ -124,7 +158,10 @@ describe('an approval of a directive', () => {
   });
 
   it('performs other arguments when it has some', async () => {
-    const policy = { ...FOUR_EYES, requireApproval: [{ tools: ['bank__refund'], roles: ['manager'], mayEdit: true }] };
+    const policy = {
+      ...FOUR_EYES,
+      requireApproval: [{ tools: ['bank__refund'], roles: ['manager'], mayEdit: true }],
+    };
     const asking = await desk(once, { policy });
     const { runId } = await asking.run();
     await asking.decide('approve', mia, { args: { orderId: 'o-1', amount: 3 } });
@@ -166,10 +203,18 @@ describe('an attempt', () => {
   });
 
   it('is dead at once, with the reason, when it fails for good, and redriven performs it once', async () => {
-    const { run, until: status, bank, service } = await failing(() => new ToolError('The order is closed.'));
+    const {
+      run,
+      until: status,
+      bank,
+      service,
+    } = await failing(() => new ToolError('The order is closed.'));
     await run();
     const dead = await status('dead');
-    expect(dead).toMatchObject({ attempts: 1, failure: { code: 'execution_failed', safeMessage: 'The order is closed.' } });
+    expect(dead).toMatchObject({
+      attempts: 1,
+      failure: { code: 'execution_failed', safeMessage: 'The order is closed.' },
+    });
     expect(bank.effects).toEqual([]);
     await service.redrive(dead.directiveId, alice);
     expect((await status('succeeded')).attempts).toBe(1);
@@ -177,7 +222,11 @@ describe('an attempt', () => {
   });
 
   it('every time is dead after as many as its tool says', async () => {
-    const { run, until: status } = await failing(() => new ToolError('Busy.', { retryable: true }), 99, { directive: { attempts: 3 } });
+    const { run, until: status } = await failing(
+      () => new ToolError('Busy.', { retryable: true }),
+      99,
+      { directive: { attempts: 3 } },
+    );
     await run();
     expect((await status('dead')).attempts).toBe(3);
   });
@@ -191,7 +240,9 @@ describe('an attempt', () => {
     const unknown = await status('unknown_outcome');
     expect(unknown.failure).toMatchObject({ code: 'unknown_outcome' });
     expect(JSON.stringify(unknown)).not.toContain('connection reset');
-    await expect(service.redrive(unknown.directiveId, alice)).rejects.toMatchObject({ code: 'outcome_needed' });
+    await expect(service.redrive(unknown.directiveId, alice)).rejects.toMatchObject({
+      code: 'outcome_needed',
+    });
     await service.redrive(unknown.directiveId, alice, { tookPlace: false });
     await status('succeeded');
     expect(bank.effects).toHaveLength(1);
@@ -210,33 +261,65 @@ describe('an attempt', () => {
     expect(bank.effects).toHaveLength(1);
   });
 
-  it.each([null, 'no', 'false', '', 0, 1, []])('is not settled by %j, which is no answer', async (said) => {
-    const tookPlace = said as never;
-    const { run, until: status, bank, service } = await failing(() => new Error('connection reset'));
-    await run();
-    const { directiveId } = await status('unknown_outcome');
-    await expect(service.redrive(directiveId, alice, { tookPlace })).rejects.toMatchObject({ code: 'outcome_needed' });
-    expect([(await service.get(directiveId, alice)).status, bank.effects]).toEqual(['unknown_outcome', []]);
-  });
+  it.each([null, 'no', 'false', '', 0, 1, []])(
+    'is not settled by %j, which is no answer',
+    async (said) => {
+      const tookPlace = said as never;
+      const {
+        run,
+        until: status,
+        bank,
+        service,
+      } = await failing(() => new Error('connection reset'));
+      await run();
+      const { directiveId } = await status('unknown_outcome');
+      await expect(service.redrive(directiveId, alice, { tookPlace })).rejects.toMatchObject({
+        code: 'outcome_needed',
+      });
+      expect([(await service.get(directiveId, alice)).status, bank.effects]).toEqual([
+        'unknown_outcome',
+        [],
+      ]);
+    },
+  );
 
   it('is not repeated when it is dead and a person says that its effect took place', async () => {
-    const { run, until: status, bank, service } = await failing(() => new ToolError('The order is closed.'));
+    const {
+      run,
+      until: status,
+      bank,
+      service,
+    } = await failing(() => new ToolError('The order is closed.'));
     await run();
     const { directiveId } = await status('dead');
-    expect(await service.redrive(directiveId, alice, { tookPlace: true })).toMatchObject({ status: 'succeeded' });
+    expect(await service.redrive(directiveId, alice, { tookPlace: true })).toMatchObject({
+      status: 'succeeded',
+    });
     expect(bank.effects).toEqual([]);
   });
 
   it('is not repeated when it is dead and the decision is invalid', async () => {
-    const { run, until: status, service } = await failing(() => new ToolError('The order is closed.'));
+    const {
+      run,
+      until: status,
+      service,
+    } = await failing(() => new ToolError('The order is closed.'));
     await run();
     const { directiveId } = await status('dead');
-    await expect(service.redrive(directiveId, alice, { tookPlace: null as never })).rejects.toMatchObject({ code: 'outcome_needed' });
+    await expect(
+      service.redrive(directiveId, alice, { tookPlace: null as never }),
+    ).rejects.toMatchObject({ code: 'outcome_needed' });
     expect((await service.get(directiveId, alice)).status).toBe('dead');
   });
 
   it('is repeated with the same key after an exception when the tool may repeat it', async () => {
-    const { run, until: status, bank } = await failing(() => new Error('connection reset'), 2, { directive: { maybeRan: 'repeat' } });
+    const {
+      run,
+      until: status,
+      bank,
+    } = await failing(() => new Error('connection reset'), 2, {
+      directive: { maybeRan: 'repeat' },
+    });
     await run({ requestId: 'r' });
     expect((await status('succeeded')).attempts).toBe(3);
     expect(bank.effects.map(({ key }) => key)).toEqual(['order.refund:acme:o-1:r']);
@@ -244,7 +327,9 @@ describe('an attempt', () => {
 
   it('ends with an unknown outcome after repeated exceptions, though it may be repeated', async () => {
     const directive = { maybeRan: 'repeat', attempts: 2 } as const;
-    const { run, until: status } = await failing(() => new Error('connection reset'), 99, { directive });
+    const { run, until: status } = await failing(() => new Error('connection reset'), 99, {
+      directive,
+    });
     await run();
     expect((await status('unknown_outcome')).attempts).toBe(2);
   });
@@ -326,7 +411,9 @@ describe('a process that performs', () => {
 
   it('loses it soon when it is gone', async () => {
     const shared = world();
-    const dead = Object.assign(Object.create(shared.directives) as typeof shared.directives, { renew: () => never<boolean>() });
+    const dead = Object.assign(Object.create(shared.directives) as typeof shared.directives, {
+      renew: () => never<boolean>(),
+    });
     shared.bank.before = () => never();
     const first = await desk(once, { shared: { ...shared, directives: dead }, directives: lively });
     await first.run();
@@ -352,7 +439,11 @@ describe('an audit that keeps nothing', () => {
         refused.push(entry);
         throw new Error('disk is full');
       });
-    const { run, bank, until: status } = await desk(once, { shared, providers: [{ provide: AuditStore, useValue: store }] });
+    const {
+      run,
+      bank,
+      until: status,
+    } = await desk(once, { shared, providers: [{ provide: AuditStore, useValue: store }] });
     await run();
     while (refused.length < 2) await new Promise((resolve) => setTimeout(resolve, 2));
     expect(bank.effects).toEqual([]);
@@ -368,11 +459,15 @@ describe('a person', () => {
     const asking = await desk(once, { ...waiting, shared });
     await asking.run();
     const [one] = await asking.service.list(alice);
-    expect(await asking.service.cancel(one?.directiveId ?? '', alice, 'Never mind.')).toMatchObject({ status: 'cancelled' });
+    expect(await asking.service.cancel(one?.directiveId ?? '', alice, 'Never mind.')).toMatchObject(
+      { status: 'cancelled' },
+    );
     const { service, bank, entries } = await desk(once, { shared });
     await new Promise((resolve) => setTimeout(resolve, 30));
     expect([bank.effects, (await service.list(alice))[0]?.status]).toEqual([[], 'cancelled']);
-    await expect(service.cancel(one?.directiveId ?? '', alice)).rejects.toMatchObject({ code: 'not_possible' });
+    await expect(service.cancel(one?.directiveId ?? '', alice)).rejects.toMatchObject({
+      code: 'not_possible',
+    });
     const kinds = (await entries()).map(({ kind }) => kind);
     expect(kinds).toEqual(['directive-refused']);
   });
@@ -381,21 +476,32 @@ describe('a person', () => {
     const { run, until: status, service, bank } = await desk();
     await run({ requestId: 'r' });
     const { directiveId } = await status('succeeded');
-    expect(await service.cancel(directiveId, alice)).toMatchObject({ status: 'pending', task: 'compensate' });
+    expect(await service.cancel(directiveId, alice)).toMatchObject({
+      status: 'pending',
+      task: 'compensate',
+    });
     await status('compensated');
     const key = 'order.refund:acme:o-1:r';
     expect(bank.effects).toMatchObject([
       { did: 'refund', key },
       { did: 'undo', key: `${key}:compensate`, of: key, orderId: 'o-1', amount: 10 },
     ]);
-    await expect(service.cancel(directiveId, alice)).rejects.toMatchObject({ code: 'not_possible' });
+    await expect(service.cancel(directiveId, alice)).rejects.toMatchObject({
+      code: 'not_possible',
+    });
   });
 
   it('is told where the tool has no way back', async () => {
-    const { run, until: status, service } = await desk(once, { directive: { compensate: undefined } });
+    const {
+      run,
+      until: status,
+      service,
+    } = await desk(once, { directive: { compensate: undefined } });
     await run();
     const { directiveId } = await status('succeeded');
-    await expect(service.cancel(directiveId, alice)).rejects.toMatchObject({ code: 'not_possible' });
+    await expect(service.cancel(directiveId, alice)).rejects.toMatchObject({
+      code: 'not_possible',
+    });
   });
 
   it('sees and takes back only their own without a role; an operator sees the tenant and decides', async () => {
@@ -404,17 +510,25 @@ describe('a person', () => {
       shared.bank.before = () => undefined;
       throw new ToolError('Closed.');
     };
-    const { run, service, until: status } = await desk(once, { shared, directives: { operators: ['manager'] } });
+    const {
+      run,
+      service,
+      until: status,
+    } = await desk(once, { shared, directives: { operators: ['manager'] } });
     await run();
     const { directiveId } = await status('dead');
     const carl = { actor: { id: 'carl', roles: ['clerk'] }, tenant: 'acme' };
     await expect(service.get(directiveId, carl)).rejects.toMatchObject({ code: 'not_found' });
     expect(await service.list(carl)).toEqual([]);
-    await expect(service.redrive(directiveId, alice)).rejects.toMatchObject({ code: 'not_permitted' });
+    await expect(service.redrive(directiveId, alice)).rejects.toMatchObject({
+      code: 'not_permitted',
+    });
     expect(await service.list(mia)).toHaveLength(1);
     await service.redrive(directiveId, mia);
     await status('succeeded');
-    await expect(service.cancel(directiveId, alice)).rejects.toMatchObject({ code: 'not_permitted' });
+    await expect(service.cancel(directiveId, alice)).rejects.toMatchObject({
+      code: 'not_permitted',
+    });
     await service.cancel(directiveId, mia);
     await status('compensated');
   });
@@ -428,7 +542,10 @@ describe('a person', () => {
     const { run, service, until: status, bank } = await desk(once, { shared });
     await run();
     const { directiveId } = await status('dead');
-    const both = await Promise.allSettled([service.redrive(directiveId, alice), service.redrive(directiveId, alice)]);
+    const both = await Promise.allSettled([
+      service.redrive(directiveId, alice),
+      service.redrive(directiveId, alice),
+    ]);
     expect(both.map(({ status: one }) => one).toSorted()).toEqual(['fulfilled', 'rejected']);
     await status('succeeded');
     expect(bank.effects).toHaveLength(1);

@@ -1,7 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Policy, ToolError } from '@toolloop/core';
 import { MemoryDirectiveStore } from '@toolloop/core/stores';
-import { ScriptedModel, call, calls, collect, eventsOf as eventsOfType, text } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  collect,
+  eventsOf as eventsOfType,
+  text,
+} from '@toolloop/testing';
 import { alice, answerIn, bob, desk, eventsOf, mia, once, OPEN, refund, world } from './bench.js';
 
 const waiting = { directives: { perform: false } };
@@ -15,10 +22,20 @@ describe('a call of a tool with a directive', () => {
     expect(answerIn(result)).toEqual({
       ok: true,
       type: 'order.refund.requested',
-      result: { directive_id: one?.directiveId, status: 'pending', preview: { sentence: 'Refunds it for o-1' }, subject: 'o-1' },
-      human_readable: 'Requested: Refunds it for o-1. It is performed later, once; it has not happened yet.',
+      result: {
+        directive_id: one?.directiveId,
+        status: 'pending',
+        preview: { sentence: 'Refunds it for o-1' },
+        subject: 'o-1',
+      },
+      human_readable:
+        'Requested: Refunds it for o-1. It is performed later, once; it has not happened yet.',
     });
-    expect(result.toolCalls[0]).toMatchObject({ status: 'succeeded', directiveId: one?.directiveId, result: answerIn(result) });
+    expect(result.toolCalls[0]).toMatchObject({
+      status: 'succeeded',
+      directiveId: one?.directiveId,
+      result: answerIn(result),
+    });
   });
 
   it('is kept under a key of type, tenant, subject and request, each part URI-encoded', async () => {
@@ -35,7 +52,15 @@ describe('a call of a tool with a directive', () => {
     const [one] = await service.list(alice);
     const told = eventsOfType(events, 'directive-request');
     expect(told).toMatchObject([
-      { step: 1, directive: { directiveId: one?.directiveId, type: 'order.refund', subject: 'o-1', status: 'pending' } },
+      {
+        step: 1,
+        directive: {
+          directiveId: one?.directiveId,
+          type: 'order.refund',
+          subject: 'o-1',
+          status: 'pending',
+        },
+      },
     ]);
     expect(eventsOfType(events, 'tool-start')).toEqual([]);
   });
@@ -45,20 +70,38 @@ describe('a call of a tool with a directive', () => {
     await run({ requestId: 'req-1' });
     const done = await until('succeeded');
     expect(bank.effects).toEqual([
-      { did: 'refund', orderId: 'o-1', amount: 10, tenant: 'acme', actorId: 'alice', key: 'order.refund:acme:o-1:req-1' },
+      {
+        did: 'refund',
+        orderId: 'o-1',
+        amount: 10,
+        tenant: 'acme',
+        actorId: 'alice',
+        key: 'order.refund:acme:o-1:req-1',
+      },
     ]);
-    expect(done).toMatchObject({ result: { refund: 'r-1' }, attempts: 1, requestedBy: 'alice', correlationId: 'req-1' });
+    expect(done).toMatchObject({
+      result: { refund: 'r-1' },
+      attempts: 1,
+      requestedBy: 'alice',
+      correlationId: 'req-1',
+    });
   });
 
   it('is reported to the run that requested it, while that run is active', async () => {
-    const { loop, until } = await desk([refund(), calls(call('bank__refund', { orderId: 'o-2', amount: 1 })), text('Done.')]);
+    const { loop, until } = await desk([
+      refund(),
+      calls(call('bank__refund', { orderId: 'o-2', amount: 1 })),
+      text('Done.'),
+    ]);
     const handle = loop.open({
       prompt: 'Refund it.',
       ...alice,
       prepareStep: async ({ step }) => void (step === 2 && (await until('succeeded'))),
     });
     const events = await collect(handle.events$);
-    const updates = eventsOfType(events, 'directive-update').filter(({ directive }) => directive.subject === 'o-1');
+    const updates = eventsOfType(events, 'directive-update').filter(
+      ({ directive }) => directive.subject === 'o-1',
+    );
     expect(updates.map(({ event, step, directive }) => [event, step, directive.status])).toEqual([
       ['started', 1, 'performing'],
       ['succeeded', 1, 'succeeded'],
@@ -74,9 +117,16 @@ describe('a call of a tool with a directive', () => {
   });
 
   it('is refused where the subject names nothing, or is too long', async () => {
-    const { run } = await desk([refund(' '), refund('x'.repeat(300)), refund('\ud800'), text('Done.')], waiting);
+    const { run } = await desk(
+      [refund(' '), refund('x'.repeat(300)), refund('\ud800'), text('Done.')],
+      waiting,
+    );
     const { toolCalls } = await run();
-    expect(toolCalls.map(({ error }) => error?.code)).toEqual(['invalid_args', 'invalid_args', 'invalid_args']);
+    expect(toolCalls.map(({ error }) => error?.code)).toEqual([
+      'invalid_args',
+      'invalid_args',
+      'invalid_args',
+    ]);
   });
 
   it('is not asked about where a preview is required and fails: the model reads why', async () => {
@@ -85,9 +135,19 @@ describe('a call of a tool with a directive', () => {
       throw new ToolError('There is no such order.');
     };
     const policy: Policy = { ...OPEN, requireApproval: [{ tools: ['bank__refund'] }] };
-    const { run } = await desk(once, { ...waiting, shared, policy, directive: { preview: 'required' } });
+    const { run } = await desk(once, {
+      ...waiting,
+      shared,
+      policy,
+      directive: { preview: 'required' },
+    });
     const { toolCalls } = await run();
-    expect(toolCalls).toMatchObject([{ status: 'failed', error: { safeMessage: expect.stringContaining('There is no such order.') } }]);
+    expect(toolCalls).toMatchObject([
+      {
+        status: 'failed',
+        error: { safeMessage: expect.stringContaining('There is no such order.') },
+      },
+    ]);
     expect(await shared.approvals.list({ tenant: 'acme' })).toEqual([]);
   });
 
@@ -99,7 +159,11 @@ describe('a call of a tool with a directive', () => {
     const strict = await desk(once, { ...waiting, shared, directive: { preview: 'required' } });
     expect((await strict.run()).toolCalls[0]?.error?.code).toBe('execution_failed');
     const lax = await desk(once, { ...waiting, shared });
-    expect(answerIn(await lax.run()).result).toEqual({ directive_id: expect.any(String), status: 'pending', subject: 'o-1' });
+    expect(answerIn(await lax.run()).result).toEqual({
+      directive_id: expect.any(String),
+      status: 'pending',
+      subject: 'o-1',
+    });
   });
 });
 
@@ -109,16 +173,27 @@ describe('the same request again', () => {
     const first = answerIn(await run({ requestId: 'req-1' }));
     await until('succeeded');
     const second = answerIn(await run({ requestId: 'req-1' }));
-    expect(second.result).toMatchObject({ directive_id: first.result['directive_id'], status: 'succeeded' });
+    expect(second.result).toMatchObject({
+      directive_id: first.result['directive_id'],
+      status: 'succeeded',
+    });
     expect(second.human_readable).toContain('was requested before');
     expect([bank.effects.length, (await service.list(alice)).length]).toEqual([1, 1]);
   });
 
   it('is a conflict with other arguments, said clearly, and requests nothing', async () => {
-    const { run, service } = await desk([refund('o-1', 10), refund('o-1', 20), text('Done.')], waiting);
+    const { run, service } = await desk(
+      [refund('o-1', 10), refund('o-1', 20), text('Done.')],
+      waiting,
+    );
     const { toolCalls } = await run();
-    expect(toolCalls[1]).toMatchObject({ status: 'failed', error: { safeMessage: expect.stringContaining('with other arguments') } });
-    expect((await service.list(alice)).map(({ args }) => args)).toEqual([{ orderId: 'o-1', amount: 10 }]);
+    expect(toolCalls[1]).toMatchObject({
+      status: 'failed',
+      error: { safeMessage: expect.stringContaining('with other arguments') },
+    });
+    expect((await service.list(alice)).map(({ args }) => args)).toEqual([
+      { orderId: 'o-1', amount: 10 },
+    ]);
   });
 
   it('is another directive for another request, unless the tool has a key of its own', async () => {
@@ -133,29 +208,43 @@ describe('the same request again', () => {
 
   it('is a conflict under the same request id by a colleague, and the same directive under a key of the tool', async () => {
     const script = [refund(), text('1'), refund(), text('2')];
-    const free = await desk(script, { ...waiting, directives: { perform: false, operators: ['manager'] } });
+    const free = await desk(script, {
+      ...waiting,
+      directives: { perform: false, operators: ['manager'] },
+    });
     await free.run({ requestId: 'r' });
-    expect((await free.run({ requestId: 'r', ...mia })).toolCalls[0]?.error?.safeMessage).toContain('for somebody else');
-    const whole = await desk(script, { ...waiting, directive: { key: 'whole' } });
-    const ids = [await whole.run({ requestId: 'r' }), await whole.run({ requestId: 'r', ...mia })].map(
-      (one) => answerIn(one).result['directive_id'],
+    expect((await free.run({ requestId: 'r', ...mia })).toolCalls[0]?.error?.safeMessage).toContain(
+      'for somebody else',
     );
+    const whole = await desk(script, { ...waiting, directive: { key: 'whole' } });
+    const ids = [
+      await whole.run({ requestId: 'r' }),
+      await whole.run({ requestId: 'r', ...mia }),
+    ].map((one) => answerIn(one).result['directive_id']);
     expect(new Set(ids).size).toBe(1);
   });
 
   it('is another directive in another tenant, which the first cannot see', async () => {
-    const { run, service, bank, until } = await desk([refund(), text('1'), refund(), text('2')], { directive: { key: 'whole' } });
+    const { run, service, bank, until } = await desk([refund(), text('1'), refund(), text('2')], {
+      directive: { key: 'whole' },
+    });
     await run();
     await run(bob);
     await until('succeeded');
     await until('succeeded', bob);
-    expect(new Set(bank.effects.map(({ tenant, actorId }) => `${tenant} ${actorId}`))).toEqual(new Set(['acme alice', 'globex bob']));
+    expect(new Set(bank.effects.map(({ tenant, actorId }) => `${tenant} ${actorId}`))).toEqual(
+      new Set(['acme alice', 'globex bob']),
+    );
     expect(bank.effects).toHaveLength(2);
     const [ours] = await service.list(alice);
     const [theirs] = await service.list(bob);
     expect(ours?.directiveId).not.toBe(theirs?.directiveId);
-    await expect(service.get(theirs?.directiveId ?? '', mia)).rejects.toMatchObject({ code: 'not_found' });
-    await expect(service.cancel(theirs?.directiveId ?? '', mia)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(service.get(theirs?.directiveId ?? '', mia)).rejects.toMatchObject({
+      code: 'not_found',
+    });
+    await expect(service.cancel(theirs?.directiveId ?? '', mia)).rejects.toMatchObject({
+      code: 'not_found',
+    });
   });
 });
 
@@ -164,7 +253,14 @@ describe('invariant 13', () => {
     const shared = world();
     const desks = await Promise.all([1, 2].map(() => desk([], { shared })));
     const runs = desks.flatMap(({ loop }) =>
-      Array.from({ length: 250 }, () => loop.open({ prompt: 'Refund it.', ...alice, requestId: 'one', model: new ScriptedModel(once) })),
+      Array.from({ length: 250 }, () =>
+        loop.open({
+          prompt: 'Refund it.',
+          ...alice,
+          requestId: 'one',
+          model: new ScriptedModel(once),
+        }),
+      ),
     );
     const results = await Promise.all(runs.map((run) => run.result));
     await desks[0]?.until('succeeded');

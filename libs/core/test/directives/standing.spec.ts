@@ -3,7 +3,10 @@ import { type Policy, ToolError } from '@toolloop/core';
 import { text } from '@toolloop/testing';
 import { alice, answerIn, desk, mia, OPEN, refund, world, type DeskOptions } from './bench.js';
 
-const FOUR_EYES: Policy = { ...OPEN, requireApproval: [{ tools: ['bank__refund'], roles: ['manager'], notRequester: true }] };
+const FOUR_EYES: Policy = {
+  ...OPEN,
+  requireApproval: [{ tools: ['bank__refund'], roles: ['manager'], notRequester: true }],
+};
 const TWICE = [refund(), text('1'), refund(), text('2')];
 
 /** A refund that was approved, and may be asked for again under the same key. */
@@ -33,7 +36,12 @@ function closed(shared = world()): ReturnType<typeof world> {
 /** What nobody was asked about, and the model read. */
 async function askedAgain({ run, approvals }: Opened) {
   const result = await run({ requestId: 'second' });
-  return { finishReason: result.finishReason, waiting: await approvals.list(mia), call: result.toolCalls[0], result };
+  return {
+    finishReason: result.finishReason,
+    waiting: await approvals.list(mia),
+    call: result.toolCalls[0],
+    result,
+  };
 }
 
 describe('what was asked for before, asked for again', () => {
@@ -68,9 +76,17 @@ describe('what was asked for before, asked for again', () => {
     await opened.service.cancel(directiveId, alice);
     const { waiting, call } = await askedAgain(opened);
     expect(waiting).toEqual([]);
-    expect(call).toMatchObject({ status: 'failed', error: { safeMessage: expect.stringContaining('cancelled') } });
-    await expect(opened.service.redrive(directiveId, alice)).rejects.toMatchObject({ code: 'not_permitted' });
-    expect(await opened.service.redrive(directiveId, mia)).toMatchObject({ status: 'pending', task: 'perform' });
+    expect(call).toMatchObject({
+      status: 'failed',
+      error: { safeMessage: expect.stringContaining('cancelled') },
+    });
+    await expect(opened.service.redrive(directiveId, alice)).rejects.toMatchObject({
+      code: 'not_permitted',
+    });
+    expect(await opened.service.redrive(directiveId, mia)).toMatchObject({
+      status: 'pending',
+      task: 'perform',
+    });
   });
 
   it('says, once it was undone, that it is not performed again', async () => {
@@ -80,7 +96,10 @@ describe('what was asked for before, asked for again', () => {
     await opened.until('compensated');
     const { waiting, call } = await askedAgain(opened);
     expect(waiting).toEqual([]);
-    expect(call).toMatchObject({ status: 'failed', error: { safeMessage: expect.stringContaining('performed before and undone') } });
+    expect(call).toMatchObject({
+      status: 'failed',
+      error: { safeMessage: expect.stringContaining('performed before and undone') },
+    });
     expect(opened.bank.effects.map(({ did }) => did)).toEqual(['refund', 'undo']);
   });
 
@@ -97,13 +116,19 @@ describe('what was asked for before, asked for again', () => {
 
   it('is a conflict with other arguments before any approval is requested', async () => {
     const large = { properties: { amount: { minimum: 15 } } };
-    const policy: Policy = { ...OPEN, requireApproval: [{ tools: ['bank__refund'], arguments: large, roles: ['manager'] }] };
+    const policy: Policy = {
+      ...OPEN,
+      requireApproval: [{ tools: ['bank__refund'], arguments: large, roles: ['manager'] }],
+    };
     const { run, approvals } = await desk([refund('o-1', 10), refund('o-1', 20), text('Done.')], {
       policy,
       directives: { perform: false },
     });
     const { toolCalls } = await run();
-    expect(toolCalls[1]).toMatchObject({ status: 'failed', error: { safeMessage: expect.stringContaining('with other arguments') } });
+    expect(toolCalls[1]).toMatchObject({
+      status: 'failed',
+      error: { safeMessage: expect.stringContaining('with other arguments') },
+    });
     expect(await approvals.list(mia)).toEqual([]);
   });
 

@@ -37,8 +37,13 @@ describe('the tool that tells what became of a directive', () => {
     const first = await desk();
     await first.run();
     const { directiveId } = await first.until('succeeded');
-    const { run } = await desk([...status(directiveId), ...status('dir_none')], { ...waiting, shared: first.shared });
-    const answers = [await run(who), await run(who)].map(({ toolCalls }) => toolCalls[0]?.error?.safeMessage);
+    const { run } = await desk([...status(directiveId), ...status('dir_none')], {
+      ...waiting,
+      shared: first.shared,
+    });
+    const answers = [await run(who), await run(who)].map(
+      ({ toolCalls }) => toolCalls[0]?.error?.safeMessage,
+    );
     expect(answers).toEqual(['There is no such directive.', 'There is no such directive.']);
   });
 

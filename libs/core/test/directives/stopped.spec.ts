@@ -19,7 +19,11 @@ describe('a directive whose tool is stopped', () => {
     await until('succeeded');
     expect(bank.effects).toHaveLength(1);
     const { stopId } = await policies.stop({ tool: 'bank__refund' }, ops, why);
-    const held = await desk([refund('o-2'), text('Done.')], { shared, operators, directives: { perform: false } });
+    const held = await desk([refund('o-2'), text('Done.')], {
+      shared,
+      operators,
+      directives: { perform: false },
+    });
     await held.run();
     await quiet();
     const [waiting] = await service.list(alice, { subject: 'o-2' });
@@ -29,7 +33,8 @@ describe('a directive whose tool is stopped', () => {
     await quiet();
     expect((await entries()).length).toBe(before);
     await policies.release(stopId, ops, why);
-    for (const end = Date.now() + 240_000; bank.effects.length < 2 && Date.now() < end;) await quiet(5);
+    for (const end = Date.now() + 240_000; bank.effects.length < 2 && Date.now() < end;)
+      await quiet(5);
     expect(bank.effects).toMatchObject([{ orderId: 'o-1' }, { orderId: 'o-2' }]);
     await module.close();
   });
@@ -42,7 +47,8 @@ describe('a directive whose tool is stopped', () => {
     const find = shared.people.find.bind(shared.people);
     const stops: string[] = [];
     shared.people.find = async (actorId, tenant) => {
-      if (stops.length === 0) stops.push((await policies.stop({ tool: 'bank__refund' }, ops, why)).stopId);
+      if (stops.length === 0)
+        stops.push((await policies.stop({ tool: 'bank__refund' }, ops, why)).stopId);
       return find(actorId, tenant);
     };
     await run();

@@ -1,6 +1,12 @@
 import type { InjectionToken, LoggerService, ModuleMetadata, Provider } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { ConfigurationError, type Finding, LanguageModel, ToolLoopModule, type ToolLoopOptions } from '@toolloop/core';
+import {
+  ConfigurationError,
+  type Finding,
+  LanguageModel,
+  ToolLoopModule,
+  type ToolLoopOptions,
+} from '@toolloop/core';
 import type { ModelEvent } from '@toolloop/protocol';
 
 /** Says nothing: these specs never let a model speak. */
@@ -67,8 +73,15 @@ export function compile({
   replaced = new Map(),
   ...metadata
 }: Declared): Promise<TestingModule> {
-  const root = ToolLoopModule.forRoot({ model: new SilentModel(), policy: { allow: ['*'], flow: 'off' }, ...options, providers: ports });
-  const builder = Test.createTestingModule({ ...metadata, imports: [root, ...imports] }).setLogger(logger);
+  const root = ToolLoopModule.forRoot({
+    model: new SilentModel(),
+    policy: { allow: ['*'], flow: 'off' },
+    ...options,
+    providers: ports,
+  });
+  const builder = Test.createTestingModule({ ...metadata, imports: [root, ...imports] }).setLogger(
+    logger,
+  );
   for (const [token, value] of replaced) builder.overrideProvider(token).useValue(value);
   return builder.compile();
 }

@@ -19,7 +19,9 @@ function sourceOf(options: object): Type<ToolSource> {
   return class extends ToolSource {
     readonly origin = { source: 'ours', trusted: true };
     override tools(): readonly Tool[] {
-      return [{ ...toolOf({ id: 'demo_run', effect: 'state_change', origin: this.origin }), ...options }];
+      return [
+        { ...toolOf({ id: 'demo_run', effect: 'state_change', origin: this.origin }), ...options },
+      ];
     }
   };
 }
@@ -49,23 +51,35 @@ describe('the options of all calls of a tool together', () => {
   });
 
   it.each(mistakes)('are checked of a tool of a source: %p', async (options, problem) => {
-    expect(await findingsOf({ providers: [sourceOf(options)] })).toMatchObject([{ at: 'ours: demo_run', problem }]);
+    expect(await findingsOf({ providers: [sourceOf(options)] })).toMatchObject([
+      { at: 'ours: demo_run', problem },
+    ]);
   });
 
   it('hold a key for tools that change things only', async () => {
     const options = { effect: 'read_only', idempotencyKey: () => 'k' };
     expect(await findingsOf({ providers: [providerOf(options)] })).toMatchObject([
-      { problem: 'It only reads and has an idempotencyKey, which is never used.', remedy: 'Leave it out.' },
+      {
+        problem: 'It only reads and has an idempotencyKey, which is never used.',
+        remedy: 'Leave it out.',
+      },
     ]);
   });
 
   it('hold idempotent for tools that change things only', async () => {
-    expect(await findingsOf({ providers: [providerOf({ effect: 'read_only', idempotent: true })] })).toMatchObject([
-      { problem: 'It only reads and says that it is idempotent, which is never used.', remedy: 'Leave it out.' },
+    expect(
+      await findingsOf({ providers: [providerOf({ effect: 'read_only', idempotent: true })] }),
+    ).toMatchObject([
+      {
+        problem: 'It only reads and says that it is idempotent, which is never used.',
+        remedy: 'Leave it out.',
+      },
     ]);
   });
 
   it('start the application when they are right', async () => {
-    await expect(start({ providers: [providerOf({ concurrency: 3, idempotencyKey: () => 'k' })] })).resolves.toBeDefined();
+    await expect(
+      start({ providers: [providerOf({ concurrency: 3, idempotencyKey: () => 'k' })] }),
+    ).resolves.toBeDefined();
   });
 });

@@ -38,7 +38,9 @@ describe('invariant 4: an entity class at bootstrap', () => {
       @LlmTool(fine) spend(): void {}
       @LlmTool({ ...fine, name: 'Spend' }) spending(): void {}
     }
-    const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { prefix: 'c' }), Cart] })];
+    const imports = [
+      ToolLoopModule.forFeature({ entities: [entity('Customer', { prefix: 'c' }), Cart] }),
+    ];
     expect((await findingsOf({ imports })).map(({ at, problem }) => `${at}: ${problem}`)).toEqual([
       'Cart.spending: Its id "C_*_Spend" differs only in case from "C_*_spend", the id of Cart.spend.',
       'Cart: Its prefix "C" is already that of Customer, but for its case.',
@@ -71,7 +73,8 @@ describe('invariant 4: an entity class at bootstrap', () => {
         at: 'OrderDesk.cancel',
         problem:
           'Its id "order_desk__cancel" begins like the tool ids of the entity Order, whose prefix is "order": a policy for one would match the other.',
-        remedy: 'Give one of them another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
+        remedy:
+          'Give one of them another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
       },
     ]);
   });
@@ -80,25 +83,32 @@ describe('invariant 4: an entity class at bootstrap', () => {
     const entities: Type[] = [entity('Customer')];
     Reflect.set(entities, 1, undefined);
     const findings = await findingsOf({ imports: [ToolLoopModule.forFeature({ entities })] });
-    expect(findings).toEqual([expect.objectContaining({ problem: expect.stringContaining('is undefined') })]);
-  });
-
-  it.each(['my_customer', 'my-customer', '1customer', ''])('invariant 4: is refused with the prefix %j', async (prefix) => {
-    const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { prefix })] })];
-    expect(await findingsOf({ imports })).toEqual([
-      {
-        at: 'Customer',
-        problem: `"${prefix}" is not a valid prefix.`,
-        remedy: 'Use letters and digits, a letter first: @ToolProvider({ prefix }).',
-      },
+    expect(findings).toEqual([
+      expect.objectContaining({ problem: expect.stringContaining('is undefined') }),
     ]);
   });
+
+  it.each(['my_customer', 'my-customer', '1customer', ''])(
+    'invariant 4: is refused with the prefix %j',
+    async (prefix) => {
+      const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { prefix })] })];
+      expect(await findingsOf({ imports })).toEqual([
+        {
+          at: 'Customer',
+          problem: `"${prefix}" is not a valid prefix.`,
+          remedy: 'Use letters and digits, a letter first: @ToolProvider({ prefix }).',
+        },
+      ]);
+    },
+  );
 
   it('invariant 4: is refused when it is in forFeature and not marked', async () => {
     class Plain {
       id = '1';
     }
-    expect(await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Plain] })] })).toEqual([
+    expect(
+      await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Plain] })] }),
+    ).toEqual([
       {
         at: 'Plain',
         problem: 'It is listed in forFeature({ entities }) but is not a provider of tools.',
@@ -112,42 +122,61 @@ describe('invariant 4: an entity class at bootstrap', () => {
     class Empty {
       @Expose() id = '1';
     }
-    expect(await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Empty] })] })).toMatchObject([
-      { at: 'Empty', problem: 'It is marked @ToolProvider() and has no tools.' },
-    ]);
+    expect(
+      await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Empty] })] }),
+    ).toMatchObject([{ at: 'Empty', problem: 'It is marked @ToolProvider() and has no tools.' }]);
   });
 
   it('invariant 4: is refused with a namespace', async () => {
-    const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { namespace: 'crm' })] })];
-    expect(await findingsOf({ imports })).toMatchObject([{ at: 'Customer', problem: 'It is an entity and has a namespace.' }]);
+    const imports = [
+      ToolLoopModule.forFeature({ entities: [entity('Customer', { namespace: 'crm' })] }),
+    ];
+    expect(await findingsOf({ imports })).toMatchObject([
+      { at: 'Customer', problem: 'It is an entity and has a namespace.' },
+    ]);
   });
 
   it('invariant 4: is refused when its ids cannot fit 64 characters', async () => {
-    const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'n'.repeat(49))] })];
+    const imports = [
+      ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'n'.repeat(49))] }),
+    ];
     expect(await findingsOf({ imports })).toEqual([
       {
         at: 'Customer',
-        problem: 'Its prefix and its longest tool name leave no room for an id within 64 characters.',
+        problem:
+          'Its prefix and its longest tool name leave no room for an id within 64 characters.',
         remedy: 'Shorten the prefix or the name.',
       },
     ]);
   });
 
   it('invariant 4: is accepted with room for a handle', async () => {
-    const module = await start({ imports: [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'n'.repeat(48))] })] });
+    const module = await start({
+      imports: [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'n'.repeat(48))] })],
+    });
     expect(module).toBeDefined();
   });
 
-  it.each([[[]], [['a', 'a']], [['']], ['']])('invariant 4: is refused when %j identifies it', async (instanceIdProperty) => {
-    const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { instanceIdProperty })] })];
-    expect(await findingsOf({ imports })).toMatchObject([
-      { at: 'Customer', problem: `Its instanceIdProperty is ${JSON.stringify(instanceIdProperty)}.` },
-    ]);
-  });
+  it.each([[[]], [['a', 'a']], [['']], ['']])(
+    'invariant 4: is refused when %j identifies it',
+    async (instanceIdProperty) => {
+      const imports = [
+        ToolLoopModule.forFeature({ entities: [entity('Customer', { instanceIdProperty })] }),
+      ];
+      expect(await findingsOf({ imports })).toMatchObject([
+        {
+          at: 'Customer',
+          problem: `Its instanceIdProperty is ${JSON.stringify(instanceIdProperty)}.`,
+        },
+      ]);
+    },
+  );
 
   it('invariant 4: is refused with a tool of an unsafe name', async () => {
     const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'a b')] })];
-    expect(await findingsOf({ imports })).toMatchObject([{ at: 'Customer.getIt', problem: '"a b" is not a safe name for a tool.' }]);
+    expect(await findingsOf({ imports })).toMatchObject([
+      { at: 'Customer.getIt', problem: '"a b" is not a safe name for a tool.' },
+    ]);
   });
 
   it('invariant 4: is refused with two tools of one name', async () => {
@@ -157,7 +186,9 @@ describe('invariant 4: an entity class at bootstrap', () => {
       @LlmTool(fine) spend(): void {}
       @LlmTool({ ...fine, name: 'spend' }) spending(): void {}
     }
-    expect(await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Customer] })] })).toEqual([
+    expect(
+      await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Customer] })] }),
+    ).toEqual([
       {
         at: 'Customer.spending',
         problem: 'Its id "customer_*_spend" is also the id of Customer.spend.',
@@ -184,7 +215,9 @@ describe('invariant 4: the findings of an entity class', () => {
         return [];
       }
     }
-    expect(await findingsOf({ providers: [DeskTools] })).toMatchObject([{ at: 'Line.price', problem: 'The tool declares no effect.' }]);
+    expect(await findingsOf({ providers: [DeskTools] })).toMatchObject([
+      { at: 'Line.price', problem: 'The tool declares no effect.' },
+    ]);
   });
 
   it('invariant 4: are there when the tools of another entity lead to it', async () => {
@@ -196,13 +229,14 @@ describe('invariant 4: the findings of an entity class', () => {
     @ToolProvider()
     class Customer {
       @Expose() id = '1';
-      @LlmTool({ description: 'x', effect: 'read_only', output: () => [Invoice] }) invoices(): Invoice[] {
+      @LlmTool({ description: 'x', effect: 'read_only', output: () => [Invoice] })
+      invoices(): Invoice[] {
         return [];
       }
     }
-    expect(await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Customer] })] })).toMatchObject([
-      { at: 'Invoice.total', problem: 'The tool has no description.' },
-    ]);
+    expect(
+      await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Customer] })] }),
+    ).toMatchObject([{ at: 'Invoice.total', problem: 'The tool has no description.' }]);
   });
 
   it('invariant 4: are told beside those of the tool that returns it', async () => {

@@ -34,11 +34,14 @@ describe('EntityRegistry', () => {
     expect(entities.find(new VipCustomer())?.type).toBe(Customer);
   });
 
-  it.each([{}, [], new Map(), Object.create(null) as object, { constructor: Customer }])('finds nothing for %p', async (value) => {
-    const entities = await registry();
-    expect(entities.find(value)).toBeUndefined();
-    expect(entities.isUnknownProvider(value)).toBe(false);
-  });
+  it.each([{}, [], new Map(), Object.create(null) as object, { constructor: Customer }])(
+    'finds nothing for %p',
+    async (value) => {
+      const entities = await registry();
+      expect(entities.find(value)).toBeUndefined();
+      expect(entities.isUnknownProvider(value)).toBe(false);
+    },
+  );
 
   it('tells a marked class that is not registered from one that is known', async () => {
     const entities = await registry();

@@ -2,7 +2,15 @@ import { describe, expect, it } from '@jest/globals';
 import { Injectable, Module } from '@nestjs/common';
 import { Expose, Type } from 'class-transformer';
 import { IsString, ValidateNested } from 'class-validator';
-import { ConfigurationError, LlmTool, type ToolCallContext, ToolContext, ToolInput, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  ConfigurationError,
+  LlmTool,
+  type ToolCallContext,
+  ToolContext,
+  ToolInput,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { compile, findingsOf, start } from './application.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
@@ -48,7 +56,11 @@ describe('invariant 4: a tool at bootstrap', () => {
       @LlmTool({ ...fine, effect: 'readonly' }) run(): void {}
     }
     expect(await findingsOf({ providers: [OddTools] })).toEqual([
-      { at: 'OddTools.run', problem: '"readonly" is not an effect.', remedy: expect.stringContaining('read_only') },
+      {
+        at: 'OddTools.run',
+        problem: '"readonly" is not an effect.',
+        remedy: expect.stringContaining('read_only'),
+      },
     ]);
   });
 
@@ -94,7 +106,9 @@ describe('invariant 4: a tool at bootstrap', () => {
     class MuteTools {
       @LlmTool({ ...fine, description: ' ' }) run(): void {}
     }
-    expect(await findingsOf({ providers: [MuteTools] })).toMatchObject([{ at: 'MuteTools.run', problem: 'The tool has no description.' }]);
+    expect(await findingsOf({ providers: [MuteTools] })).toMatchObject([
+      { at: 'MuteTools.run', problem: 'The tool has no description.' },
+    ]);
   });
 
   it('invariant 4: is refused with the id of another tool', async () => {
@@ -110,7 +124,8 @@ describe('invariant 4: a tool at bootstrap', () => {
       {
         at: 'OtherTools.find',
         problem: 'Its id "crm__search" is also the id of OneTools.search.',
-        remedy: 'Give one of them another name or namespace, or provide its class in one module only.',
+        remedy:
+          'Give one of them another name or namespace, or provide its class in one module only.',
       },
     ]);
   });
@@ -125,7 +140,11 @@ describe('invariant 4: a tool at bootstrap', () => {
       @LlmTool({ ...fine, name: 'Find' }) search(): void {}
     }
     expect(await findingsOf({ providers: [UpperTools, LowerTools] })).toMatchObject([
-      { at: 'LowerTools.search', problem: 'Its id "db__Find" differs only in case from "db__find", the id of UpperTools.find.' },
+      {
+        at: 'LowerTools.search',
+        problem:
+          'Its id "db__Find" differs only in case from "db__find", the id of UpperTools.find.',
+      },
     ]);
   });
 
@@ -137,8 +156,11 @@ describe('invariant 4: a tool at bootstrap', () => {
     @Module({})
     class OtherModule {}
     const imports = [{ module: OtherModule, providers: [SharedTools] }];
-    const problem = 'RootTestModule and OtherModule provide it, each with an instance of its own, and their tools have the same ids.';
-    expect(await findingsOf({ providers: [SharedTools], imports })).toMatchObject([{ at: 'SharedTools', problem }]);
+    const problem =
+      'RootTestModule and OtherModule provide it, each with an instance of its own, and their tools have the same ids.';
+    expect(await findingsOf({ providers: [SharedTools], imports })).toMatchObject([
+      { at: 'SharedTools', problem },
+    ]);
   });
 
   it.each([
@@ -159,24 +181,32 @@ describe('invariant 4: a tool at bootstrap', () => {
     ]);
   });
 
-  it.each(['tenant', 'tenantId', 'tenant_id', 'TenantID', 'tenant-id', 'actor', 'actorId', 'actor_id'])(
-    'invariant 4: is refused with a parameter named %s',
-    async (name) => {
-      @ToolProvider()
-      class ReservedTools {
-        @LlmTool(fine) run(@ToolParam(name, { description: 'x', type: 'string' }) value: string): string {
-          return value;
-        }
+  it.each([
+    'tenant',
+    'tenantId',
+    'tenant_id',
+    'TenantID',
+    'tenant-id',
+    'actor',
+    'actorId',
+    'actor_id',
+  ])('invariant 4: is refused with a parameter named %s', async (name) => {
+    @ToolProvider()
+    class ReservedTools {
+      @LlmTool(fine) run(
+        @ToolParam(name, { description: 'x', type: 'string' }) value: string,
+      ): string {
+        return value;
       }
-      expect(await findingsOf({ providers: [ReservedTools] })).toEqual([
-        {
-          at: 'ReservedTools.run',
-          problem: `The argument "${name}" has a reserved name.`,
-          remedy: expect.stringContaining('@ToolContext()'),
-        },
-      ]);
-    },
-  );
+    }
+    expect(await findingsOf({ providers: [ReservedTools] })).toEqual([
+      {
+        at: 'ReservedTools.run',
+        problem: `The argument "${name}" has a reserved name.`,
+        remedy: expect.stringContaining('@ToolContext()'),
+      },
+    ]);
+  });
 
   it('invariant 4: is refused with a reserved name deep within a DTO', async () => {
     @ToolProvider()
@@ -193,13 +223,15 @@ describe('invariant 4: a tool at bootstrap', () => {
   it('invariant 4: is refused with a name the application reserves instead', async () => {
     @ToolProvider()
     class OwnTools {
-      @LlmTool(fine) run(@ToolParam('shop', { description: 'x', type: 'string' }) shop: string): string {
+      @LlmTool(fine) run(
+        @ToolParam('shop', { description: 'x', type: 'string' }) shop: string,
+      ): string {
         return shop;
       }
     }
-    expect(await findingsOf({ providers: [OwnTools], options: { reservedArguments: ['shop'] } })).toMatchObject([
-      { at: 'OwnTools.run', problem: 'The argument "shop" has a reserved name.' },
-    ]);
+    expect(
+      await findingsOf({ providers: [OwnTools], options: { reservedArguments: ['shop'] } }),
+    ).toMatchObject([{ at: 'OwnTools.run', problem: 'The argument "shop" has a reserved name.' }]);
   });
 
   it('invariant 4: is refused with an exception from the reserved names and no reason', async () => {
@@ -218,7 +250,13 @@ describe('invariant 4: a tool at bootstrap', () => {
   it('invariant 4: is accepted with a reserved name and a reason', async () => {
     @ToolProvider()
     class AllowedTools {
-      @LlmTool({ ...fine, allowReserved: { arguments: ['tenantId'], reason: 'Operators move customers between tenants.' } })
+      @LlmTool({
+        ...fine,
+        allowReserved: {
+          arguments: ['tenantId'],
+          reason: 'Operators move customers between tenants.',
+        },
+      })
       run(@ToolParam('tenant_id', { description: 'x', type: 'string' }) tenant: string): string {
         return tenant;
       }
@@ -246,22 +284,28 @@ describe('invariant 4: a tool at bootstrap', () => {
       }
     }
     const findings = await findingsOf({ providers: [ActorTools], options: { actorClass: User } });
-    expect(findings.filter(({ problem }) => problem.startsWith('A parameter has the type of the actor')).map(({ at }) => at)).toEqual([
-      'ActorTools.one',
-      'ActorTools.other',
-      'ActorTools.explicit',
-    ]);
+    expect(
+      findings
+        .filter(({ problem }) => problem.startsWith('A parameter has the type of the actor'))
+        .map(({ at }) => at),
+    ).toEqual(['ActorTools.one', 'ActorTools.other', 'ActorTools.explicit']);
   });
 
   it('invariant 4: is refused with a parameter without a decorator', async () => {
     @ToolProvider()
     class GapTools {
-      @LlmTool(fine) run(@ToolParam('name', { description: 'x' }) name: string, limit: number): string {
+      @LlmTool(fine) run(
+        @ToolParam('name', { description: 'x' }) name: string,
+        limit: number,
+      ): string {
         return name + limit;
       }
     }
     expect(await findingsOf({ providers: [GapTools] })).toMatchObject([
-      { at: 'GapTools.run', problem: 'Parameter 2 has no decorator, so nothing would ever be passed.' },
+      {
+        at: 'GapTools.run',
+        problem: 'Parameter 2 has no decorator, so nothing would ever be passed.',
+      },
     ]);
   });
 
@@ -333,7 +377,11 @@ describe('invariant 4: a tool at bootstrap', () => {
       }
     }
     expect(await findingsOf({ providers: [LeakyTools] })).toEqual([
-      { at: 'LeakyTools.run', problem: 'Leaky.secret() is a method with @Expose()', remedy: expect.stringContaining('make it a getter') },
+      {
+        at: 'LeakyTools.run',
+        problem: 'Leaky.secret() is a method with @Expose()',
+        remedy: expect.stringContaining('make it a getter'),
+      },
     ]);
   });
 
@@ -355,7 +403,9 @@ describe('invariant 4: one ConfigurationError', () => {
     @ToolProvider()
     class FirstTools {
       // @ts-expect-error an effect is required
-      @LlmTool({ description: '', reveal: 'all' }) run(@ToolParam('tenant', { description: 'x', type: 'string' }) value: string): string {
+      @LlmTool({ description: '', reveal: 'all' }) run(
+        @ToolParam('tenant', { description: 'x', type: 'string' }) value: string,
+      ): string {
         return value;
       }
     }
@@ -367,9 +417,17 @@ describe('invariant 4: one ConfigurationError', () => {
     const error: unknown = await module.init().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ConfigurationError);
     const { message, findings } = error as ConfigurationError;
-    expect(findings.map(({ at }) => at)).toEqual(['FirstTools.run', 'FirstTools.run', 'FirstTools.run', 'SecondTools.run', 'Broken']);
+    expect(findings.map(({ at }) => at)).toEqual([
+      'FirstTools.run',
+      'FirstTools.run',
+      'FirstTools.run',
+      'SecondTools.run',
+      'Broken',
+    ]);
     expect(message).toContain('Toolloop found 5 problems in the declarations and does not start:');
-    expect(message).toContain('  1. FirstTools.run: The tool has no description.\n     Say in @LlmTool({ description }) what it does.');
+    expect(message).toContain(
+      '  1. FirstTools.run: The tool has no description.\n     Say in @LlmTool({ description }) what it does.',
+    );
     expect(message).toContain('  5. Broken: It is marked @ToolProvider() and has no tools.');
   });
 });

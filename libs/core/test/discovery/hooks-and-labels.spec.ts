@@ -39,15 +39,25 @@ function providerOf(options: object): Type {
   return MailTools;
 }
 
-const SCHEMA = { type: 'object', properties: { to: { type: 'string' }, text: { type: 'string' } }, additionalProperties: false } as const;
+const SCHEMA = {
+  type: 'object',
+  properties: { to: { type: 'string' }, text: { type: 'string' } },
+  additionalProperties: false,
+} as const;
 
-const rawOf = (options: object) => tool({ ...sends, id: 'raw_send', input: SCHEMA, execute: () => 1, ...options });
+const rawOf = (options: object) =>
+  tool({ ...sends, id: 'raw_send', input: SCHEMA, execute: () => 1, ...options });
 
 function sourceOf(change: (made: Tool) => object): Type<ToolSource> {
   return class extends ToolSource {
     readonly origin = { source: 'remote', trusted: true };
     override tools(): readonly Tool[] {
-      const made = toolOf({ id: 'remote_send', effect: 'external_side_effect', schema: SCHEMA, origin: this.origin });
+      const made = toolOf({
+        id: 'remote_send',
+        effect: 'external_side_effect',
+        schema: SCHEMA,
+        origin: this.origin,
+      });
       return [{ ...made, ...change(made) }];
     }
   };
@@ -62,18 +72,27 @@ describe('a hook that is named', () => {
     ['preview', 'constructor', 'There are: mayWrite, send, previewSend.'],
   ])('is a method of the class: %s %s', async (option, name, remedy) => {
     const problem = `Its ${option} names "${name}", and MailTools has no such method.`;
-    expect(await findingsOf({ providers: [providerOf({ [option]: name })] })).toEqual([{ at: 'MailTools.send', problem, remedy }]);
+    expect(await findingsOf({ providers: [providerOf({ [option]: name })] })).toEqual([
+      { at: 'MailTools.send', problem, remedy },
+    ]);
   });
 
   it('is named by a text', async () => {
-    expect(await findingsOf({ providers: [providerOf({ preview: () => 'x', canCall: 1 })] })).toMatchObject([
-      { problem: 'Its canCall is 1.', remedy: 'Give the name of a method of the class or a function.' },
+    expect(
+      await findingsOf({ providers: [providerOf({ preview: () => 'x', canCall: 1 })] }),
+    ).toMatchObject([
+      {
+        problem: 'Its canCall is 1.',
+        remedy: 'Give the name of a method of the class or a function.',
+      },
       { problem: 'Its preview is a function.', remedy: 'Give the name of a method of the class.' },
     ]);
   });
 
   it('may be inherited', async () => {
-    await expect(start({ providers: [providerOf({ preview: 'previewSend', canCall: 'mayWrite' })] })).resolves.toBeDefined();
+    await expect(
+      start({ providers: [providerOf({ preview: 'previewSend', canCall: 'mayWrite' })] }),
+    ).resolves.toBeDefined();
   });
 
   it('is a method of an entity too', async () => {
@@ -98,7 +117,9 @@ describe('a hook of a tool without a class', () => {
   it.each(['canCall', 'preview'])('is a function: %s', async (option) => {
     const remedy = 'Give a function.';
     const options = { tools: [rawOf({ [option]: 'previewSend' })] };
-    expect(await findingsOf({ options, providers: [sourceOf(() => ({ [option]: true }))] })).toMatchObject([
+    expect(
+      await findingsOf({ options, providers: [sourceOf(() => ({ [option]: true }))] }),
+    ).toMatchObject([
       { at: 'tool raw_send', problem: `Its ${option} is "previewSend".`, remedy },
       { at: 'remote: remote_send', problem: `Its ${option} is true.`, remedy },
     ]);
@@ -106,12 +127,28 @@ describe('a hook of a tool without a class', () => {
 });
 
 const mistakes: [object, string, string][] = [
-  [{ decisive: ['too'] }, 'Its label "decisive" names "too", and the tool has no such argument.', 'Did you mean "to"?'],
-  [{ decisive: ['recipient'] }, 'Its label "decisive" names "recipient", and the tool has no such argument.', 'There are: to, text.'],
+  [
+    { decisive: ['too'] },
+    'Its label "decisive" names "too", and the tool has no such argument.',
+    'Did you mean "to"?',
+  ],
+  [
+    { decisive: ['recipient'] },
+    'Its label "decisive" names "recipient", and the tool has no such argument.',
+    'There are: to, text.',
+  ],
   [{ decisive: 'to' }, 'Its label "decisive" is "to".', 'Give a list of the names of arguments.'],
-  [{ accepts: { untrustd: true } }, 'There is no label accepts "untrustd".', 'Did you mean "untrusted"?'],
+  [
+    { accepts: { untrustd: true } },
+    'There is no label accepts "untrustd".',
+    'Did you mean "untrusted"?',
+  ],
   [{ accepts: { private: 'yes' } }, 'Its label "accepts.private" is "yes".', 'Give true or false.'],
-  [{ accepts: true }, 'Its label "accepts" is true.', 'Give { untrusted: true }, { private: true } or both.'],
+  [
+    { accepts: true },
+    'Its label "accepts" is true.',
+    'Give { untrusted: true }, { private: true } or both.',
+  ],
   [{ returns: 'public' }, 'Its label "returns" is "public".', "Give 'trusted' or 'untrusted'."],
   [{ reads: 'privat' }, 'Its label "reads" is "privat".', 'Did you mean "private"?'],
   [{ egress: 'no' }, 'Its label "egress" is "no".', 'Give true or false.'],
@@ -120,15 +157,29 @@ const mistakes: [object, string, string][] = [
 
 describe('labels', () => {
   it.each(mistakes)('are checked at the start: %j', async (labels, problem, remedy) => {
-    const contributed = sourceOf(({ spec }) => ({ spec: { ...spec, labels: { ...spec.labels, ...labels } } }));
-    const found = await findingsOf({ providers: [providerOf({ labels }), contributed], options: { tools: [rawOf({ labels })] } });
+    const contributed = sourceOf(({ spec }) => ({
+      spec: { ...spec, labels: { ...spec.labels, ...labels } },
+    }));
+    const found = await findingsOf({
+      providers: [providerOf({ labels }), contributed],
+      options: { tools: [rawOf({ labels })] },
+    });
     const places = ['MailTools.send', 'tool raw_send', 'remote: remote_send'];
     expect(found).toEqual(places.map((at) => ({ at, problem, remedy })));
   });
 
   it('start the application when they are right', async () => {
-    const labels = { returns: 'trusted', reads: 'public', egress: false, accepts: { untrusted: true, private: false }, decisive: ['to'] };
-    const application = { providers: [providerOf({ labels })], options: { tools: [rawOf({ labels: { decisive: [] } })] } };
+    const labels = {
+      returns: 'trusted',
+      reads: 'public',
+      egress: false,
+      accepts: { untrusted: true, private: false },
+      decisive: ['to'],
+    };
+    const application = {
+      providers: [providerOf({ labels })],
+      options: { tools: [rawOf({ labels: { decisive: [] } })] },
+    };
     await expect(start(application)).resolves.toBeDefined();
   });
 });

@@ -1,6 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable, type Type } from '@nestjs/common';
-import { LlmTool, tool, ToolField, ToolInput, ToolLoopModule, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  tool,
+  ToolField,
+  ToolInput,
+  ToolLoopModule,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { type ToolParamOptions } from '@toolloop/core/catalog';
 import { Expose } from 'class-transformer';
 import { IsIn, IsInt, IsOptional, IsString, Length, Matches, Max, Min } from 'class-validator';
@@ -8,7 +16,10 @@ import { findingsOf, start } from './application.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
 
-/** A provider whose one tool takes a parameter with these options, as a JavaScript user would write them. */
+/**
+ * A provider whose one tool takes a parameter with these options, as a JavaScript user would write
+ * them.
+ */
 function withParameter(options: object): Type {
   @Injectable()
   @ToolProvider({ namespace: 'desk' })
@@ -34,7 +45,11 @@ function takes(type: Type): Type {
 
 /** An entity that is identified so, and has its properties in several ways. */
 function entity(instanceIdProperty: string, tenantProperty?: string): object {
-  @ToolProvider({ prefix: 'shelf', instanceIdProperty, ...(tenantProperty !== undefined && { tenantProperty }) })
+  @ToolProvider({
+    prefix: 'shelf',
+    instanceIdProperty,
+    ...(tenantProperty !== undefined && { tenantProperty }),
+  })
   class Shelf {
     @Expose() readonly number = '1';
     @Expose() readonly place: string;
@@ -54,13 +69,41 @@ const told = async (declared: Parameters<typeof findingsOf>[0]): Promise<string[
 
 describe('a parameter that no argument could ever fit', () => {
   it.each<[string, object, string]>([
-    ['no description', { type: 'string' }, 'DeskTools.find(limit): It has no "description". Give a text.'],
-    ['a misspelt option', { description: 'x', minimun: 1 }, 'DeskTools.find(limit): There is no option "minimun". Did you mean "minimum"?'],
-    ['a type that does not exist', { description: 'x', type: 'int' }, 'DeskTools.find(limit): The option "type" is "int". Give'],
-    ['a bound that is no number', { description: 'x', minimum: '1' }, 'DeskTools.find(limit): The option "minimum" is "1". Give a number.'],
-    ['a length below 0', { description: 'x', type: 'string', minLength: -1 }, 'DeskTools.find(limit): The option "minLength" is -1.'],
-    ['a broken pattern', { description: 'x', type: 'string', pattern: '(' }, 'Invalid regular expression'],
-    ['a pattern that is no text', { description: 'x', type: 'string', pattern: /a/ }, 'DeskTools.find(limit): The option "pattern" is'],
+    [
+      'no description',
+      { type: 'string' },
+      'DeskTools.find(limit): It has no "description". Give a text.',
+    ],
+    [
+      'a misspelt option',
+      { description: 'x', minimun: 1 },
+      'DeskTools.find(limit): There is no option "minimun". Did you mean "minimum"?',
+    ],
+    [
+      'a type that does not exist',
+      { description: 'x', type: 'int' },
+      'DeskTools.find(limit): The option "type" is "int". Give',
+    ],
+    [
+      'a bound that is no number',
+      { description: 'x', minimum: '1' },
+      'DeskTools.find(limit): The option "minimum" is "1". Give a number.',
+    ],
+    [
+      'a length below 0',
+      { description: 'x', type: 'string', minLength: -1 },
+      'DeskTools.find(limit): The option "minLength" is -1.',
+    ],
+    [
+      'a broken pattern',
+      { description: 'x', type: 'string', pattern: '(' },
+      'Invalid regular expression',
+    ],
+    [
+      'a pattern that is no text',
+      { description: 'x', type: 'string', pattern: /a/ },
+      'DeskTools.find(limit): The option "pattern" is',
+    ],
     [
       'a bound above the other',
       { description: 'x', minimum: 5, maximum: 3 },
@@ -71,22 +114,49 @@ describe('a parameter that no argument could ever fit', () => {
       { description: 'x', type: 'string', minLength: 5, maxLength: 3 },
       'at "/properties/limit": its minLength 5 is above its maxLength 3.',
     ],
-    ['a default that its bounds refuse', { description: 'x', default: 99, maximum: 50 }, 'its default is 99, which must be at most 50.'],
-    ['a default of another type', { description: 'x', type: 'number', default: 'ten' }, 'its default is "ten", which must be a number.'],
-    ['an enum of another type', { description: 'x', type: 'number', enum: ['a', 'b'] }, 'its enum has "a", which must be a number.'],
-    ['a default outside its enum', { description: 'x', enum: ['a', 'b'], default: 'c' }, 'its default is "c", which must be one of: a, b.'],
+    [
+      'a default that its bounds refuse',
+      { description: 'x', default: 99, maximum: 50 },
+      'its default is 99, which must be at most 50.',
+    ],
+    [
+      'a default of another type',
+      { description: 'x', type: 'number', default: 'ten' },
+      'its default is "ten", which must be a number.',
+    ],
+    [
+      'an enum of another type',
+      { description: 'x', type: 'number', enum: ['a', 'b'] },
+      'its enum has "a", which must be a number.',
+    ],
+    [
+      'a default outside its enum',
+      { description: 'x', enum: ['a', 'b'], default: 'c' },
+      'its default is "c", which must be one of: a, b.',
+    ],
     [
       'items of another type than their enum',
       { description: 'x', type: 'array', items: { type: 'number', enum: ['a'] } },
       'at "/properties/limit/items": its enum has "a", which must be a number.',
     ],
-    ['a misspelt option of its items', { description: 'x', items: { typ: 'string' } }, 'find(limit) items: There is no option "typ".'],
+    [
+      'a misspelt option of its items',
+      { description: 'x', items: { typ: 'string' } },
+      'find(limit) items: There is no option "typ".',
+    ],
   ])('does not start the application: %s', async (_, options, problem) => {
     expect((await told({ providers: [withParameter(options)] })).join('\n')).toContain(problem);
   });
 
   it('starts the application where its options agree', async () => {
-    const options = { description: 'x', type: 'number', minimum: 1, maximum: 5, default: 5, nullable: true };
+    const options = {
+      description: 'x',
+      type: 'number',
+      minimum: 1,
+      maximum: 5,
+      default: 5,
+      nullable: true,
+    };
     await expect(start({ providers: [withParameter(options)] })).resolves.toBeDefined();
   });
 });
@@ -118,11 +188,16 @@ describe('an input whose schema contradicts itself', () => {
       @IsString() @Length(4, 2) word!: string;
       @IsIn([1, 2, 30]) @Max(10) page!: number;
     }
-    expect((await told({ providers: [takes(Search)] })).join('\n')).toMatch(/minimum 5[^]*minLength 4[^]*its enum has 30, which/);
+    expect((await told({ providers: [takes(Search)] })).join('\n')).toMatch(
+      /minimum 5[^]*minLength 4[^]*its enum has 30, which/,
+    );
   });
 
   it('does not start the application where a raw tool has it', async () => {
-    const input = { type: 'object', properties: { tags: { type: 'array', minItems: 3, maxItems: 1, items: { type: 'string' } } } } as const;
+    const input = {
+      type: 'object',
+      properties: { tags: { type: 'array', minItems: 3, maxItems: 1, items: { type: 'string' } } },
+    } as const;
     const tools = [tool({ ...fine, id: 'raw', input, execute: () => 1 })];
     expect(await told({ options: { tools } })).toEqual([
       expect.stringContaining(
@@ -135,16 +210,38 @@ describe('an input whose schema contradicts itself', () => {
 /** The findings about a raw tool with these properties, at any depth. */
 const toldOf = (properties: object, more: object = {}): Promise<string[]> => {
   const input = { type: 'object', properties, ...more } as const;
-  return told({ options: { tools: [tool({ ...fine, id: 'raw', input: input as never, execute: () => 1 })] } });
+  return told({
+    options: { tools: [tool({ ...fine, id: 'raw', input: input as never, execute: () => 1 })] },
+  });
 };
 
 describe('a schema that no arguments fit', () => {
   it.each<[string, object, string]>([
-    ['a const of another type', { type: 'number', const: 'x' }, 'its const is "x", which must be a number.'],
-    ['a const outside its enum', { type: 'string', const: 'c', enum: ['a', 'b'] }, 'its const is "c", which must be one of: a, b.'],
-    ['a const outside its bounds', { type: 'integer', const: 9, maximum: 5 }, 'its const is 9, which must be at most 5.'],
-    ['a default that is not its const', { const: 1, default: 2 }, 'its default is 2, which must be 1.'],
-    ['an enum without values', { type: 'string', enum: [] }, 'enum must NOT have fewer than 1 items.'],
+    [
+      'a const of another type',
+      { type: 'number', const: 'x' },
+      'its const is "x", which must be a number.',
+    ],
+    [
+      'a const outside its enum',
+      { type: 'string', const: 'c', enum: ['a', 'b'] },
+      'its const is "c", which must be one of: a, b.',
+    ],
+    [
+      'a const outside its bounds',
+      { type: 'integer', const: 9, maximum: 5 },
+      'its const is 9, which must be at most 5.',
+    ],
+    [
+      'a default that is not its const',
+      { const: 1, default: 2 },
+      'its default is 2, which must be 1.',
+    ],
+    [
+      'an enum without values',
+      { type: 'string', enum: [] },
+      'enum must NOT have fewer than 1 items.',
+    ],
     [
       'an open bound at the other',
       { type: 'number', exclusiveMinimum: 5, maximum: 5 },
@@ -165,8 +262,16 @@ describe('a schema that no arguments fit', () => {
       { type: 'integer', minimum: 1.2, maximum: 1.8 },
       'its minimum 1.2 and its maximum 1.8 leave no integer.',
     ],
-    ['no integer between open bounds', { type: 'integer', exclusiveMinimum: 1, exclusiveMaximum: 2 }, 'leave no integer.'],
-    ['no multiple between its bounds', { type: 'number', multipleOf: 10, minimum: 11, maximum: 19 }, 'leave no multiple of 10.'],
+    [
+      'no integer between open bounds',
+      { type: 'integer', exclusiveMinimum: 1, exclusiveMaximum: 2 },
+      'leave no integer.',
+    ],
+    [
+      'no multiple between its bounds',
+      { type: 'number', multipleOf: 10, minimum: 11, maximum: 19 },
+      'leave no multiple of 10.',
+    ],
     ['a multiple of 0', { type: 'number', multipleOf: 0 }, 'multipleOf must be > 0'],
     ['a multiple of less', { type: 'number', multipleOf: -2 }, 'multipleOf must be > 0'],
     [
@@ -176,12 +281,20 @@ describe('a schema that no arguments fit', () => {
     ],
     [
       'counts in a nested object',
-      { type: 'object', properties: { a: { type: 'array', items: { type: 'string' }, minItems: 3, maxItems: 2 } } },
+      {
+        type: 'object',
+        properties: { a: { type: 'array', items: { type: 'string' }, minItems: 3, maxItems: 2 } },
+      },
       'its minItems 3 is above its maxItems 2.',
     ],
     [
       'more different items than there are',
-      { type: 'array', items: { type: 'string', enum: ['a', 'b'] }, uniqueItems: true, minItems: 3 },
+      {
+        type: 'array',
+        items: { type: 'string', enum: ['a', 'b'] },
+        uniqueItems: true,
+        minItems: 3,
+      },
       'its minItems 3 is above the number of different items, 2.',
     ],
     [
@@ -212,14 +325,27 @@ describe('a schema that no arguments fit', () => {
   });
 
   it('starts the application where an object takes properties that it does not name', async () => {
-    const open = { type: 'object', properties: { a: { type: 'string' } }, required: ['b'], additionalProperties: true, minProperties: 4 };
+    const open = {
+      type: 'object',
+      properties: { a: { type: 'string' } },
+      required: ['b'],
+      additionalProperties: true,
+      minProperties: 4,
+    };
     const sound = {
       open,
       ratio: { type: 'number', exclusiveMinimum: 0, maximum: 1, multipleOf: 0.1 },
       even: { type: 'integer', multipleOf: 2, minimum: 1, maximum: 2 },
       kind: { const: 'a' },
     };
-    const tools = [tool({ ...fine, id: 'raw', input: { type: 'object', properties: sound } as never, execute: () => 1 })];
+    const tools = [
+      tool({
+        ...fine,
+        id: 'raw',
+        input: { type: 'object', properties: sound } as never,
+        execute: () => 1,
+      }),
+    ];
     await expect(start({ options: { tools } })).resolves.toBeDefined();
   });
 });
@@ -233,13 +359,20 @@ describe('a misspelt keyword', () => {
     ['itmes', 'items'],
     ['additionalproperties', 'additionalProperties'],
   ])('does not start the application: %s', async (wrong, right) => {
-    expect(await toldOf({ list: { type: 'array', items: { type: 'string', [wrong]: 1 } } })).toEqual([
+    expect(
+      await toldOf({ list: { type: 'array', items: { type: 'string', [wrong]: 1 } } }),
+    ).toEqual([
       `tool raw: The input schema has the keyword "${wrong}" at "/properties/list/items", which means nothing. Did you mean "${right}"?`,
     ]);
   });
 
   it('does not start the application where a format is misspelt', async () => {
-    expect(await toldOf({ at: { type: 'string', format: 'datetime' }, to: { type: 'string', format: 'emial' } })).toEqual([
+    expect(
+      await toldOf({
+        at: { type: 'string', format: 'datetime' },
+        to: { type: 'string', format: 'emial' },
+      }),
+    ).toEqual([
       'tool raw: The input schema has the format "datetime" at "/properties/at", which means nothing. Did you mean "date-time"?',
       'tool raw: The input schema has the format "emial" at "/properties/to", which means nothing. Did you mean "email"?',
     ]);
@@ -268,7 +401,14 @@ describe('a misspelt keyword', () => {
       format: 'x-sku',
       $comment: 'x',
     };
-    const tools = [tool({ ...fine, id: 'raw', input: { type: 'object', properties: { value } } as never, execute: () => 1 })];
+    const tools = [
+      tool({
+        ...fine,
+        id: 'raw',
+        input: { type: 'object', properties: { value } } as never,
+        execute: () => 1,
+      }),
+    ];
     await expect(start({ options: { tools } })).resolves.toBeDefined();
   });
 });
@@ -284,10 +424,26 @@ describe('an output that is none', () => {
   it.each<[string, object, string]>([
     ['null', { output: null }, 'Its `output` is neither a class nor a list of one class.'],
     ['a name', { output: 'Shown' }, 'Its `output` is neither a class nor a list of one class.'],
-    ['two classes', { output: [Shown, Other] }, 'Its `output` is neither a class nor a list of one class.'],
-    ['a list without a class', { output: [] }, 'Its `output` is neither a class nor a list of one class.'],
-    ['a list of a list', { output: [[Shown]] }, 'Its `output` is neither a class nor a list of one class.'],
-    ['a misspelt option', { output: { type: Shown, nulable: true } }, 'Its `output` is neither a class nor a list of one class.'],
+    [
+      'two classes',
+      { output: [Shown, Other] },
+      'Its `output` is neither a class nor a list of one class.',
+    ],
+    [
+      'a list without a class',
+      { output: [] },
+      'Its `output` is neither a class nor a list of one class.',
+    ],
+    [
+      'a list of a list',
+      { output: [[Shown]] },
+      'Its `output` is neither a class nor a list of one class.',
+    ],
+    [
+      'a misspelt option',
+      { output: { type: Shown, nulable: true } },
+      'Its `output` is neither a class nor a list of one class.',
+    ],
     [
       'an option that is no switch',
       { output: { type: Shown, nullable: 'yes' } },
@@ -302,7 +458,9 @@ describe('an output that is none', () => {
         return new Shown();
       }
     }
-    expect((await findingsOf({ providers: [DeskTools] })).map((finding) => finding.problem)).toEqual([problem]);
+    expect(
+      (await findingsOf({ providers: [DeskTools] })).map((finding) => finding.problem),
+    ).toEqual([problem]);
   });
 });
 
@@ -319,9 +477,12 @@ describe('the property that identifies an entity', () => {
     ]);
   });
 
-  it.each(['number', 'place', 'key', 'code'])('may be %s, which is declared in one way or another', async (name) => {
-    await expect(start(entity(name))).resolves.toBeDefined();
-  });
+  it.each(['number', 'place', 'key', 'code'])(
+    'may be %s, which is declared in one way or another',
+    async (name) => {
+      await expect(start(entity(name))).resolves.toBeDefined();
+    },
+  );
 
   it('may be one that the class takes over from elsewhere', async () => {
     @ToolProvider({ prefix: 'row', instanceIdProperty: 'key' })
@@ -331,7 +492,9 @@ describe('the property that identifies an entity', () => {
       }
       @LlmTool({ ...fine }) look(): void {}
     }
-    await expect(start({ imports: [ToolLoopModule.forFeature({ entities: [Row] })] })).resolves.toBeDefined();
+    await expect(
+      start({ imports: [ToolLoopModule.forFeature({ entities: [Row] })] }),
+    ).resolves.toBeDefined();
   });
 });
 
@@ -339,13 +502,22 @@ describe('everything that is wrong', () => {
   it('is told at once: tools, limits, policy and loops', async () => {
     const problems = await told({
       providers: [withParameter({ description: 'x', minimum: 5, maximum: 3 })],
-      options: { limits: { runMs: 0 }, policy: { allow: ['desk__find', 'desk__fnd'], denny: [] } as never },
-      imports: [ToolLoopModule.forFeature({ loops: { support: { tools: ['desk__find', 'desk__fidn'], limits: { step: 1 } as never } } })],
+      options: {
+        limits: { runMs: 0 },
+        policy: { allow: ['desk__find', 'desk__fnd'], denny: [] } as never,
+      },
+      imports: [
+        ToolLoopModule.forFeature({
+          loops: { support: { tools: ['desk__find', 'desk__fidn'], limits: { step: 1 } as never } },
+        }),
+      ],
     });
     expect(problems).toEqual([
       expect.stringContaining('DeskTools.find: The input schema contradicts itself'),
       'ToolLoopModule limits: The limit "runMs" is 0. Give milliseconds, more than 0.',
-      expect.stringContaining('ToolLoopModule policy/denny: unknown field "denny"; did you mean "deny"?'),
+      expect.stringContaining(
+        'ToolLoopModule policy/denny: unknown field "denny"; did you mean "deny"?',
+      ),
       expect.stringContaining('ToolLoopModule policy: The policy names "desk__fnd"'),
       expect.stringContaining('loop "support" limits: There is no limit "step".'),
       expect.stringContaining('loop "support": No tool is named "desk__fidn".'),

@@ -21,7 +21,9 @@ class DeskTools {
     return `${key} ${limit}`;
   }
 
-  @LlmTool(fine) read(@ToolParam('late', { description: 'A key.', pattern: '^late' }) late: string): string {
+  @LlmTool(fine) read(
+    @ToolParam('late', { description: 'A key.', pattern: '^late' }) late: string,
+  ): string {
     return late;
   }
 }
@@ -41,7 +43,9 @@ function withParameter(options: ToolParamOptions): Type {
 describe('the schema that is made of decorators', () => {
   const compile = jest.spyOn(Core.default.prototype, 'compile');
   const compiled = (): readonly unknown[] =>
-    compile.mock.calls.map(([schema]) => schema).filter((schema) => JSON.stringify(schema).includes('late'));
+    compile.mock.calls
+      .map(([schema]) => schema)
+      .filter((schema) => JSON.stringify(schema).includes('late'));
 
   beforeEach(() => {
     compile.mockClear();
@@ -51,7 +55,8 @@ describe('the schema that is made of decorators', () => {
     const app = await start({ providers: [DeskTools] });
     expect(compiled()).toEqual([]);
     const loop = app.get(ToolLoopService);
-    const call = (key: string) => loop.call({ tool: 'desk__find', args: { key }, actor: {}, tenant: 'acme' });
+    const call = (key: string) =>
+      loop.call({ tool: 'desk__find', args: { key }, actor: {}, tenant: 'acme' });
     expect((await call('late-1')).record).toMatchObject({ result: 'late-1 20' });
     expect((await call('other')).record).toMatchObject({ error: { code: 'invalid_args' } });
     expect(compiled()).toHaveLength(1);
@@ -59,14 +64,21 @@ describe('the schema that is made of decorators', () => {
   });
 
   it('keeps the application from starting all the same where its pattern is none', async () => {
-    const findings = await findingsOf({ providers: [withParameter({ description: 'A key.', pattern: '(late' })] });
+    const findings = await findingsOf({
+      providers: [withParameter({ description: 'A key.', pattern: '(late' })],
+    });
     expect(findings).toMatchObject([
-      { at: 'ParameterTools.find', problem: expect.stringMatching(/^The input schema cannot be used: .*Invalid/) },
+      {
+        at: 'ParameterTools.find',
+        problem: expect.stringMatching(/^The input schema cannot be used: .*Invalid/),
+      },
     ]);
   });
 
   it('keeps the application from starting all the same where a list of values has none', async () => {
-    const findings = await findingsOf({ providers: [withParameter({ description: 'A key.', type: 'string', enum: [] })] });
+    const findings = await findingsOf({
+      providers: [withParameter({ description: 'A key.', type: 'string', enum: [] })],
+    });
     expect(findings.map(({ problem }) => problem)).toEqual([
       '"key" allows no value at all.',
       expect.stringMatching(/^The input schema cannot be used: .*enum/),

@@ -1,7 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { Controller, Injectable, Scope } from '@nestjs/common';
 import { Expose } from 'class-transformer';
-import { LlmTool, LoopEventSink, ToolInterceptor, ToolLoopModule, ToolProvider, ToolSource } from '@toolloop/core';
+import {
+  LlmTool,
+  LoopEventSink,
+  ToolInterceptor,
+  ToolLoopModule,
+  ToolProvider,
+  ToolSource,
+} from '@toolloop/core';
 import { findingsOf } from './application.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
@@ -67,7 +74,11 @@ describe('invariant 4: a decorator where nothing would read it', () => {
       }
     }
     expect(await findingsOf({ providers: [GetterTools] })).toEqual([
-      { at: 'GetterTools.search', problem: 'It is not a method.', remedy: 'Make it a method, or remove @LlmTool().' },
+      {
+        at: 'GetterTools.search',
+        problem: 'It is not a method.',
+        remedy: 'Make it a method, or remove @LlmTool().',
+      },
     ]);
     expect(reads).toBe(0);
   });
@@ -80,7 +91,9 @@ describe('invariant 4: a decorator where nothing would read it', () => {
       @LlmTool(fine) static all(): void {}
       @LlmTool(fine) [METHOD](): void {}
     }
-    const findings = await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Customer] })] });
+    const findings = await findingsOf({
+      imports: [ToolLoopModule.forFeature({ entities: [Customer] })],
+    });
     expect(findings.map(({ at }) => at)).toEqual(['Customer.all', 'Customer.Symbol(method)']);
   });
 
@@ -94,7 +107,8 @@ describe('invariant 4: a decorator where nothing would read it', () => {
       {
         at: 'ChatController.run',
         problem: 'It is a method of a controller, and answers no route.',
-        remedy: 'Move it to a class of its own that is in `providers`, or mark it @Get(), @Post() or the like.',
+        remedy:
+          'Move it to a class of its own that is in `providers`, or mark it @Get(), @Post() or the like.',
       },
     ]);
   });
@@ -130,7 +144,8 @@ describe('invariant 4: a port of the loop that would never be asked', () => {
       {
         at: type.name,
         problem: `It is a ${port}, which the loop uses outside of any request, but it is not a singleton.`,
-        remedy: 'Remove its scope, and that of its dependencies; read the actor from the context of the call.',
+        remedy:
+          'Remove its scope, and that of its dependencies; read the actor from the context of the call.',
       },
     ]);
   });

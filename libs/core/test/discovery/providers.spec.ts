@@ -16,7 +16,9 @@ class CrmTools {
     return Object.assign(new CrmTools(), { greeting });
   }
 
-  @LlmTool(fine) greet(@ToolParam('name', { description: 'x', type: 'string' }) name: string): string {
+  @LlmTool(fine) greet(
+    @ToolParam('name', { description: 'x', type: 'string' }) name: string,
+  ): string {
     return `${this.greeting} ${name}`;
   }
 
@@ -65,31 +67,50 @@ describe('discovery', () => {
     class Tools {
       @LlmTool(fine) list(): void {}
     }
-    expect(await idsOf({ providers: [OrderDeskService, HTTPTools, Tools] })).toEqual(['order_desk__list', 'http__list', 'tools__list']);
+    expect(await idsOf({ providers: [OrderDeskService, HTTPTools, Tools] })).toEqual([
+      'order_desk__list',
+      'http__list',
+      'tools__list',
+    ]);
   });
 
   it('finds what a factory returns, and calls the instance it returned', async () => {
-    const bench = await Bench.start({ providers: [{ provide: 'CRM', useFactory: () => Promise.resolve(CrmTools.saying('bonjour')) }] });
+    const bench = await Bench.start({
+      providers: [
+        { provide: 'CRM', useFactory: () => Promise.resolve(CrmTools.saying('bonjour')) },
+      ],
+    });
     expect((await bench.run().exec('crm__greet', { name: 'Ada' })).content).toBe('bonjour Ada');
   });
 
   it('finds what a request-scoped factory will return by the class it is provided as', async () => {
-    const factory = { provide: CrmTools, scope: Scope.REQUEST, useFactory: () => CrmTools.saying('bonjour') };
+    const factory = {
+      provide: CrmTools,
+      scope: Scope.REQUEST,
+      useFactory: () => CrmTools.saying('bonjour'),
+    };
     const bench = await Bench.start({ providers: [factory] });
     expect((await bench.run().exec('crm__greet', { name: 'Ada' })).content).toBe('bonjour Ada');
   });
 
   it('finds a value, and calls it', async () => {
-    const bench = await Bench.start({ providers: [{ provide: 'CRM', useValue: CrmTools.saying('hola') }] });
+    const bench = await Bench.start({
+      providers: [{ provide: 'CRM', useValue: CrmTools.saying('hola') }],
+    });
     expect((await bench.run().exec('crm__greet', { name: 'Ada' })).content).toBe('hola Ada');
   });
 
   it('finds the class behind `useClass`, not the token', async () => {
-    expect(await idsOf({ providers: [{ provide: CrmTools, useClass: VipTools }] })).toEqual(['vip__greet', 'vip__whoAmI']);
+    expect(await idsOf({ providers: [{ provide: CrmTools, useClass: VipTools }] })).toEqual([
+      'vip__greet',
+      'vip__whoAmI',
+    ]);
   });
 
   it('counts an alias once', async () => {
-    expect(await idsOf({ providers: [CrmTools, { provide: 'ALIAS', useExisting: CrmTools }] })).toEqual(['crm__greet', 'crm__whoAmI']);
+    expect(
+      await idsOf({ providers: [CrmTools, { provide: 'ALIAS', useExisting: CrmTools }] }),
+    ).toEqual(['crm__greet', 'crm__whoAmI']);
   });
 
   it('finds the tools of a module that no other module imports', async () => {
@@ -101,9 +122,24 @@ describe('discovery', () => {
   });
 
   it('leaves values alone that are no instances of a class, or only pose as one', async () => {
-    const values = [Object.create(null), { constructor: VipTools }, VipTools, () => 1, Symbol('value'), null, undefined, 1n];
-    const providers = values.map((useValue: unknown, index) => ({ provide: `VALUE_${index}`, useValue }));
-    expect(await idsOf({ providers: [...providers, CrmTools] })).toEqual(['crm__greet', 'crm__whoAmI']);
+    const values = [
+      Object.create(null),
+      { constructor: VipTools },
+      VipTools,
+      () => 1,
+      Symbol('value'),
+      null,
+      undefined,
+      1n,
+    ];
+    const providers = values.map((useValue: unknown, index) => ({
+      provide: `VALUE_${index}`,
+      useValue,
+    }));
+    expect(await idsOf({ providers: [...providers, CrmTools] })).toEqual([
+      'crm__greet',
+      'crm__whoAmI',
+    ]);
   });
 
   it('never reads a getter of a class', async () => {
@@ -132,7 +168,9 @@ describe('an inherited tool', () => {
     @ToolProvider({ namespace: 'loud' })
     class LoudTools extends CrmTools {
       @LlmTool({ ...fine, description: 'Shouts.', name: 'shout' })
-      override greet(@ToolParam('name', { description: 'who', type: 'string', maxLength: 3 }) name: string): string {
+      override greet(
+        @ToolParam('name', { description: 'who', type: 'string', maxLength: 3 }) name: string,
+      ): string {
         return name.toUpperCase();
       }
     }
@@ -142,7 +180,9 @@ describe('an inherited tool', () => {
       ['loud__whoAmI', 'Does it.'],
     ]);
     expect((await bench.run().exec('loud__shout', { name: 'Ada' })).content).toBe('ADA');
-    expect((await bench.run().exec('loud__shout', { name: 'Grace' })).record.error?.code).toBe('invalid_args');
+    expect((await bench.run().exec('loud__shout', { name: 'Grace' })).record.error?.code).toBe(
+      'invalid_args',
+    );
   });
 
   it('keeps the options of a provider that marks only its base class', async () => {
@@ -186,13 +226,19 @@ describe('a decorator above @LlmTool() that replaces the function', () => {
 
 describe('two applications in one process', () => {
   it('do not meet', async () => {
-    const [one, other] = [await Bench.start({ providers: [CrmTools] }), await Bench.start({ providers: [VipTools] })];
+    const [one, other] = [
+      await Bench.start({ providers: [CrmTools] }),
+      await Bench.start({ providers: [VipTools] }),
+    ];
     expect(one.catalog.list().map(({ id }) => id)).toEqual(['crm__greet', 'crm__whoAmI']);
     expect(other.catalog.list().map(({ id }) => id)).toEqual(['vip__greet', 'vip__whoAmI']);
   });
 
   it('have an instance each of the same class', async () => {
-    const [one, other] = [await Bench.start({ providers: [saying('a')] }), await Bench.start({ providers: [saying('b')] })];
+    const [one, other] = [
+      await Bench.start({ providers: [saying('a')] }),
+      await Bench.start({ providers: [saying('b')] }),
+    ];
     expect((await one.run().exec('crm__greet', { name: 'x' })).content).toBe('a x');
     expect((await other.run().exec('crm__greet', { name: 'x' })).content).toBe('b x');
   });

@@ -32,7 +32,11 @@ class Shout {
   }
 }
 
-const WORD: JSONSchema7 = { type: 'object', properties: { word: { type: 'string' } }, required: ['word'] };
+const WORD: JSONSchema7 = {
+  type: 'object',
+  properties: { word: { type: 'string' } },
+  required: ['word'],
+};
 
 const shout = rawTool(Shout, {
   as: 'voice__shout',
@@ -49,31 +53,44 @@ const greet = tool<GreetInput>({
   effect: 'read_only',
   input: GreetInput,
   reveal: 'all',
-  execute: (input, context) => `${context.tenant}: ${'hello '.repeat(input.times)}${input.name} (${input instanceof GreetInput})`,
+  execute: (input, context) =>
+    `${context.tenant}: ${'hello '.repeat(input.times)}${input.name} (${input instanceof GreetInput})`,
 });
 
 async function answerOf(tools: readonly RawTool[], name: string, args: object): Promise<unknown> {
   const model = new ScriptedModel([calls(call(name, { ...args })), text('done')]);
-  const app = await Test.createTestingModule({ imports: [ToolLoopModule.forRoot({ model, tools, policy: { allow: ['*'] } })] }).compile();
+  const app = await Test.createTestingModule({
+    imports: [ToolLoopModule.forRoot({ model, tools, policy: { allow: ['*'] } })],
+  }).compile();
   await app.init();
-  const { toolCalls } = await app.get(ToolLoopService).run({ prompt: 'Go.', actor: { id: 'a' }, tenant: 'acme' });
+  const { toolCalls } = await app
+    .get(ToolLoopService)
+    .run({ prompt: 'Go.', actor: { id: 'a' }, tenant: 'acme' });
   return toolCalls[0]?.result ?? toolCalls[0]?.error?.code;
 }
 
-async function findingsOf(tools: readonly RawTool[], options: Partial<ToolLoopOptions> = {}): Promise<unknown> {
+async function findingsOf(
+  tools: readonly RawTool[],
+  options: Partial<ToolLoopOptions> = {},
+): Promise<unknown> {
   Logger.overrideLogger(false);
   const app = await Test.createTestingModule({
     imports: [ToolLoopModule.forRoot({ model: new ScriptedModel([]), tools, ...options })],
   }).compile();
   return app.init().then(
     () => [],
-    (error: unknown) => (error instanceof ConfigurationError ? error.findings.map(({ at, problem }) => `${at}: ${problem}`) : error),
+    (error: unknown) =>
+      error instanceof ConfigurationError
+        ? error.findings.map(({ at, problem }) => `${at}: ${problem}`)
+        : error,
   );
 }
 
 describe('a raw tool', () => {
   it('receives its DTO and the context when it is made of a function', async () => {
-    expect(await answerOf([greet], 'voice__greet', { name: 'Ada', times: 2 })).toBe('acme: hello hello Ada (true)');
+    expect(await answerOf([greet], 'voice__greet', { name: 'Ada', times: 2 })).toBe(
+      'acme: hello hello Ada (true)',
+    );
   });
 
   it('receives its options once and its arguments each time when it is made of a class that has only `call`', async () => {
@@ -82,7 +99,9 @@ describe('a raw tool', () => {
 
   it('is validated as any tool is', async () => {
     expect(await answerOf([shout], 'voice__shout', { word: 3 })).toBe('invalid_args');
-    expect(await answerOf([shout], 'voice__shout', { word: 'a', tenant: 'globex' })).toBe('tenant_override');
+    expect(await answerOf([shout], 'voice__shout', { word: 'a', tenant: 'globex' })).toBe(
+      'tenant_override',
+    );
     expect(await answerOf([shout], 'voice__shout', { word: 'a', other: 1 })).toBe('invalid_args');
   });
 
@@ -92,7 +111,8 @@ describe('a raw tool', () => {
     }).compile();
     await app.init();
     const catalog = app.get(ToolCatalog);
-    const ids = (selector: string | typeof Shout): string[] => catalog.build({ tools: [selector] }).map(({ spec }) => spec.id);
+    const ids = (selector: string | typeof Shout): string[] =>
+      catalog.build({ tools: [selector] }).map(({ spec }) => spec.id);
     expect(ids(Shout)).toEqual(['voice__shout']);
     expect(ids('greet')).toEqual(['voice__greet']);
     expect(ids('voice__*')).toEqual(['voice__shout', 'voice__greet']);
@@ -117,7 +137,12 @@ describe('a raw tool', () => {
     }
 
     class StockSearch {
-      static readonly tool: RawToolDeclaration = { id: 'stock__left', description: 'x', effect: 'read_only', reveal: 'all' };
+      static readonly tool: RawToolDeclaration = {
+        id: 'stock__left',
+        description: 'x',
+        effect: 'read_only',
+        reveal: 'all',
+      };
       static readonly shortName: string = 'stock';
       static made = 0;
 
@@ -138,26 +163,41 @@ describe('a raw tool', () => {
     const UNIT = { provide: 'UNIT', useValue: 'pieces' };
 
     it('has its dependencies from Nest', async () => {
-      const bench = await Bench.start({ options: { tools: [rawTool(StockSearch)] }, providers: [Stock, StockSearch, UNIT] });
+      const bench = await Bench.start({
+        options: { tools: [rawTool(StockSearch)] },
+        providers: [Stock, StockSearch, UNIT],
+      });
       expect((await bench.run().exec('stock__left')).content).toBe('3 pieces');
     });
 
     it('is made once per run where it is request-scoped', async () => {
-      const scoped = { provide: StockSearch, scope: Scope.REQUEST, useFactory: () => new StockSearch(new Stock(), 'boxes') };
-      const bench = await Bench.start({ options: { tools: [rawTool(StockSearch)] }, providers: [scoped] });
+      const scoped = {
+        provide: StockSearch,
+        scope: Scope.REQUEST,
+        useFactory: () => new StockSearch(new Stock(), 'boxes'),
+      };
+      const bench = await Bench.start({
+        options: { tools: [rawTool(StockSearch)] },
+        providers: [scoped],
+      });
       const before = StockSearch.made;
       const run = bench.run();
-      expect([(await run.exec('stock__left')).content, (await run.exec('stock__left')).content]).toEqual(['3 boxes', '3 boxes']);
+      expect([
+        (await run.exec('stock__left')).content,
+        (await run.exec('stock__left')).content,
+      ]).toEqual(['3 boxes', '3 boxes']);
       expect((await bench.run().exec('stock__left')).content).toBe('3 boxes');
       expect(StockSearch.made - before).toBe(2);
     });
 
     it('stops the application where no module provides it, or it has no `call`', async () => {
-      expect(await findingsOf([rawTool(StockSearch)])).toEqual(['StockSearch: It is marked @Injectable(), and no module provides it.']);
+      expect(await findingsOf([rawTool(StockSearch)])).toEqual([
+        'StockSearch: It is marked @Injectable(), and no module provides it.',
+      ]);
       const posing = { provide: StockSearch, useValue: {} };
-      await expect(Bench.start({ options: { tools: [rawTool(StockSearch)] }, providers: [posing] })).rejects.toThrow(
-        'StockSearch: It has no method "call", which a raw tool needs.',
-      );
+      await expect(
+        Bench.start({ options: { tools: [rawTool(StockSearch)] }, providers: [posing] }),
+      ).rejects.toThrow('StockSearch: It has no method "call", which a raw tool needs.');
     });
   });
 
@@ -168,12 +208,17 @@ describe('a raw tool', () => {
     const says = { description: 'x', effect: 'read_only', reveal: 'all', input: WORD } as const;
     const one = rawTool(Loud, { ...says, as: 'voice__loud' });
     const bench = await Bench.start({ options: { tools: [one, greet] } });
-    const ids = (selection: ToolSelection): string[] => bench.catalog.build(selection).map(({ spec }) => spec.id);
+    const ids = (selection: ToolSelection): string[] =>
+      bench.catalog.build(selection).map(({ spec }) => spec.id);
     expect(ids({ tools: ['loudly'] })).toEqual(['voice__loud']);
     expect(ids({ exclude: ['loudly'] })).toEqual(['voice__greet']);
     expect(bench.catalog.resolve('loudly').spec.id).toBe('voice__loud');
-    const twice = await Bench.start({ options: { tools: [one, rawTool(Loud, { ...says, as: 'voice__louder' })] } });
-    expect(() => twice.catalog.resolve('loudly')).toThrow('"loudly" is short for voice__loud and voice__louder.');
+    const twice = await Bench.start({
+      options: { tools: [one, rawTool(Loud, { ...says, as: 'voice__louder' })] },
+    });
+    expect(() => twice.catalog.resolve('loudly')).toThrow(
+      '"loudly" is short for voice__loud and voice__louder.',
+    );
     const stopWhen = [calledTool('loudly')];
     expect(await findingsOf([one], { stopWhen })).toEqual([
       'ToolLoopModule stopWhen: "loudly" is a short name, which records of calls do not have.',

@@ -16,7 +16,16 @@ import {
 } from '@nestjs/common';
 import { IsString } from 'class-validator';
 import { map } from 'rxjs';
-import { LlmTool, namespaceTools, omitTools, rawTool, type RawTool, ToolCatalog, ToolLoopService, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  namespaceTools,
+  omitTools,
+  rawTool,
+  type RawTool,
+  ToolCatalog,
+  ToolLoopService,
+  ToolProvider,
+} from '@toolloop/core';
 import { findingsOf, start } from './application.js';
 
 const read = { description: 'Reads.', effect: 'read_only', reveal: 'all' } as const;
@@ -40,7 +49,10 @@ interface SearchOptions {
 @Module({})
 class SearchModule {
   static register({ index, more = [] }: SearchOptions): DynamicModule {
-    return { module: SearchModule, providers: [SearchTools, { provide: INDEX, useValue: index }, ...more] };
+    return {
+      module: SearchModule,
+      providers: [SearchTools, { provide: INDEX, useValue: index }, ...more],
+    };
   }
 }
 
@@ -63,7 +75,12 @@ async function answers(imports: ModuleMetadata['imports'] = []): Promise<Record<
   const catalog: ToolCatalog = app.get(ToolCatalog);
   const ids = catalog.list().map(({ declaredId }) => declaredId);
   const own = ids.filter((id) => id.includes('search') || id.includes('films'));
-  const found = await Promise.all(own.map(async (tool) => [tool, (await loop.call({ tool, actor: { id: 'ada' }, tenant: 'acme' })).ui]));
+  const found = await Promise.all(
+    own.map(async (tool) => [
+      tool,
+      (await loop.call({ tool, actor: { id: 'ada' }, tenant: 'acme' })).ui,
+    ]),
+  );
   await app.close();
   return Object.fromEntries(found) as Record<string, unknown>;
 }
@@ -74,11 +91,15 @@ const remedy =
 
 describe('a dynamic module that is imported twice', () => {
   it('stops the start if its tools have the same ids, and says once what to do', async () => {
-    const imports = [SearchModule.register({ index: 'books' }), SearchModule.register({ index: 'films' })];
+    const imports = [
+      SearchModule.register({ index: 'books' }),
+      SearchModule.register({ index: 'films' }),
+    ];
     expect(await findingsOf({ imports })).toEqual([
       {
         at: 'SearchTools',
-        problem: 'SearchModule provides it 2 times, each with an instance of its own, and their tools have the same ids.',
+        problem:
+          'SearchModule provides it 2 times, each with an instance of its own, and their tools have the same ids.',
         remedy,
       },
     ]);
@@ -87,14 +108,25 @@ describe('a dynamic module that is imported twice', () => {
   it('has the tools of each under the namespace that it gives them', async () => {
     const imports = [
       SearchModule.register({ index: 'books' }),
-      SearchModule.register({ index: 'films', more: [namespaceTools(SearchTools, 'search_films')] }),
+      SearchModule.register({
+        index: 'films',
+        more: [namespaceTools(SearchTools, 'search_films')],
+      }),
     ];
-    expect(await answers(imports)).toEqual({ search__find: 'found in books', search_films__find: 'found in films' });
+    expect(await answers(imports)).toEqual({
+      search__find: 'found in books',
+      search_films__find: 'found in films',
+    });
   });
 
   it('may take the namespace from its own options', async () => {
-    const named = namespaceTools(SearchTools, { inject: [INDEX], useFactory: (index: string) => `search_${index}` });
-    const imports = ['books', 'films', 'songs'].map((index) => SearchModule.register({ index, more: [named] }));
+    const named = namespaceTools(SearchTools, {
+      inject: [INDEX],
+      useFactory: (index: string) => `search_${index}`,
+    });
+    const imports = ['books', 'films', 'songs'].map((index) =>
+      SearchModule.register({ index, more: [named] }),
+    );
     expect(await answers(imports)).toEqual({
       search_books__find: 'found in books',
       search_films__find: 'found in films',
@@ -103,7 +135,10 @@ describe('a dynamic module that is imported twice', () => {
   });
 
   it('has the tools of one alone if the other leaves them out', async () => {
-    const imports = [SearchModule.register({ index: 'books', more: [omitTools(SearchTools)] }), SearchModule.register({ index: 'films' })];
+    const imports = [
+      SearchModule.register({ index: 'books', more: [omitTools(SearchTools)] }),
+      SearchModule.register({ index: 'films' }),
+    ];
     expect(await answers(imports)).toEqual({ search__find: 'found in films' });
   });
 });
@@ -137,7 +172,10 @@ describe('a raw tool of a class that several modules provide', () => {
     [
       'two modules',
       {
-        imports: [moduleOf('BooksModule', { providers: [Search, BOOKS] }), moduleOf('FilmsModule', { providers: [Search, FILMS] })],
+        imports: [
+          moduleOf('BooksModule', { providers: [Search, BOOKS] }),
+          moduleOf('FilmsModule', { providers: [Search, FILMS] }),
+        ],
       },
       asked,
       'BooksModule and FilmsModule provide it',
@@ -164,7 +202,11 @@ describe('a raw tool of a class that several modules provide', () => {
       {
         imports: [
           moduleOf('BooksModule', {
-            providers: [BOOKS, { provide: 'one', useClass: Search }, { provide: 'other', useFactory: () => new Search('other') }],
+            providers: [
+              BOOKS,
+              { provide: 'one', useClass: Search },
+              { provide: 'other', useFactory: () => new Search('other') },
+            ],
           }),
         ],
       },
@@ -174,7 +216,9 @@ describe('a raw tool of a class that several modules provide', () => {
   ])('stops the start, which says what to do (%s)', async (_, metadata, tools, problem) => {
     const [found, ...others] = await findingsOf({ ...metadata, options: { tools } });
     expect(others).toEqual([]);
-    expect(found?.problem).toBe(`${problem}, each with an instance of its own, and the tool can be of one alone.`);
+    expect(found?.problem).toBe(
+      `${problem}, each with an instance of its own, and the tool can be of one alone.`,
+    );
     expect(found?.remedy).toMatch(
       /^Provide (?:Request)?Search in one module that exports it; or make a tool of each instance: rawTool\(new /,
     );
@@ -184,30 +228,50 @@ describe('a raw tool of a class that several modules provide', () => {
     [
       'a module that exports it to others',
       {
-        imports: [moduleOf('FilmsModule', { imports: [moduleOf('BooksModule', { providers: [Search, BOOKS], exports: [Search] })] })],
+        imports: [
+          moduleOf('FilmsModule', {
+            imports: [moduleOf('BooksModule', { providers: [Search, BOOKS], exports: [Search] })],
+          }),
+        ],
       },
       'found in books',
     ],
     [
       'a module that gives it a second name',
-      { imports: [moduleOf('BooksModule', { providers: [Search, BOOKS, { provide: 'other', useExisting: Search }] })] },
+      {
+        imports: [
+          moduleOf('BooksModule', {
+            providers: [Search, BOOKS, { provide: 'other', useExisting: Search }],
+          }),
+        ],
+      },
       'found in books',
     ],
     [
       'a module that has one under its own token, and one for itself',
-      { imports: [moduleOf('BooksModule', { providers: [Search, BOOKS, { provide: 'other', useFactory: () => new Search('films') }] })] },
+      {
+        imports: [
+          moduleOf('BooksModule', {
+            providers: [Search, BOOKS, { provide: 'other', useFactory: () => new Search('films') }],
+          }),
+        ],
+      },
       'found in books',
     ],
     [
       'modules that provide the same instance',
       {
-        imports: ['BooksModule', 'FilmsModule'].map((name) => moduleOf(name, { providers: [{ provide: Search, useValue: shared }] })),
+        imports: ['BooksModule', 'FilmsModule'].map((name) =>
+          moduleOf(name, { providers: [{ provide: Search, useValue: shared }] }),
+        ),
       },
       'shared',
     ],
   ])('is of the one instance that there is (%s)', async (_, metadata, expected) => {
     const app = await start({ ...metadata, options: { tools: asked } });
-    const { ui } = await app.get(ToolLoopService).call({ tool: 'search__raw', actor: { id: 'ada' }, tenant: 'acme' });
+    const { ui } = await app
+      .get(ToolLoopService)
+      .call({ tool: 'search__raw', actor: { id: 'ada' }, tenant: 'acme' });
     expect(ui).toBe(expected);
     await app.close();
   });
@@ -222,29 +286,40 @@ describe('a class that two modules provide', () => {
     expect(await findingsOf({ imports })).toEqual([
       {
         at: 'SearchTools',
-        problem: 'BooksModule and FilmsModule provide it, each with an instance of its own, and their tools have the same ids.',
+        problem:
+          'BooksModule and FilmsModule provide it, each with an instance of its own, and their tools have the same ids.',
         remedy,
       },
     ]);
   });
 
   it('has its tools once if one of them exports it to the other', async () => {
-    const books = moduleOf('BooksModule', { providers: [SearchTools, BOOKS], exports: [SearchTools] });
-    expect(await answers([books, moduleOf('FilmsModule', { imports: [books] })])).toEqual({ search__find: 'found in books' });
+    const books = moduleOf('BooksModule', {
+      providers: [SearchTools, BOOKS],
+      exports: [SearchTools],
+    });
+    expect(await answers([books, moduleOf('FilmsModule', { imports: [books] })])).toEqual({
+      search__find: 'found in books',
+    });
   });
 
   it('has them under two namespaces, or from the one that is chosen', async () => {
     const books = moduleOf('BooksModule', { providers: [SearchTools, BOOKS] });
-    const films = (more: Provider) => moduleOf('FilmsModule', { providers: [SearchTools, FILMS, more] });
+    const films = (more: Provider) =>
+      moduleOf('FilmsModule', { providers: [SearchTools, FILMS, more] });
     expect(await answers([books, films(namespaceTools(SearchTools, 'films'))])).toEqual({
       search__find: 'found in books',
       films__find: 'found in films',
     });
-    expect(await answers([books, films(omitTools(SearchTools))])).toEqual({ search__find: 'found in books' });
+    expect(await answers([books, films(omitTools(SearchTools))])).toEqual({
+      search__find: 'found in books',
+    });
   });
 
   it('may be request-scoped, and have enhancers of its own in each', async () => {
-    const marking: NestInterceptor = { intercept: (_context, next) => next.handle().pipe(map((value) => `marked ${String(value)}`)) };
+    const marking: NestInterceptor = {
+      intercept: (_context, next) => next.handle().pipe(map((value) => `marked ${String(value)}`)),
+    };
     @Injectable({ scope: Scope.REQUEST })
     @ToolProvider({ namespace: 'search' })
     @UseInterceptors(marking)
@@ -257,9 +332,14 @@ describe('a class that two modules provide', () => {
     }
     const imports = [
       moduleOf('BooksModule', { providers: [ScopedTools, BOOKS] }),
-      moduleOf('FilmsModule', { providers: [ScopedTools, FILMS, namespaceTools(ScopedTools, 'films')] }),
+      moduleOf('FilmsModule', {
+        providers: [ScopedTools, FILMS, namespaceTools(ScopedTools, 'films')],
+      }),
     ];
-    expect(await answers(imports)).toEqual({ search__find: 'marked books', films__find: 'marked films' });
+    expect(await answers(imports)).toEqual({
+      search__find: 'marked books',
+      films__find: 'marked films',
+    });
   });
 
   it('may be a controller', async () => {
@@ -278,42 +358,64 @@ describe('a class that two modules provide', () => {
     }
     const imports = [
       moduleOf('BooksModule', { controllers: [SearchController], providers: [BOOKS] }),
-      moduleOf('FilmsModule', { controllers: [SearchController], providers: [FILMS, namespaceTools(SearchController, 'films')] }),
+      moduleOf('FilmsModule', {
+        controllers: [SearchController],
+        providers: [FILMS, namespaceTools(SearchController, 'films')],
+      }),
     ];
     const app = await start({ imports });
     const catalog: ToolCatalog = app.get(ToolCatalog);
-    expect(catalog.list().map(({ declaredId }) => declaredId)).toEqual(expect.arrayContaining(['search__find', 'films__find']));
+    expect(catalog.list().map(({ declaredId }) => declaredId)).toEqual(
+      expect.arrayContaining(['search__find', 'films__find']),
+    );
     await app.close();
   });
 });
 
 describe('the word of a module on the tools of a class', () => {
   it('stops the start if the module does not provide the class', async () => {
-    const imports = [moduleOf('BooksModule', { providers: [namespaceTools(SearchTools, 'books')] })];
+    const imports = [
+      moduleOf('BooksModule', { providers: [namespaceTools(SearchTools, 'books')] }),
+    ];
     expect(await findingsOf({ imports })).toEqual([
       {
         at: 'BooksModule',
-        problem: 'Among its providers is namespaceTools() for SearchTools, which it does not provide as a class with tools.',
+        problem:
+          'Among its providers is namespaceTools() for SearchTools, which it does not provide as a class with tools.',
         remedy: 'List SearchTools beside it, or move it to the module that does.',
       },
     ]);
   });
 
   it('stops the start if the namespace is no part of an id', async () => {
-    const imports = [moduleOf('BooksModule', { providers: [SearchTools, BOOKS, namespaceTools(SearchTools, 'a b')] })];
+    const imports = [
+      moduleOf('BooksModule', {
+        providers: [SearchTools, BOOKS, namespaceTools(SearchTools, 'a b')],
+      }),
+    ];
     expect(await findingsOf({ imports })).toMatchObject([
-      { at: 'SearchTools.find', problem: '"a b__find" is not a tool id that every model provider accepts.' },
-    ]);
-  });
-
-  it.each(['', undefined, 7])('stops the start if a factory gives the namespace %j', async (made) => {
-    const named = namespaceTools(SearchTools, { useFactory: () => made as string });
-    expect(await findingsOf({ imports: [moduleOf('BooksModule', { providers: [SearchTools, BOOKS, named] })] })).toEqual([
       {
-        at: 'BooksModule',
-        problem: 'Its namespaceTools() for SearchTools gives no namespace.',
-        remedy: 'Give a text, or a factory that returns one.',
+        at: 'SearchTools.find',
+        problem: '"a b__find" is not a tool id that every model provider accepts.',
       },
     ]);
   });
+
+  it.each(['', undefined, 7])(
+    'stops the start if a factory gives the namespace %j',
+    async (made) => {
+      const named = namespaceTools(SearchTools, { useFactory: () => made as string });
+      expect(
+        await findingsOf({
+          imports: [moduleOf('BooksModule', { providers: [SearchTools, BOOKS, named] })],
+        }),
+      ).toEqual([
+        {
+          at: 'BooksModule',
+          problem: 'Its namespaceTools() for SearchTools gives no namespace.',
+          remedy: 'Give a text, or a factory that returns one.',
+        },
+      ]);
+    },
+  );
 });

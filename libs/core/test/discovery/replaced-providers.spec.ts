@@ -10,7 +10,16 @@ import {
   UseGuards,
 } from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
-import { LlmTool, tool, ToolCatalog, ToolExecutionContext, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  tool,
+  ToolCatalog,
+  ToolExecutionContext,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { Bench } from '../execution/bench.js';
 import { findingsOf, RecordingLogger, start } from './application.js';
 
@@ -28,7 +37,9 @@ class NoBob implements CanActivate {
 @UseGuards(NoBob)
 @ToolProvider({ namespace: 'crm' })
 class CrmTools {
-  @LlmTool(fine) greet(@ToolParam('name', { description: 'x', type: 'string' }) name: string): string {
+  @LlmTool(fine) greet(
+    @ToolParam('name', { description: 'x', type: 'string' }) name: string,
+  ): string {
     return `hello ${name}`;
   }
 }
@@ -37,7 +48,9 @@ class CrmTools {
 @Injectable()
 @ToolProvider({ namespace: 'open' })
 class OpenTools {
-  @LlmTool(fine) greet(@ToolParam('name', { description: 'x', type: 'string' }) name: string): string {
+  @LlmTool(fine) greet(
+    @ToolParam('name', { description: 'x', type: 'string' }) name: string,
+  ): string {
     return `hello ${name}`;
   }
 }
@@ -52,7 +65,10 @@ class SilentCrm {
 }
 
 /** What is warned of while the application starts. */
-async function warningsOf(provider: Provider, replaced = new Map<InjectionToken, unknown>()): Promise<unknown[]> {
+async function warningsOf(
+  provider: Provider,
+  replaced = new Map<InjectionToken, unknown>(),
+): Promise<unknown[]> {
   const logger = new RecordingLogger();
   await start({ providers: [provider, NoBob], replaced, logger });
   return logger.warnings().map(({ message }) => message);
@@ -61,12 +77,20 @@ async function warningsOf(provider: Provider, replaced = new Map<InjectionToken,
 describe('a provider of tools that a test replaces', () => {
   it.each([
     ['a plain object', { greet: (name: string) => `… ${name}` }],
-    ['an object without a prototype', Object.assign(Object.create(null) as object, { greet: (name: string) => `… ${name}` })],
+    [
+      'an object without a prototype',
+      Object.assign(Object.create(null) as object, { greet: (name: string) => `… ${name}` }),
+    ],
     ['an instance of a class without tools', new SilentCrm()],
   ])('keeps its tools, and its guards, under %s', async (_, value) => {
-    const bench = await Bench.start({ providers: [CrmTools], replaced: new Map([[CrmTools, value]]) });
+    const bench = await Bench.start({
+      providers: [CrmTools],
+      replaced: new Map([[CrmTools, value]]),
+    });
     expect((await bench.run().exec('crm__greet', { name: 'Ada' })).content).toBe('… Ada');
-    expect((await bench.run().exec('crm__greet', { name: 'Bob' })).record.error?.code).toBe('forbidden');
+    expect((await bench.run().exec('crm__greet', { name: 'Bob' })).record.error?.code).toBe(
+      'forbidden',
+    );
   });
 
   it('keeps its tools under a class without tools', async () => {
@@ -78,14 +102,18 @@ describe('a provider of tools that a test replaces', () => {
     ['a class without tools', { provide: CrmTools, useClass: SilentCrm }],
     ['a value', { provide: CrmTools, useValue: new SilentCrm() }],
     ['a factory', { provide: 'CRM', useFactory: () => new CrmTools() }],
-    ['a request-scoped factory', { provide: CrmTools, scope: Scope.REQUEST, useFactory: () => new CrmTools() }],
+    [
+      'a request-scoped factory',
+      { provide: CrmTools, scope: Scope.REQUEST, useFactory: () => new CrmTools() },
+    ],
   ])('is refused where Nest would leave out its guards: as %s', async (_, provider) => {
     expect(await findingsOf({ providers: [provider, NoBob] })).toEqual([
       {
         at: 'CrmTools.greet',
         problem:
           'Nest does not apply NoBob to it: it makes the guards, pipes, interceptors and filters of classes that are listed as they are.',
-        remedy: 'List CrmTools itself in `providers`, or give an instance in its decorator, such as @UseGuards(new NoBob()).',
+        remedy:
+          'List CrmTools itself in `providers`, or give an instance in its decorator, such as @UseGuards(new NoBob()).',
       },
     ]);
   });
@@ -93,33 +121,53 @@ describe('a provider of tools that a test replaces', () => {
   it.each<[string, Provider]>([
     ['by its class', { provide: 'CRM', useClass: OpenTools }],
     ['by an instance', { provide: 'CRM', useValue: new OpenTools() }],
-  ])('keeps its tools where it is declared under a token that is no class: %s', async (_, provider) => {
-    @Module({ providers: [provider] })
-    class CrmModule {}
-    const bench = await Bench.start({ imports: [CrmModule], replaced: new Map([['CRM', { greet: (name: string) => `… ${name}` }]]) });
-    expect((await bench.run().exec('open__greet', { name: 'Ada' })).content).toBe('… Ada');
-  });
+  ])(
+    'keeps its tools where it is declared under a token that is no class: %s',
+    async (_, provider) => {
+      @Module({ providers: [provider] })
+      class CrmModule {}
+      const bench = await Bench.start({
+        imports: [CrmModule],
+        replaced: new Map([['CRM', { greet: (name: string) => `… ${name}` }]]),
+      });
+      expect((await bench.run().exec('open__greet', { name: 'Ada' })).content).toBe('… Ada');
+    },
+  );
 
-  it.each([null, undefined, 'none'])('has none where there is %s in its place, which is told', async (value) => {
-    const logger = new RecordingLogger();
-    const module = await start({ providers: [OpenTools], replaced: new Map([[OpenTools, value]]), logger });
-    expect(module.get(ToolCatalog).list()).toEqual([]);
-    const there = value === 'none' ? '"none"' : String(value);
-    expect(logger.warnings().map(({ message }) => message)).toEqual([
-      `OpenTools: There is ${there} in its place, so its tools are not in the catalog. Provide an instance, or remove the provider.`,
-    ]);
-  });
+  it.each([null, undefined, 'none'])(
+    'has none where there is %s in its place, which is told',
+    async (value) => {
+      const logger = new RecordingLogger();
+      const module = await start({
+        providers: [OpenTools],
+        replaced: new Map([[OpenTools, value]]),
+        logger,
+      });
+      expect(module.get(ToolCatalog).list()).toEqual([]);
+      const there = value === 'none' ? '"none"' : String(value);
+      expect(logger.warnings().map(({ message }) => message)).toEqual([
+        `OpenTools: There is ${there} in its place, so its tools are not in the catalog. Provide an instance, or remove the provider.`,
+      ]);
+    },
+  );
 
   it.each<[string, Provider[], string[]]>([
     ['another class', [{ provide: OpenTools, useExisting: SilentCrm }, SilentCrm], ['OpenTools']],
     ['a class below it', [{ provide: OpenTools, useExisting: BusyTools }, BusyTools], []],
     ['its own class', [OpenTools, { provide: 'OPEN', useExisting: OpenTools }], []],
-  ])('has none where an alias stands in its place, which is told, unless that has them: %s', async (_, providers, told) => {
-    const logger = new RecordingLogger();
-    const module = await start({ providers, logger });
-    expect(module.get(ToolCatalog).list()).toHaveLength(1 - told.length);
-    expect(logger.warnings().map(({ message }) => String(message).split(': Another provider stands in its place')[0])).toEqual(told);
-  });
+  ])(
+    'has none where an alias stands in its place, which is told, unless that has them: %s',
+    async (_, providers, told) => {
+      const logger = new RecordingLogger();
+      const module = await start({ providers, logger });
+      expect(module.get(ToolCatalog).list()).toHaveLength(1 - told.length);
+      expect(
+        logger
+          .warnings()
+          .map(({ message }) => String(message).split(': Another provider stands in its place')[0]),
+      ).toEqual(told);
+    },
+  );
 
   it.each<[string, unknown]>([
     ['an object', { wave: () => 'x' }],
@@ -127,11 +175,15 @@ describe('a provider of tools that a test replaces', () => {
     ['a list', [new OpenTools()]],
     ['an instance of another class', new Date(0)],
   ])('is refused where what replaces it has no such method: %s', async (_, value) => {
-    expect(await findingsOf({ providers: [OpenTools], replaced: new Map([[OpenTools, value]]) })).toEqual([
+    expect(
+      await findingsOf({ providers: [OpenTools], replaced: new Map([[OpenTools, value]]) }),
+    ).toEqual([
       {
         at: 'OpenTools.greet',
-        problem: 'What is provided in place of OpenTools has no method "greet", so each call would fail.',
-        remedy: 'Give it the method, or leave the provider and override the tool by an interceptor or ToolLoopTestingModule.override().',
+        problem:
+          'What is provided in place of OpenTools has no method "greet", so each call would fail.',
+        remedy:
+          'Give it the method, or leave the provider and override the tool by an interceptor or ToolLoopTestingModule.override().',
       },
     ]);
   });
@@ -147,13 +199,24 @@ describe('a provider of tools that a test replaces', () => {
         return true;
       }
     }
-    const problems = await findingsOf({ providers: [HookedTools], replaced: new Map([[HookedTools, { run: () => 'x' }]]) });
-    expect(problems).toMatchObject([{ at: 'HookedTools.run', problem: expect.stringContaining('has no method "mayRun"') }]);
+    const problems = await findingsOf({
+      providers: [HookedTools],
+      replaced: new Map([[HookedTools, { run: () => 'x' }]]),
+    });
+    expect(problems).toMatchObject([
+      { at: 'HookedTools.run', problem: expect.stringContaining('has no method "mayRun"') },
+    ]);
   });
 
   it('may be any object that answers to its methods, such as a proxy', async () => {
-    const proxy: unknown = new Proxy({}, { get: (_, name) => (name === 'then' ? undefined : () => 'from a proxy') });
-    const bench = await Bench.start({ providers: [OpenTools], replaced: new Map([[OpenTools, proxy]]) });
+    const proxy: unknown = new Proxy(
+      {},
+      { get: (_, name) => (name === 'then' ? undefined : () => 'from a proxy') },
+    );
+    const bench = await Bench.start({
+      providers: [OpenTools],
+      replaced: new Map([[OpenTools, proxy]]),
+    });
     expect((await bench.run().exec('open__greet', { name: 'Ada' })).content).toBe('from a proxy');
   });
 });
@@ -171,7 +234,11 @@ describe('a list of instances with tools', () => {
   it('is not told where each is a provider as well, or has no tools', async () => {
     expect(await warningsOf({ provide: 'TOOLS', useValue: [new SilentCrm(), 'x'] })).toEqual([]);
     const logger = new RecordingLogger();
-    const all: Provider = { provide: 'TOOLS', useFactory: (one: OpenTools) => [one], inject: [OpenTools] };
+    const all: Provider = {
+      provide: 'TOOLS',
+      useFactory: (one: OpenTools) => [one],
+      inject: [OpenTools],
+    };
     await start({ providers: [OpenTools, all], logger });
     expect(logger.warnings()).toEqual([]);
   });
@@ -179,14 +246,19 @@ describe('a list of instances with tools', () => {
 
 describe('a request-scoped factory under a token that is no class', () => {
   it('is told, since nothing shows whether it makes tools', async () => {
-    expect(await warningsOf({ provide: 'CRM', scope: Scope.REQUEST, useFactory: () => new CrmTools() })).toEqual([
+    expect(
+      await warningsOf({ provide: 'CRM', scope: Scope.REQUEST, useFactory: () => new CrmTools() }),
+    ).toEqual([
       'Factory "CRM": Only a request shows what it makes, so tools of that would not be found. If it makes tools, provide it as their class: { provide: CrmTools, scope, useFactory }.',
     ]);
   });
 
   it.each<[string, Provider]>([
     ['it is a singleton', { provide: 'CRM', useFactory: () => ({}) }],
-    ['its token is a class', { provide: SilentCrm, scope: Scope.REQUEST, useFactory: () => new SilentCrm() }],
+    [
+      'its token is a class',
+      { provide: SilentCrm, scope: Scope.REQUEST, useFactory: () => new SilentCrm() },
+    ],
     ['it names its class', { provide: 'CRM', scope: Scope.REQUEST, useClass: SilentCrm }],
   ])('is not told where %s', async (_, provider) => {
     expect(await warningsOf(provider)).toEqual([]);
@@ -214,7 +286,10 @@ describe('a module that is loaded lazily', () => {
     await loader.load(() => PlainModule);
     expect(opened()).toEqual([]);
     await loader.load(() => LazyModule);
-    const told = [expect.stringMatching(/^CrmTools: Its module was loaded after/), expect.stringMatching(/^ToolLoopModule.forFeature: /)];
+    const told = [
+      expect.stringMatching(/^CrmTools: Its module was loaded after/),
+      expect.stringMatching(/^ToolLoopModule.forFeature: /),
+    ];
     expect(opened()).toEqual(told);
     expect(opened()).toEqual(told);
   });

@@ -33,14 +33,20 @@ function resolverOf<Entity extends object>(entity: Type<Entity>, name = 'ShelfRe
   return Resolver;
 }
 
-const withEntity = (entity: Type) => ({ imports: [ToolLoopModule.forFeature({ entities: [entity] })] });
+const withEntity = (entity: Type) => ({
+  imports: [ToolLoopModule.forFeature({ entities: [entity] })],
+});
 
 describe('a resolver that keeps the application from starting', () => {
   it('stands beside another of the same class', async () => {
     const entity = shelf();
     const providers = [resolverOf(entity, 'One'), resolverOf(entity, 'Two')];
     expect(await findingsOf({ ...withEntity(entity), providers })).toEqual([
-      { at: 'Two', problem: 'One resolves Shelf too, so it is unclear which one to ask.', remedy: expect.stringContaining('Keep one') },
+      {
+        at: 'Two',
+        problem: 'One resolves Shelf too, so it is unclear which one to ask.',
+        remedy: expect.stringContaining('Keep one'),
+      },
     ]);
   });
 
@@ -50,9 +56,9 @@ describe('a resolver that keeps the application from starting', () => {
     @Module({ providers: [resolver] })
     class Other {}
     const { imports } = withEntity(entity);
-    expect(await findingsOf({ imports: [...imports, Other], providers: [resolver] })).toMatchObject([
-      { at: 'ShelfResolver', problem: expect.stringContaining('several modules') },
-    ]);
+    expect(await findingsOf({ imports: [...imports, Other], providers: [resolver] })).toMatchObject(
+      [{ at: 'ShelfResolver', problem: expect.stringContaining('several modules') }],
+    );
   });
 
   it('resolves a class that is not a provider of tools', async () => {
@@ -69,9 +75,9 @@ describe('a resolver that keeps the application from starting', () => {
   });
 
   it('resolves undefined, as files that import each other in a circle make it', async () => {
-    expect(await findingsOf({ providers: [resolverOf(undefined as unknown as Type)] })).toMatchObject([
-      { at: 'ShelfResolver', problem: expect.stringContaining('circle') },
-    ]);
+    expect(
+      await findingsOf({ providers: [resolverOf(undefined as unknown as Type)] }),
+    ).toMatchObject([{ at: 'ShelfResolver', problem: expect.stringContaining('circle') }]);
   });
 
   it('resolves a service', async () => {
@@ -92,16 +98,27 @@ describe('a resolver that keeps the application from starting', () => {
     ]);
   });
 
-  it.each(['always', 'on-resume'] as const)('is missing, where an entity is to be found anew %s', async (rehydrate) => {
-    expect(await findingsOf(withEntity(shelf({ rehydrate })))).toMatchObject([
-      { at: 'Shelf', problem: expect.stringContaining(rehydrate), remedy: expect.stringContaining('@ToolEntityResolver(Shelf)') },
-    ]);
-  });
+  it.each(['always', 'on-resume'] as const)(
+    'is missing, where an entity is to be found anew %s',
+    async (rehydrate) => {
+      expect(await findingsOf(withEntity(shelf({ rehydrate })))).toMatchObject([
+        {
+          at: 'Shelf',
+          problem: expect.stringContaining(rehydrate),
+          remedy: expect.stringContaining('@ToolEntityResolver(Shelf)'),
+        },
+      ]);
+    },
+  );
 
   it('is missing, where the entity says when in another word', async () => {
     const entity = shelf({ rehydrate: 'sometimes' as never });
     expect(await findingsOf({ ...withEntity(entity), providers: [resolverOf(entity)] })).toEqual([
-      { at: 'Shelf', problem: 'Its rehydrate is "sometimes".', remedy: "Give 'never', 'on-resume' or 'always'." },
+      {
+        at: 'Shelf',
+        problem: 'Its rehydrate is "sometimes".',
+        remedy: "Give 'never', 'on-resume' or 'always'.",
+      },
     ]);
   });
 });
@@ -112,7 +129,9 @@ describe('a resolver', () => {
     @Module({ providers: [resolverOf(entity)] })
     class Other {}
     const module = await start({ imports: [Other] });
-    expect(module.get(ToolCatalog).entities.definitions).toMatchObject([{ prefix: 'shelf', rehydration: { when: 'always' } }]);
+    expect(module.get(ToolCatalog).entities.definitions).toMatchObject([
+      { prefix: 'shelf', rehydration: { when: 'always' } },
+    ]);
   });
 
   it('is not asked where its entity says never', async () => {

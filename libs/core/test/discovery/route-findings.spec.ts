@@ -1,5 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
-import { Body, Controller, Get, Headers, Param, ParseIntPipe, Post, Query, Redirect, Req, Sse, StreamableFile } from '@nestjs/common';
+import {
+  Body,
+  Controller,
+  Get,
+  Headers,
+  Param,
+  ParseIntPipe,
+  Post,
+  Query,
+  Redirect,
+  Req,
+  Sse,
+  StreamableFile,
+} from '@nestjs/common';
 import { LlmTool, ToolProvider } from '@toolloop/core';
 import { IsString } from 'class-validator';
 import { findingsOf } from './application.js';
@@ -73,15 +86,24 @@ describe('an application with routes that are tools', () => {
 
   it('does not start where a route cannot be a tool, and says all of it at once', async () => {
     const findings = await findingsOf({ controllers: [OddController] });
-    const of = (method: string) => findings.filter(({ at }) => at === `OddController.${method}`).map(({ problem }) => problem);
+    const of = (method: string) =>
+      findings.filter(({ at }) => at === `OddController.${method}`).map(({ problem }) => problem);
     expect(of('request').toSorted()).toEqual([
       'It reads @Headers(), which a tool call does not have.',
       'It reads @Req(), which a tool call does not have.',
     ]);
-    expect(of('events')).toEqual(['It answers by @Sse(), which is no result that a model can read.']);
-    expect(of('redirects')).toEqual(['It answers by @Redirect(), which is no result that a model can read.']);
-    expect(of('file')).toEqual(['It answers with a file, which is no result that a model can read.']);
-    expect(of('twice')).toEqual(['"name" is in its body and in its path, and the arguments of a tool are one object.']);
+    expect(of('events')).toEqual([
+      'It answers by @Sse(), which is no result that a model can read.',
+    ]);
+    expect(of('redirects')).toEqual([
+      'It answers by @Redirect(), which is no result that a model can read.',
+    ]);
+    expect(of('file')).toEqual([
+      'It answers with a file, which is no result that a model can read.',
+    ]);
+    expect(of('twice')).toEqual([
+      '"name" is in its body and in its path, and the arguments of a tool are one object.',
+    ]);
     expect(of('actor')).toEqual(['The argument "actorId" has a reserved name.']);
     expect(of('noPath')).toEqual(['Its path "odd/:tenantId/g" has no parameter "id".']);
     expect(of('untyped')).toEqual(['The class of its body is not known at run time.']);

@@ -71,9 +71,17 @@ class RolesGuard implements CanActivate {
   constructor(private readonly reflector: Reflector) {}
 
   canActivate(context: ExecutionContext): boolean {
-    const roles = this.reflector.getAllAndOverride<string[] | undefined>('roles', [context.getHandler(), context.getClass()]);
+    const roles = this.reflector.getAllAndOverride<string[] | undefined>('roles', [
+      context.getHandler(),
+      context.getClass(),
+    ]);
     const request = context.switchToHttp().getRequest<{ user?: User; headers: object }>();
-    seen.push({ type: context.getType(), handler: context.getHandler().name, class: context.getClass().name, request });
+    seen.push({
+      type: context.getType(),
+      handler: context.getHandler().name,
+      class: context.getClass().name,
+      request,
+    });
     return !roles || roles.some((role) => request.user?.roles.includes(role));
   }
 }
@@ -82,7 +90,9 @@ class RolesGuard implements CanActivate {
 @Injectable()
 class TokenGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
-    const request = context.switchToHttp().getRequest<{ user?: User; headers: Record<string, string> }>();
+    const request = context
+      .switchToHttp()
+      .getRequest<{ user?: User; headers: Record<string, string> }>();
     const user = { 'Bearer ada': ada, 'Bearer bob': bob }[request.headers['authorization'] ?? ''];
     if (!user) throw new UnauthorizedException();
     request.user = user;
@@ -91,10 +101,15 @@ class TokenGuard implements CanActivate {
 }
 
 /** An identity as a JWT has it, with more than it may say. */
-const asToken = ({ id, roles }: User) => ({ user: { sub: id, roles }, url: '/elsewhere', body: { name: 'other' } });
+const asToken = ({ id, roles }: User) => ({
+  user: { sub: id, roles },
+  url: '/elsewhere',
+  body: { name: 'other' },
+});
 
 const CurrentUser = createParamDecorator(
-  (_: unknown, context: ExecutionContext) => context.switchToHttp().getRequest<{ user: User }>().user,
+  (_: unknown, context: ExecutionContext) =>
+    context.switchToHttp().getRequest<{ user: User }>().user,
 );
 
 class RenameOrder {
@@ -124,7 +139,12 @@ class OrdersController {
   @Patch(':id')
   @Roles('manager')
   @LlmTool({ description: 'Renames an order.', effect: 'state_change', output: Order })
-  rename(@Param('tenantId') tenantId: string, @Param('id') id: string, @Body() body: RenameOrder, @CurrentUser() user: User): Order {
+  rename(
+    @Param('tenantId') tenantId: string,
+    @Param('id') id: string,
+    @Body() body: RenameOrder,
+    @CurrentUser() user: User,
+  ): Order {
     seen.push({ body, isDto: body instanceof RenameOrder, tenantId });
     return Object.assign(new Order(), { id, name: body.name, by: user.id });
   }
@@ -167,7 +187,12 @@ interface Desk {
 }
 
 /** An application with routes that are tools, over HTTP too. */
-async function desk({ controllers = [OrdersController], providers = [], options = {}, policy = { allow: ['*'], flow: 'off' } }: Desk = {}) {
+async function desk({
+  controllers = [OrdersController],
+  providers = [],
+  options = {},
+  policy = { allow: ['*'], flow: 'off' },
+}: Desk = {}) {
   const root = ToolLoopModule.forRoot({
     model: new SilentModel(),
     policy,
@@ -175,17 +200,24 @@ async function desk({ controllers = [OrdersController], providers = [], options 
     ...options,
     providers: [{ provide: AuditStore, useValue: audit }],
   });
-  const module = await Test.createTestingModule({ imports: [root], controllers: [...controllers], providers: [...(providers as never[])] })
+  const module = await Test.createTestingModule({
+    imports: [root],
+    controllers: [...controllers],
+    providers: [...(providers as never[])],
+  })
     .setLogger(new RecordingLogger())
     .compile();
   app = module.createNestApplication();
-  app.useGlobalPipes(new ValidationPipe({ whitelist: true, forbidNonWhitelisted: true, transform: true }));
+  app.useGlobalPipes(
+    new ValidationPipe({ whitelist: true, forbidNonWhitelisted: true, transform: true }),
+  );
   await app.listen(0, '127.0.0.1');
   const loop: ToolLoopService = app.get(ToolLoopService);
   const url = await app.getUrl();
   return {
     loop,
-    call: (tool: string, args: JsonObject, actor: object = ada, tenant = 'acme') => loop.call({ tool, args, actor, tenant }),
+    call: (tool: string, args: JsonObject, actor: object = ada, tenant = 'acme') =>
+      loop.call({ tool, args, actor, tenant }),
     fetch: (path: string, init: RequestInit = {}) => fetch(`${url}${path}`, init),
   };
 }
@@ -196,7 +228,11 @@ describe('a route that is a tool by one decorator', () => {
     const { record, ui } = await call('orders__rename', { id: 'o-1', name: 'Desk', priority: 2 });
     expect(record).toMatchObject({ status: 'succeeded', declaredId: 'orders__rename' });
     expect(ui).toEqual({ id: 'o-1', name: 'Desk', by: 'ada' });
-    expect(seen.at(-1)).toEqual({ body: { name: 'Desk', priority: 2 }, isDto: true, tenantId: 'acme' });
+    expect(seen.at(-1)).toEqual({
+      body: { name: 'Desk', priority: 2 },
+      isDto: true,
+      tenantId: 'acme',
+    });
     expect(seen[0]).toMatchObject({
       type: 'http',
       handler: 'rename',
@@ -241,52 +277,84 @@ describe('a route that is a tool by one decorator', () => {
     expect(rename?.inputSchema).toMatchObject({
       required: ['name', 'id'],
       additionalProperties: false,
-      properties: { id: { type: 'string' }, name: { type: 'string', maxLength: 20 }, priority: { type: 'integer', maximum: 9 } },
+      properties: {
+        id: { type: 'string' },
+        name: { type: 'string', maxLength: 20 },
+        priority: { type: 'integer', maximum: 9 },
+      },
     });
     expect(Object.keys(rename?.inputSchema.properties ?? {})).not.toContain('tenantId');
     expect(list?.inputSchema).toMatchObject({
-      properties: { limit: { type: 'integer', description: 'How many.', maximum: 50 }, q: { type: 'string' } },
+      properties: {
+        limit: { type: 'integer', description: 'How many.', maximum: 50 },
+        q: { type: 'string' },
+      },
     });
   });
 
   it('fills the default of its query by its own pipes', async () => {
     const { call } = await desk();
-    expect((await call('orders__list', { q: 'a b' })).ui).toEqual({ limit: 10, q: 'a b', kind: 'number' });
-    expect((await call('orders__list', { q: 'a', limit: 3 })).ui).toEqual({ limit: 3, q: 'a', kind: 'number' });
+    expect((await call('orders__list', { q: 'a b' })).ui).toEqual({
+      limit: 10,
+      q: 'a b',
+      kind: 'number',
+    });
+    expect((await call('orders__list', { q: 'a', limit: 3 })).ui).toEqual({
+      limit: 3,
+      q: 'a',
+      kind: 'number',
+    });
   });
 
   it('is told of wrong arguments before its handler, and reads what the pipes say', async () => {
     const { call } = await desk();
     const { record } = await call('orders__rename', { id: 'o-1', name: 'x'.repeat(21) });
-    expect(record).toMatchObject({ status: 'failed', error: { code: 'invalid_args', problems: [{ pointer: '/name' }] } });
+    expect(record).toMatchObject({
+      status: 'failed',
+      error: { code: 'invalid_args', problems: [{ pointer: '/name' }] },
+    });
     expect(seen).toEqual([]);
   });
 
   it('is not offered where no @LlmTool() is', async () => {
     const { loop, call } = await desk();
-    expect((await loop.list({ actor: ada, tenant: 'acme' })).map(({ id }) => id)).toEqual(['orders__rename', 'orders__list']);
-    expect((await call('orders__remove', { id: 'o-1' })).record).toMatchObject({ error: { code: 'unknown_tool' } });
+    expect((await loop.list({ actor: ada, tenant: 'acme' })).map(({ id }) => id)).toEqual([
+      'orders__rename',
+      'orders__list',
+    ]);
+    expect((await call('orders__remove', { id: 'o-1' })).record).toMatchObject({
+      error: { code: 'unknown_tool' },
+    });
     expect(seen).toEqual([]);
   });
 });
 
 describe('a forged argument', () => {
-  it.each(['user', 'headers', 'method', '__proto__'])('changes nothing about the request where it is named "%s"', async (name) => {
-    const { call } = await desk();
-    const { record } = await call(
-      'orders__rename',
-      JSON.parse(`{"id":"o-1","name":"Desk","${name}":{"id":"mallory","roles":["manager"]}}`) as JsonObject,
-      bob,
-    );
-    expect(record).toMatchObject({ status: 'failed' });
-    expect(seen.some(({ isDto }) => isDto)).toBe(false);
-  });
+  it.each(['user', 'headers', 'method', '__proto__'])(
+    'changes nothing about the request where it is named "%s"',
+    async (name) => {
+      const { call } = await desk();
+      const { record } = await call(
+        'orders__rename',
+        JSON.parse(
+          `{"id":"o-1","name":"Desk","${name}":{"id":"mallory","roles":["manager"]}}`,
+        ) as JsonObject,
+        bob,
+      );
+      expect(record).toMatchObject({ status: 'failed' });
+      expect(seen.some(({ isDto }) => isDto)).toBe(false);
+    },
+  );
 
   it.each(['tenantId', 'tenant', 'TENANT_ID'])(
     'is refused where it is named "%s", and the tenant of the run fills the path',
     async (name) => {
       const { call } = await desk();
-      const { record } = await call('orders__rename', { id: 'o-1', name: 'Desk', [name]: 'globex' });
+      const { record } = await call('orders__rename', {
+        id: 'o-1',
+        name: 'Desk',
+        [name]: 'globex',
+      });
       expect(record).toMatchObject({ error: { code: 'tenant_override' } });
       await call('orders__rename', { id: 'o-1', name: 'Desk' }, ada, 'globex');
       expect(seen.at(-1)).toMatchObject({ tenantId: 'globex' });
@@ -296,7 +364,9 @@ describe('a forged argument', () => {
   it('cannot leave its part of the address, which holds no half of a character', async () => {
     const { call } = await desk();
     await call('orders__rename', { id: '../../globex/orders/o-2?x=1#', name: 'Desk' });
-    expect(seen[0]).toMatchObject({ request: { url: '/tenants/acme/orders/..%2F..%2Fglobex%2Forders%2Fo-2%3Fx%3D1%23' } });
+    expect(seen[0]).toMatchObject({
+      request: { url: '/tenants/acme/orders/..%2F..%2Fglobex%2Forders%2Fo-2%3Fx%3D1%23' },
+    });
     await call('orders__rename', { id: 'o-\ud800', name: 'Desk' });
     expect(seen[2]).toMatchObject({ request: { url: '/tenants/acme/orders/o-%EF%BF%BD' } });
   });
@@ -305,7 +375,8 @@ describe('a forged argument', () => {
     const { call } = await desk();
     await call('orders__rename', { id: 'o-1', name: 'Desk' });
     const { request } = seen[0] as { request: { body: object; params: object; headers: object } };
-    for (const part of [request, request.body, request.params, request.headers]) expect(Object.isFrozen(part)).toBe(true);
+    for (const part of [request, request.body, request.params, request.headers])
+      expect(Object.isFrozen(part)).toBe(true);
   });
 });
 
@@ -314,15 +385,24 @@ describe('a guard that authenticates by a header', () => {
 
   it('keeps every call out until it is named', async () => {
     const { call } = await desk(guarded);
-    expect((await call('orders__list', { q: 'a' })).record).toMatchObject({ error: { code: 'forbidden' } });
+    expect((await call('orders__list', { q: 'a' })).record).toMatchObject({
+      error: { code: 'forbidden' },
+    });
   });
 
   it('is replaced by the identity of the run where it is named, which the audit says with every call', async () => {
-    const { call } = await desk({ ...guarded, options: { identity: { replacedGuards: [TokenGuard] } } });
+    const { call } = await desk({
+      ...guarded,
+      options: { identity: { replacedGuards: [TokenGuard] } },
+    });
     expect((await call('orders__list', { q: 'a' })).record).toMatchObject({ status: 'succeeded' });
-    expect((await call('orders__rename', { id: 'o-1', name: 'Desk' }, bob)).record).toMatchObject({ error: { code: 'forbidden' } });
+    expect((await call('orders__rename', { id: 'o-1', name: 'Desk' }, bob)).record).toMatchObject({
+      error: { code: 'forbidden' },
+    });
     const entries = await audit.read('acme', { from: 1, limit: 20 });
-    expect(entries.filter(({ kind }) => kind === 'opt-out')).toMatchObject([{ names: ['TokenGuard'], declaredId: 'orders__list' }]);
+    expect(entries.filter(({ kind }) => kind === 'opt-out')).toMatchObject([
+      { names: ['TokenGuard'], declaredId: 'orders__list' },
+    ]);
   });
 
   it('is replaced where a handler has it as an instance, or its class names it', async () => {
@@ -336,7 +416,10 @@ describe('a guard that authenticates by a header', () => {
         return 'none';
       }
     }
-    const { call } = await desk({ controllers: [NotesController], options: { identity: { replacedGuards: [TokenGuard] } } });
+    const { call } = await desk({
+      controllers: [NotesController],
+      options: { identity: { replacedGuards: [TokenGuard] } },
+    });
     expect((await call('notes__all', {})).ui).toBe('none');
   });
 
@@ -344,17 +427,26 @@ describe('a guard that authenticates by a header', () => {
     const { call } = await desk({ options: { identity: { request: asToken as never } } });
     await call('orders__rename', { id: 'o-1', name: 'Desk' });
     expect(seen[0]).toMatchObject({
-      request: { user: { sub: 'ada', roles: ['manager'] }, url: '/tenants/acme/orders/o-1', body: { name: 'Desk' } },
+      request: {
+        user: { sub: 'ada', roles: ['manager'] },
+        url: '/tenants/acme/orders/o-1',
+        body: { name: 'Desk' },
+      },
     });
   });
 
   it('keeps the application from starting where it is named and guards no route', async () => {
     const at = 'ToolLoopModule.forRoot({ identity: { replacedGuards } })';
     const controllers = [OrdersController];
-    expect(await findingsOf({ controllers, options: { identity: { replacedGuards: [TokenGuard] } } })).toMatchObject([
-      { at, problem: expect.stringContaining('TokenGuard') },
-    ]);
-    expect(await findingsOf({ controllers, options: { identity: { replacedGuards: ['TokenGuard'] as never } } })).toHaveLength(1);
+    expect(
+      await findingsOf({ controllers, options: { identity: { replacedGuards: [TokenGuard] } } }),
+    ).toMatchObject([{ at, problem: expect.stringContaining('TokenGuard') }]);
+    expect(
+      await findingsOf({
+        controllers,
+        options: { identity: { replacedGuards: ['TokenGuard'] as never } },
+      }),
+    ).toHaveLength(1);
   });
 });
 
@@ -363,7 +455,10 @@ describe('the other layers of a route', () => {
     @Injectable()
     class Wrapped implements NestInterceptor {
       intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-        context.switchToHttp().getResponse<{ setHeader(name: string, value: string): void }>().setHeader('x-seen', '1');
+        context
+          .switchToHttp()
+          .getResponse<{ setHeader(name: string, value: string): void }>()
+          .setHeader('x-seen', '1');
         return next.handle().pipe(map((data: unknown) => ({ data, type: context.getType() })));
       }
     }
@@ -371,7 +466,9 @@ describe('the other layers of a route', () => {
     @Catch(NotFoundException)
     class Worded implements ExceptionFilter {
       catch(error: NotFoundException, host: ArgumentsHost): void {
-        const response = host.switchToHttp().getResponse<{ status(code: number): { json(body: unknown): void } }>();
+        const response = host
+          .switchToHttp()
+          .getResponse<{ status(code: number): { json(body: unknown): void } }>();
         response.status(404).json({ message: `Nothing here: ${error.message}` });
       }
     }
@@ -390,9 +487,16 @@ describe('the other layers of a route', () => {
     }
     const { call } = await desk({ controllers: [NotesController] });
     expect((await call('notes__one', { id: 7 })).ui).toEqual({ data: { id: 7 }, type: 'http' });
-    expect((await call('notes__one', { id: 404 })).record.error).toMatchObject({ safeMessage: '{"message":"Nothing here: note 404"}' });
-    expect((await call('notes__one', { id: 403 })).record.error).toMatchObject({ code: 'forbidden', safeMessage: 'Not yours.' });
-    expect((await call('notes__one', { id: 'x' })).record.error).toMatchObject({ code: 'invalid_args' });
+    expect((await call('notes__one', { id: 404 })).record.error).toMatchObject({
+      safeMessage: '{"message":"Nothing here: note 404"}',
+    });
+    expect((await call('notes__one', { id: 403 })).record.error).toMatchObject({
+      code: 'forbidden',
+      safeMessage: 'Not yours.',
+    });
+    expect((await call('notes__one', { id: 'x' })).record.error).toMatchObject({
+      code: 'invalid_args',
+    });
   });
 
   it('say that arguments are wrong where a pipe says so, and that a call is forbidden where a guard throws anything else', async () => {
@@ -445,7 +549,13 @@ describe('the other layers of a route', () => {
       }
     }
     const { call } = await desk({ controllers: [NotesController] });
-    expect((await call('notes__add', { name: 'a' })).ui).toEqual({ name: 'a', tenant: 'acme', of: 'acme' });
-    expect((await call('notes__add', { name: 'a' }, bob)).record.error).toMatchObject({ code: 'forbidden' });
+    expect((await call('notes__add', { name: 'a' })).ui).toEqual({
+      name: 'a',
+      tenant: 'acme',
+      of: 'acme',
+    });
+    expect((await call('notes__add', { name: 'a' }, bob)).record.error).toMatchObject({
+      code: 'forbidden',
+    });
   });
 });

@@ -1,6 +1,12 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Inject, Injectable, Module, Scope } from '@nestjs/common';
-import { ContextIdFactory, REQUEST, type ContextId, type ContextIdStrategy, type HostComponentInfo } from '@nestjs/core';
+import {
+  ContextIdFactory,
+  REQUEST,
+  type ContextId,
+  type ContextIdStrategy,
+  type HostComponentInfo,
+} from '@nestjs/core';
 import { LlmTool, type RunContext, ToolProvider } from '@toolloop/core';
 import { Bench } from '../execution/bench.js';
 
@@ -30,7 +36,13 @@ class RequestTools {
 
   @LlmTool(fine) request(): object {
     const { runId, tenant, context, actor } = this.run;
-    return { runId, tenant, context, actor: actor as object, keys: Object.keys(this.run).toSorted() };
+    return {
+      runId,
+      tenant,
+      context,
+      actor: actor as object,
+      keys: Object.keys(this.run).toSorted(),
+    };
   }
 
   @LlmTool(fine) sameState(): boolean {
@@ -89,7 +101,10 @@ describe('a request-scoped provider', () => {
   it('is made once for two calls at the same time', async () => {
     const bench = await Bench.start({ providers: [RequestTools, Births] });
     const run = bench.run();
-    const outcomes = await Promise.all([run.exec('request__instance'), run.exec('request__instance')]);
+    const outcomes = await Promise.all([
+      run.exec('request__instance'),
+      run.exec('request__instance'),
+    ]);
     expect(outcomes.map(({ content }) => content)).toEqual(['1', '1']);
     expect(bench.module.get(Births).count).toBe(1);
   });
@@ -160,7 +175,8 @@ describe('a durable provider', () => {
     ContextIdFactory.apply(new ByTenant());
     const bench = await Bench.start({ providers: [DurableTools] });
     const contents: string[] = [];
-    for (const tenant of ['acme', 'acme', 'globex']) contents.push((await bench.run({ tenant }).exec('durable__next')).content);
+    for (const tenant of ['acme', 'acme', 'globex'])
+      contents.push((await bench.run({ tenant }).exec('durable__next')).content);
     expect(contents).toEqual(['1', '2', '1']);
   });
 
@@ -176,6 +192,9 @@ describe('a durable provider', () => {
     const bench = await Bench.start({ providers: [DurableTools, RequestTools, Births] });
     const run = bench.run({ runId: 'run_3', tenant: 'acme' });
     await run.exec('durable__next');
-    expect(JSON.parse((await run.exec('request__request')).content)).toMatchObject({ runId: 'run_3', tenant: 'acme' });
+    expect(JSON.parse((await run.exec('request__request')).content)).toMatchObject({
+      runId: 'run_3',
+      tenant: 'acme',
+    });
   });
 });

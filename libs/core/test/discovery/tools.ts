@@ -16,10 +16,23 @@ export interface RawTool {
 }
 
 /** A tool as a source hands it over. */
-export function toolOf({ reserved = ['tenant', 'tenantId', 'actor', 'actorId'], ...raw }: RawTool): Tool {
-  const { id, schema = { type: 'object' }, effect = 'read_only', origin = { source: 'remote', trusted: false }, ...rest } = raw;
+export function toolOf({
+  reserved = ['tenant', 'tenantId', 'actor', 'actorId'],
+  ...raw
+}: RawTool): Tool {
+  const {
+    id,
+    schema = { type: 'object' },
+    effect = 'read_only',
+    origin = { source: 'remote', trusted: false },
+    ...rest
+  } = raw;
   const labels = { egress: false };
   const declared = { id, description: `Runs ${id}.`, inputSchema: schema, effect, origin, labels };
-  const tool = sourceTool({ ...declared, ...rest, invoke: (built, context) => raw.invoke?.(built, context) });
+  const tool = sourceTool({
+    ...declared,
+    ...rest,
+    invoke: (built, context) => raw.invoke?.(built, context),
+  });
   return { ...tool, input: { ...tool.input, reserved } };
 }

@@ -1,7 +1,14 @@
 import { createHash } from 'node:crypto';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { attach, LlmTool, type Message, ToolInterceptor, ToolLoopService, ToolProvider } from '@toolloop/core';
+import {
+  attach,
+  LlmTool,
+  type Message,
+  ToolInterceptor,
+  ToolLoopService,
+  ToolProvider,
+} from '@toolloop/core';
 import type { Attachment, ToolInvocation } from '@toolloop/core/contracts';
 import { type JournalOutcome, MemoryCallJournal } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
@@ -21,9 +28,19 @@ class Chart {
 
 const png = Uint8Array.from([1, 2, 3, 4]);
 const image: Attachment = { type: 'image', data: png, mediaType: 'image/png' };
-const pdf: Attachment = { type: 'file', data: Buffer.from('pdf'), mediaType: 'application/pdf', name: 'a.pdf' };
+const pdf: Attachment = {
+  type: 'file',
+  data: Buffer.from('pdf'),
+  mediaType: 'application/pdf',
+  name: 'a.pdf',
+};
 const imagePart = { type: 'image', url: 'data:image/png;base64,AQIDBA==', mediaType: 'image/png' };
-const pdfPart = { type: 'file', url: 'data:application/pdf;base64,cGRm', mediaType: 'application/pdf', name: 'a.pdf' };
+const pdfPart = {
+  type: 'file',
+  url: 'data:application/pdf;base64,cGRm',
+  mediaType: 'application/pdf',
+  name: 'a.pdf',
+};
 const sized = (bytes: number): Attachment => ({ ...image, data: new Uint8Array(bytes) });
 const findAda = () => attach([new Customer('c-1', 'Ada')], image);
 const startOf = (key: string) => ({
@@ -36,7 +53,8 @@ const startOf = (key: string) => ({
   args: '{}',
   forMs: 0,
 });
-const sha256 = (content: Uint8Array | string): string => createHash('sha256').update(content).digest('hex');
+const sha256 = (content: Uint8Array | string): string =>
+  createHash('sha256').update(content).digest('hex');
 
 @Injectable()
 @ToolProvider({ namespace: 'chart' })
@@ -57,14 +75,27 @@ beforeEach(async () => {
   bench = await Bench.start({ providers: [ChartTools] });
 });
 
-const runOf = (invoke: NonNullable<RawTool['invoke']>, options: RunOptions = {}, raw: Partial<RawTool> = {}) =>
-  bench.run({ tools: [toolOf({ id: 'tool', ...raw, invoke })], policies: [{ allow: ['tool'] }], ...options });
-const attaching = (...attachments: unknown[]) => runOf(() => attach('done', ...(attachments as Attachment[])));
+const runOf = (
+  invoke: NonNullable<RawTool['invoke']>,
+  options: RunOptions = {},
+  raw: Partial<RawTool> = {},
+) =>
+  bench.run({
+    tools: [toolOf({ id: 'tool', ...raw, invoke })],
+    policies: [{ allow: ['tool'] }],
+    ...options,
+  });
+const attaching = (...attachments: unknown[]) =>
+  runOf(() => attach('done', ...(attachments as Attachment[])));
 
 describe('a result with attachments', () => {
   it('is projected as ever, and the images and files follow the text', async () => {
     const { content, record } = await bench.run().exec('chart__draw');
-    expect(content).toEqual([{ type: 'text', text: '{"title":"Sales","hint":"up"}' }, imagePart, pdfPart]);
+    expect(content).toEqual([
+      { type: 'text', text: '{"title":"Sales","hint":"up"}' },
+      imagePart,
+      pdfPart,
+    ]);
     expect(record.result).toEqual({ title: 'Sales' });
   });
 
@@ -82,7 +113,9 @@ describe('a result with attachments', () => {
   });
 
   it('may be in an envelope', async () => {
-    const { content } = await bench.run({ execution: { resultFormat: 'envelope' } }).exec('chart__draw');
+    const { content } = await bench
+      .run({ execution: { resultFormat: 'envelope' } })
+      .exec('chart__draw');
     const envelope = '{"ok":true,"type":"chart__draw","result":{"title":"Sales","hint":"up"}}';
     expect(content).toEqual([{ type: 'text', text: envelope }, imagePart, pdfPart]);
   });
@@ -98,18 +131,32 @@ describe('a result with attachments', () => {
     const module = await start({ providers: [ChartTools], options: { model } });
     const result = await module.get(ToolLoopService).run(ask());
     const sent = model.requests[1]?.messages.at(-1);
-    expect(sent).toMatchObject({ role: 'tool', content: [{ type: 'text' }, imagePart, pdfPart], labels: { returns: 'untrusted' } });
+    expect(sent).toMatchObject({
+      role: 'tool',
+      content: [{ type: 'text' }, imagePart, pdfPart],
+      labels: { returns: 'untrusted' },
+    });
     expect(result.messages).toContainEqual(sent);
-    expect(result.toJSON()).toMatchObject({ toolCalls: [{ attachments: [{ type: 'image' }, { type: 'file' }] }] });
+    expect(result.toJSON()).toMatchObject({
+      toolCalls: [{ attachments: [{ type: 'image' }, { type: 'file' }] }],
+    });
   });
 
   it('can be passed back to continue', async () => {
-    const model = new ScriptedModel([calls(call('chart__draw', {})), text('Seen.'), text('Still.')]);
-    const loop = (await start({ providers: [ChartTools], options: { model } })).get(ToolLoopService);
+    const model = new ScriptedModel([
+      calls(call('chart__draw', {})),
+      text('Seen.'),
+      text('Still.'),
+    ]);
+    const loop = (await start({ providers: [ChartTools], options: { model } })).get(
+      ToolLoopService,
+    );
     const { messages } = await loop.run(ask());
     const more: Message[] = [...messages, { role: 'user', content: 'And?' }];
     await loop.run(ask({ messages: more }));
-    expect(model.requests[2]?.messages.map(({ content }) => content)).toEqual(more.map(({ content }) => content));
+    expect(model.requests[2]?.messages.map(({ content }) => content)).toEqual(
+      more.map(({ content }) => content),
+    );
   });
 
   it('is the plain value to injection', async () => {
@@ -117,7 +164,10 @@ describe('a result with attachments', () => {
     const module = await openModule(model);
     const result = await module.get(ToolLoopService).run(ask({ context: { act: findAda } }));
     expect(result.injectedTools.map(({ id }) => id)).toContain('customer_c-1_getAverageSpend');
-    expect(result.toolCalls[0]).toMatchObject({ result: [{ id: 'c-1', name: 'Ada' }], attachments: [{ type: 'image' }] });
+    expect(result.toolCalls[0]).toMatchObject({
+      result: [{ id: 'c-1', name: 'Ada' }],
+      attachments: [{ type: 'image' }],
+    });
   });
 
   it('may end a stream; what comes before shows its value', async () => {
@@ -166,7 +216,11 @@ describe('interceptors and attachments', () => {
 
 describe('an attachment', () => {
   it.each<[string, unknown, unknown]>([
-    ['at an https: address', { type: 'image', url: 'https://acme.test/a.png' }, { type: 'image', url: 'https://acme.test/a.png' }],
+    [
+      'at an https: address',
+      { type: 'image', url: 'https://acme.test/a.png' },
+      { type: 'image', url: 'https://acme.test/a.png' },
+    ],
     ['of a kind that is written otherwise', { ...image, mediaType: 'IMAGE/PNG; q=1' }, imagePart],
     ['in base64', { type: 'image', url: imagePart.url }, imagePart],
     [
@@ -174,8 +228,16 @@ describe('an attachment', () => {
       { type: 'file', url: 'data:text/plain;charset=utf-8,a%20b', mediaType: 'text/plain' },
       { type: 'file', url: 'data:text/plain;base64,YSBi', mediaType: 'text/plain' },
     ],
-    ['in a view of a larger buffer', { ...image, data: new Uint8Array(Uint8Array.from([0, ...png, 0]).buffer, 1, 4) }, imagePart],
-    ['with a very long name', { ...pdf, name: 'x'.repeat(300) }, { ...pdfPart, name: 'x'.repeat(255) }],
+    [
+      'in a view of a larger buffer',
+      { ...image, data: new Uint8Array(Uint8Array.from([0, ...png, 0]).buffer, 1, 4) },
+      imagePart,
+    ],
+    [
+      'with a very long name',
+      { ...pdf, name: 'x'.repeat(300) },
+      { ...pdfPart, name: 'x'.repeat(255) },
+    ],
   ])('is taken %s', async (_, attachment, part) => {
     const { content } = await attaching(attachment).exec('tool');
     expect(content).toEqual([{ type: 'text', text: 'done' }, part]);
@@ -187,27 +249,56 @@ describe('an attachment', () => {
       { type: 'image', url: 'https://user:hunter2@acme.test/a.png' },
       'it has no plain https: or data: URL.',
     ],
-    ['on the disk', { type: 'file', url: 'file:///etc/passwd', mediaType: 'text/plain' }, 'it has no plain https: or data: URL.'],
-    ['in plain http', { type: 'image', url: 'http://169.254.169.254/' }, 'it has no plain https: or data: URL.'],
-    ['without end', { type: 'image', url: `https://acme.test/${'x'.repeat(9000)}` }, 'it has no plain https: or data: URL.'],
-    ['with a broken escape', { type: 'image', url: 'data:image/png,%zz' }, 'its data: URL cannot be decoded.'],
+    [
+      'on the disk',
+      { type: 'file', url: 'file:///etc/passwd', mediaType: 'text/plain' },
+      'it has no plain https: or data: URL.',
+    ],
+    [
+      'in plain http',
+      { type: 'image', url: 'http://169.254.169.254/' },
+      'it has no plain https: or data: URL.',
+    ],
+    [
+      'without end',
+      { type: 'image', url: `https://acme.test/${'x'.repeat(9000)}` },
+      'it has no plain https: or data: URL.',
+    ],
+    [
+      'with a broken escape',
+      { type: 'image', url: 'data:image/png,%zz' },
+      'its data: URL cannot be decoded.',
+    ],
     ['without a media type', { type: 'image', url: 'data:,x' }, 'its data: URL has no media type.'],
     ['with no file type', { type: 'file', url: 'https://acme.test/a' }, 'it has no media type.'],
     ['with a media type that is none', { ...pdf, mediaType: 'pdf,"' }, 'its media type is none.'],
-    ['that is no image', { ...image, mediaType: 'application/pdf' }, 'it is an image by name and application/pdf by media type.'],
-    ['of another kind', { type: 'video', data: png, mediaType: 'video/mp4' }, 'it is neither an image nor a file.'],
+    [
+      'that is no image',
+      { ...image, mediaType: 'application/pdf' },
+      'it is an image by name and application/pdf by media type.',
+    ],
+    [
+      'of another kind',
+      { type: 'video', data: png, mediaType: 'video/mp4' },
+      'it is neither an image nor a file.',
+    ],
     ['that is empty', { ...image, data: new Uint8Array() }, 'it is empty.'],
     ['whose data are text', { ...image, data: 'AQID' }, 'its data are not bytes.'],
     ['that is nothing', undefined, 'it is neither an image nor a file.'],
   ])('is left out, and the model told why: %s', async (_, attachment, problem) => {
     const { content, record } = await attaching(attachment).exec('tool');
-    expect([content, record.status]).toEqual([`done\n[1 of 1 attachments left out: ${problem}]`, 'succeeded']);
+    expect([content, record.status]).toEqual([
+      `done\n[1 of 1 attachments left out: ${problem}]`,
+      'succeeded',
+    ]);
     expect(bench.logger.warnings()).toHaveLength(1);
     expect(JSON.stringify([content, record])).not.toContain('hunter2');
   });
 
   it('is left out when it is larger than what is left of the limit, and those that fit are kept', async () => {
-    const run = runOf(() => attach('done', sized(60), sized(50), sized(40)), { limits: { attachmentBytes: 100 } });
+    const run = runOf(() => attach('done', sized(60), sized(50), sized(40)), {
+      limits: { attachmentBytes: 100 },
+    });
     const { content, record } = await run.exec('tool');
     expect(record.attachments?.map(({ bytes }) => bytes)).toEqual([60, 40]);
     expect(content[0]).toEqual({
@@ -222,16 +313,22 @@ describe('an attachment', () => {
     ['percents', { type: 'image', url: `data:image/png,${'%41'.repeat(5 * 1024 * 1024)}` }],
   ])('is not taken as %s when it has more than 4 MB', async (_, attachment) => {
     const { content } = await attaching(attachment, pdf).exec('tool');
-    expect(content[0]).toMatchObject({ text: expect.stringContaining('1 of 2 attachments left out: it is larger than the 4194304') });
+    expect(content[0]).toMatchObject({
+      text: expect.stringContaining('1 of 2 attachments left out: it is larger than the 4194304'),
+    });
   });
 
   it('is one of 32 at most', async () => {
-    const { content, record } = await attaching(...Array.from({ length: 1000 }, () => image)).exec('tool');
+    const { content, record } = await attaching(...Array.from({ length: 1000 }, () => image)).exec(
+      'tool',
+    );
     expect([content.length, record.attachments?.length]).toEqual([33, 32]);
   });
 
   it('takes nothing from the budget of the text, which keeps its note', async () => {
-    const run = runOf(() => attach('x'.repeat(5000), image, undefined as never), { limits: { resultBytes: 1000 } });
+    const run = runOf(() => attach('x'.repeat(5000), image, undefined as never), {
+      limits: { resultBytes: 1000 },
+    });
     const { content, record } = await run.exec('tool');
     const [{ text: shown }] = content as unknown as [{ text: string }];
     expect(shown).toMatch(/1 of 2 attachments left out: it is neither an image nor a file.\]$/);
@@ -244,10 +341,17 @@ describe('the journal and attachments', () => {
     let made = 0;
     const invoke = () => attach({ made: (made += 1) }, image, pdf);
     const write = (tenant: string) =>
-      runOf(invoke, { requestId: 'key', tenant }, { effect: 'state_change' }).exec('tool', {}, { index: 0 });
+      runOf(invoke, { requestId: 'key', tenant }, { effect: 'state_change' }).exec(
+        'tool',
+        {},
+        { index: 0 },
+      );
     const [one, again, other] = [await write('acme'), await write('acme'), await write('globex')];
     expect(made).toBe(2);
-    expect([again.content, again.record.attachments]).toEqual([one.content, one.record.attachments]);
+    expect([again.content, again.record.attachments]).toEqual([
+      one.content,
+      one.record.attachments,
+    ]);
     expect(other.content).not.toEqual(one.content);
   });
 
@@ -266,7 +370,11 @@ describe('the journal and attachments', () => {
     }
     expect(await memory.acquire(startOf('1'))).toEqual({
       status: 'finished',
-      outcome: { status: 'succeeded', content: 'ok\n[The attachments of this result are not kept any more.]', ui: null },
+      outcome: {
+        status: 'succeeded',
+        content: 'ok\n[The attachments of this result are not kept any more.]',
+        ui: null,
+      },
     });
     expect(await memory.acquire(startOf('3'))).toEqual({ status: 'finished', outcome });
   });

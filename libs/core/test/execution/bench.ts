@@ -55,7 +55,11 @@ export interface RunOfCalls {
   readonly events: readonly LoopEventBody[];
   readonly scope: ExecutionScope;
   /** Runs a call; arguments that are no text are sent as JSON. */
-  exec(name: string, args?: unknown, place?: Partial<Pick<PlacedCall, 'step' | 'index' | 'refusal'>>): Promise<TextOutcome>;
+  exec(
+    name: string,
+    args?: unknown,
+    place?: Partial<Pick<PlacedCall, 'step' | 'index' | 'refusal'>>,
+  ): Promise<TextOutcome>;
 }
 
 /** A started application whose `ToolRunner` is called directly, as the loop would. */
@@ -86,15 +90,29 @@ export class Bench {
         calls += 1;
         const text = typeof args === 'string' ? args : JSON.stringify(args);
         const call = { toolCallId: `call_${calls}`, name, arguments: text };
-        return runner.exec({ call, step: 1, index: calls - 1, ...place }, scope) as Promise<TextOutcome>;
+        return runner.exec(
+          { call, step: 1, index: calls - 1, ...place },
+          scope,
+        ) as Promise<TextOutcome>;
       },
     };
   }
 
   private scopeOf(options: RunOptions, emit: ExecutionScope['emit']): ExecutionScope {
-    const { runId = 'run_1', requestId = runId, tenant = 'acme', context = {}, policies = [{ allow: ['*'] }], limits } = options;
+    const {
+      runId = 'run_1',
+      requestId = runId,
+      tenant = 'acme',
+      context = {},
+      policies = [{ allow: ['*'] }],
+      limits,
+    } = options;
     const { execution, agentName, retry, approvals = new RunApprovals('deny') } = options;
-    const { tools = this.catalog.build({}), toolset = Toolset.of(tools), signal = new AbortController().signal } = options;
+    const {
+      tools = this.catalog.build({}),
+      toolset = Toolset.of(tools),
+      signal = new AbortController().signal,
+    } = options;
     return {
       run: { runId, actor: { id: 'ada' }, tenant, context, state: new Map() },
       requestId,
@@ -121,13 +139,23 @@ function actorIdOf(options: RunOptions): string | undefined {
 }
 
 /** The JSON:API errors a model reads. */
-export function errorsOf({ content }: TextOutcome): readonly { readonly code: string; readonly detail: string; readonly status: string }[] {
-  const { errors } = JSON.parse(content) as { errors: { code: string; detail: string; status: string }[] };
+export function errorsOf({ content }: TextOutcome): readonly {
+  readonly code: string;
+  readonly detail: string;
+  readonly status: string;
+}[] {
+  const { errors } = JSON.parse(content) as {
+    errors: { code: string; detail: string; status: string }[];
+  };
   return errors;
 }
 
 /** The one error a model reads. */
-export function errorOf(outcome: TextOutcome): { readonly code: string; readonly detail: string; readonly status: string } {
+export function errorOf(outcome: TextOutcome): {
+  readonly code: string;
+  readonly detail: string;
+  readonly status: string;
+} {
   const [error, ...more] = errorsOf(outcome);
   if (!error || more.length > 0) throw new Error(`one error is due: ${outcome.content}`);
   return error;

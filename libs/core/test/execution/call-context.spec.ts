@@ -1,6 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { ConnectionBroker, type Credential, LlmTool, type ToolCallContext, ToolContext, ToolProvider } from '@toolloop/core';
+import {
+  ConnectionBroker,
+  type Credential,
+  LlmTool,
+  type ToolCallContext,
+  ToolContext,
+  ToolProvider,
+} from '@toolloop/core';
 import { Bench, errorOf } from './bench.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
@@ -13,7 +20,9 @@ class ContextTools {
     seen = context;
   }
 
-  @LlmTool({ ...fine, reveal: [] }) async connect(@ToolContext() context: ToolCallContext): Promise<string> {
+  @LlmTool({ ...fine, reveal: [] }) async connect(
+    @ToolContext() context: ToolCallContext,
+  ): Promise<string> {
     const { token } = await context.connection('mail');
     seen = { ...context, context: { token } };
     return token;
@@ -36,7 +45,12 @@ class Broker extends ConnectionBroker {
 describe('the context of a call', () => {
   it('says whom it acts for, which call it is, and what the application passed', async () => {
     const bench = await Bench.start({ providers: [ContextTools] });
-    const run = bench.run({ runId: 'run_1', requestId: 'key', tenant: 'globex', context: { locale: 'de' } });
+    const run = bench.run({
+      runId: 'run_1',
+      requestId: 'key',
+      tenant: 'globex',
+      context: { locale: 'de' },
+    });
     await run.exec('ctx__look', {}, { step: 3, index: 2 });
     expect(seen).toMatchObject({
       runId: 'run_1',
@@ -77,15 +91,24 @@ describe('the context of a call', () => {
 
 describe('a connection', () => {
   it('is a credential for the tenant and actor of the call', async () => {
-    const bench = await Bench.start({ providers: [ContextTools], ports: [{ provide: ConnectionBroker, useClass: Broker }] });
+    const bench = await Bench.start({
+      providers: [ContextTools],
+      ports: [{ provide: ConnectionBroker, useClass: Broker }],
+    });
     const run = bench.run({ tenant: 'acme' });
     const outcome = await run.exec('ctx__connect');
     expect(seen?.context).toEqual({ token: 'token-1' });
-    expect([outcome.content, JSON.stringify(run.events)]).toEqual(['{"ok":true}', expect.not.stringContaining('token-1')]);
+    expect([outcome.content, JSON.stringify(run.events)]).toEqual([
+      '{"ok":true}',
+      expect.not.stringContaining('token-1'),
+    ]);
   });
 
   it('fails the call when it belongs to another, and gives no reason', async () => {
-    const bench = await Bench.start({ providers: [ContextTools], ports: [{ provide: ConnectionBroker, useClass: Broker }] });
+    const bench = await Bench.start({
+      providers: [ContextTools],
+      ports: [{ provide: ConnectionBroker, useClass: Broker }],
+    });
     const outcome = await bench.run({ tenant: 'globex' }).exec('ctx__connect');
     expect(outcome.record.error?.code).toBe('execution_failed');
     expect(outcome.content).not.toContain('not yours');

@@ -67,14 +67,20 @@ interface Logged {
 }
 
 async function logged(options: RunOptions = {}, app?: Partial<ExecutionOptions>): Promise<Logged> {
-  const bench = await Bench.start({ providers: [AuthTools], options: { ...(app && { execution: app }) } });
+  const bench = await Bench.start({
+    providers: [AuthTools],
+    options: { ...(app && { execution: app }) },
+  });
   const logger = new EveryLine();
   bench.module.useLogger(logger);
   return { logger, run: bench.run(options) };
 }
 
 function quiet(execution: ToolExecutionOptions): Tool {
-  return { ...toolOf({ id: 'quiet', origin: { source: 'here', trusted: true }, invoke: () => 1 }), execution };
+  return {
+    ...toolOf({ id: 'quiet', origin: { source: 'here', trusted: true }, invoke: () => 1 }),
+    execution,
+  };
 }
 
 const ada = { user: 'ada', password: 's3cret word' };
@@ -104,7 +110,10 @@ describe('a call', () => {
     const { logger, run } = await logged();
     await run.exec('auth__login', args);
     expect(logger.ofCalls).toHaveLength(count);
-    expect(logger.ofCalls.at(-1)).toMatchObject({ level: 'warn', details: { ...place, status, code } });
+    expect(logger.ofCalls.at(-1)).toMatchObject({
+      level: 'warn',
+      details: { ...place, status, code },
+    });
     expect(JSON.stringify(logger.ofCalls)).not.toContain('s3cret');
   });
 
@@ -115,7 +124,10 @@ describe('a call', () => {
     const { logger, run } = await logged({ ...options, execution: { logArguments: true } });
     await run.exec(name, ada);
     expect(logger.ofCalls.map(({ level, details }) => [level, details])).toEqual([
-      ['warn', { ...place, tool: name, durationMs: expect.any(Number), status: expect.any(String), code }],
+      [
+        'warn',
+        { ...place, tool: name, durationMs: expect.any(Number), status: expect.any(String), code },
+      ],
     ]);
   });
 
@@ -188,7 +200,11 @@ describe('logging', () => {
   it.each<[string, RunOptions, Partial<ExecutionOptions> | undefined]>([
     ['the application', {}, off],
     ['a tool', { tools: [quiet(off)] }, undefined],
-    ['a tool that manages itself', { tools: [quiet({ selfManaged: true })], execution: { logging: true } }, { logging: true }],
+    [
+      'a tool that manages itself',
+      { tools: [quiet({ selfManaged: true })], execution: { logging: true } },
+      { logging: true },
+    ],
     ['a run', { execution: off }, undefined],
   ])('is turned off by %s', async (_, options, app) => {
     const { logger, run } = await logged(options, app);
@@ -201,8 +217,16 @@ describe('logging', () => {
     const bench = await Bench.start({ providers: [AuthTools], options: { model } });
     const logger = new EveryLine();
     bench.module.useLogger(logger);
-    const request = { prompt: 'Go.', actor: { id: 'ada' }, tenant: 'acme', execution: { logArguments: true } };
+    const request = {
+      prompt: 'Go.',
+      actor: { id: 'ada' },
+      tenant: 'acme',
+      execution: { logArguments: true },
+    };
     const { runId } = await bench.module.get(ToolLoopService).run(request);
-    expect(logger.ofCalls).toMatchObject([{ details: { runId, arguments: { user: 'ada' } } }, { details: { runId } }]);
+    expect(logger.ofCalls).toMatchObject([
+      { details: { runId, arguments: { user: 'ada' } } },
+      { details: { runId } },
+    ]);
   });
 });

@@ -26,7 +26,13 @@ class DeskTools {
     return key;
   }
 
-  @LlmTool({ description: 'Closes.', effect: 'state_change', reveal: 'all', canCall: 'mayClose', timeoutMs: 50 })
+  @LlmTool({
+    description: 'Closes.',
+    effect: 'state_change',
+    reveal: 'all',
+    canCall: 'mayClose',
+    timeoutMs: 50,
+  })
   close(): string {
     done.push('close');
     return 'closed';
@@ -59,7 +65,10 @@ class MyTools {
 
 async function desk(): Promise<Bench> {
   done.length = 0;
-  return Bench.start({ providers: [DeskTools, MyTools], options: { audit: { key: 'k'.repeat(32) } } });
+  return Bench.start({
+    providers: [DeskTools, MyTools],
+    options: { audit: { key: 'k'.repeat(32) } },
+  });
 }
 
 const saying = (hook: Hook) => ({ context: { hook } });
@@ -67,7 +76,11 @@ const never = (): Promise<never> => new Promise(() => undefined);
 
 describe('a tool with a hook', () => {
   it('is called where the hook says true', async () => {
-    const { record } = await (await desk()).run(saying(() => true)).exec('desk__write', { key: 'a' });
+    const { record } = await (
+      await desk()
+    )
+      .run(saying(() => true))
+      .exec('desk__write', { key: 'a' });
     expect([record.status, done]).toEqual(['succeeded', ['a']]);
   });
 
@@ -98,7 +111,10 @@ describe('a tool with a hook', () => {
   it('reads like one that does not exist, whatever its arguments are', async () => {
     const bench = await desk();
     const run = bench.run(saying(() => false));
-    const without = bench.run({ ...saying(() => true), toolset: Toolset.of(bench.catalog.build({ exclude: ['desk__write'] })) });
+    const without = bench.run({
+      ...saying(() => true),
+      toolset: Toolset.of(bench.catalog.build({ exclude: ['desk__write'] })),
+    });
     const { content: missing } = await without.exec('desk__write');
     for (const args of [{ key: 'a' }, {}, 'no json', { tenant: 'globex' }]) {
       const outcome = await run.exec('desk__write', args);
@@ -109,14 +125,23 @@ describe('a tool with a hook', () => {
   });
 
   it('is never suggested in its own place', async () => {
-    const { content } = await (await desk()).run(saying(() => false)).exec('desk__write', { key: 'a' });
+    const { content } = await (
+      await desk()
+    )
+      .run(saying(() => false))
+      .exec('desk__write', { key: 'a' });
     expect(content).not.toContain('Did you mean \\"desk__write\\"');
   });
 
   it('is not asked where policy denies', async () => {
     let asked = 0;
-    const run = (await desk()).run({ ...saying(() => (asked += 1) > 0), policies: [{ allow: ['desk__read'] }] });
-    expect((await run.exec('desk__write', { key: 'a' })).record.decision).toMatchObject({ rule: 'default' });
+    const run = (await desk()).run({
+      ...saying(() => (asked += 1) > 0),
+      policies: [{ allow: ['desk__read'] }],
+    });
+    expect((await run.exec('desk__write', { key: 'a' })).record.decision).toMatchObject({
+      rule: 'default',
+    });
     expect(asked).toBe(0);
   });
 
@@ -128,7 +153,11 @@ describe('a tool with a hook', () => {
       await run.exec('desk__write', { key: 'b' }),
       await run.exec('desk__write', { key: 'c' }),
     ];
-    expect(outcomes.map(({ record }) => record.status)).toEqual(['succeeded', 'denied', 'succeeded']);
+    expect(outcomes.map(({ record }) => record.status)).toEqual([
+      'succeeded',
+      'denied',
+      'succeeded',
+    ]);
     expect(done).toEqual(['a', 'c']);
   });
 
@@ -144,9 +173,13 @@ describe('a tool with a hook', () => {
 
   it('is logged where its hook fails, and the model reads nothing of it', async () => {
     const bench = await desk();
-    const { content } = await bench.run(saying(() => Promise.reject(new Error('secret of the hook')))).exec('desk__write', { key: 'a' });
+    const { content } = await bench
+      .run(saying(() => Promise.reject(new Error('secret of the hook'))))
+      .exec('desk__write', { key: 'a' });
     expect(content).not.toContain('secret');
-    expect(bench.logger.errors().map(({ message }) => message)).toEqual([expect.stringContaining('The canCall of desk__write failed')]);
+    expect(bench.logger.errors().map(({ message }) => message)).toEqual([
+      expect.stringContaining('The canCall of desk__write failed'),
+    ]);
   });
 
   it('invariant 11: does not keep a run from ending', async () => {
@@ -161,16 +194,28 @@ describe('a tool with a hook', () => {
 describe('a hook that is a method', () => {
   it('is called on the same instance, for the tenant of the run', async () => {
     const bench = await desk();
-    const by = async (tenant: string) => (await bench.run({ tenant }).exec('desk__close')).record.status;
-    expect([await by('acme'), await by('globex'), await by('acme')]).toEqual(['succeeded', 'denied', 'succeeded']);
+    const by = async (tenant: string) =>
+      (await bench.run({ tenant }).exec('desk__close')).record.status;
+    expect([await by('acme'), await by('globex'), await by('acme')]).toEqual([
+      'succeeded',
+      'denied',
+      'succeeded',
+    ]);
   });
 
   it('is called on the instance of the run where there is one per run', async () => {
     const bench = await desk();
     const outcomes = await Promise.all(
-      ['acme', 'globex', 'acme', 'globex'].map((tenant) => bench.run({ tenant, runId: tenant }).exec('mine__whose')),
+      ['acme', 'globex', 'acme', 'globex'].map((tenant) =>
+        bench.run({ tenant, runId: tenant }).exec('mine__whose'),
+      ),
     );
-    expect(outcomes.map(({ record }) => record.status)).toEqual(['succeeded', 'denied', 'succeeded', 'denied']);
+    expect(outcomes.map(({ record }) => record.status)).toEqual([
+      'succeeded',
+      'denied',
+      'succeeded',
+      'denied',
+    ]);
   });
 });
 
@@ -186,7 +231,9 @@ describe('a raw tool with a hook', () => {
     });
     const bench = await Bench.start({ options: { tools: [raw] } });
     expect((await bench.run().exec('raw_run')).content).toBe('ran');
-    expect((await bench.run({ tenant: 'globex' }).exec('raw_run')).record.error?.code).toBe('policy_denied');
+    expect((await bench.run({ tenant: 'globex' }).exec('raw_run')).record.error?.code).toBe(
+      'policy_denied',
+    );
   });
 });
 
@@ -194,7 +241,11 @@ describe('a tool with a hook that is not in the toolset', () => {
   it('invariant 2: is recorded as denied where the hook would deny it, and as unknown where it would not', async () => {
     const bench = await desk();
     const by = async (answer: boolean) =>
-      (await bench.run({ ...saying(() => answer), toolset: Toolset.of([]) }).exec('desk__write', { key: 'a' })).record.error?.code;
+      (
+        await bench
+          .run({ ...saying(() => answer), toolset: Toolset.of([]) })
+          .exec('desk__write', { key: 'a' })
+      ).record.error?.code;
     expect([await by(false), await by(true)]).toEqual(['policy_denied', 'unknown_tool']);
   });
 });

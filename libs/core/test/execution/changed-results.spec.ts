@@ -96,7 +96,8 @@ class OrderTools {
     return [plain()];
   }
 
-  @LlmTool({ ...read, reveal: 'all', outputSchema: { ...ORDER_SCHEMA, required: ['id'] } }) strict(): object {
+  @LlmTool({ ...read, reveal: 'all', outputSchema: { ...ORDER_SCHEMA, required: ['id'] } })
+  strict(): object {
     return { id: 'o-7', status: 'new', total: 30 };
   }
 
@@ -145,7 +146,11 @@ function interceptor(name: string, change: (value: unknown) => unknown): Type<Ne
 
 type Declared = Partial<ToolLoopOptions> & { readonly tools?: ToolLoopOptions['tools'] };
 
-async function start(interceptors: readonly Type[], { tools = [raw], ...options }: Declared = {}, more: readonly Type[] = []) {
+async function start(
+  interceptors: readonly Type[],
+  { tools = [raw], ...options }: Declared = {},
+  more: readonly Type[] = [],
+) {
   const logger = new RecordingLogger();
   const module = await Test.createTestingModule({
     imports: [
@@ -169,7 +174,11 @@ async function start(interceptors: readonly Type[], { tools = [raw], ...options 
   open.push(app);
   const loop: ToolLoopService = app.get(ToolLoopService);
   const of = (called: string) =>
-    loop.call({ tool: called.includes('__') ? called : `orders__${called}`, actor: { id: 'ada' }, tenant: 'acme' });
+    loop.call({
+      tool: called.includes('__') ? called : `orders__${called}`,
+      actor: { id: 'ada' },
+      tenant: 'acme',
+    });
   const saw = async (called: string): Promise<unknown> => {
     const { record, ui } = await of(called);
     return record.error?.code ?? ui;
@@ -220,13 +229,21 @@ describe.each(WRAPPERS)('a global interceptor that wraps each result %s', (_how,
 
   it('leaves no result that has lost the form which its tool declares', async () => {
     const { saw } = await start([wrapper]);
-    const found = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await saw(name)] as const)));
-    expect(found).toEqual(Object.fromEntries(names.map((name) => [name, UNDECLARED.has(name) ? shown(name) : LOST])));
+    const found = Object.fromEntries(
+      await Promise.all(names.map(async (name) => [name, await saw(name)] as const)),
+    );
+    expect(found).toEqual(
+      Object.fromEntries(names.map((name) => [name, UNDECLARED.has(name) ? shown(name) : LOST])),
+    );
   });
 
   it('changes nothing where it is left out of all tools', async () => {
     const { saw } = await start([wrapper], { interceptors: { except: [wrapper] } });
-    expect(Object.fromEntries(await Promise.all(names.map(async (name) => [name, await saw(name)] as const)))).toEqual(PLAIN);
+    expect(
+      Object.fromEntries(
+        await Promise.all(names.map(async (name) => [name, await saw(name)] as const)),
+      ),
+    ).toEqual(PLAIN);
   });
 });
 
@@ -245,12 +262,24 @@ function each(value: unknown, change: (one: Plain) => unknown): unknown {
 
 /** Masks, each with what is shown of an order. */
 const MASKS: readonly (readonly [string, Type, object])[] = [
-  ['takes a field away', masking(({ total: _hidden, ...rest }) => rest), { id: 'o-7', status: 'new' }],
+  [
+    'takes a field away',
+    masking(({ total: _hidden, ...rest }) => rest),
+    { id: 'o-7', status: 'new' },
+  ],
   ['takes all fields but one', masking(({ id }) => ({ id })), { id: 'o-7' }],
   ['changes a value', masking((one) => ({ ...one, status: '***' })), { ...ORDER, status: '***' }],
-  ['changes a value in place', masking((one) => Object.assign(one, { status: '***' })), { ...ORDER, status: '***' }],
+  [
+    'changes a value in place',
+    masking((one) => Object.assign(one, { status: '***' })),
+    { ...ORDER, status: '***' },
+  ],
   ['adds what is not declared', masking((one) => ({ ...one, links: { self: '/o-7' } })), ORDER],
-  ['takes a field and adds a list', masking(({ total: _hidden, ...one }) => ({ ...one, hidden: ['total'] })), { id: 'o-7', status: 'new' }],
+  [
+    'takes a field and adds a list',
+    masking(({ total: _hidden, ...one }) => ({ ...one, hidden: ['total'] })),
+    { id: 'o-7', status: 'new' },
+  ],
   ['serializes', ClassSerializerInterceptor, ORDER],
 ];
 
@@ -284,14 +313,19 @@ describe('a result that has lost its form', () => {
     }
     const said = problems(started);
     for (const name of ['object', 'list', 'strict'])
-      expect(said).toContain(`The result of orders__${name} does not match its declaration: ResponseWrapper made`);
+      expect(said).toContain(
+        `The result of orders__${name} does not match its declaration: ResponseWrapper made`,
+      );
     expect(said).toContain('forRoot({ interceptors: { except: [ResponseWrapper] } })');
     expect(said).not.toContain('Logging made');
   });
 
   it('is told of a write once, whose effect took place', async () => {
     const { of } = await start([wrapper]);
-    expect((await of('write')).record).toMatchObject({ status: 'failed', error: { code: 'invalid_output' } });
+    expect((await of('write')).record).toMatchObject({
+      status: 'failed',
+      error: { code: 'invalid_output' },
+    });
     expect(done).toEqual(['write']);
   });
 
@@ -315,7 +349,10 @@ describe('a result that has lost its form', () => {
   it('may come from a ToolInterceptor', async () => {
     @Injectable()
     class Enveloping extends ToolInterceptor {
-      override async intercept(_invocation: ToolInvocation, next: () => Promise<unknown>): Promise<unknown> {
+      override async intercept(
+        _invocation: ToolInvocation,
+        next: () => Promise<unknown>,
+      ): Promise<unknown> {
         return { data: await next() };
       }
     }
@@ -365,18 +402,28 @@ describe('an interceptor that is left out', () => {
   class OwnWrapper extends wrapper {}
 
   it('is left out of one tool alone, if the tool says so', async () => {
-    const { saw } = await start([wrapper], {}, [leftTools({ interceptors: { except: [wrapper] } })]);
+    const { saw } = await start([wrapper], {}, [
+      leftTools({ interceptors: { except: [wrapper] } }),
+    ]);
     expect([await saw('left__order'), await saw('left__other')]).toEqual([ORDER, LOST]);
   });
 
   it('is left out of a raw tool that says so', async () => {
-    const own = tool({ id: 'raw__own', ...read, reveal: FIELDS, interceptors: { except: [wrapper] }, execute: () => plain() });
+    const own = tool({
+      id: 'raw__own',
+      ...read,
+      reveal: FIELDS,
+      interceptors: { except: [wrapper] },
+      execute: () => plain(),
+    });
     const { saw } = await start([wrapper], { tools: [raw, own] });
     expect([await saw('raw__own'), await saw('raw__order')]).toEqual([ORDER, LOST]);
   });
 
   it('is left out together with its subclasses, and on a method as well', async () => {
-    const { saw } = await start([OwnWrapper], { interceptors: { except: [wrapper] } }, [leftTools({}, [OwnWrapper])]);
+    const { saw } = await start([OwnWrapper], { interceptors: { except: [wrapper] } }, [
+      leftTools({}, [OwnWrapper]),
+    ]);
     expect(await saw('left__order')).toEqual(ORDER);
   });
 
@@ -388,7 +435,10 @@ describe('an interceptor that is left out', () => {
 
   it('must be a class of an interceptor of Nest', async () => {
     class Timing extends ToolInterceptor {
-      override intercept(_invocation: ToolInvocation, next: () => Promise<unknown>): Promise<unknown> {
+      override intercept(
+        _invocation: ToolInvocation,
+        next: () => Promise<unknown>,
+      ): Promise<unknown> {
         return next();
       }
     }
@@ -399,7 +449,8 @@ describe('an interceptor that is left out', () => {
     });
     expect(found).toContainEqual({
       at: 'ToolLoopModule interceptors',
-      problem: 'Its "except" has what is no class of an interceptor of Nest: Order, Timing, an object.',
+      problem:
+        'Its "except" has what is no class of an interceptor of Nest: Order, Timing, an object.',
       remedy: 'Give a list of interceptor classes: [ResponseWrapper].',
     });
     expect(found).toContainEqual({

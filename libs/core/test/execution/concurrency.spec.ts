@@ -1,7 +1,17 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { LlmTool, rawTool, tool, type Tool, type ToolEffect, ToolError, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  rawTool,
+  tool,
+  type Tool,
+  type ToolEffect,
+  ToolError,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { start } from '../discovery/application.js';
@@ -65,10 +75,20 @@ beforeEach(async () => {
   running = 0;
   most = 0;
   begun.length = 0;
-  const raw = { description: 'Waits.', effect: 'read_only', reveal: 'all', concurrency: 1 } as const;
+  const raw = {
+    description: 'Waits.',
+    effect: 'read_only',
+    reveal: 'all',
+    concurrency: 1,
+  } as const;
   bench = await Bench.start({
     providers: [SlowTools],
-    options: { tools: [tool({ ...raw, id: 'raw_tool', execute: () => busy('raw') }), rawTool(Slow, { ...raw, as: 'raw_class' })] },
+    options: {
+      tools: [
+        tool({ ...raw, id: 'raw_tool', execute: () => busy('raw') }),
+        rawTool(Slow, { ...raw, as: 'raw_class' }),
+      ],
+    },
   });
 });
 
@@ -80,15 +100,28 @@ afterEach(async () => {
 const never = (): Promise<never> => new Promise(() => undefined);
 const policies = [{ allow: ['one', 'other'] }];
 const narrow = (raw: RawTool): Tool => ({ ...toolOf(raw), concurrency: 1 });
-const busyFor = (input: unknown): Promise<unknown> => busy('sent', (input as { readonly ms: number }).ms);
+const busyFor = (input: unknown): Promise<unknown> =>
+  busy('sent', (input as { readonly ms: number }).ms);
 /** A run named `holds` does not let go. */
-const hold = (_: unknown, { runId }: { readonly runId: string }): Promise<unknown> => (runId === 'holds' ? never() : busy(runId));
-const runOf = (invoke: NonNullable<RawTool['invoke']>, options: RunOptions = {}, effect: ToolEffect = 'read_only') =>
-  bench.run({ tools: [narrow({ id: 'one', invoke, effect }), narrow({ id: 'other', invoke, effect })], policies, ...options });
+const hold = (_: unknown, { runId }: { readonly runId: string }): Promise<unknown> =>
+  runId === 'holds' ? never() : busy(runId);
+const runOf = (
+  invoke: NonNullable<RawTool['invoke']>,
+  options: RunOptions = {},
+  effect: ToolEffect = 'read_only',
+) =>
+  bench.run({
+    tools: [narrow({ id: 'one', invoke, effect }), narrow({ id: 'other', invoke, effect })],
+    policies,
+    ...options,
+  });
 
 /** A call that changes things, with a key of its own. */
 function keyed(key: string, options: RunOptions): Promise<TextOutcome> {
-  const one: Tool = { ...narrow({ id: 'one', invoke: hold, effect: 'state_change' }), idempotencyKey: () => key };
+  const one: Tool = {
+    ...narrow({ id: 'one', invoke: hold, effect: 'state_change' }),
+    idempotencyKey: () => key,
+  };
   return bench.run({ tools: [one], policies, ...options }).exec('one');
 }
 
@@ -96,7 +129,9 @@ describe('a tool with a concurrency', () => {
   it('runs so many calls at once, over all runs and tenants, and the others in their order', async () => {
     const tenants = ['acme', 'globex', 'acme', 'globex', 'acme', 'initech'];
     const outcomes = await Promise.all(
-      tenants.map((tenant, n) => bench.run({ tenant, runId: `run_${n}` }).exec('slow__pair', { name: `${tenant}${n}` })),
+      tenants.map((tenant, n) =>
+        bench.run({ tenant, runId: `run_${n}` }).exec('slow__pair', { name: `${tenant}${n}` }),
+      ),
     );
     expect(most).toBe(2);
     expect(begun).toEqual(tenants.map((tenant, n) => `${tenant}${n}`));
@@ -109,7 +144,9 @@ describe('a tool with a concurrency', () => {
   });
 
   it('knows who runs while some of them leave', async () => {
-    const run = runOf(hold, { tools: [{ ...narrow({ id: 'one', invoke: busyFor }), concurrency: 2 }] });
+    const run = runOf(hold, {
+      tools: [{ ...narrow({ id: 'one', invoke: busyFor }), concurrency: 2 }],
+    });
     const long = run.exec('one', { ms: 40 });
     await run.exec('one', { ms: 2 });
     await Promise.all([run.exec('one', { ms: 5 }), run.exec('one', { ms: 5 }), long]);
@@ -118,9 +155,15 @@ describe('a tool with a concurrency', () => {
 
   it('may be that of an entity: it holds for all instances together', async () => {
     const looks = ['t1', 't2', 't3'].map((id) => call(`ticket_${id}_look`, {}, { id }));
-    const model = new ScriptedModel([calls(call('desk__find', {})), calls(...looks), text('Done.')]);
+    const model = new ScriptedModel([
+      calls(call('desk__find', {})),
+      calls(...looks),
+      text('Done.'),
+    ]);
     const module = await start({ providers: [DeskTools], options: { model } });
-    await module.get(ToolLoopService).run({ prompt: 'Look.', actor: { id: 'ada' }, tenant: 'acme' });
+    await module
+      .get(ToolLoopService)
+      .run({ prompt: 'Look.', actor: { id: 'ada' }, tenant: 'acme' });
     expect([most, begun]).toEqual([1, ['t1', 't2', 't3']]);
   });
 
@@ -157,8 +200,15 @@ describe('a call that waits for its place', () => {
         return never();
       };
       const holding = runOf(invoke, { signal: controller.signal }, effect).exec('one');
-      const outcome = await runOf(invoke, { runId: 'run_2', limits: { toolCallMs: 15 } }, effect).exec('one');
-      expect(errorOf(outcome)).toMatchObject({ code: 'timeout', detail: 'The tool did not answer within 15 ms.' });
+      const outcome = await runOf(
+        invoke,
+        { runId: 'run_2', limits: { toolCallMs: 15 } },
+        effect,
+      ).exec('one');
+      expect(errorOf(outcome)).toMatchObject({
+        code: 'timeout',
+        detail: 'The tool did not answer within 15 ms.',
+      });
       expect([outcome.record.error?.retryable, invoked]).toEqual([true, 1]);
       controller.abort();
       await holding;
@@ -186,7 +236,9 @@ describe('a call that waits for its place', () => {
       await wait(5);
       controller.abort();
     }).exec('one');
-    const second = runOf(() => busy('second'), { runId: 'run_2', signal: controller.signal }).exec('one');
+    const second = runOf(() => busy('second'), { runId: 'run_2', signal: controller.signal }).exec(
+      'one',
+    );
     const third = runOf(() => busy('third'), { runId: 'run_3' }).exec('one');
     await first;
     expect((await second).record.error?.code).toBe('aborted');

@@ -27,7 +27,10 @@ let kept: ToolCallContext | undefined;
 @Injectable()
 @ToolProvider({ namespace: 'mail' })
 class MailTools {
-  @LlmTool(use) async read(@ToolParam('id', ID) id: string, @ToolContext() context: ToolCallContext): Promise<unknown> {
+  @LlmTool(use) async read(
+    @ToolParam('id', ID) id: string,
+    @ToolContext() context: ToolCallContext,
+  ): Promise<unknown> {
     kept = context;
     return act(await context.connection(id), context);
   }
@@ -48,7 +51,8 @@ class Broker extends ConnectionBroker {
   ]);
 
   override resolve(connectionId: string, { tenant }: ToolCallContext): Promise<Credential> {
-    if (this.owners.get(connectionId) !== tenant) return Promise.reject(new Error(`${connectionId} is not of ${tenant}`));
+    if (this.owners.get(connectionId) !== tenant)
+      return Promise.reject(new Error(`${connectionId} is not of ${tenant}`));
     return Promise.resolve({ connectionId, token: tenant === 'acme' ? SECRET : 'tok-globex' });
   }
 }
@@ -64,14 +68,20 @@ beforeEach(async () => {
 });
 
 /** Everything that anybody could read of a call. */
-async function told(name: string, options: RunOptions = {}): Promise<{ readonly all: string; readonly content: string }> {
+async function told(
+  name: string,
+  options: RunOptions = {},
+): Promise<{ readonly all: string; readonly content: string }> {
   const run = bench.run(options);
   const outcome = await run.exec(`mail__${name}`, { id: 'acme-mail' });
   const store: AuditStore = bench.module.get(AuditStore);
   const audit = await store.read('acme', { from: 1, limit: 100 });
   expect(audit.length).toBeGreaterThan(0);
   const logged = inspect(bench.logger.lines, { depth: 20, showHidden: true });
-  return { all: JSON.stringify([outcome.record, outcome.content, run.events, audit]) + logged, content: outcome.content };
+  return {
+    all: JSON.stringify([outcome.record, outcome.content, run.events, audit]) + logged,
+    content: outcome.content,
+  };
 }
 
 describe('a connection', () => {
@@ -88,20 +98,33 @@ describe('a connection', () => {
   });
 
   it('is forbidden when no rule of the policy lets the tool use it, and the broker is not asked', async () => {
-    const policies = [{ allow: ['*'], connections: [{ tools: ['mail__send'], connections: ['acme-*'] }] }];
+    const policies = [
+      { allow: ['*'], connections: [{ tools: ['mail__send'], connections: ['acme-*'] }] },
+    ];
     const refused = await bench.run({ policies }).exec('mail__read', { id: 'acme-mail' });
     expect(errorOf(refused)).toMatchObject({ code: 'forbidden', status: '403' });
     expect(refused.record.status).toBe('denied');
-    expect((await bench.run({ policies }).exec('mail__send', { id: 'acme-mail' })).content).toBe('acme-mail');
-    expect((await bench.run({ policies, requestId: 'another' }).exec('mail__send', { id: 'globex-mail' })).record.error?.code).toBe(
-      'forbidden',
+    expect((await bench.run({ policies }).exec('mail__send', { id: 'acme-mail' })).content).toBe(
+      'acme-mail',
     );
+    expect(
+      (
+        await bench
+          .run({ policies, requestId: 'another' })
+          .exec('mail__send', { id: 'globex-mail' })
+      ).record.error?.code,
+    ).toBe('forbidden');
   });
 
   it('is refused to the tool, which may continue without it', async () => {
-    const policies = [{ allow: ['*'], connections: [{ tools: ['mail__read'], connections: ['acme-mail'] }] }];
-    act = async (_, context) => context.connection('other').catch((error: Error) => `caught: ${error.name}`);
-    expect((await bench.run({ policies }).exec('mail__read', { id: 'acme-mail' })).content).toBe('caught: CallFailure');
+    const policies = [
+      { allow: ['*'], connections: [{ tools: ['mail__read'], connections: ['acme-mail'] }] },
+    ];
+    act = async (_, context) =>
+      context.connection('other').catch((error: Error) => `caught: ${error.name}`);
+    expect((await bench.run({ policies }).exec('mail__read', { id: 'acme-mail' })).content).toBe(
+      'caught: CallFailure',
+    );
   });
 
   it('cannot be had once the call is over', async () => {
@@ -116,10 +139,15 @@ describe('a connection', () => {
         return firstValueFrom(answers);
       }
     }
-    const slow = await Bench.start({ providers: [MailTools], ports: [{ provide: ConnectionBroker, useClass: SlowBroker }] });
+    const slow = await Bench.start({
+      providers: [MailTools],
+      ports: [{ provide: ConnectionBroker, useClass: SlowBroker }],
+    });
     let hasCredential = false;
     act = () => (hasCredential = true);
-    const outcome = await slow.run({ limits: { toolCallMs: 10 } }).exec('mail__read', { id: 'acme-mail' });
+    const outcome = await slow
+      .run({ limits: { toolCallMs: 10 } })
+      .exec('mail__read', { id: 'acme-mail' });
     expect(outcome.record.error?.code).toBe('timeout');
     answers.next({ connectionId: 'acme-mail', token: SECRET });
     await setImmediate();
@@ -154,19 +182,30 @@ describe('invariant 10: a credential', () => {
     expect(printed).not.toContain('ACME');
   });
 
-  it.each(['', 'a', 'me', 'ada', 'user'])('invariant 10: is not told in base64 behind a name, as in the header of %p', async (name) => {
-    act = ({ token }) => [Buffer.from(`${name}:${token}`).toString('base64'), Buffer.from(`${name}:${token}:more`).toString('base64url')];
-    const { all, content } = await told('read');
-    expect(content).toContain('[secret]');
-    const pieces = [...all.matchAll(/[A-Za-z0-9+/_=-]{4,}/g)].map(([piece]) => Buffer.from(piece, 'base64').toString());
-    expect(pieces.join(' ')).not.toContain('ACME');
-  });
+  it.each(['', 'a', 'me', 'ada', 'user'])(
+    'invariant 10: is not told in base64 behind a name, as in the header of %p',
+    async (name) => {
+      act = ({ token }) => [
+        Buffer.from(`${name}:${token}`).toString('base64'),
+        Buffer.from(`${name}:${token}:more`).toString('base64url'),
+      ];
+      const { all, content } = await told('read');
+      expect(content).toContain('[secret]');
+      const pieces = [...all.matchAll(/[A-Za-z0-9+/_=-]{4,}/g)].map(([piece]) =>
+        Buffer.from(piece, 'base64').toString(),
+      );
+      expect(pieces.join(' ')).not.toContain('ACME');
+    },
+  );
 
   it.each<[string, typeof act]>([
     ['a result', ({ token }) => ({ nested: [`Bearer ${token}`], [token]: 1 })],
     ['a text', ({ token }) => `GET /?key=${encodeURIComponent(token)}`],
     ['base64', ({ token }) => ({ header: `Basic ${Buffer.from(token).toString('base64')}` })],
-    ['base64 without padding, for an address', ({ token }) => `/?key=${Buffer.from(token).toString('base64url')}`],
+    [
+      'base64 without padding, for an address',
+      ({ token }) => `/?key=${Buffer.from(token).toString('base64url')}`,
+    ],
     ['JSON in a text', (credential) => JSON.stringify({ token: credential.token })],
     [
       'an exception',
@@ -229,7 +268,10 @@ describe('invariant 10: a credential', () => {
       throw new ToolError(`The connection with ${token} broke.`, { isOutcomeUnknown: true });
     };
     const { record, content } = await bench.run().exec('mail__send', { id: 'acme-mail' });
-    expect([record.error?.code, content]).toEqual(['unknown_outcome', expect.stringContaining('The connection with [secret] broke.')]);
+    expect([record.error?.code, content]).toEqual([
+      'unknown_outcome',
+      expect.stringContaining('The connection with [secret] broke.'),
+    ]);
   });
 
   it('invariant 10: leaves the words round it, and what kind of error it was', async () => {
@@ -237,7 +279,9 @@ describe('invariant 10: a credential', () => {
       throw new ToolError(`The key ${token} is wrong.`, { retryable: true });
     };
     expect((await told('read')).content).toContain('The key [secret] is wrong.');
-    expect((await bench.run({ retry: true }).exec('mail__read', { id: 'acme-mail' })).record).toMatchObject({
+    expect(
+      (await bench.run({ retry: true }).exec('mail__read', { id: 'acme-mail' })).record,
+    ).toMatchObject({
       attempt: 3,
       error: { code: 'execution_failed', retryable: true },
     });

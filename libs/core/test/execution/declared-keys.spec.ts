@@ -29,7 +29,10 @@ class Refund {
 const effects: unknown[] = [];
 const keys: string[] = [];
 
-function refunded({ orderId, amount }: Refund, { tenant, idempotencyKey }: ToolCallContext): string {
+function refunded(
+  { orderId, amount }: Refund,
+  { tenant, idempotencyKey }: ToolCallContext,
+): string {
   keys.push(idempotencyKey);
   effects.push(`${tenant}:${orderId}:${amount}`);
   if (amount < 0) throw new ToolError('No money.');
@@ -39,12 +42,22 @@ function refunded({ orderId, amount }: Refund, { tenant, idempotencyKey }: ToolC
 @Injectable()
 @ToolProvider({ namespace: 'pay' })
 class PayTools {
-  @LlmTool({ description: 'Refunds.', effect: 'external_side_effect', reveal: 'all', idempotencyKey: ({ orderId }: Refund) => orderId })
+  @LlmTool({
+    description: 'Refunds.',
+    effect: 'external_side_effect',
+    reveal: 'all',
+    idempotencyKey: ({ orderId }: Refund) => orderId,
+  })
   refund(@ToolInput() input: Refund, @ToolContext() context: ToolCallContext): string {
     return refunded(input, context);
   }
 
-  @LlmTool({ description: 'Repays.', effect: 'external_side_effect', reveal: 'all', idempotencyKey: ({ orderId }: Refund) => orderId })
+  @LlmTool({
+    description: 'Repays.',
+    effect: 'external_side_effect',
+    reveal: 'all',
+    idempotencyKey: ({ orderId }: Refund) => orderId,
+  })
   repay(@ToolInput() input: Refund, @ToolContext() context: ToolCallContext): string {
     return refunded(input, context);
   }
@@ -78,12 +91,22 @@ let bench: Bench;
 beforeEach(async () => {
   effects.length = 0;
   keys.length = 0;
-  const order = { input: Refund, effect: 'state_change', description: 'Orders.', reveal: 'all' } as const;
+  const order = {
+    input: Refund,
+    effect: 'state_change',
+    description: 'Orders.',
+    reveal: 'all',
+  } as const;
   bench = await Bench.start({
     providers: [PayTools, TeamTools],
     options: {
       tools: [
-        tool({ ...order, id: 'raw_tool', idempotencyKey: ({ orderId }) => orderId, execute: () => effects.push('raw') }),
+        tool({
+          ...order,
+          id: 'raw_tool',
+          idempotencyKey: ({ orderId }) => orderId,
+          execute: () => effects.push('raw'),
+        }),
         rawTool(Repayer, { ...order, as: 'raw_class', idempotencyKey: () => 'always' }),
       ],
     },
@@ -94,16 +117,27 @@ describe('invariant 13: a tool that declares its idempotency key', () => {
   it.each<[string, string, RunOptions]>([
     ['another step', 'pay__refund', {}],
     ['another run', 'pay__refund', { runId: 'run_2' }],
-    ['another actor, where the tenant shares it', 'team__refund', { runId: 'run_2', actorId: 'bob' }],
-    ['an actor without an id, where the tenant shares it', 'team__refund', { runId: 'run_2', actorId: undefined }],
-  ])('invariant 13: has its effect once, and answers %s with the outcome that was kept', async (_, name, options) => {
-    const one = await bench.run().exec(name, refund);
-    const other = await bench.run(options).exec(name, refund, elsewhere);
-    expect(effects).toEqual(['acme:o1:5']);
-    expect([one.content, other.content]).toEqual(['refund 1', 'refund 1']);
-    expect(other.record).toMatchObject({ status: 'succeeded', result: 'refund 1' });
-    expect(other).not.toHaveProperty('live');
-  });
+    [
+      'another actor, where the tenant shares it',
+      'team__refund',
+      { runId: 'run_2', actorId: 'bob' },
+    ],
+    [
+      'an actor without an id, where the tenant shares it',
+      'team__refund',
+      { runId: 'run_2', actorId: undefined },
+    ],
+  ])(
+    'invariant 13: has its effect once, and answers %s with the outcome that was kept',
+    async (_, name, options) => {
+      const one = await bench.run().exec(name, refund);
+      const other = await bench.run(options).exec(name, refund, elsewhere);
+      expect(effects).toEqual(['acme:o1:5']);
+      expect([one.content, other.content]).toEqual(['refund 1', 'refund 1']);
+      expect(other.record).toMatchObject({ status: 'succeeded', result: 'refund 1' });
+      expect(other).not.toHaveProperty('live');
+    },
+  );
 
   it.each<[string, string, unknown, RunOptions]>([
     ['key', 'pay__refund', { ...refund, orderId: 'o2' }, {}],
@@ -123,14 +157,22 @@ describe('invariant 13: a tool that declares its idempotency key', () => {
       ...toolOf({ id: 'bill', effect: 'state_change', invoke: () => effects.push('bill') }),
       idempotencyKey: () => 'k',
     };
-    const of = (instanceId: string): Tool => ({ ...keyed, entity: { provider: 'Customer', instanceId, depth: 1 } });
-    for (const id of ['c1', 'c2', 'c1']) await bench.run({ policies: [{ allow: ['bill'] }], toolset: Toolset.of([of(id)]) }).exec('bill');
+    const of = (instanceId: string): Tool => ({
+      ...keyed,
+      entity: { provider: 'Customer', instanceId, depth: 1 },
+    });
+    for (const id of ['c1', 'c2', 'c1'])
+      await bench
+        .run({ policies: [{ allow: ['bill'] }], toolset: Toolset.of([of(id)]) })
+        .exec('bill');
     expect(effects).toEqual(['bill', 'bill']);
   });
 
   it('invariant 13: refuses other arguments under the same key', async () => {
     await bench.run().exec('pay__refund', refund);
-    const outcome = await bench.run({ runId: 'run_2' }).exec('pay__refund', { ...refund, amount: 500 });
+    const outcome = await bench
+      .run({ runId: 'run_2' })
+      .exec('pay__refund', { ...refund, amount: 500 });
     expect(effects).toEqual(['acme:o1:5']);
     expect(errorOf(outcome).detail).toBe(
       'This was already done with other arguments, so the call was not made. Check what was done before.',
@@ -139,7 +181,10 @@ describe('invariant 13: a tool that declares its idempotency key', () => {
 
   it('invariant 13: keeps a failure too', async () => {
     const failing = { orderId: 'o1', amount: -1 };
-    const details = [await bench.run().exec('pay__refund', failing), await bench.run({ runId: 'run_2' }).exec('pay__refund', failing)];
+    const details = [
+      await bench.run().exec('pay__refund', failing),
+      await bench.run({ runId: 'run_2' }).exec('pay__refund', failing),
+    ];
     expect(effects).toHaveLength(1);
     expect(details.map((outcome) => errorOf(outcome).detail)).toEqual(['No money.', 'No money.']);
   });
@@ -162,7 +207,9 @@ describe('invariant 13: a tool that declares its idempotency key', () => {
   });
 
   it('invariant 13: has its effect once when it is asked for many times at once', async () => {
-    const outcomes = await Promise.all([1, 2, 3].map((n) => bench.run({ runId: `run_${n}` }).exec('pay__refund', refund)));
+    const outcomes = await Promise.all(
+      [1, 2, 3].map((n) => bench.run({ runId: `run_${n}` }).exec('pay__refund', refund)),
+    );
     expect(effects).toHaveLength(1);
     expect(outcomes.map(({ content }) => content)).toEqual(['refund 1', 'refund 1', 'refund 1']);
   });
@@ -170,8 +217,13 @@ describe('invariant 13: a tool that declares its idempotency key', () => {
   it('invariant 13: has its effect once for a model that repeats itself in a run', async () => {
     const [first, second] = ['a', 'b'].map((id) => calls(call('pay__refund', refund, { id })));
     const model = new ScriptedModel([first, second, text('Done.')]);
-    const module = await start({ providers: [PayTools], options: { model, policy: policies.allowAll } });
-    const result = await module.get(ToolLoopService).run({ prompt: 'Refund o1.', actor: { id: 'ada' }, tenant: 'acme' });
+    const module = await start({
+      providers: [PayTools],
+      options: { model, policy: policies.allowAll },
+    });
+    const result = await module
+      .get(ToolLoopService)
+      .run({ prompt: 'Refund o1.', actor: { id: 'ada' }, tenant: 'acme' });
     expect(effects).toEqual(['acme:o1:5']);
     expect(result.toolCalls.map((record) => record.result)).toEqual(['refund 1', 'refund 1']);
   });
@@ -184,7 +236,13 @@ class Ticket {
     this.id = id;
   }
 
-  @LlmTool({ description: 'Closes.', effect: 'state_change', reveal: 'all', idempotencyKey: () => 'close', concurrency: 1 })
+  @LlmTool({
+    description: 'Closes.',
+    effect: 'state_change',
+    reveal: 'all',
+    idempotencyKey: () => 'close',
+    concurrency: 1,
+  })
   close(): string {
     return `${effects.push(this.id)}`;
   }
@@ -201,18 +259,34 @@ class DeskTools {
 
 describe('invariant 13: an entity tool that declares its idempotency key', () => {
   it('invariant 13: has its effect once for each instance', async () => {
-    const closing = ['t1', 't2', 't1'].map((id, index) => call(`ticket_${id}_close`, {}, { id: `call${index}` }));
-    const model = new ScriptedModel([calls(call('desk__find', {})), calls(...closing), text('Done.')]);
+    const closing = ['t1', 't2', 't1'].map((id, index) =>
+      call(`ticket_${id}_close`, {}, { id: `call${index}` }),
+    );
+    const model = new ScriptedModel([
+      calls(call('desk__find', {})),
+      calls(...closing),
+      text('Done.'),
+    ]);
     const module = await start({ providers: [DeskTools], options: { model } });
-    await module.get(ToolLoopService).run({ prompt: 'Close them.', actor: { id: 'ada' }, tenant: 'acme' });
+    await module
+      .get(ToolLoopService)
+      .run({ prompt: 'Close them.', actor: { id: 'ada' }, tenant: 'acme' });
     expect(effects).toEqual(['t1', 't2']);
   });
 });
 
 const asked: unknown[] = [];
 function keyedBy(idempotencyKey: unknown, options: RunOptions = {}): RunOfCalls {
-  const written = toolOf({ id: 'write', effect: 'state_change', invoke: () => effects.push('write') });
-  return bench.run({ tools: [{ ...written, idempotencyKey } as Tool], policies: [{ allow: ['write'] }], ...options });
+  const written = toolOf({
+    id: 'write',
+    effect: 'state_change',
+    invoke: () => effects.push('write'),
+  });
+  return bench.run({
+    tools: [{ ...written, idempotencyKey } as Tool],
+    policies: [{ allow: ['write'] }],
+    ...options,
+  });
 }
 
 function refuseKey(): never {
@@ -229,20 +303,29 @@ describe('the function that makes the key', () => {
     ['gives an empty text', () => ''],
     ['gives a text without end', () => 'x'.repeat(513)],
     ['is asynchronous', () => Promise.resolve('k')],
-  ])('keeps the call from being made when it %s, and only the log says why', async (_, idempotencyKey) => {
-    const outcome = await keyedBy(idempotencyKey).exec('write');
-    expect(effects).toEqual([]);
-    expect(errorOf(outcome).code).toBe('execution_failed');
-    expect(outcome.content).not.toContain('secret');
-    expect(bench.logger.errors()).toHaveLength(1);
-  });
+  ])(
+    'keeps the call from being made when it %s, and only the log says why',
+    async (_, idempotencyKey) => {
+      const outcome = await keyedBy(idempotencyKey).exec('write');
+      expect(effects).toEqual([]);
+      expect(errorOf(outcome).code).toBe('execution_failed');
+      expect(outcome.content).not.toContain('secret');
+      expect(bench.logger.errors()).toHaveLength(1);
+    },
+  );
 
   it('is not asked for what is refused before', async () => {
     const key = () => asked.push('key');
-    await keyedBy(key, { policies: [{ allow: ['write'], requireApproval: [{ effects: ['state_change'] }] }] }).exec('write');
+    await keyedBy(key, {
+      policies: [{ allow: ['write'], requireApproval: [{ effects: ['state_change'] }] }],
+    }).exec('write');
     await keyedBy(key, { policies: [{ allow: [] }] }).exec('write');
     await keyedBy(key).exec('write', 'no json');
-    await keyedBy(key).exec('write', {}, { refusal: { code: 'budget_exceeded', safeMessage: 'x' } });
+    await keyedBy(key).exec(
+      'write',
+      {},
+      { refusal: { code: 'budget_exceeded', safeMessage: 'x' } },
+    );
     await keyedBy(key, { signal: AbortSignal.abort() }).exec('write');
     expect(asked).toEqual([]);
   });

@@ -29,9 +29,24 @@ import {
 } from '@toolloop/core';
 import type { ToolInvocation } from '@toolloop/core/contracts';
 import { DirectiveService } from '@toolloop/core/directives';
-import { AuditStore, CallJournal, type JournalHold, type JournalOutcome, MemoryCallJournal } from '@toolloop/core/stores';
+import {
+  AuditStore,
+  CallJournal,
+  type JournalHold,
+  type JournalOutcome,
+  MemoryCallJournal,
+} from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
-import { catchError, map, of, retry, throwError, timeout, TimeoutError, type Observable } from 'rxjs';
+import {
+  catchError,
+  map,
+  of,
+  retry,
+  throwError,
+  timeout,
+  TimeoutError,
+  type Observable,
+} from 'rxjs';
 import { until } from '../directives/bench.js';
 import { RecordingLogger } from '../discovery/application.js';
 import { toolOf, type RawTool } from '../discovery/tools.js';
@@ -58,8 +73,15 @@ interface Written extends Omit<RawTool, 'id'> {
   readonly key?: Tool['idempotencyKey'];
 }
 
-/** One call of a tool that changes things, behind an interceptor; and the same call once more, as a client repeats it. */
-async function written(intercept: Intercept, { key, ...raw }: Written = {}, options: RunOptions = {}) {
+/**
+ * One call of a tool that changes things, behind an interceptor; and the same call once more, as a
+ * client repeats it.
+ */
+async function written(
+  intercept: Intercept,
+  { key, ...raw }: Written = {},
+  options: RunOptions = {},
+) {
   const journal = new ToldJournal();
   class Around extends ToolInterceptor {
     override intercept(invocation: ToolInvocation, next: Next): Promise<unknown> {
@@ -72,14 +94,19 @@ async function written(intercept: Intercept, { key, ...raw }: Written = {}, opti
     effects += 1;
     return raw.invoke ? raw.invoke(input, context) : `effect ${effects}`;
   };
-  const one: Tool = { ...toolOf({ id: 'pay', effect: 'external_side_effect', ...raw, invoke }), ...(key && { idempotencyKey: key }) };
+  const one: Tool = {
+    ...toolOf({ id: 'pay', effect: 'external_side_effect', ...raw, invoke }),
+    ...(key && { idempotencyKey: key }),
+  };
   const run = () => bench.run({ tools: [one], policies: [{ allow: ['pay'] }], ...options });
   const outcome = await run().exec('pay');
   return { bench, outcome, journal, effects: () => effects, again: () => run().exec('pay') };
 }
 
 const listening: RawTool['invoke'] = (_, { signal }) =>
-  new Promise((__, reject) => signal.addEventListener('abort', () => reject(new ToolError('Cancelled.'))));
+  new Promise((__, reject) =>
+    signal.addEventListener('abort', () => reject(new ToolError('Cancelled.'))),
+  );
 const patient: Intercept = (next) => next().catch((error: unknown) => Promise.reject(error));
 const deafSink = ({ type }: { readonly type: string }): Promise<void> | undefined =>
   type === 'tool-progress' ? Promise.reject(new Error('the sink is gone')) : undefined;
@@ -87,7 +114,8 @@ const telling: RawTool['invoke'] = (__, context) => {
   context.progress({ get half() { throw new Error('x'); } }); // prettier-ignore
   return of(1, 2, 'done');
 };
-const forbidding: Intercept = (next) => next().catch(() => Promise.reject(new ForbiddenException('Ask your manager.')));
+const forbidding: Intercept = (next) =>
+  next().catch(() => Promise.reject(new ForbiddenException('Ask your manager.')));
 const wrapping: Intercept = (next) => next().catch(() => Promise.reject(new ForbiddenException()));
 const broke = (): never => {
   throw new ToolError('No money.');
@@ -111,15 +139,22 @@ const insisting: Intercept = async (next) => {
   }
 };
 const slow = (): Promise<string> => wait(40, 'late');
-const impatient: Intercept = (next) => Promise.race([next(), wait(5).then(() => Promise.reject(new RequestTimeoutException()))]);
-const TOOK_PLACE = 'The tool ran, but its result cannot be shown. Its effect took place: do not repeat the call.';
+const impatient: Intercept = (next) =>
+  Promise.race([next(), wait(5).then(() => Promise.reject(new RequestTimeoutException()))]);
+const TOOK_PLACE =
+  'The tool ran, but its result cannot be shown. Its effect took place: do not repeat the call.';
 
 describe('invariant 13: a write whose method was not called', () => {
   it('invariant 13: fails as its interceptor says, and may be made later', async () => {
     let isOpen = false;
-    const closed: Intercept = (next) => (isOpen ? next() : Promise.reject(new ToolError('Closed on Sundays.')));
+    const closed: Intercept = (next) =>
+      isOpen ? next() : Promise.reject(new ToolError('Closed on Sundays.'));
     const { outcome, journal, effects, again } = await written(closed);
-    expect([errorOf(outcome).detail, journal.told, effects()]).toEqual(['Closed on Sundays.', ['released'], 0]);
+    expect([errorOf(outcome).detail, journal.told, effects()]).toEqual([
+      'Closed on Sundays.',
+      ['released'],
+      0,
+    ]);
     isOpen = true;
     expect([(await again()).content, effects()]).toEqual(['effect 1', 1]);
   });
@@ -141,14 +176,21 @@ describe('invariant 13: a write whose method was not called', () => {
   });
 
   it('invariant 13: is not told as done where the answer of a cache cannot be shown', async () => {
-    const { outcome, journal, effects } = await written(() => Promise.resolve(new Date()), { reveal: ['name'] });
-    expect([outcome.record.error?.code, journal.told, effects()]).toEqual(['execution_failed', ['released'], 0]);
+    const { outcome, journal, effects } = await written(() => Promise.resolve(new Date()), {
+      reveal: ['name'],
+    });
+    expect([outcome.record.error?.code, journal.told, effects()]).toEqual([
+      'execution_failed',
+      ['released'],
+      0,
+    ]);
     expect(outcome.content).not.toContain('took place');
   });
 
   it('invariant 13: is attempted again where the interceptor failed for a reason that may pass', async () => {
     let asked = 0;
-    const flaky: Intercept = (next) => ((asked += 1) < 3 ? Promise.reject(new ToolError('Busy.', { retryAfterMs: 0 })) : next());
+    const flaky: Intercept = (next) =>
+      (asked += 1) < 3 ? Promise.reject(new ToolError('Busy.', { retryAfterMs: 0 })) : next();
     const { outcome, effects } = await written(flaky, { key: () => 'k' }, { retry: true });
     expect([outcome.content, outcome.record.attempt, effects()]).toEqual(['effect 1', 3, 1]);
   });
@@ -163,7 +205,9 @@ describe('invariant 13: a write whose method is in flight', () => {
   ])('invariant 13: has an unknown outcome where an interceptor %s', async (_, intercept) => {
     const { outcome, journal, effects } = await written(intercept, { invoke: slow });
     expect(outcome.record).toMatchObject({ status: 'failed', error: { code: 'unknown_outcome' } });
-    expect(errorOf(outcome).detail).toContain('It is unknown whether its effect took place. Do not repeat the call');
+    expect(errorOf(outcome).detail).toContain(
+      'It is unknown whether its effect took place. Do not repeat the call',
+    );
     await wait(60);
     expect([journal.told, effects()]).toEqual([[], 1]);
   });
@@ -172,52 +216,121 @@ describe('invariant 13: a write whose method is in flight', () => {
     ['a key of its own', { key: () => 'k' }],
     ['a stream for a result', { key: () => 'k', invoke: async function* () { yield 1; yield await slow(); } }], // prettier-ignore
   ])('invariant 13: is never attempted again with %s', async (_, raw) => {
-    const { outcome, effects } = await written(impatient, { invoke: slow, ...raw }, { retry: true });
+    const { outcome, effects } = await written(
+      impatient,
+      { invoke: slow, ...raw },
+      { retry: true },
+    );
     await wait(60);
-    expect([outcome.record.error?.code, outcome.record.attempt, effects()]).toEqual(['unknown_outcome', 1, 1]);
+    expect([outcome.record.error?.code, outcome.record.attempt, effects()]).toEqual([
+      'unknown_outcome',
+      1,
+      1,
+    ]);
   });
 
   it('invariant 13: has an unknown outcome where it says itself that it cannot tell, and is not attempted again', async () => {
-    const { outcome, journal } = await written(patient, { invoke: lost, key: () => 'k' }, { retry: true });
-    expect([outcome.record.error?.code, outcome.record.attempt, journal.told]).toEqual(['unknown_outcome', 1, []]);
-    expect(errorOf(outcome).detail).toMatch(/^The connection broke\. It is unknown whether its effect took place\./);
+    const { outcome, journal } = await written(
+      patient,
+      { invoke: lost, key: () => 'k' },
+      { retry: true },
+    );
+    expect([outcome.record.error?.code, outcome.record.attempt, journal.told]).toEqual([
+      'unknown_outcome',
+      1,
+      [],
+    ]);
+    expect(errorOf(outcome).detail).toMatch(
+      /^The connection broke\. It is unknown whether its effect took place\./,
+    );
   });
 
   it('invariant 13: has an unknown outcome where it rejects for being interrupted', async () => {
-    const { outcome } = await written(patient, { invoke: listening, timeoutMs: 10, key: () => 'k' }, { retry: true });
+    const { outcome } = await written(
+      patient,
+      { invoke: listening, timeoutMs: 10, key: () => 'k' },
+      { retry: true },
+    );
     expect([outcome.record.error?.code, outcome.record.attempt]).toEqual(['unknown_outcome', 1]);
   });
 });
 
 describe('invariant 13: a write whose method has answered', () => {
   const failing: readonly [string, Intercept, Written, RunOptions][] = [
-    ['an interceptor throws', (next) => next().then(() => Promise.reject(new Error('mapping'))), {}, {}],
-    ['an interceptor forbids it', (next) => next().then(() => Promise.reject(new ForbiddenException())), {}, {}],
+    [
+      'an interceptor throws',
+      (next) => next().then(() => Promise.reject(new Error('mapping'))),
+      {},
+      {},
+    ],
+    [
+      'an interceptor forbids it',
+      (next) => next().then(() => Promise.reject(new ForbiddenException())),
+      {},
+      {},
+    ],
     ['an interceptor calls it again', twice, {}, {}],
-    ['an interceptor hangs', (next) => next().then(() => new Promise(() => undefined)), { timeoutMs: 10 }, {}],
-    ['a stream of an interceptor fails', (next) => next().then(() => throwError(() => new Error('late'))), {}, {}],
+    [
+      'an interceptor hangs',
+      (next) => next().then(() => new Promise(() => undefined)),
+      { timeoutMs: 10 },
+      {},
+    ],
+    [
+      'a stream of an interceptor fails',
+      (next) => next().then(() => throwError(() => new Error('late'))),
+      {},
+      {},
+    ],
     ['its projection fails', (next) => next(), { reveal: ['name'], invoke: () => new Date() }, {}],
     ['its getter throws', (next) => next(), { invoke: () => ({ get total() { throw new Error('x'); } }) }, {}], // prettier-ignore
-    ['it is retried', (next) => next().then(() => Promise.reject(new Error('mapping'))), { key: () => 'k' }, { retry: true }],
+    [
+      'it is retried',
+      (next) => next().then(() => Promise.reject(new Error('mapping'))),
+      { key: () => 'k' },
+      { retry: true },
+    ],
   ];
 
-  it.each(failing)('invariant 13: has taken place when %s, and only its answer is missing', async (_, intercept, raw, options) => {
-    const { outcome, journal, effects, again } = await written(intercept, raw, options);
-    expect(outcome.record).toMatchObject({ status: 'failed', attempt: 1, error: { code: 'invalid_output', safeMessage: TOOK_PLACE } });
-    expect(journal.told).toMatchObject([{ status: 'succeeded', failure: { code: 'invalid_output' } }]);
-    expect([errorOf(await again()).detail, effects()]).toEqual([TOOK_PLACE, 1]);
-  });
+  it.each(failing)(
+    'invariant 13: has taken place when %s, and only its answer is missing',
+    async (_, intercept, raw, options) => {
+      const { outcome, journal, effects, again } = await written(intercept, raw, options);
+      expect(outcome.record).toMatchObject({
+        status: 'failed',
+        attempt: 1,
+        error: { code: 'invalid_output', safeMessage: TOOK_PLACE },
+      });
+      expect(journal.told).toMatchObject([
+        { status: 'succeeded', failure: { code: 'invalid_output' } },
+      ]);
+      expect([errorOf(await again()).detail, effects()]).toEqual([TOOK_PLACE, 1]);
+    },
+  );
 
   it('invariant 13: succeeds though its progress cannot be shown', async () => {
-    const { outcome, journal, effects } = await written((next) => next(), { invoke: telling }, { emit: deafSink });
-    expect([outcome.content, journal.told, effects()]).toMatchObject(['done', [{ status: 'succeeded', content: 'done' }], 1]);
+    const { outcome, journal, effects } = await written(
+      (next) => next(),
+      { invoke: telling },
+      { emit: deafSink },
+    );
+    expect([outcome.content, journal.told, effects()]).toMatchObject([
+      'done',
+      [{ status: 'succeeded', content: 'done' }],
+      1,
+    ]);
   });
 });
 
 describe('invariant 13: a write whose method threw', () => {
   it('invariant 13: has failed as it says, in the words of its interceptor', async () => {
-    const { outcome, journal } = await written(forbidding, { invoke: () => Promise.reject(new ToolError('No money.')) });
-    expect(outcome.record).toMatchObject({ status: 'failed', error: { code: 'execution_failed', safeMessage: 'Ask your manager.' } });
+    const { outcome, journal } = await written(forbidding, {
+      invoke: () => Promise.reject(new ToolError('No money.')),
+    });
+    expect(outcome.record).toMatchObject({
+      status: 'failed',
+      error: { code: 'execution_failed', safeMessage: 'Ask your manager.' },
+    });
     expect(journal.told).toMatchObject([{ status: 'failed' }]);
   });
 
@@ -225,14 +338,18 @@ describe('invariant 13: a write whose method threw', () => {
     ['calls it again', insisting],
     ['answers for it', (next) => next().catch(() => 'fine')],
   ])('invariant 13: has failed as it says, though an interceptor %s', async (_, intercept) => {
-    const { outcome, effects } = await written(intercept, { invoke: () => Promise.reject(new ToolError('No money.')) });
+    const { outcome, effects } = await written(intercept, {
+      invoke: () => Promise.reject(new ToolError('No money.')),
+    });
     expect([errorOf(outcome).detail, effects()]).toEqual(['No money.', 1]);
   });
 
   it('invariant 13: is attempted again under its key, since it is not in flight any more', async () => {
     let asked = 0;
     const invoke = (): Promise<string> =>
-      (asked += 1) === 1 ? Promise.reject(new ToolError('Busy.', { retryAfterMs: 0 })) : Promise.resolve('done');
+      (asked += 1) === 1
+        ? Promise.reject(new ToolError('Busy.', { retryAfterMs: 0 }))
+        : Promise.resolve('done');
     const { outcome } = await written(wrapping, { key: () => 'k', invoke }, { retry: true });
     expect([outcome.content, outcome.record.attempt]).toEqual(['done', 2]);
   });
@@ -241,7 +358,8 @@ describe('invariant 13: a write whose method threw', () => {
 describe('a read', () => {
   it('is attempted again after its interceptor gave up, as before', async () => {
     let asked = 0;
-    const once: Intercept = (next, invocation) => ((asked += 1) === 1 ? impatient(next, invocation) : next());
+    const once: Intercept = (next, invocation) =>
+      (asked += 1) === 1 ? impatient(next, invocation) : next();
     const { outcome } = await written(once, { effect: 'read_only', invoke: slow }, { retry: true });
     expect([outcome.content, outcome.record.attempt]).toEqual(['late', 2]);
   });
@@ -261,7 +379,9 @@ class TimeoutInterceptor implements NestInterceptor {
   intercept(_context: ExecutionContext, next: CallHandler<unknown>): Observable<unknown> {
     return next.handle().pipe(
       timeout(30),
-      catchError((error: unknown) => throwError(() => (error instanceof TimeoutError ? new RequestTimeoutException() : error))),
+      catchError((error: unknown) =>
+        throwError(() => (error instanceof TimeoutError ? new RequestTimeoutException() : error)),
+      ),
     );
   }
 }
@@ -320,7 +440,13 @@ interface Behind {
 }
 
 /** One run that calls a tool behind Nest's layers. */
-async function behind({ around, method = () => 'paid', directive: maybeRan, key = false, request = {} }: Behind) {
+async function behind({
+  around,
+  method = () => 'paid',
+  directive: maybeRan,
+  key = false,
+  request = {},
+}: Behind) {
   const effects: string[] = [];
   @Injectable()
   @ToolProvider({ namespace: 'bank' })
@@ -355,11 +481,15 @@ async function behind({ around, method = () => 'paid', directive: maybeRan, key 
     .setLogger(new RecordingLogger())
     .compile();
   await module.init();
-  const result = await module.get(ToolLoopService).run({ prompt: 'Pay p-1.', actor: { id: 'ada' }, tenant: 'acme', ...request });
+  const result = await module
+    .get(ToolLoopService)
+    .run({ prompt: 'Pay p-1.', actor: { id: 'ada' }, tenant: 'acme', ...request });
   const record: ToolInvocationRecord | undefined = result.toolCalls[0];
   const service: DirectiveService = module.get(DirectiveService);
   const outcomes = async () =>
-    (await module.get(AuditStore).read('acme', { from: 1, limit: 100 })).filter(({ kind }) => kind === 'outcome' || kind === 'denied');
+    (await module.get(AuditStore).read('acme', { from: 1, limit: 100 })).filter(
+      ({ kind }) => kind === 'outcome' || kind === 'denied',
+    );
   return { record, effects, service, outcomes, close: () => module.close() };
 }
 
@@ -375,7 +505,10 @@ async function answerLate(): Promise<void> {
 
 describe("invariant 13: behind Nest's interceptors and filters", () => {
   it('invariant 13: a plain write that the TimeoutInterceptor gave up on has an unknown outcome', async () => {
-    const { record, effects, outcomes } = await behind({ around: TimeoutInterceptor, method: slowly });
+    const { record, effects, outcomes } = await behind({
+      around: TimeoutInterceptor,
+      method: slowly,
+    });
     expect([record?.error?.code, effects]).toEqual(['unknown_outcome', ['p-1']]);
     expect(record?.error?.safeMessage).not.toContain('All is well.');
     expect(await outcomes()).toMatchObject([{ status: 'unknown' }]);
@@ -389,14 +522,25 @@ describe("invariant 13: behind Nest's interceptors and filters", () => {
       request: { onToolError: 'retry' },
     });
     await answerLate();
-    expect([record?.error?.code, record?.attempt, effects]).toEqual(['unknown_outcome', 1, ['p-1']]);
+    expect([record?.error?.code, record?.attempt, effects]).toEqual([
+      'unknown_outcome',
+      1,
+      ['p-1'],
+    ]);
   });
 
   it.each(['ask', 'repeat'] as const)(
     'invariant 13: a directive (%s) that the TimeoutInterceptor gave up on takes place once, and waits for a person',
     async (directive) => {
-      const { service, effects, close } = await behind({ around: TimeoutInterceptor, method: slowly, directive });
-      expect(await until(service, 'unknown_outcome', ada)).toMatchObject({ attempts: 1, failure: { code: 'unknown_outcome' } });
+      const { service, effects, close } = await behind({
+        around: TimeoutInterceptor,
+        method: slowly,
+        directive,
+      });
+      expect(await until(service, 'unknown_outcome', ada)).toMatchObject({
+        attempts: 1,
+        failure: { code: 'unknown_outcome' },
+      });
       await answerLate();
       expect([effects, (await service.list(ada))[0]?.status]).toEqual([['p-1'], 'unknown_outcome']);
       await close();
@@ -405,21 +549,33 @@ describe("invariant 13: behind Nest's interceptors and filters", () => {
 
   it('invariant 13: a write whose map throws a 403 took place, in the record and in the audit', async () => {
     const { record, effects, outcomes } = await behind({ around: ThrowingMap });
-    expect(record).toMatchObject({ status: 'failed', error: { code: 'invalid_output', safeMessage: TOOK_PLACE } });
+    expect(record).toMatchObject({
+      status: 'failed',
+      error: { code: 'invalid_output', safeMessage: TOOK_PLACE },
+    });
     expect(effects).toEqual(['p-1']);
-    expect(await outcomes()).toMatchObject([{ kind: 'outcome', status: 'succeeded', code: 'invalid_output' }]);
+    expect(await outcomes()).toMatchObject([
+      { kind: 'outcome', status: 'succeeded', code: 'invalid_output' },
+    ]);
   });
 
   it('invariant 13: a directive whose map throws has succeeded, and only its answer is missing', async () => {
     const { service, effects, close } = await behind({ around: ThrowingMap, directive: 'ask' });
-    expect(await until(service, 'succeeded', ada)).toMatchObject({ attempts: 1, failure: { code: 'invalid_output' } });
+    expect(await until(service, 'succeeded', ada)).toMatchObject({
+      attempts: 1,
+      failure: { code: 'invalid_output' },
+    });
     expect(effects).toEqual(['p-1']);
     await close();
   });
 
   it('invariant 13: retry() makes no write again, and what the method threw is what is told', async () => {
     const { record, effects } = await behind({ around: Retrying, method: broke });
-    expect([record?.error?.code, record?.error?.safeMessage, effects]).toEqual(['execution_failed', 'All is well.', ['p-1']]);
+    expect([record?.error?.code, record?.error?.safeMessage, effects]).toEqual([
+      'execution_failed',
+      'All is well.',
+      ['p-1'],
+    ]);
   });
 
   it('invariant 13: a directive that is answered from a cache has succeeded, and its method is not called', async () => {
@@ -431,7 +587,10 @@ describe("invariant 13: behind Nest's interceptors and filters", () => {
 
   it('invariant 13: a directive whose interceptor fails before the method is tried again, and leaves nothing in doubt', async () => {
     const { service, effects, close } = await behind({ around: Refusing, directive: 'ask' });
-    expect(await until(service, 'dead', ada)).toMatchObject({ attempts: 5, failure: { code: 'execution_failed' } });
+    expect(await until(service, 'dead', ada)).toMatchObject({
+      attempts: 5,
+      failure: { code: 'execution_failed' },
+    });
     expect(effects).toEqual([]);
     await close();
   });

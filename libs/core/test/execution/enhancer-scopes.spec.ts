@@ -51,7 +51,10 @@ class Seen {
 @Module({ providers: [Seen], exports: [Seen] })
 class SeenModule {}
 
-/** One class for all four kinds: a constructor that Nest never called has no `seen`, and a call of it fails. */
+/**
+ * One class for all four kinds: a constructor that Nest never called has no `seen`, and a call of
+ * it fails.
+ */
 @Catch()
 class Enhancer implements CanActivate, PipeTransform, NestInterceptor, ExceptionFilter {
   constructor(@Inject(Seen) private readonly seen: Seen) {}
@@ -114,7 +117,11 @@ interface Local {
 }
 
 const SAID = { description: 'Does it.', effect: 'state_change', reveal: 'all' } as const;
-const NUMBER: JSONSchema7 = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
+const NUMBER: JSONSchema7 = {
+  type: 'object',
+  properties: { n: { type: 'integer' } },
+  required: ['n'],
+};
 
 class NumberInput {
   @IsInt() n!: number;
@@ -256,21 +263,38 @@ interface Binding extends Local {
   readonly byApplication?: true;
 }
 
-const of = (provider: object) => (kind: Kind) => ({ provide: KINDS[kind].token, ...provider }) as Provider;
+const of = (provider: object) => (kind: Kind) =>
+  ({ provide: KINDS[kind].token, ...provider }) as Provider;
 
 /** The ways to bind an enhancer globally. */
 const GLOBALS: Readonly<Record<string, Binding>> = {
   'useClass, a singleton': { global: of({ useClass: Plain }) },
   'useClass, request-scoped by its class': { global: of({ useClass: OfRequest }) },
-  'useClass, request-scoped by its provider': { global: of({ useClass: Plain, scope: Scope.REQUEST }) },
+  'useClass, request-scoped by its provider': {
+    global: of({ useClass: Plain, scope: Scope.REQUEST }),
+  },
   'useClass, durable': { global: of({ useClass: Durable }) },
   'useClass, transient by its class': { global: of({ useClass: Transient }) },
-  'useClass, transient by its provider': { global: of({ useClass: Plain, scope: Scope.TRANSIENT }) },
-  'useFactory, a singleton': { global: of({ inject: [Seen], useFactory: (seen: Seen) => new Plain(seen) }) },
-  'useFactory, request-scoped': {
-    global: of({ inject: [Seen, REQUEST], scope: Scope.REQUEST, useFactory: (seen: Seen, run: RunContext) => new OfRequest(seen, run) }),
+  'useClass, transient by its provider': {
+    global: of({ useClass: Plain, scope: Scope.TRANSIENT }),
   },
-  'useFactory, transient': { global: of({ inject: [Seen], scope: Scope.TRANSIENT, useFactory: (seen: Seen) => new Plain(seen) }) },
+  'useFactory, a singleton': {
+    global: of({ inject: [Seen], useFactory: (seen: Seen) => new Plain(seen) }),
+  },
+  'useFactory, request-scoped': {
+    global: of({
+      inject: [Seen, REQUEST],
+      scope: Scope.REQUEST,
+      useFactory: (seen: Seen, run: RunContext) => new OfRequest(seen, run),
+    }),
+  },
+  'useFactory, transient': {
+    global: of({
+      inject: [Seen],
+      scope: Scope.TRANSIENT,
+      useFactory: (seen: Seen) => new Plain(seen),
+    }),
+  },
   'useExisting, of a singleton': { global: of({ useExisting: Plain }) },
   'useExisting, of a request-scoped class': { global: of({ useExisting: OfRequest }) },
   'useExisting, of a transient class': { global: of({ useExisting: Transient }) },
@@ -288,11 +312,21 @@ async function started(kind: Kind, { global, byApplication, ...local }: Binding)
   const module = await Test.createTestingModule({
     imports: [
       SeenModule,
-      ToolLoopModule.forRoot({ model: new SilentModel(), policy: { allow: ['*'], flow: 'off' }, tools }),
+      ToolLoopModule.forRoot({
+        model: new SilentModel(),
+        policy: { allow: ['*'], flow: 'off' },
+        tools,
+      }),
       ToolLoopModule.forFeature({ entities, imports: [] }),
     ],
     controllers: declared.controllers,
-    providers: [...declared.providers, Plain, OfRequest, Transient, ...(global ? [global(kind)] : [])],
+    providers: [
+      ...declared.providers,
+      Plain,
+      OfRequest,
+      Transient,
+      ...(global ? [global(kind)] : []),
+    ],
   })
     .setLogger(new RecordingLogger())
     .compile();
@@ -310,13 +344,15 @@ async function started(kind: Kind, { global, byApplication, ...local }: Binding)
   await app.init();
   const loop: ToolLoopService = app.get(ToolLoopService);
   const session = await loop.session({ actor: { id: 'ada' }, tenant: 'acme' });
-  for (const finder of ['entities__hosted', 'entities__found']) expect((await session.call(finder)).record.status).toBe('succeeded');
+  for (const finder of ['entities__hosted', 'entities__found'])
+    expect((await session.call(finder)).record.status).toBe('succeeded');
   const ran = async (name: string): Promise<readonly string[]> => {
     seen.names.length = 0;
     const id = { hosted: 'hosted_a_half', found: 'found_a_half' }[name] ?? `${name}__half`;
     const { record } = await session.call(id, { n: kind === 'filter' ? 0 : 4 });
     const answer = record.result ?? record.error;
-    if (kind === 'filter') expect([name, answer]).toEqual([name, { code: 'execution_failed', safeMessage: 'worded' }]);
+    if (kind === 'filter')
+      expect([name, answer]).toEqual([name, { code: 'execution_failed', safeMessage: 'worded' }]);
     else expect([name, answer]).toEqual([name, 2]);
     return [...seen.names];
   };
@@ -324,10 +360,15 @@ async function started(kind: Kind, { global, byApplication, ...local }: Binding)
 }
 
 /** The enhancers that ran for each tool. */
-async function seenBy(kind: Kind, binding: Binding, names: readonly string[]): Promise<[string, readonly string[]][]> {
+async function seenBy(
+  kind: Kind,
+  binding: Binding,
+  names: readonly string[],
+): Promise<[string, readonly string[]][]> {
   const { ran, close } = await started(kind, binding);
   const found: [string, readonly string[]][] = [];
-  for (const name of names) found.push([name, await ran(name).catch((error: unknown) => [String(error).slice(0, 400)])]);
+  for (const name of names)
+    found.push([name, await ran(name).catch((error: unknown) => [String(error).slice(0, 400)])]);
   await close();
   return found;
 }

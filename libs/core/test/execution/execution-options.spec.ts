@@ -16,7 +16,15 @@ import {
 import { DEFAULT_EXECUTION } from '@toolloop/core/contracts';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
-import { IsInt, IsOptional, IsString, Matches, MaxLength, Validate, ValidatorConstraint } from 'class-validator';
+import {
+  IsInt,
+  IsOptional,
+  IsString,
+  Matches,
+  MaxLength,
+  Validate,
+  ValidatorConstraint,
+} from 'class-validator';
 import { ExecutionRules } from '../../src/execution/tool-runner.js';
 import { findingsOf, start } from '../discovery/application.js';
 import { toolOf } from '../discovery/tools.js';
@@ -45,7 +53,12 @@ function providerOf({ provider, tool: own }: Levels): Type {
   @Injectable()
   @ToolProvider({ namespace: 'demo', ...(provider && { execution: provider }) })
   class DemoTools {
-    @LlmTool({ description: 'Echoes.', effect: 'read_only', reveal: 'all', ...(own && { execution: own }) })
+    @LlmTool({
+      description: 'Echoes.',
+      effect: 'read_only',
+      reveal: 'all',
+      ...(own && { execution: own }),
+    })
     echo(@ToolInput() input: Input): unknown {
       return Object.assign({ isInput: input instanceof Input }, input);
     }
@@ -54,8 +67,13 @@ function providerOf({ provider, tool: own }: Levels): Type {
 }
 
 async function contentOf(levels: Levels, args: unknown = {}): Promise<string> {
-  const bench = await Bench.start({ providers: [providerOf(levels)], options: { ...(levels.app && { execution: levels.app }) } });
-  const { content } = await bench.run({ ...(levels.run && { execution: levels.run }) }).exec('demo__echo', args);
+  const bench = await Bench.start({
+    providers: [providerOf(levels)],
+    options: { ...(levels.app && { execution: levels.app }) },
+  });
+  const { content } = await bench
+    .run({ ...(levels.run && { execution: levels.run }) })
+    .exec('demo__echo', args);
   return content;
 }
 
@@ -71,7 +89,11 @@ describe('execution options', () => {
     ['a run', { run: envelope }, true],
     ['a provider, against the application', { app: envelope, provider: value }, false],
     ['a tool, against its provider', { provider: value, tool: envelope }, true],
-    ['a run, against all others', { app: envelope, provider: envelope, tool: envelope, run: value }, false],
+    [
+      'a run, against all others',
+      { app: envelope, provider: envelope, tool: envelope, run: value },
+      false,
+    ],
     [
       'the application, where others leave it undefined',
       { app: envelope, tool: { resultFormat: undefined }, run: { resultFormat: undefined } },
@@ -94,19 +116,32 @@ describe('execution options', () => {
     const all = { ...DEFAULT_EXECUTION, ...own };
     expect(new ExecutionRules().optionsFor(undefined, undefined)).toEqual(DEFAULT_EXECUTION);
     expect(new ExecutionRules(own).optionsFor(undefined, undefined)).toEqual(all);
-    expect(new ExecutionRules().optionsFor({ execution: own }, undefined)).toEqual(expect.objectContaining(own));
-    expect(new ExecutionRules(back).optionsFor({ execution: back }, own)).toEqual(expect.objectContaining(own));
-    expect(new ExecutionRules(own).optionsFor({ execution: back }, undefined)).toEqual(expect.objectContaining(back));
+    expect(new ExecutionRules().optionsFor({ execution: own }, undefined)).toEqual(
+      expect.objectContaining(own),
+    );
+    expect(new ExecutionRules(back).optionsFor({ execution: back }, own)).toEqual(
+      expect.objectContaining(own),
+    );
+    expect(new ExecutionRules(own).optionsFor({ execution: back }, undefined)).toEqual(
+      expect.objectContaining(back),
+    );
   });
 
   it('are merged once for a tool', () => {
     const rules = new ExecutionRules();
     const execution = { logging: false };
-    expect(rules.optionsFor({ execution }, undefined)).toBe(rules.optionsFor({ execution }, undefined));
+    expect(rules.optionsFor({ execution }, undefined)).toBe(
+      rules.optionsFor({ execution }, undefined),
+    );
   });
 
   it('hold for raw tools, and for those of a source', async () => {
-    const declared = { description: 'Answers.', effect: 'read_only', reveal: 'all', execution: envelope } as const;
+    const declared = {
+      description: 'Answers.',
+      effect: 'read_only',
+      reveal: 'all',
+      execution: envelope,
+    } as const;
     class Answer {
       call(): number {
         return 1;
@@ -115,10 +150,18 @@ describe('execution options', () => {
     class Source extends ToolSource {
       readonly origin = { source: 'remote', trusted: true };
       override tools(): readonly Tool[] {
-        return [{ ...toolOf({ id: 'remote__run', origin: this.origin, invoke: () => 1 }), execution: envelope }];
+        return [
+          {
+            ...toolOf({ id: 'remote__run', origin: this.origin, invoke: () => 1 }),
+            execution: envelope,
+          },
+        ];
       }
     }
-    const raw = [tool({ id: 'raw__fn', ...declared, execute: () => 1 }), rawTool(Answer, { as: 'raw__class', ...declared })];
+    const raw = [
+      tool({ id: 'raw__fn', ...declared, execute: () => 1 }),
+      rawTool(Answer, { as: 'raw__class', ...declared }),
+    ];
     const run = (await Bench.start({ providers: [Source], options: { tools: raw } })).run();
     for (const id of ['raw__fn', 'raw__class', 'remote__run'])
       expect((await run.exec(id)).content).toBe(`{"ok":true,"type":"${id}","result":1}`);
@@ -131,7 +174,8 @@ describe('execution options', () => {
       @LlmTool({ description: 'Opens.', effect: 'read_only', reveal: 'all' }) open(): string {
         return 'opened';
       }
-      @LlmTool({ description: 'Weighs.', effect: 'read_only', reveal: 'all', execution: value }) weigh(): number {
+      @LlmTool({ description: 'Weighs.', effect: 'read_only', reveal: 'all', execution: value })
+      weigh(): number {
         return 4;
       }
     }
@@ -148,9 +192,17 @@ describe('execution options', () => {
       text('Done.'),
     ]);
     const module = await start({ providers: [StoreTools], options: { model } });
-    const { messages } = await module.get(ToolLoopService).run({ prompt: 'Go.', actor: { id: 'ada' }, tenant: 'acme' });
-    const contents = messages.flatMap((message) => (message.role === 'tool' ? [message.content] : []));
-    expect(contents).toEqual(['{"id":"b1"}', '{"ok":true,"type":"box_*_open","result":"opened"}', '4']);
+    const { messages } = await module
+      .get(ToolLoopService)
+      .run({ prompt: 'Go.', actor: { id: 'ada' }, tenant: 'acme' });
+    const contents = messages.flatMap((message) =>
+      message.role === 'tool' ? [message.content] : [],
+    );
+    expect(contents).toEqual([
+      '{"id":"b1"}',
+      '{"ok":true,"type":"box_*_open","result":"opened"}',
+      '4',
+    ]);
   });
 });
 
@@ -163,7 +215,11 @@ describe('without validation', () => {
   ])('a tool receives what %s would refuse, as its class all the same', async (_, args) => {
     expect(await contentOf({}, args)).toContain('"invalid_args"');
     for (const levels of [{ app: off }, { provider: off }, { tool: off }, { run: off }])
-      expect(JSON.parse(await contentOf(levels, args))).toEqual({ isInput: true, count: 2, ...(args as object) });
+      expect(JSON.parse(await contentOf(levels, args))).toEqual({
+        isInput: true,
+        count: 2,
+        ...(args as object),
+      });
   });
 
   it('defaults are filled in', async () => {
@@ -178,7 +234,9 @@ describe('without validation', () => {
       execute: (input) => input,
     });
     const bench = await Bench.start({ options: { tools: [echo] } });
-    expect((await bench.run().exec('raw__echo', { other: 'x' })).content).toBe('{"n":7,"other":"x"}');
+    expect((await bench.run().exec('raw__echo', { other: 'x' })).content).toBe(
+      '{"n":7,"other":"x"}',
+    );
   });
 
   it.each<[string, unknown, string]>([
@@ -192,13 +250,20 @@ describe('without validation', () => {
 });
 
 describe('a tool that manages itself', () => {
-  const all: Partial<ExecutionOptions> = { validation: true, logging: true, metadata: 'inline', resultFormat: 'envelope' };
+  const all: Partial<ExecutionOptions> = {
+    validation: true,
+    logging: true,
+    metadata: 'inline',
+    resultFormat: 'envelope',
+  };
 
   it.each<[string, Levels]>([
     ['by the tool', { tool: { selfManaged: true } }],
     ['by its provider', { provider: { selfManaged: true } }],
   ])('is neither checked nor worded, whatever others say: %s', async (_, levels) => {
-    expect(JSON.parse(await contentOf({ app: all, run: all, ...levels }, { name: 'zebra' }))).toEqual({
+    expect(
+      JSON.parse(await contentOf({ app: all, run: all, ...levels }, { name: 'zebra' })),
+    ).toEqual({
       isInput: true,
       count: 2,
       name: 'zebra',
@@ -213,21 +278,42 @@ describe('a tool that manages itself', () => {
 
 describe('an execution option that does not exist', () => {
   const odd = { loging: true } as Partial<ExecutionOptions>;
-  const suggestion = { problem: 'There is no execution option "loging" here.', remedy: 'Did you mean "logging"?' };
+  const suggestion = {
+    problem: 'There is no execution option "loging" here.',
+    remedy: 'Did you mean "logging"?',
+  };
 
   it.each<[string, Levels, string]>([
     ['the application', { app: odd }, 'ToolLoopModule execution'],
     ['a provider', { provider: odd }, 'DemoTools'],
     ['a tool', { tool: odd }, 'DemoTools.echo'],
   ])('is a finding: %s', async (_, levels, at) => {
-    const declared = { providers: [providerOf(levels)], options: { ...(levels.app && { execution: levels.app }) } };
+    const declared = {
+      providers: [providerOf(levels)],
+      options: { ...(levels.app && { execution: levels.app }) },
+    };
     expect(await findingsOf(declared)).toEqual([{ at, ...suggestion }]);
   });
 
   it.each<[string, object, string, string]>([
-    ['a value', { metadata: 'inlined' }, 'The execution option "metadata" is "inlined".', 'Did you mean "inline"?'],
-    ['another value', { metadata: 'outside' }, 'The execution option "metadata" is "outside".', "Give 'none' or 'inline'."],
-    ['a number', { truncateLogs: -1 }, 'The execution option "truncateLogs" is -1.', 'Give a number that is not negative.'],
+    [
+      'a value',
+      { metadata: 'inlined' },
+      'The execution option "metadata" is "inlined".',
+      'Did you mean "inline"?',
+    ],
+    [
+      'another value',
+      { metadata: 'outside' },
+      'The execution option "metadata" is "outside".',
+      "Give 'none' or 'inline'.",
+    ],
+    [
+      'a number',
+      { truncateLogs: -1 },
+      'The execution option "truncateLogs" is -1.',
+      'Give a number that is not negative.',
+    ],
     [
       'what only tools say',
       { selfManaged: true },
@@ -241,7 +327,9 @@ describe('an execution option that does not exist', () => {
       'There are: validation, logging, logArguments, truncateLogs, metadata, resultFormat, availableOperations.',
     ],
   ])('is told with a remedy: %s', async (_, execution, problem, remedy) => {
-    expect(await findingsOf({ options: { execution } })).toEqual([{ at: 'ToolLoopModule execution', problem, remedy }]);
+    expect(await findingsOf({ options: { execution } })).toEqual([
+      { at: 'ToolLoopModule execution', problem, remedy },
+    ]);
   });
 
   it('is a finding for an entity or a source, too', async () => {
@@ -270,10 +358,18 @@ describe('an execution option that does not exist', () => {
     ]);
   });
 
-  it.each<ToolExecutionOptions>([odd, { selfManaged: true }])('is refused in a run before it starts: %j', async (execution) => {
-    const module = await start({ providers: [providerOf({})] });
-    const open = () =>
-      module.get(ToolLoopService).open({ prompt: 'Go.', actor: { id: 'ada' }, tenant: 'acme', execution: { ...execution } });
-    expect(open).toThrow(ConfigurationError);
-  });
+  it.each<ToolExecutionOptions>([odd, { selfManaged: true }])(
+    'is refused in a run before it starts: %j',
+    async (execution) => {
+      const module = await start({ providers: [providerOf({})] });
+      const open = () =>
+        module.get(ToolLoopService).open({
+          prompt: 'Go.',
+          actor: { id: 'ada' },
+          tenant: 'acme',
+          execution: { ...execution },
+        });
+      expect(open).toThrow(ConfigurationError);
+    },
+  );
 });

@@ -34,7 +34,10 @@ import { ask, openModule } from '../fixtures/shop.module.js';
 
 const SECRET = 'could not extend file "base/16384/2619": No space left on device';
 
-/** What a database answers that says nothing of the call: none of these is listed anywhere as passing. */
+/**
+ * What a database answers that says nothing of the call: none of these is listed anywhere as
+ * passing.
+ */
 const ERRORS: readonly (readonly [string, Error])[] = [
   ['a missing right', Object.assign(new Error(SECRET), { code: '42501' })],
   ['a missing table', Object.assign(new Error(SECRET), { code: '42P01' })],
@@ -94,12 +97,22 @@ const PLACES: readonly (readonly [keyof typeof PORTS, string, string])[] = [
   ['tenants', 'exists', 'probe__write'],
 ];
 
-const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ tools: ['probe__send'] }] };
+const policy: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ tools: ['probe__send'] }],
+};
 
 async function shop(port: keyof typeof PORTS, method: string, error: Error, toolId: string) {
   const made: string[] = [];
   const description = 'Does it.';
-  const input: JSONSchema7 = { type: 'object', properties: { key: { type: 'string' } }, required: ['key'], additionalProperties: false };
+  const input: JSONSchema7 = {
+    type: 'object',
+    properties: { key: { type: 'string' } },
+    required: ['key'],
+    additionalProperties: false,
+  };
   const remind = tool({
     id: 'remind',
     description,
@@ -111,7 +124,10 @@ async function shop(port: keyof typeof PORTS, method: string, error: Error, tool
   });
   const providers = Object.entries(PORTS).map(([name, { provide, make }]) => ({
     provide,
-    useValue: name === port ? troubled<object>(make(), { method, answer: () => Promise.reject(error) }) : make(),
+    useValue:
+      name === port
+        ? troubled<object>(make(), { method, answer: () => Promise.reject(error) })
+        : make(),
   }));
   const model = new ScriptedModel([calls(call(toolId, { key: 'a' })), text('Done.')]);
   const module = await openModule(model, {
@@ -126,7 +142,13 @@ async function shop(port: keyof typeof PORTS, method: string, error: Error, tool
     ],
   });
   const context = { act: (key: string) => made.push(key) };
-  return { module, model, made, loop: module.get<ToolLoopService>(ToolLoopService), request: ask({ context, conversationId: 'c' }) };
+  return {
+    module,
+    model,
+    made,
+    loop: module.get<ToolLoopService>(ToolLoopService),
+    request: ask({ context, conversationId: 'c' }),
+  };
 }
 
 async function resultOf(running: Promise<LoopResult>): Promise<LoopResult> {
@@ -139,17 +161,25 @@ async function resultOf(running: Promise<LoopResult>): Promise<LoopResult> {
 }
 
 describe.each(ERRORS)('a store that fails before an effect with %s', (_, error) => {
-  it.each(PLACES)('says nothing of the call: the run ends with storage_unavailable (%s.%s)', async (port, method, toolId) => {
-    const { loop, made, request } = await shop(port, method, error, toolId);
-    const result = await resultOf(loop.run(request));
-    expect([result.finishReason, result.error?.code]).toEqual(['error', 'storage_unavailable']);
-    expect(made).toEqual([]);
-    expect(JSON.stringify([result, result.messages])).not.toMatch(/No space|base\/16384|execution_failed/);
-  });
+  it.each(PLACES)(
+    'says nothing of the call: the run ends with storage_unavailable (%s.%s)',
+    async (port, method, toolId) => {
+      const { loop, made, request } = await shop(port, method, error, toolId);
+      const result = await resultOf(loop.run(request));
+      expect([result.finishReason, result.error?.code]).toEqual(['error', 'storage_unavailable']);
+      expect(made).toEqual([]);
+      expect(JSON.stringify([result, result.messages])).not.toMatch(
+        /No space|base\/16384|execution_failed/,
+      );
+    },
+  );
 });
 
 /** The result of a run of a tool whose transaction, or the work in it, fails. */
-async function entered(transactions: CallTransactions, work: () => Promise<unknown>): Promise<LoopResult> {
+async function entered(
+  transactions: CallTransactions,
+  work: () => Promise<unknown>,
+): Promise<LoopResult> {
   const enter = tool({
     id: 'enter',
     description: 'Enters.',
@@ -169,16 +199,25 @@ async function entered(transactions: CallTransactions, work: () => Promise<unkno
 describe('the transaction of a tool', () => {
   it.each(ERRORS)('says nothing of the call where it does not begin for %s', async (_, error) => {
     const made: string[] = [];
-    const transactions = troubled<CallTransactions>(new PlainTransactions(), { method: 'once', answer: () => Promise.reject(error) });
+    const transactions = troubled<CallTransactions>(new PlainTransactions(), {
+      method: 'once',
+      answer: () => Promise.reject(error),
+    });
     const result = await entered(transactions, () => Promise.resolve(made.push('enter')));
     expect([result.error?.code, made]).toEqual(['storage_unavailable', []]);
   });
 
-  it.each(ERRORS)('fails by the word of the tool where its work fails with %s', async (_, error) => {
-    const result = await entered(new PlainTransactions(), () => Promise.reject(error));
-    expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ error: { code: 'execution_failed' } }] });
-    expect(JSON.stringify([result, result.messages])).not.toMatch(/No space|base/);
-  });
+  it.each(ERRORS)(
+    'fails by the word of the tool where its work fails with %s',
+    async (_, error) => {
+      const result = await entered(new PlainTransactions(), () => Promise.reject(error));
+      expect(result).toMatchObject({
+        finishReason: 'stop',
+        toolCalls: [{ error: { code: 'execution_failed' } }],
+      });
+      expect(JSON.stringify([result, result.messages])).not.toMatch(/No space|base/);
+    },
+  );
 });
 
 describe('the error of a tool', () => {
@@ -191,7 +230,10 @@ describe('the error of a tool', () => {
       reveal: 'all',
       execute: () => Promise.reject(new StorageUnavailableError('My own.')),
     });
-    const module = await openModule(new ScriptedModel([calls(call('away', {})), text('Well.')]), { policy, tools: [away] });
+    const module = await openModule(new ScriptedModel([calls(call('away', {})), text('Well.')]), {
+      policy,
+      tools: [away],
+    });
     const result = await resultOf(module.get<ToolLoopService>(ToolLoopService).run(ask()));
     expect(result.error?.code).toBe('storage_unavailable');
   });
@@ -203,17 +245,30 @@ describe('an answer to a person that a store cannot keep', () => {
   it('is refused to the person without the text of the store, and the question stays open', async () => {
     const store = new MemoryPendingStore();
     const flag = { isBroken: false };
-    const broken = troubled<PendingStore>(store, { method: 'answer', when: () => flag.isBroken, answer: full });
-    const module = await openModule(new ScriptedModel([calls(call('probe__send', { key: 'a' })), text('Done.')]), {
-      policy,
-      providers: [{ provide: PendingStore, useValue: broken }],
+    const broken = troubled<PendingStore>(store, {
+      method: 'answer',
+      when: () => flag.isBroken,
+      answer: full,
     });
+    const module = await openModule(
+      new ScriptedModel([calls(call('probe__send', { key: 'a' })), text('Done.')]),
+      {
+        policy,
+        providers: [{ provide: PendingStore, useValue: broken }],
+      },
+    );
     await module.get<ToolLoopService>(ToolLoopService).run(ask());
     const pending: PendingService = module.get(PendingService);
     const [open] = await pending.list(ask());
     flag.isBroken = true;
-    const decided = pending.decide({ approvalId: open?.approvalId ?? '', decision: 'approve' }, ask());
-    await expect(decided).rejects.toMatchObject({ name: 'StorageUnavailableError', message: expect.not.stringContaining('No space') });
+    const decided = pending.decide(
+      { approvalId: open?.approvalId ?? '', decision: 'approve' },
+      ask(),
+    );
+    await expect(decided).rejects.toMatchObject({
+      name: 'StorageUnavailableError',
+      message: expect.not.stringContaining('No space'),
+    });
     flag.isBroken = false;
     expect(await pending.list(ask())).toHaveLength(1);
   });

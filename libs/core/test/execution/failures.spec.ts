@@ -22,7 +22,10 @@ beforeEach(async () => {
   bench = await Bench.start();
 });
 
-/** A rejection that nobody handles, and an exception that nobody catches, fail a test: they are given the time to. */
+/**
+ * A rejection that nobody handles, and an exception that nobody catches, fail a test: they are
+ * given the time to.
+ */
 afterEach(async () => {
   await wait(10);
 });
@@ -42,25 +45,31 @@ const FIXED = 'The tool failed unexpectedly. Do not repeat the call with the sam
 describe('what a tool throws', () => {
   it.each<[string, unknown]>([
     ['an error', new Error('password=hunter2 at 10.0.0.7')],
-    ['an error of a kind of its own', Object.assign(new TypeError('hunter2'), { code: 'E_HUNTER2' })],
+    [
+      'an error of a kind of its own',
+      Object.assign(new TypeError('hunter2'), { code: 'E_HUNTER2' }),
+    ],
     ['text', 'hunter2'],
     ['an object', { message: 'hunter2' }],
     ['nothing', undefined],
     ['a symbol', Symbol('hunter2')],
-  ])('is told by a fixed text and a reference unless it was meant for the model: %s', async (_, thrown) => {
-    const run = runOf(thrown);
-    const outcome = await run.exec('tool');
-    const reference = outcome.record.error?.correlationId;
-    expect(errorOf(outcome)).toEqual({
-      status: '500',
-      code: 'execution_failed',
-      title: 'Tool failed',
-      detail: `${FIXED} (Reference ${reference})`,
-    });
-    expect(reference).toMatch(/^[0-9a-f-]{36}$/);
-    expect(JSON.stringify([outcome, run.events])).not.toMatch(/hunter2|10\.0\.0\.7/i);
-    expect(outcome).not.toHaveProperty('live');
-  });
+  ])(
+    'is told by a fixed text and a reference unless it was meant for the model: %s',
+    async (_, thrown) => {
+      const run = runOf(thrown);
+      const outcome = await run.exec('tool');
+      const reference = outcome.record.error?.correlationId;
+      expect(errorOf(outcome)).toEqual({
+        status: '500',
+        code: 'execution_failed',
+        title: 'Tool failed',
+        detail: `${FIXED} (Reference ${reference})`,
+      });
+      expect(reference).toMatch(/^[0-9a-f-]{36}$/);
+      expect(JSON.stringify([outcome, run.events])).not.toMatch(/hunter2|10\.0\.0\.7/i);
+      expect(outcome).not.toHaveProperty('live');
+    },
+  );
 
   it('is in the log, with its stack, under the reference the model was given', async () => {
     const thrown = new Error('hunter2');
@@ -76,9 +85,15 @@ describe('what a tool throws', () => {
 
   it('reaches the model as it stands when it is a ToolError, and is not logged as a failure', async () => {
     const outcome = await runOf(
-      new ToolError('The order is shipped; ask for a return.', { retryable: true, cause: new Error('hunter2') }),
+      new ToolError('The order is shipped; ask for a return.', {
+        retryable: true,
+        cause: new Error('hunter2'),
+      }),
     ).exec('tool');
-    expect(errorOf(outcome)).toMatchObject({ code: 'execution_failed', detail: 'The order is shipped; ask for a return.' });
+    expect(errorOf(outcome)).toMatchObject({
+      code: 'execution_failed',
+      detail: 'The order is shipped; ask for a return.',
+    });
     expect(outcome.record).toMatchObject({ status: 'failed', error: { retryable: true } });
     expect(outcome.content).not.toContain('hunter2');
     expect(bench.logger.errors()).toEqual([]);
@@ -95,21 +110,25 @@ describe('what a tool throws', () => {
     [new HttpException('I am a teapot.', 418), 'execution_failed', '500', 'failed'],
     [new UnauthorizedException('Sign in.'), 'forbidden', '403', 'denied'],
     [new ForbiddenException('Not your order.'), 'forbidden', '403', 'denied'],
-  ])('is told to the model when it is a 4xx of Nest: %s', async (thrown, code, status, recorded) => {
-    const outcome = await runOf(thrown).exec('tool');
-    expect(errorOf(outcome)).toMatchObject({ code, status, detail: thrown.message });
-    expect(outcome.record.status).toBe(recorded);
-  });
-
-  it.each([new InternalServerErrorException('hunter2'), new HttpException('hunter2', 302), new HttpException('hunter2', 0)])(
-    'stays hidden when it is any other exception of Nest: %s',
-    async (thrown) => {
+  ])(
+    'is told to the model when it is a 4xx of Nest: %s',
+    async (thrown, code, status, recorded) => {
       const outcome = await runOf(thrown).exec('tool');
-      expect(outcome.record.error?.correlationId).toBeDefined();
-      expect(outcome.content).not.toContain('hunter2');
-      expect(bench.logger.errors()).toHaveLength(1);
+      expect(errorOf(outcome)).toMatchObject({ code, status, detail: thrown.message });
+      expect(outcome.record.status).toBe(recorded);
     },
   );
+
+  it.each([
+    new InternalServerErrorException('hunter2'),
+    new HttpException('hunter2', 302),
+    new HttpException('hunter2', 0),
+  ])('stays hidden when it is any other exception of Nest: %s', async (thrown) => {
+    const outcome = await runOf(thrown).exec('tool');
+    expect(outcome.record.error?.correlationId).toBeDefined();
+    expect(outcome.content).not.toContain('hunter2');
+    expect(bench.logger.errors()).toHaveLength(1);
+  });
 });
 
 describe('ToolRunner.exec', () => {
@@ -118,7 +137,12 @@ describe('ToolRunner.exec', () => {
 
   it.each<[string, unknown]>([
     ['something that cannot be looked at', revoked.proxy],
-    ['an error whose message throws', Object.defineProperty(new ToolError('x'), 'safeMessage', { get: () => JSON.parse('{') as string })],
+    [
+      'an error whose message throws',
+      Object.defineProperty(new ToolError('x'), 'safeMessage', {
+        get: () => JSON.parse('{') as string,
+      }),
+    ],
     ['an error whose message is no text', new ToolError(1n as unknown as string)],
     ['itself', new Proxy(new Error('x'), { getPrototypeOf: () => JSON.parse('{') as null })],
   ])('never throws: a tool throws %s', async (_, thrown) => {
@@ -165,18 +189,25 @@ describe('ToolRunner.exec', () => {
   });
 
   it.each<[string, Partial<ReturnType<typeof toolOf>>]>([
-    ['its input', { input: { ...toolOf({ id: 'tool' }).input, read: () => JSON.parse('{') as never } }],
+    [
+      'its input',
+      { input: { ...toolOf({ id: 'tool' }).input, read: () => JSON.parse('{') as never } },
+    ],
     ['its output', { output: { project: () => JSON.parse('{') as never } }],
   ])('never throws: %s does', async (_, broken) => {
     const made = { ...toolOf({ id: 'tool' }), ...broken };
-    expect((await bench.run({ tools: [made], policies }).exec('tool')).record.status).toBe('failed');
+    expect((await bench.run({ tools: [made], policies }).exec('tool')).record.status).toBe(
+      'failed',
+    );
   });
 
   it('never throws: the journal throws without a promise', async () => {
     const journal: Partial<CallJournal> = { acquire: () => JSON.parse('{') as never };
     const broken = await Bench.start({ ports: [{ provide: CallJournal, useValue: journal }] });
     const made = toolOf({ id: 'tool', effect: 'state_change' });
-    expect((await broken.run({ tools: [made], policies }).exec('tool')).record.status).toBe('waiting');
+    expect((await broken.run({ tools: [made], policies }).exec('tool')).record.status).toBe(
+      'waiting',
+    );
   });
 
   it('never throws, whatever stands for arguments', async () => {
@@ -206,20 +237,37 @@ describe('a result that says it is a failure, where the tool says so', () => {
   ])('fails the call: %s', async (_, result, safeMessage) => {
     const raw = tool({ ...declared, id: 'raw', failed, execute: () => result });
     const outcome = await (await Bench.start({ options: { tools: [raw] } })).run().exec('raw');
-    expect(outcome.record).toMatchObject({ status: 'failed', error: { code: 'execution_failed', safeMessage } });
+    expect(outcome.record).toMatchObject({
+      status: 'failed',
+      error: { code: 'execution_failed', safeMessage },
+    });
   });
 
   it('is a result as any other where the tool does not say so, or it succeeded', async () => {
     const silent = tool({ ...declared, id: 'silent', execute: () => ({ success: false }) });
     const fine = tool({ ...declared, id: 'fine', failed, execute: () => ({ success: true }) });
     const run = (await Bench.start({ options: { tools: [silent, fine] } })).run();
-    expect((await run.exec('silent')).record).toMatchObject({ status: 'succeeded', result: { success: false } });
-    expect((await run.exec('fine')).record).toMatchObject({ status: 'succeeded', result: { success: true } });
+    expect((await run.exec('silent')).record).toMatchObject({
+      status: 'succeeded',
+      result: { success: false },
+    });
+    expect((await run.exec('fine')).record).toMatchObject({
+      status: 'succeeded',
+      result: { success: true },
+    });
   });
 
   it('says nothing about the effect where it cannot be asked', async () => {
-    const raw = tool({ ...declared, id: 'raw', failed: () => JSON.parse('{') as never, execute: () => ({ success: false }) });
+    const raw = tool({
+      ...declared,
+      id: 'raw',
+      failed: () => JSON.parse('{') as never,
+      execute: () => ({ success: false }),
+    });
     const { record } = await (await Bench.start({ options: { tools: [raw] } })).run().exec('raw');
-    expect(record.error).toMatchObject({ code: 'invalid_output', safeMessage: expect.stringContaining('Its effect took place') });
+    expect(record.error).toMatchObject({
+      code: 'invalid_output',
+      safeMessage: expect.stringContaining('Its effect took place'),
+    });
   });
 });

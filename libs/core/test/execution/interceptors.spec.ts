@@ -19,9 +19,17 @@ function interceptor(intercept: Intercept): Type<ToolInterceptor> {
   };
 }
 
-async function runWith(intercepts: readonly Intercept[], tool: Omit<RawTool, 'id'>, options: RunOptions = {}): Promise<RunOfCalls> {
+async function runWith(
+  intercepts: readonly Intercept[],
+  tool: Omit<RawTool, 'id'>,
+  options: RunOptions = {},
+): Promise<RunOfCalls> {
   const bench = await Bench.start({ ports: intercepts.map(interceptor) });
-  return bench.run({ tools: [toolOf({ id: 'tool', ...tool })], policies: [{ allow: ['tool'] }], ...options });
+  return bench.run({
+    tools: [toolOf({ id: 'tool', ...tool })],
+    policies: [{ allow: ['tool'] }],
+    ...options,
+  });
 }
 
 const passes: Intercept = (_, next) => next();
@@ -40,7 +48,8 @@ async function retry(_: ToolInvocation, next: () => Promise<unknown>): Promise<u
 }
 
 const answering: Intercept = () => Promise.resolve({ shown: 1, secret: 2 });
-const kinder: Intercept = (_, next) => next().catch(() => Promise.reject(new ToolError('Try tomorrow.')));
+const kinder: Intercept = (_, next) =>
+  next().catch(() => Promise.reject(new ToolError('Try tomorrow.')));
 const hesitant: Intercept = async (_, next) => {
   await wait(20);
   return next();
@@ -57,7 +66,9 @@ describe('ToolInterceptor', () => {
         order.push(`${name} after`);
         return result;
       };
-    const run = await runWith([tracing('one'), tracing('two')], { invoke: () => order.push('method') });
+    const run = await runWith([tracing('one'), tracing('two')], {
+      invoke: () => order.push('method'),
+    });
     await run.exec('tool');
     expect(order).toEqual(['one before', 'two before', 'method', 'two after', 'one after']);
   });
@@ -70,7 +81,13 @@ describe('ToolInterceptor', () => {
     };
     const run = await runWith([looking], { invoke: () => 'done' }, { tenant: 'globex' });
     await run.exec('tool', { n: 1 });
-    expect(seen).toMatchObject([{ tool: { id: 'tool' }, input: { n: 1 }, context: { tenant: 'globex', toolCallId: 'call_1' } }]);
+    expect(seen).toMatchObject([
+      {
+        tool: { id: 'tool' },
+        input: { n: 1 },
+        context: { tenant: 'globex', toolCallId: 'call_1' },
+      },
+    ]);
   });
 
   it('may answer itself, and its answer is checked and projected like any', async () => {
@@ -80,12 +97,16 @@ describe('ToolInterceptor', () => {
   });
 
   it('may change the result', async () => {
-    const run = await runWith([async (_, next) => `${String(await next())}!`], { invoke: () => 'done' });
+    const run = await runWith([async (_, next) => `${String(await next())}!`], {
+      invoke: () => 'done',
+    });
     expect((await run.exec('tool')).content).toBe('done!');
   });
 
   it('may turn an error into another', async () => {
-    const run = await runWith([kinder], { invoke: () => Promise.reject(new Error('ECONNREFUSED')) });
+    const run = await runWith([kinder], {
+      invoke: () => Promise.reject(new Error('ECONNREFUSED')),
+    });
     expect(errorOf(await run.exec('tool')).detail).toBe('Try tomorrow.');
   });
 
@@ -120,7 +141,11 @@ describe('ToolInterceptor', () => {
   });
 
   it('is within the time of the call', async () => {
-    const run = await runWith([() => new Promise(() => undefined)], { invoke: () => 'done' }, { limits: { toolCallMs: 10 } });
+    const run = await runWith(
+      [() => new Promise(() => undefined)],
+      { invoke: () => 'done' },
+      { limits: { toolCallMs: 10 } },
+    );
     expect((await run.exec('tool')).record.error?.code).toBe('timeout');
   });
 
@@ -142,11 +167,16 @@ describe('ToolInterceptor', () => {
         {
           provide: 'INTERCEPTOR',
           inject: [ToolCallStorage],
-          useFactory: (storage: ToolCallStorage) => new (interceptor(() => Promise.resolve(storage.current()?.tenant)))(),
+          useFactory: (storage: ToolCallStorage) =>
+            new (interceptor(() => Promise.resolve(storage.current()?.tenant)))(),
         },
       ],
     });
-    const run = bench.run({ tools: [toolOf({ id: 'tool' })], policies: [{ allow: ['tool'] }], tenant: 'globex' });
+    const run = bench.run({
+      tools: [toolOf({ id: 'tool' })],
+      policies: [{ allow: ['tool'] }],
+      tenant: 'globex',
+    });
     expect((await run.exec('tool')).content).toBe('globex');
   });
 });
@@ -177,7 +207,11 @@ describe('invariant 13: an interceptor that calls next() again', () => {
 describe('an interceptor that is interrupted before it called next()', () => {
   it('leaves no doubt: the effect did not take place, and does not later', async () => {
     let effects = 0;
-    const run = await runWith([hesitant], { effect: 'state_change', invoke: () => (effects += 1) }, { limits: { toolCallMs: 5 } });
+    const run = await runWith(
+      [hesitant],
+      { effect: 'state_change', invoke: () => (effects += 1) },
+      { limits: { toolCallMs: 5 } },
+    );
     const outcome = await run.exec('tool');
     await wait(40);
     expect([outcome.record.error?.code, effects]).toEqual(['timeout', 0]);

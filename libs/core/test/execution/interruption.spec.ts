@@ -11,14 +11,21 @@ beforeEach(async () => {
   bench = await Bench.start();
 });
 
-/** A rejection that nobody handles, and an exception that nobody catches, fail a test: they are given the time to. */
+/**
+ * A rejection that nobody handles, and an exception that nobody catches, fail a test: they are
+ * given the time to.
+ */
 afterEach(async () => {
   await wait(20);
 });
 
 /** A run whose one tool is named `tool`. */
 function runOf(tool: Omit<RawTool, 'id'>, options: RunOptions = {}) {
-  return bench.run({ tools: [toolOf({ id: 'tool', ...tool })], policies: [{ allow: ['tool'] }], ...options });
+  return bench.run({
+    tools: [toolOf({ id: 'tool', ...tool })],
+    policies: [{ allow: ['tool'] }],
+    ...options,
+  });
 }
 
 async function failLate(): Promise<never> {
@@ -43,23 +50,35 @@ describe('a call that takes too long', () => {
   });
 
   it.each(writes)('has, with the effect %s, an unknown outcome', async (effect) => {
-    const outcome = await runOf({ effect, invoke: never }, { limits: { toolCallMs: 20 } }).exec('tool');
+    const outcome = await runOf({ effect, invoke: never }, { limits: { toolCallMs: 20 } }).exec(
+      'tool',
+    );
     expect(errorOf(outcome)).toMatchObject({
       code: 'unknown_outcome',
-      detail: 'The tool did not answer within 20 ms. It is unknown whether its effect took place. Do not repeat the call; check first.',
+      detail:
+        'The tool did not answer within 20 ms. It is unknown whether its effect took place. Do not repeat the call; check first.',
     });
     expect(outcome.record.error).not.toHaveProperty('retryable');
   });
 
   it('may have a limit of its own', async () => {
     const outcome = await runOf({ invoke: never, timeoutMs: 10 }).exec('tool');
-    expect(outcome.record.error).toMatchObject({ code: 'timeout', safeMessage: 'The tool did not answer within 10 ms.' });
+    expect(outcome.record.error).toMatchObject({
+      code: 'timeout',
+      safeMessage: 'The tool did not answer within 10 ms.',
+    });
   });
 
-  it.each([Number.POSITIVE_INFINITY, 2 ** 31])('is never one under a limit of %p ms', async (toolCallMs) => {
-    const outcome = await runOf({ invoke: () => wait(20, 'done') }, { limits: { toolCallMs } }).exec('tool');
-    expect(outcome.content).toBe('done');
-  });
+  it.each([Number.POSITIVE_INFINITY, 2 ** 31])(
+    'is never one under a limit of %p ms',
+    async (toolCallMs) => {
+      const outcome = await runOf(
+        { invoke: () => wait(20, 'done') },
+        { limits: { toolCallMs } },
+      ).exec('tool');
+      expect(outcome.content).toBe('done');
+    },
+  );
 
   it('sees its signal aborted, and its deadline coming', async () => {
     let seen: ToolCallContext | undefined;
@@ -146,9 +165,16 @@ describe('invariant 11: aborting', () => {
     'invariant 11: begins no %s before the start',
     async (effect) => {
       let invoked = 0;
-      const run = runOf({ effect, invoke: () => (invoked += 1) }, { signal: AbortSignal.abort('the client is gone') });
+      const run = runOf(
+        { effect, invoke: () => (invoked += 1) },
+        { signal: AbortSignal.abort('the client is gone') },
+      );
       const outcome = await run.exec('tool');
-      expect([invoked, outcome.record.error?.code, outcome.record.status]).toEqual([0, 'aborted', 'failed']);
+      expect([invoked, outcome.record.error?.code, outcome.record.status]).toEqual([
+        0,
+        'aborted',
+        'failed',
+      ]);
       expect(outcome.content).not.toContain('the client is gone');
       expect(run.events.map(({ type }) => type)).toEqual(['tool-call', 'tool-result']);
     },
@@ -160,7 +186,10 @@ describe('invariant 11: aborting', () => {
     const emit = ({ type }: { readonly type: string }): void => {
       if (type === 'tool-start') controller.abort();
     };
-    const outcome = await runOf({ effect: 'state_change', invoke: () => (invoked += 1) }, { signal: controller.signal, emit }).exec('tool');
+    const outcome = await runOf(
+      { effect: 'state_change', invoke: () => (invoked += 1) },
+      { signal: controller.signal, emit },
+    ).exec('tool');
     expect([invoked, outcome.record.error?.code]).toEqual([0, 'aborted']);
   });
 });

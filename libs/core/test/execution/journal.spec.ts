@@ -26,7 +26,11 @@ const pay = toolOf({
     return { receipt: effects.length };
   },
 });
-const order = toolOf({ id: 'order', effect: 'state_change', invoke: (input) => effects.push(input) });
+const order = toolOf({
+  id: 'order',
+  effect: 'state_change',
+  invoke: (input) => effects.push(input),
+});
 const look = toolOf({ id: 'look', invoke: (input) => effects.push(input) });
 const broken = toolOf({
   id: 'broken',
@@ -44,7 +48,10 @@ const slow = toolOf({
     await wait(60_000, undefined, { ref: false });
   },
 });
-const payOf = (instanceId: string): Tool => ({ ...pay, entity: { provider: 'Customer', instanceId, depth: 1 } });
+const payOf = (instanceId: string): Tool => ({
+  ...pay,
+  entity: { provider: 'Customer', instanceId, depth: 1 },
+});
 const tools: Tool[] = [pay, order, look, broken, slow];
 const policies = [{ allow: ['pay', 'order', 'look', 'broken', 'slow'] }];
 const first = { step: 1, index: 0 };
@@ -89,7 +96,9 @@ describe('invariant 13: a call that changes things', () => {
     await run({ requestId: 'key' }).exec('pay', { amount: 5 }, first);
     const outcome = await run({ requestId: 'key' }).exec(name, args, first);
     expect(effects).toEqual([{ amount: 5 }]);
-    expect(errorOf(outcome).detail).toBe('This request was already used for another call, so the call was not made.');
+    expect(errorOf(outcome).detail).toBe(
+      'This request was already used for another call, so the call was not made.',
+    );
     expect(outcome.record.status).toBe('failed');
   });
 
@@ -124,7 +133,11 @@ describe('invariant 13: a call that changes things', () => {
     ];
     expect(effects).toEqual(['broken']);
     expect(other.content).toBe(one.content);
-    expect(other.record.error).toEqual({ code: 'execution_failed', safeMessage: 'No money.', retryable: true });
+    expect(other.record.error).toEqual({
+      code: 'execution_failed',
+      safeMessage: 'No money.',
+      retryable: true,
+    });
   });
 
   it('invariant 13: waits for another process that is making it, and answers with that outcome', async () => {
@@ -134,7 +147,9 @@ describe('invariant 13: a call that changes things', () => {
       effect: 'state_change',
       invoke: async () => [effects.push('held'), await once(round, 'done')].length,
     });
-    const asked = [1, 2].map((n) => run({ runId: `r${n}`, requestId: 'key', tools: [held] }).exec('pay', {}, first));
+    const asked = [1, 2].map((n) =>
+      run({ runId: `r${n}`, requestId: 'key', tools: [held] }).exec('pay', {}, first),
+    );
     await wait(50);
     round.emit('done');
     const outcomes = await Promise.all(asked);
@@ -144,7 +159,9 @@ describe('invariant 13: a call that changes things', () => {
 
   it('invariant 13: waits no longer for another process once the run is aborted', async () => {
     const controllers = [new AbortController(), new AbortController()];
-    const [pending, waiting] = controllers.map(({ signal }) => run({ requestId: 'key', signal }).exec('slow', {}, first));
+    const [pending, waiting] = controllers.map(({ signal }) =>
+      run({ requestId: 'key', signal }).exec('slow', {}, first),
+    );
     await wait(5);
     controllers[1]?.abort();
     expect((await waiting)?.record.error?.code).toBe('aborted');
@@ -171,9 +188,15 @@ describe('invariant 13: a call that changes things', () => {
   });
 
   it('invariant 13: has its effect once when it is requested twice at the same time', async () => {
-    const outcomes = await Promise.all([1, 2, 3].map(() => run({ requestId: 'key' }).exec('pay', {}, first)));
+    const outcomes = await Promise.all(
+      [1, 2, 3].map(() => run({ requestId: 'key' }).exec('pay', {}, first)),
+    );
     expect(effects).toHaveLength(1);
-    expect(outcomes.map(({ record }) => record.result)).toEqual([{ receipt: 1 }, { receipt: 1 }, { receipt: 1 }]);
+    expect(outcomes.map(({ record }) => record.result)).toEqual([
+      { receipt: 1 },
+      { receipt: 1 },
+      { receipt: 1 },
+    ]);
   });
 
   it('invariant 13: leaves reads alone: they are done each time', async () => {
@@ -230,7 +253,15 @@ describe('the journal', () => {
   it('is not asked for reads, nor for calls that are refused', async () => {
     await run().exec('look');
     await run({ policies: [{ allow: ['*'] }] }).exec('pay');
-    await run({ policies: [{ ...policies[0], allow: ['pay'], requireApproval: [{ effects: ['external_side_effect'] }] }] }).exec('pay');
+    await run({
+      policies: [
+        {
+          ...policies[0],
+          allow: ['pay'],
+          requireApproval: [{ effects: ['external_side_effect'] }],
+        },
+      ],
+    }).exec('pay');
     await run().exec('pay', 'no json');
     await run().exec('pay', {}, { refusal: { code: 'budget_exceeded', safeMessage: 'x' } });
     await run({ signal: AbortSignal.abort() }).exec('pay');
@@ -252,11 +283,17 @@ describe('the journal', () => {
 
   it('leaves the key taken when it cannot keep the outcome, and the answer stands', async () => {
     journal.onFinish = () => Promise.reject(new Error('disk full'));
-    const outcome = await run({ requestId: 'lost', limits: { toolCallMs: 10 } }).exec('pay', {}, first);
+    const outcome = await run({ requestId: 'lost', limits: { toolCallMs: 10 } }).exec(
+      'pay',
+      {},
+      first,
+    );
     const again = await run({ requestId: 'lost' }).exec('pay', {}, first);
     expect(outcome.record.status).toBe('succeeded');
     expect([effects.length, again.record.error?.code]).toEqual([1, 'unknown_outcome']);
-    expect(bench.logger.errors().map(({ message }) => message)).toEqual(['The outcome of pay could not be stored (run run_1).']);
+    expect(bench.logger.errors().map(({ message }) => message)).toEqual([
+      'The outcome of pay could not be stored (run run_1).',
+    ]);
   });
 
   it('never keeps the run from ending when it does not answer for the outcome', async () => {
@@ -292,7 +329,11 @@ describe('the journal', () => {
     };
     const outcome = await run({ signal: controller.signal }).exec('pay');
     await wait(5);
-    expect([outcome.record.error?.code, effects, seen]).toEqual(['aborted', [], ['acquire pay {}', 'release']]);
+    expect([outcome.record.error?.code, effects, seen]).toEqual([
+      'aborted',
+      [],
+      ['acquire pay {}', 'release'],
+    ]);
   });
 });
 
@@ -318,8 +359,13 @@ describe('MemoryCallJournal', () => {
     }
     expect(await memory.acquire(start('0'))).toMatchObject({ status: 'acquired' });
     for (let index = 10_001; index <= 20_000; index += 1)
-      expect(await memory.acquire(start(`${index}`))).toEqual({ status: 'finished', outcome: done });
-    expect(await memory.acquire({ ...start('open'), owner: 'another' })).toMatchObject({ status: 'in_progress' });
+      expect(await memory.acquire(start(`${index}`))).toEqual({
+        status: 'finished',
+        outcome: done,
+      });
+    expect(await memory.acquire({ ...start('open'), owner: 'another' })).toMatchObject({
+      status: 'in_progress',
+    });
   });
 
   it('ignores the end of a call it knows nothing of', async () => {

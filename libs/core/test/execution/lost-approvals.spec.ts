@@ -17,7 +17,10 @@ class BankTools {
   }
 }
 
-/** A run whose process died after a person was asked: it is taken up by a process that knows nothing of the question. */
+/**
+ * A run whose process died after a person was asked: it is taken up by a process that knows nothing
+ * of the question.
+ */
 async function desk() {
   const bench = await Bench.start({ providers: [BankTools] });
   const store = bench.module.get(PendingStore);
@@ -28,10 +31,15 @@ async function desk() {
       const [open] = await store.list({ tenant: 'acme', pending: true });
       await bench.module
         .get(PendingService)
-        .decide({ approvalId: open?.id ?? '', decision: 'approve' }, { actor: { id: 'ada' }, tenant: 'acme' });
+        .decide(
+          { approvalId: open?.id ?? '', decision: 'approve' },
+          { actor: { id: 'ada' }, tenant: 'acme' },
+        );
     },
     attempt: (amount = 5) =>
-      bench.run({ policies: [policies.approveWrites], approvals: new RunApprovals('suspend') }).exec('bank__pay', { amount }),
+      bench
+        .run({ policies: [policies.approveWrites], approvals: new RunApprovals('suspend') })
+        .exec('bank__pay', { amount }),
   };
 }
 

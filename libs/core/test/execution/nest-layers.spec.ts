@@ -49,7 +49,9 @@ class Permissions {
   }
 }
 
-/** A guard as applications write them: it injects a service and reads metadata of method and class. */
+/**
+ * A guard as applications write them: it injects a service and reads metadata of method and class.
+ */
 @Injectable()
 class RolesGuard implements CanActivate {
   constructor(
@@ -58,7 +60,11 @@ class RolesGuard implements CanActivate {
   ) {}
 
   canActivate(context: ExecutionContext): boolean {
-    const roles = this.reflector.getAllAndOverride<string[] | undefined>(ROLES, [context.getHandler(), context.getClass()]) ?? [];
+    const roles =
+      this.reflector.getAllAndOverride<string[] | undefined>(ROLES, [
+        context.getHandler(),
+        context.getClass(),
+      ]) ?? [];
     const { actor } = ToolExecutionContext.create(context).getContext();
     return roles.every((role) => this.permissions.has(actor, role));
   }
@@ -163,8 +169,15 @@ class PermissionsModule {}
 
 type Providers = NonNullable<ModuleMetadata['providers']>;
 
-async function outcome(script: readonly (readonly [string, object])[], role: string, providers: Providers = []): Promise<LoopResult> {
-  const model = new ScriptedModel([...script.map(([name, args]) => calls(call(name, { ...args }))), text('done')]);
+async function outcome(
+  script: readonly (readonly [string, object])[],
+  role: string,
+  providers: Providers = [],
+): Promise<LoopResult> {
+  const model = new ScriptedModel([
+    ...script.map(([name, args]) => calls(call(name, { ...args }))),
+    text('done'),
+  ]);
   const app = await Test.createTestingModule({
     imports: [
       ToolLoopModule.forRoot({ model, policy: { allow: ['*'], flow: 'off' } }),
@@ -174,7 +187,9 @@ async function outcome(script: readonly (readonly [string, object])[], role: str
     providers: [BankTools, ...providers],
   }).compile();
   await app.init();
-  return app.get(ToolLoopService).run({ prompt: 'Go.', actor: { id: 'ada', role }, tenant: 'acme' });
+  return app
+    .get(ToolLoopService)
+    .run({ prompt: 'Go.', actor: { id: 'ada', role }, tenant: 'acme' });
 }
 
 function last({ toolCalls }: LoopResult): unknown {
@@ -192,14 +207,20 @@ afterEach(() => {
 describe('a guard', () => {
   it('admits, on a method of a provider, the right actors and no others', async () => {
     expect(last(await outcome([['bank__audit', {}]], 'manager'))).toBe('all well');
-    expect(last(await outcome([['bank__audit', {}]], 'teller'))).toMatchObject({ code: 'forbidden' });
+    expect(last(await outcome([['bank__audit', {}]], 'teller'))).toMatchObject({
+      code: 'forbidden',
+    });
   });
 
   it('guards, on an entity class, the tools of its instances, by the metadata of class and method', async () => {
     const find = ['bank__find', { name: 'x' }] as const;
     expect(last(await outcome([find, ['account_a1_getBalance', {}]], 'teller'))).toBe(7);
-    expect(last(await outcome([find, ['account_a1_getBalance', {}]], 'guest'))).toMatchObject({ code: 'forbidden' });
-    expect(last(await outcome([find, ['account_a1_close', {}]], 'teller'))).toMatchObject({ code: 'forbidden' });
+    expect(last(await outcome([find, ['account_a1_getBalance', {}]], 'guest'))).toMatchObject({
+      code: 'forbidden',
+    });
+    expect(last(await outcome([find, ['account_a1_close', {}]], 'teller'))).toMatchObject({
+      code: 'forbidden',
+    });
     expect(last(await outcome([find, ['account_a1_close', {}]], 'manager'))).toBe('closed');
   });
 
@@ -207,7 +228,9 @@ describe('a guard', () => {
     const seen: string[] = [];
     const guard: CanActivate = {
       canActivate: (context) => {
-        seen.push(`${context.getType<string>()} ${context.getClass().name}.${context.getHandler().name}`);
+        seen.push(
+          `${context.getType<string>()} ${context.getClass().name}.${context.getHandler().name}`,
+        );
         return true;
       },
     };
@@ -224,9 +247,12 @@ describe('a guard', () => {
 
   it('keeps the call out when it is global and made for HTTP, and its error stays in the log', async () => {
     const guard: CanActivate = {
-      canActivate: (context) => context.switchToHttp().getRequest<{ headers: { a: string } }>().headers.a === 'b',
+      canActivate: (context) =>
+        context.switchToHttp().getRequest<{ headers: { a: string } }>().headers.a === 'b',
     };
-    const result = last(await outcome([['bank__twice', {}]], 'manager', [{ provide: APP_GUARD, useValue: guard }]));
+    const result = last(
+      await outcome([['bank__twice', {}]], 'manager', [{ provide: APP_GUARD, useValue: guard }]),
+    );
     expect(result).toMatchObject({ code: 'forbidden', safeMessage: 'The call was not permitted.' });
     expect(JSON.stringify(result)).not.toContain('headers');
   });
@@ -276,12 +302,24 @@ describe('a pipe', () => {
 
   it('says why to the model when it refuses', async () => {
     const problems = [{ pointer: '', message: 'name is on the list of names we do not take' }];
-    expect(last(await outcome([['bank__refuse', { name: 'x' }]], 'x'))).toMatchObject({ code: 'invalid_args', problems });
+    expect(last(await outcome([['bank__refuse', { name: 'x' }]], 'x'))).toMatchObject({
+      code: 'invalid_args',
+      problems,
+    });
   });
 
   it('does no harm when it is global, such as the ValidationPipe', async () => {
-    const pipe = { provide: APP_PIPE, useValue: new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true }) };
-    expect(last(await outcome([['bank__find', { name: 'x' }]], 'x', [pipe]))).toEqual([{ id: 'a1' }]);
+    const pipe = {
+      provide: APP_PIPE,
+      useValue: new ValidationPipe({
+        transform: true,
+        whitelist: true,
+        forbidNonWhitelisted: true,
+      }),
+    };
+    expect(last(await outcome([['bank__find', { name: 'x' }]], 'x', [pipe]))).toEqual([
+      { id: 'a1' },
+    ]);
   });
 });
 
@@ -294,7 +332,10 @@ describe('an interceptor', () => {
     const serializer = { provide: APP_INTERCEPTOR, useClass: ClassSerializerInterceptor };
     const result = await outcome([['bank__find', { name: 'x' }]], 'x', [serializer]);
     expect(last(result)).toEqual([{ id: 'a1' }]);
-    expect(result.injectedTools.map(({ id }) => id)).toEqual(['account_a1_getBalance', 'account_a1_close']);
+    expect(result.injectedTools.map(({ id }) => id)).toEqual([
+      'account_a1_getBalance',
+      'account_a1_close',
+    ]);
     expect(JSON.stringify([result, result.messages])).not.toContain('never');
   });
 });
@@ -302,7 +343,10 @@ describe('an interceptor', () => {
 describe('an exception filter', () => {
   it('words the error it catches, and never makes a success of it', async () => {
     const result = await outcome([['bank__fail', { kind: 'range' }]], 'x');
-    expect(last(result)).toEqual({ code: 'execution_failed', safeMessage: '{"reason":"out of range: 11"}' });
+    expect(last(result)).toEqual({
+      code: 'execution_failed',
+      safeMessage: '{"reason":"out of range: 11"}',
+    });
     expect(result.toolCalls[0]?.status).toBe('failed');
   });
 
@@ -320,13 +364,22 @@ describe('an exception filter', () => {
       }
     }
 
-    const error = last(await outcome([['bank__fail', { kind: 'other' }]], 'x', [{ provide: APP_FILTER, useClass: HttpFilter }]));
+    const error = last(
+      await outcome([['bank__fail', { kind: 'other' }]], 'x', [
+        { provide: APP_FILTER, useClass: HttpFilter },
+      ]),
+    );
     expect(error).toMatchObject({ code: 'execution_failed' });
   });
 });
 
 describe('a layer that never answers', () => {
-  const HANG = { description: 'Hangs.', effect: 'read_only', reveal: 'all', timeoutMs: 50 } as const;
+  const HANG = {
+    description: 'Hangs.',
+    effect: 'read_only',
+    reveal: 'all',
+    timeoutMs: 50,
+  } as const;
 
   it('is stopped by the time limit where it is an exception filter', async () => {
     @Catch()
@@ -363,7 +416,11 @@ describe('a layer that never answers', () => {
       }
     }
 
-    const never = { provide: 'never', scope: Scope.REQUEST, useFactory: () => new Promise(() => undefined) };
+    const never = {
+      provide: 'never',
+      scope: Scope.REQUEST,
+      useFactory: () => new Promise(() => undefined),
+    };
     const result = await outcome([['hang__run', {}]], 'x', [HangingTools, never]);
     expect(last(result)).toMatchObject({ code: 'timeout' });
   });

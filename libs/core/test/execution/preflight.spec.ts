@@ -1,12 +1,24 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { LlmTool, tool, type ToolCallContext, ToolContext, ToolError, ToolParam, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  tool,
+  type ToolCallContext,
+  ToolContext,
+  ToolError,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { AuditStore } from '@toolloop/core/stores';
 import { atOnce } from '../fixtures/time.js';
 import { Bench, errorOf } from './bench.js';
 
 const KEY = { description: 'x', type: 'string' } as const;
-const OWN_ROWS = { rule: 'notes: own rows', reason: 'The note belongs to another user.', version: 'notes-3' };
+const OWN_ROWS = {
+  rule: 'notes: own rows',
+  reason: 'The note belongs to another user.',
+  version: 'notes-3',
+};
 const done: string[] = [];
 
 type Preflight = (input: { key: string }, context: ToolCallContext) => unknown;
@@ -16,7 +28,12 @@ type Preflight = (input: { key: string }, context: ToolCallContext) => unknown;
 class NoteTools {
   private readonly owner = 'acme';
 
-  @LlmTool({ description: 'Deletes a note.', effect: 'state_change', reveal: 'all', preflight: 'mayDelete' })
+  @LlmTool({
+    description: 'Deletes a note.',
+    effect: 'state_change',
+    reveal: 'all',
+    preflight: 'mayDelete',
+  })
   delete(@ToolParam('key', KEY) key: string): string {
     done.push(key);
     return key;
@@ -45,7 +62,9 @@ const swapping: Preflight = (input) => {
   return true;
 };
 const finding: Preflight = () => {
-  throw new ToolError('There is no such note.', { problems: [{ pointer: '/key', message: 'There is no note "a".' }] });
+  throw new ToolError('There is no such note.', {
+    problems: [{ pointer: '/key', message: 'There is no note "a".' }],
+  });
 };
 const raw = (id: string, hooks: object) =>
   tool<{ key: string }>({
@@ -61,7 +80,8 @@ const raw = (id: string, hooks: object) =>
 describe('a tool with a preflight', () => {
   it('is called where the preflight says true, which is asked on the same instance and for the tenant of the run', async () => {
     const bench = await notes();
-    const by = async (tenant: string) => (await bench.run({ tenant }).exec('notes__delete', { key: tenant })).record.status;
+    const by = async (tenant: string) =>
+      (await bench.run({ tenant }).exec('notes__delete', { key: tenant })).record.status;
     expect([await by('acme'), await by('globex')]).toEqual(['succeeded', 'denied']);
     expect(done).toEqual(['acme']);
   });
@@ -72,15 +92,30 @@ describe('a tool with a preflight', () => {
     ['says nothing', () => undefined],
     ['names a rule and no reason', () => ({ rule: 'x' })],
   ])('is denied where the preflight %s', async (_, preflight) => {
-    const { record } = await (await notes()).run(asking(preflight)).exec('notes__delete', { key: 'a' });
-    expect(record).toMatchObject({ status: 'denied', error: { code: 'policy_denied' }, decision: { kind: 'deny', rule: 'preflight' } });
+    const { record } = await (
+      await notes()
+    )
+      .run(asking(preflight))
+      .exec('notes__delete', { key: 'a' });
+    expect(record).toMatchObject({
+      status: 'denied',
+      error: { code: 'policy_denied' },
+      decision: { kind: 'deny', rule: 'preflight' },
+    });
     expect(done).toEqual([]);
   });
 
   it('has the rule and the version of a refusal in its record and in the audit, and tells the model nothing of them', async () => {
     const bench = await notes();
-    const { record, content } = await bench.run(asking(() => OWN_ROWS)).exec('notes__delete', { key: 'a' });
-    const decision = { kind: 'deny', rule: OWN_ROWS.rule, reason: OWN_ROWS.reason, policyVersion: 'notes-3' };
+    const { record, content } = await bench
+      .run(asking(() => OWN_ROWS))
+      .exec('notes__delete', { key: 'a' });
+    const decision = {
+      kind: 'deny',
+      rule: OWN_ROWS.rule,
+      reason: OWN_ROWS.reason,
+      policyVersion: 'notes-3',
+    };
     expect(record.decision).toEqual(decision);
     expect(content).toContain('unknown_tool');
     expect(content).not.toContain('own rows');
@@ -100,7 +135,9 @@ describe('a tool with a preflight', () => {
     let asked = 0;
     const preflight = asking(() => (asked += 1) > 0);
     const bench = await notes();
-    await bench.run({ ...preflight, policies: [{ allow: ['notes__read'] }] }).exec('notes__delete', { key: 'a' });
+    await bench
+      .run({ ...preflight, policies: [{ allow: ['notes__read'] }] })
+      .exec('notes__delete', { key: 'a' });
     await bench.run(preflight).exec('notes__delete', { key: 5 });
     expect(asked).toBe(0);
   });
@@ -130,11 +167,17 @@ describe('a tool with a preflight', () => {
   it('has the time of the call, and keeps no run from ending', async () => {
     const bench = await notes();
     const never = asking(() => new Promise(() => undefined));
-    expect((await bench.run({ ...never, limits: { toolCallMs: 30 } }).exec('notes__delete', { key: 'a' })).record.error?.code).toBe(
-      'timeout',
-    );
+    expect(
+      (
+        await bench
+          .run({ ...never, limits: { toolCallMs: 30 } })
+          .exec('notes__delete', { key: 'a' })
+      ).record.error?.code,
+    ).toBe('timeout');
     const abort = new AbortController();
-    const calling = bench.run({ ...never, signal: abort.signal }).exec('notes__delete', { key: 'a' });
+    const calling = bench
+      .run({ ...never, signal: abort.signal })
+      .exec('notes__delete', { key: 'a' });
     abort.abort();
     expect((await atOnce(calling)).record.error?.code).toBe('aborted');
     expect(done).toEqual([]);
@@ -145,8 +188,12 @@ describe('a tool with a preflight', () => {
       ...asking(() => Promise.resolve(true)),
       policies: [{ allow: ['*'], runBudgets: [{ tools: ['notes__delete'], calls: 1 }] }],
     });
-    const outcomes = await Promise.all(['a', 'b', 'c'].map((key) => run.exec('notes__delete', { key })));
-    expect(outcomes.map(({ record }) => record.status).filter((status) => status === 'succeeded')).toHaveLength(1);
+    const outcomes = await Promise.all(
+      ['a', 'b', 'c'].map((key) => run.exec('notes__delete', { key })),
+    );
+    expect(
+      outcomes.map(({ record }) => record.status).filter((status) => status === 'succeeded'),
+    ).toHaveLength(1);
   });
 });
 
@@ -157,10 +204,19 @@ describe('a raw tool with a preflight', () => {
       raw('raw_hook', { canCall: () => OWN_ROWS }),
     ];
     const run = (await Bench.start({ options: { tools } })).run();
-    const decisionOn = async (id: string, key: string) => (await run.exec(id, { key })).record.decision;
+    const decisionOn = async (id: string, key: string) =>
+      (await run.exec(id, { key })).record.decision;
     expect(await decisionOn('raw_preflight', 'a')).toMatchObject({ kind: 'allow' });
-    expect(await decisionOn('raw_preflight', 'b')).toMatchObject({ kind: 'deny', rule: 'notes: own rows', policyVersion: 'notes-3' });
-    expect(await decisionOn('raw_hook', 'a')).toMatchObject({ kind: 'deny', rule: 'notes: own rows', policyVersion: 'notes-3' });
+    expect(await decisionOn('raw_preflight', 'b')).toMatchObject({
+      kind: 'deny',
+      rule: 'notes: own rows',
+      policyVersion: 'notes-3',
+    });
+    expect(await decisionOn('raw_hook', 'a')).toMatchObject({
+      kind: 'deny',
+      rule: 'notes: own rows',
+      policyVersion: 'notes-3',
+    });
   });
 });
 
@@ -178,6 +234,8 @@ describe('a preflight that names no method', () => {
         return true;
       }
     }
-    await expect(Bench.start({ providers: [OddTools] })).rejects.toThrow(/preflight names "mayReed".*\n.*mayRead/);
+    await expect(Bench.start({ providers: [OddTools] })).rejects.toThrow(
+      /preflight names "mayReed".*\n.*mayRead/,
+    );
   });
 });

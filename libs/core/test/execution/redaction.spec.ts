@@ -28,7 +28,8 @@ class Note {
 
 @ToolProvider({ namespace: 'bank' })
 class BankTools {
-  @LlmTool({ description: 'An account.', effect: 'read_only', output: Account }) account(): Account {
+  @LlmTool({ description: 'An account.', effect: 'read_only', output: Account })
+  account(): Account {
     return new Account();
   }
 
@@ -40,14 +41,16 @@ class BankTools {
     return new Note({ 'ada@s3cret.example': [new Session('s3cret')] });
   }
 
-  @LlmTool({ description: 'Slow.', effect: 'read_only', reveal: 'all' }) async *slow(): AsyncGenerator {
+  @LlmTool({ description: 'Slow.', effect: 'read_only', reveal: 'all' })
+  async *slow(): AsyncGenerator {
     yield* [{ ada: new Session('s3cret') }, { ada: new Session('s3cret') }];
     await Promise.resolve();
     yield 'done';
   }
 }
 
-const warningsIn = (events: readonly LoopEventBody[]) => events.filter(({ type }) => type === 'warning');
+const warningsIn = (events: readonly LoopEventBody[]) =>
+  events.filter(({ type }) => type === 'warning');
 
 async function callBank(name: string) {
   const bench = await Bench.start({ providers: [BankTools] });
@@ -65,16 +68,25 @@ describe('invariant 10: a result that cannot be redacted', () => {
         type: 'warning',
         step: 1,
         code: 'redaction_failed',
-        message: 'The result of bank__account could not be redacted for ui at "iban", so it is not shown.',
+        message:
+          'The result of bank__account could not be redacted for ui at "iban", so it is not shown.',
       },
     ]);
     expect(JSON.stringify([run.events, outcome])).not.toContain('s3cret');
-    expect(bench.logger.errors()[0]?.details[0]).toMatchObject({ name: 'ProjectionError', path: 'iban' });
+    expect(bench.logger.errors()[0]?.details[0]).toMatchObject({
+      name: 'ProjectionError',
+      path: 'iban',
+    });
   });
 
   it('invariant 10: comes with its warning before its result', async () => {
     const { run } = await callBank('account');
-    expect(run.events.map(({ type }) => type)).toEqual(['tool-call', 'tool-start', 'warning', 'tool-result']);
+    expect(run.events.map(({ type }) => type)).toEqual([
+      'tool-call',
+      'tool-start',
+      'warning',
+      'tool-result',
+    ]);
   });
 
   it('invariant 10: says that the effect took place, and brings no live value along', async () => {
@@ -86,9 +98,14 @@ describe('invariant 10: a result that cannot be redacted', () => {
   it('invariant 10: is told by what was declared, not by keys that are data', async () => {
     const { run, bench } = await callBank('notes');
     expect(warningsIn(run.events)).toMatchObject([
-      { message: 'The result of bank__notes could not be redacted for model at "entries.*.0", so it is not shown.' },
+      {
+        message:
+          'The result of bank__notes could not be redacted for model at "entries.*.0", so it is not shown.',
+      },
     ]);
-    expect(bench.logger.errors()[0]?.details[0]).toMatchObject({ path: 'entries.ada@s3cret.example.0' });
+    expect(bench.logger.errors()[0]?.details[0]).toMatchObject({
+      path: 'entries.ada@s3cret.example.0',
+    });
   });
 
   it('invariant 10: fails with whatever a projector of a source throws', async () => {
@@ -111,7 +128,10 @@ describe('invariant 10: a result that cannot be redacted', () => {
     const { run, outcome } = await callBank('slow');
     expect(outcome.content).toBe('done');
     expect(warningsIn(run.events)).toMatchObject([
-      { message: 'The result of bank__slow could not be redacted for ui at "*", so it is not shown.' },
+      {
+        message:
+          'The result of bank__slow could not be redacted for ui at "*", so it is not shown.',
+      },
     ]);
     expect(JSON.stringify(run.events)).not.toContain('s3cret');
   });

@@ -9,8 +9,15 @@ const moved: string[] = [];
 
 @ToolProvider({ namespace: 'ops' })
 class OpsTools {
-  @LlmTool({ description: 'Moves.', effect: 'state_change', reveal: 'all', allowReserved: { arguments: ['tenantId'], reason: REASON } })
-  move(@ToolParam('tenantId', { description: 'Where to', type: 'string' }) tenantId: string): string {
+  @LlmTool({
+    description: 'Moves.',
+    effect: 'state_change',
+    reveal: 'all',
+    allowReserved: { arguments: ['tenantId'], reason: REASON },
+  })
+  move(
+    @ToolParam('tenantId', { description: 'Where to', type: 'string' }) tenantId: string,
+  ): string {
     moved.push(tenantId);
     return tenantId;
   }
@@ -23,7 +30,9 @@ class OpsTools {
 
 /** Keeps everything but what a tool opted out of. */
 class NarrowStore extends MemoryAuditStore {
-  override append(...[tenant, build]: Parameters<MemoryAuditStore['append']>): void | Promise<void> {
+  override append(
+    ...[tenant, build]: Parameters<MemoryAuditStore['append']>
+  ): void | Promise<void> {
     return super.append(tenant, (head) => {
       const entry = build(head);
       if (entry.kind === 'opt-out') throw new AuditError('full');
@@ -45,7 +54,14 @@ describe('invariant 4: a tool that reserved names do not hold for', () => {
     await bench.run().exec('ops__move', { tenantId: 'globex' });
     const entries = await bench.module.get(AuditStore).read('acme', { from: 1, limit: 20 });
     expect(entries).toMatchObject([
-      { kind: 'opt-out', declaredId: 'ops__move', actorId: 'ada', toolCallId: 'call_1', names: ['tenantId'], reason: REASON },
+      {
+        kind: 'opt-out',
+        declaredId: 'ops__move',
+        actorId: 'ada',
+        toolCallId: 'call_1',
+        names: ['tenantId'],
+        reason: REASON,
+      },
       { kind: 'decision' },
       { kind: 'outcome' },
     ]);
@@ -67,7 +83,11 @@ describe('invariant 4: a tool that reserved names do not hold for', () => {
 
   it('invariant 4: is not run where that cannot be kept', async () => {
     moved.length = 0;
-    const bench = await Bench.start({ providers: [OpsTools], options, ports: [{ provide: AuditStore, useClass: NarrowStore }] });
+    const bench = await Bench.start({
+      providers: [OpsTools],
+      options,
+      ports: [{ provide: AuditStore, useClass: NarrowStore }],
+    });
     const { record, unavailable } = await bench.run().exec('ops__move', { tenantId: 'globex' });
     expect([record.status, unavailable, moved]).toEqual(['waiting', expect.any(AuditError), []]);
   });

@@ -28,7 +28,12 @@ class CrmTools {
     return result;
   }
 
-  @LlmTool({ description: 'None or one.', effect: 'read_only', output: { type: Customer, nullable: true } }) maybe(): unknown {
+  @LlmTool({
+    description: 'None or one.',
+    effect: 'read_only',
+    output: { type: Customer, nullable: true },
+  })
+  maybe(): unknown {
     return result;
   }
 
@@ -76,7 +81,11 @@ describe('a result', () => {
       { fn: () => 1, symbol: Symbol('x'), nothing: undefined, nan: Number.NaN, big: 2n ** 60n },
       '{"nan":null,"big":"1152921504606846976"}',
     ],
-    ['a map and a set', { map: new Map([['a', 1]]), set: new Set([1, 2]) }, '{"map":{"a":1},"set":[1,2]}'],
+    [
+      'a map and a set',
+      { map: new Map([['a', 1]]), set: new Set([1, 2]) },
+      '{"map":{"a":1},"set":[1,2]}',
+    ],
   ])('is read by the model: %s', async (_, value, content) => {
     const outcome = await outcomeOf(value);
     expect([outcome.record.status, outcome.content]).toEqual(['succeeded', content]);
@@ -140,25 +149,42 @@ describe('a result', () => {
     ['text where an object is declared', 'one', 'c-1'],
     ['a wrong type in a field', 'one', new Customer({} as string)],
   ])('is none when it is not of the declared form: %s', async (_, name, value) => {
-    expect((await crm(name, value)).record).toMatchObject({ status: 'failed', error: { code: 'invalid_output' } });
+    expect((await crm(name, value)).record).toMatchObject({
+      status: 'failed',
+      error: { code: 'invalid_output' },
+    });
   });
 
   it('is held against the schema that a contributed tool declares', async () => {
-    const { record } = await ofSource({ total: '12' }, { origin: { source: 'remote', trusted: true } });
+    const { record } = await ofSource(
+      { total: '12' },
+      { origin: { source: 'remote', trusted: true } },
+    );
     expect(record.error?.code).toBe('invalid_output');
-    expect(bench.logger.errors()[0]?.message).toBe('The result of tool does not match its declaration: /total must be a number');
+    expect(bench.logger.errors()[0]?.message).toBe(
+      'The result of tool does not match its declaration: /total must be a number',
+    );
   });
 
   it('says that the effect took place when its tool changes things', async () => {
     const outcome = await crm('save', 'no customer');
-    expect(errorOf(outcome).detail).toBe('The tool ran, but its result cannot be shown. Its effect took place: do not repeat the call.');
+    expect(errorOf(outcome).detail).toBe(
+      'The tool ran, but its result cannot be shown. Its effect took place: do not repeat the call.',
+    );
   });
 
   it('has its effect once though it is not shown', async () => {
     let effects = 0;
-    const tool = toolOf({ id: 'tool', effect: 'state_change', invoke: () => ({ session: new Session(`${(effects += 1)}`) }) });
+    const tool = toolOf({
+      id: 'tool',
+      effect: 'state_change',
+      invoke: () => ({ session: new Session(`${(effects += 1)}`) }),
+    });
     const options = { tools: [tool], policies: [{ allow: ['tool'] }], requestId: 'key' };
-    const [one, other] = [await bench.run(options).exec('tool'), await bench.run(options).exec('tool')];
+    const [one, other] = [
+      await bench.run(options).exec('tool'),
+      await bench.run(options).exec('tool'),
+    ];
     expect([effects, other.content]).toEqual([1, one.content]);
   });
 });
@@ -172,16 +198,31 @@ function ofSource(answer: unknown, raw: Partial<RawTool> = {}, options: Partial<
 }
 
 describe('an answer of an untrusted source that is not in the declared form', () => {
-  const note = '[The tool ran. Its answer is not in the form that the tool declares, so it is shown as it came.]';
+  const note =
+    '[The tool ran. Its answer is not in the form that the tool declares, so it is shown as it came.]';
 
   it.each<[string, unknown, string, unknown]>([
-    ['a value of another type', sourceAnswer({ total: '12' }, { words: 'Paid 12.' }), `Paid 12.\n${note}`, 'Paid 12.'],
-    ['words alone', sourceAnswer('Paid 12.', { words: 'Paid 12.' }), `Paid 12.\n${note}`, 'Paid 12.'],
+    [
+      'a value of another type',
+      sourceAnswer({ total: '12' }, { words: 'Paid 12.' }),
+      `Paid 12.\n${note}`,
+      'Paid 12.',
+    ],
+    [
+      'words alone',
+      sourceAnswer('Paid 12.', { words: 'Paid 12.' }),
+      `Paid 12.\n${note}`,
+      'Paid 12.',
+    ],
     ['a value without words', { total: '12' }, `{"total":"12"}\n${note}`, { total: '12' }],
     ['nothing', sourceAnswer('', { words: '' }), `\n${note}`, ''],
   ])('is no failure of the call, since the tool ran: %s', async (_, answer, content, ui) => {
     const outcome = await ofSource(answer);
-    expect([outcome.record.status, outcome.content, outcome.record.result]).toEqual(['succeeded', content, ui]);
+    expect([outcome.record.status, outcome.content, outcome.record.result]).toEqual([
+      'succeeded',
+      content,
+      ui,
+    ]);
   });
 
   it('is read by its value alone if that is in the declared form', async () => {
@@ -191,20 +232,37 @@ describe('an answer of an untrusted source that is not in the declared form', ()
 
   it('keeps its images', async () => {
     const image = { type: 'image', data: Uint8Array.from([1]), mediaType: 'image/png' } as const;
-    const { content, record } = await ofSource(sourceAnswer('Drawn.', { words: 'Drawn.', attachments: [image] }));
-    expect([content, record.attachments]).toMatchObject([[{ text: `Drawn.\n${note}` }, { type: 'image' }], [{ type: 'image' }]]);
+    const { content, record } = await ofSource(
+      sourceAnswer('Drawn.', { words: 'Drawn.', attachments: [image] }),
+    );
+    expect([content, record.attachments]).toMatchObject([
+      [{ text: `Drawn.\n${note}` }, { type: 'image' }],
+      [{ type: 'image' }],
+    ]);
   });
 
   it('is performed once, and told the same when the call is made again', async () => {
     let effects = 0;
     const raw = { invoke: () => sourceAnswer(`Paid ${(effects += 1)}.`) };
-    const [one, other] = [await ofSource(0, raw, { requestId: 'key' }), await ofSource(0, raw, { requestId: 'key' })];
-    expect([effects, one.content, other.content]).toEqual([1, `Paid 1.\n${note}`, `Paid 1.\n${note}`]);
+    const [one, other] = [
+      await ofSource(0, raw, { requestId: 'key' }),
+      await ofSource(0, raw, { requestId: 'key' }),
+    ];
+    expect([effects, one.content, other.content]).toEqual([
+      1,
+      `Paid 1.\n${note}`,
+      `Paid 1.\n${note}`,
+    ]);
   });
 
   it('is a failure if not all of it may leave, or it cannot be shown', async () => {
-    const { record } = await ofSource(sourceAnswer({ total: '12' }, { words: 'secret' }), { reveal: ['total'] });
-    expect([record.error?.code, JSON.stringify(record)]).toEqual(['invalid_output', expect.not.stringContaining('secret')]);
+    const { record } = await ofSource(sourceAnswer({ total: '12' }, { words: 'secret' }), {
+      reveal: ['total'],
+    });
+    expect([record.error?.code, JSON.stringify(record)]).toEqual([
+      'invalid_output',
+      expect.not.stringContaining('secret'),
+    ]);
     expect((await ofSource(Buffer.from('x'))).record.error?.code).toBe('invalid_output');
   });
 });
@@ -219,7 +277,11 @@ describe('a result that is too large', () => {
     expect(outcome.content).toMatch(/…\]\nx+tail$/);
     expect(outcome.content).toContain(note);
     expect(Buffer.byteLength(outcome.content)).toBeLessThanOrEqual(200);
-    expect(outcome.record).toMatchObject({ status: 'succeeded', resultBytes: 1000, truncated: true });
+    expect(outcome.record).toMatchObject({
+      status: 'succeeded',
+      resultBytes: 1000,
+      truncated: true,
+    });
   });
 
   it('is cut for the ui as well, which then is text', async () => {
@@ -234,7 +296,10 @@ describe('a result that is too large', () => {
   });
 
   it('stays within any number of bytes, whatever its characters', async () => {
-    const characters = fc.string({ unit: fc.constantFrom('a', 'ä', '€', '😀', '\n'), maxLength: 300 });
+    const characters = fc.string({
+      unit: fc.constantFrom('a', 'ä', '€', '😀', '\n'),
+      maxLength: 300,
+    });
     await fc.assert(
       fc.asyncProperty(characters, fc.integer({ min: 0, max: 400 }), async (text, resultBytes) => {
         const { content } = await outcomeOf(text, { limits: { resultBytes } });

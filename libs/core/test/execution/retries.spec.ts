@@ -1,6 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
-import { BadRequestException, HttpException, Injectable, NotFoundException, UnauthorizedException } from '@nestjs/common';
+import {
+  BadRequestException,
+  HttpException,
+  Injectable,
+  NotFoundException,
+  UnauthorizedException,
+} from '@nestjs/common';
 import {
   LlmTool,
   type Tool,
@@ -40,14 +46,23 @@ interface Tried extends Omit<RawTool, 'id'> {
   readonly key?: Tool['idempotencyKey'];
 }
 
-/** A run that tries again, of a tool that does one thing after the other; the last again and again. */
-function runOf(doings: readonly (() => unknown)[], { key, ...raw }: Tried = {}, options: RunOptions = {}) {
+/**
+ * A run that tries again, of a tool that does one thing after the other; the last again and again.
+ */
+function runOf(
+  doings: readonly (() => unknown)[],
+  { key, ...raw }: Tried = {},
+  options: RunOptions = {},
+) {
   const contexts: ToolCallContext[] = [];
   const invoke = (_: unknown, context: ToolCallContext): unknown => {
     contexts.push(context);
     return (doings[contexts.length - 1] ?? doings.at(-1))?.();
   };
-  const one: Tool = { ...toolOf({ id: 'tool', ...raw, invoke }), ...(key && { idempotencyKey: key }) };
+  const one: Tool = {
+    ...toolOf({ id: 'tool', ...raw, invoke }),
+    ...(key && { idempotencyKey: key }),
+  };
   const run = bench.run({ tools: [one], policies: [{ allow: ['tool'] }], retry: true, ...options });
   return { ...run, contexts };
 }
@@ -56,7 +71,8 @@ const fails = (error: unknown) => (): never => {
   throw error;
 };
 const keyed = { effect: 'external_side_effect', key: () => 'k' } as const;
-const again = (status: number): HttpException => new HttpException({ message: 'Later.', retryAfter: 0 }, status);
+const again = (status: number): HttpException =>
+  new HttpException({ message: 'Later.', retryAfter: 0 }, status);
 
 describe('a run that tries again', () => {
   it.each<[string, Tried]>([
@@ -97,7 +113,10 @@ describe('a run that tries again', () => {
 
   it('does not after a result that is not what was declared, arguments that do not fit, or a refusal', async () => {
     const run = runOf([() => new Date(), () => Symbol('x')], { reveal: ['name'] });
-    expect((await run.exec('tool')).record).toMatchObject({ error: { code: 'invalid_output' }, attempt: 1 });
+    expect((await run.exec('tool')).record).toMatchObject({
+      error: { code: 'invalid_output' },
+      attempt: 1,
+    });
     await run.exec('tool', 'no json');
     await run.exec('tool', { tenant: 'globex' });
     await run.exec('tool', {}, { refusal: { code: 'budget_exceeded', safeMessage: 'x' } });
@@ -146,7 +165,9 @@ describe('a run that tries again', () => {
       throw flaky();
     };
     const one = toolOf({ id: 'tool', invoke: (input) => spoil(input as object) });
-    await bench.run({ tools: [one], policies: [{ allow: ['tool'] }], retry: true }).exec('tool', { list: [1] });
+    await bench
+      .run({ tools: [one], policies: [{ allow: ['tool'] }], retry: true })
+      .exec('tool', { list: [1] });
     expect(seen).toEqual([{ list: [1] }, { list: [1] }, { list: [1] }]);
   });
 
@@ -155,8 +176,14 @@ describe('a run that tries again', () => {
     await runOf([fails(thrown), fails(thrown), () => 'done']).exec('tool');
     const facts = { runId: 'run_1', tool: 'tool', code: 'execution_failed' };
     expect(bench.logger.warnings()).toMatchObject([
-      { message: 'Tool call attempt failed', details: [{ ...facts, attempt: 1 }, thrown, 'ToolCall'] },
-      { message: 'Tool call attempt failed', details: [{ ...facts, attempt: 2 }, thrown, 'ToolCall'] },
+      {
+        message: 'Tool call attempt failed',
+        details: [{ ...facts, attempt: 1 }, thrown, 'ToolCall'],
+      },
+      {
+        message: 'Tool call attempt failed',
+        details: [{ ...facts, attempt: 2 }, thrown, 'ToolCall'],
+      },
     ]);
   });
 
@@ -177,11 +204,13 @@ describe('a run that tries again', () => {
     const order: string[] = [];
     const invoke = (_: unknown, { runId }: ToolCallContext): string => {
       order.push(runId);
-      if (order.filter((one) => one === runId).length === 1) throw new ToolError('x', { retryAfterMs: 10 });
+      if (order.filter((one) => one === runId).length === 1)
+        throw new ToolError('x', { retryAfterMs: 10 });
       return runId;
     };
     const tools: Tool[] = [{ ...toolOf({ id: 'tool', invoke }), concurrency: 1 }];
-    const of = (runId: string, tenant: string) => bench.run({ tools, policies: [{ allow: ['tool'] }], retry: true, runId, tenant });
+    const of = (runId: string, tenant: string) =>
+      bench.run({ tools, policies: [{ allow: ['tool'] }], retry: true, runId, tenant });
     await Promise.all([of('one', 'acme').exec('tool'), of('two', 'globex').exec('tool')]);
     expect(order.slice(0, 2)).toEqual(['one', 'two']);
   });
@@ -191,12 +220,21 @@ describe('invariant 13: a write with a key of its own', () => {
   it('invariant 13: is not attempted again when it is out of time, since its method may still be running', async () => {
     const run = runOf([never, () => 'done'], { ...keyed, timeoutMs: 15 });
     const outcome = await run.exec('tool');
-    expect([outcome.record.error?.code, outcome.record.attempt, run.contexts.length]).toEqual(['unknown_outcome', 1, 1]);
-    expect((await runOf([() => 'twice'], keyed).exec('tool')).record.error?.code).toBe('unknown_outcome');
+    expect([outcome.record.error?.code, outcome.record.attempt, run.contexts.length]).toEqual([
+      'unknown_outcome',
+      1,
+      1,
+    ]);
+    expect((await runOf([() => 'twice'], keyed).exec('tool')).record.error?.code).toBe(
+      'unknown_outcome',
+    );
   });
 
   it('invariant 13: is answered by a failure that is final', async () => {
-    const outcome = await runOf([fails(flaky()), fails(new ToolError('It is refunded already.'))], keyed).exec('tool');
+    const outcome = await runOf(
+      [fails(flaky()), fails(new ToolError('It is refunded already.'))],
+      keyed,
+    ).exec('tool');
     expect(errorOf(outcome).detail).toBe('It is refunded already.');
   });
 
@@ -219,40 +257,69 @@ describe('invariant 13: a write with a key of its own', () => {
 
   it('invariant 13: has the outcome of its beginning when it then waited in vain', async () => {
     const controller = new AbortController();
-    const run = runOf([fails(new ToolError('Later.', { retryAfterMs: 5000 }))], keyed, { signal: controller.signal });
+    const run = runOf([fails(new ToolError('Later.', { retryAfterMs: 5000 }))], keyed, {
+      signal: controller.signal,
+    });
     const pending = run.exec('tool');
     await wait(5);
     controller.abort();
-    expect((await atOnce(pending)).record).toMatchObject({ attempt: 1, error: { safeMessage: 'Later.' } });
-    expect((await runOf([() => 'twice'], keyed).exec('tool')).record.error?.safeMessage).toBe('Later.');
+    expect((await atOnce(pending)).record).toMatchObject({
+      attempt: 1,
+      error: { safeMessage: 'Later.' },
+    });
+    expect((await runOf([() => 'twice'], keyed).exec('tool')).record.error?.safeMessage).toBe(
+      'Later.',
+    );
   });
 
   it('invariant 13: is begun by one call only of all that have its key, however its attempts fail', async () => {
-    const attempts = fc.array(fc.constantFrom('ok', 'late', 'lost', 'refused', 'wrong'), { minLength: 1, maxLength: 4 });
-    const planned = fc.record({ key: fc.constantFrom('a', 'b'), tenant: fc.constantFrom('acme', 'globex'), attempts });
+    const attempts = fc.array(fc.constantFrom('ok', 'late', 'lost', 'refused', 'wrong'), {
+      minLength: 1,
+      maxLength: 4,
+    });
+    const planned = fc.record({
+      key: fc.constantFrom('a', 'b'),
+      tenant: fc.constantFrom('acme', 'globex'),
+      attempts,
+    });
     await fc.assert(
-      fc.asyncProperty(fc.array(planned, { maxLength: 6 }), fc.boolean(), async (plan, together) => {
-        bench = await Bench.start();
-        const begun = new Set<string>();
-        const answered: string[] = [];
-        const exec = ({ key, tenant, attempts: kinds }: (typeof plan)[number], index: number) => {
-          const left = [...kinds];
-          const invoke = (_: unknown, { idempotencyKey, runId }: ToolCallContext): unknown => {
-            begun.add(`${idempotencyKey} in ${runId}`);
-            const kind = left.shift() ?? 'ok';
-            if (kind === 'refused') throw flaky();
-            if (kind === 'wrong') throw new ToolError('No.');
-            if (kind === 'ok') answered.push(idempotencyKey);
-            return kind === 'ok' ? 'done' : kind === 'late' ? wait(15, 'late') : never();
+      fc.asyncProperty(
+        fc.array(planned, { maxLength: 6 }),
+        fc.boolean(),
+        async (plan, together) => {
+          bench = await Bench.start();
+          const begun = new Set<string>();
+          const answered: string[] = [];
+          const exec = ({ key, tenant, attempts: kinds }: (typeof plan)[number], index: number) => {
+            const left = [...kinds];
+            const invoke = (_: unknown, { idempotencyKey, runId }: ToolCallContext): unknown => {
+              begun.add(`${idempotencyKey} in ${runId}`);
+              const kind = left.shift() ?? 'ok';
+              if (kind === 'refused') throw flaky();
+              if (kind === 'wrong') throw new ToolError('No.');
+              if (kind === 'ok') answered.push(idempotencyKey);
+              return kind === 'ok' ? 'done' : kind === 'late' ? wait(15, 'late') : never();
+            };
+            const one: Tool = {
+              ...toolOf({ id: 'tool', effect: 'state_change', timeoutMs: 5, invoke }),
+              idempotencyKey: () => key,
+            };
+            return bench
+              .run({
+                tools: [one],
+                policies: [{ allow: ['tool'] }],
+                retry: true,
+                runId: `run_${index}`,
+                tenant,
+              })
+              .exec('tool');
           };
-          const one: Tool = { ...toolOf({ id: 'tool', effect: 'state_change', timeoutMs: 5, invoke }), idempotencyKey: () => key };
-          return bench.run({ tools: [one], policies: [{ allow: ['tool'] }], retry: true, runId: `run_${index}`, tenant }).exec('tool');
-        };
-        if (together) await Promise.all(plan.map(exec));
-        else for (const [index, one] of plan.entries()) await exec(one, index);
-        expect(begun.size).toBe(new Set(plan.map(({ key, tenant }) => `${key} ${tenant}`)).size);
-        expect(new Set(answered).size).toBe(answered.length);
-      }),
+          if (together) await Promise.all(plan.map(exec));
+          else for (const [index, one] of plan.entries()) await exec(one, index);
+          expect(begun.size).toBe(new Set(plan.map(({ key, tenant }) => `${key} ${tenant}`)).size);
+          expect(new Set(answered).size).toBe(answered.length);
+        },
+      ),
       { numRuns: cases(15) },
     );
   });
@@ -264,7 +331,9 @@ describe('invariant 11: a call that waits for its next attempt', () => {
     ['a keyed write', keyed, 'execution_failed'],
   ])('invariant 11: ends at once when its run is aborted: %s', async (_, raw, code) => {
     const controller = new AbortController();
-    const run = runOf([fails(new ToolError('Later.', { retryAfterMs: 4000 }))], raw, { signal: controller.signal });
+    const run = runOf([fails(new ToolError('Later.', { retryAfterMs: 4000 }))], raw, {
+      signal: controller.signal,
+    });
     const pending = run.exec('tool');
     await wait(5);
     controller.abort();
@@ -275,15 +344,18 @@ describe('invariant 11: a call that waits for its next attempt', () => {
   it.each([
     ['aborted', undefined],
     ['timeout', new Interruption('timeout', 'The run took longer than 5 ms.')],
-  ])('invariant 11: is not attempted again when the run is over, and neither is one in flight: %s', async (code, reason) => {
-    const controller = new AbortController();
-    const run = runOf([never], {}, { signal: controller.signal });
-    const pending = run.exec('tool');
-    await wait(5);
-    controller.abort(reason);
-    expect((await atOnce(pending)).record).toMatchObject({ attempt: 1, error: { code } });
-    expect(run.contexts).toHaveLength(1);
-  });
+  ])(
+    'invariant 11: is not attempted again when the run is over, and neither is one in flight: %s',
+    async (code, reason) => {
+      const controller = new AbortController();
+      const run = runOf([never], {}, { signal: controller.signal });
+      const pending = run.exec('tool');
+      await wait(5);
+      controller.abort(reason);
+      expect((await atOnce(pending)).record).toMatchObject({ attempt: 1, error: { code } });
+      expect(run.contexts).toHaveLength(1);
+    },
+  );
 
   it('invariant 11: is over when the time of the run is', async () => {
     @Injectable()
@@ -296,9 +368,13 @@ describe('invariant 11: a call that waits for its next attempt', () => {
     }
     const model = new ScriptedModel([calls(call('net__fetch', { url: 'a' })), text('Done.')]);
     const module = await start({ providers: [NetTools], options: { model } });
-    const handle = module
-      .get(ToolLoopService)
-      .open({ prompt: 'Go.', actor: { id: 'ada' }, tenant: 'acme', onToolError: 'retry', limits: { runMs: 60 } });
+    const handle = module.get(ToolLoopService).open({
+      prompt: 'Go.',
+      actor: { id: 'ada' },
+      tenant: 'acme',
+      onToolError: 'retry',
+      limits: { runMs: 60 },
+    });
     const result = await handle.result; // and not when the minute is over that the tool asks for
     expect([result.finishReason, result.toolCalls[0]?.error?.code]).toEqual(['timeout', 'timeout']);
   });
@@ -319,7 +395,9 @@ describe("onToolError: 'retry'", () => {
     }
     const model = new ScriptedModel([calls(call('net__fetch', {})), text('Done.')]);
     const module = await start({ providers: [NetTools], options: { model } });
-    const result = await module.get(ToolLoopService).run({ prompt: 'Go.', actor: { id: 'ada' }, tenant: 'acme', onToolError: 'retry' });
+    const result = await module
+      .get(ToolLoopService)
+      .run({ prompt: 'Go.', actor: { id: 'ada' }, tenant: 'acme', onToolError: 'retry' });
     expect(result.toolCalls).toMatchObject([{ status: 'succeeded', attempt: 2, result: 'page' }]);
     expect(JSON.stringify(model.requests[1]?.messages)).not.toContain('Not now.');
   });

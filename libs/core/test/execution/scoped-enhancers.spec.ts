@@ -83,7 +83,11 @@ class VisitTools {
   }
 }
 
-const WORDS: JSONSchema7 = { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] };
+const WORDS: JSONSchema7 = {
+  type: 'object',
+  properties: { text: { type: 'string' } },
+  required: ['text'],
+};
 
 const written = tool<{ readonly text: string }>({
   id: 'raw__write',
@@ -94,7 +98,10 @@ const written = tool<{ readonly text: string }>({
   execute: ({ text: words }) => (done.push(`raw ${words}`), `${words} is written`),
 });
 
-async function start(providers: readonly Provider[], { model = new ScriptedModel([]), tools = [written] }: Partial<Started> = {}) {
+async function start(
+  providers: readonly Provider[],
+  { model = new ScriptedModel([]), tools = [written] }: Partial<Started> = {},
+) {
   const module = await Test.createTestingModule({
     imports: [ToolLoopModule.forRoot({ model, policy: { allow: ['*'], flow: 'off' }, tools })],
     providers: [SafeTools, VisitTools, Visit, ...providers],
@@ -104,7 +111,12 @@ async function start(providers: readonly Provider[], { model = new ScriptedModel
   const app = await module.init();
   open.push(app);
   const loop: ToolLoopService = app.get(ToolLoopService);
-  return { app, loop, of: (called: string, args: object = {}) => loop.call({ tool: called, args: args as never, ...ada }) };
+  return {
+    app,
+    loop,
+    of: (called: string, args: object = {}) =>
+      loop.call({ tool: called, args: args as never, ...ada }),
+  };
 }
 
 interface Started {
@@ -134,7 +146,9 @@ describe('a global guard of request scope that refuses everybody', () => {
   const guard = { provide: APP_GUARD, useClass: NobodyGuard };
 
   it.each(CALLS)('keeps %s out of a run', async (name, args) => {
-    const { loop } = await start([guard], { model: new ScriptedModel([calls(call(name, { ...args })), text('done')]) });
+    const { loop } = await start([guard], {
+      model: new ScriptedModel([calls(call(name, { ...args })), text('done')]),
+    });
     const { toolCalls } = await loop.run({ prompt: 'Go.', ...ada });
     expect([toolCalls[0]?.error?.code, done]).toEqual(['forbidden', []]);
   });
@@ -148,7 +162,10 @@ describe('a global guard of request scope that refuses everybody', () => {
     const { loop } = await start([guard]);
     const session = await loop.session(ada);
     expect((await session.list()).map(({ id }) => id)).toContain(name);
-    expect([(await session.call(name, { ...args })).record.error?.code, done]).toEqual(['forbidden', []]);
+    expect([(await session.call(name, { ...args })).record.error?.code, done]).toEqual([
+      'forbidden',
+      [],
+    ]);
     await session.close();
   });
 
@@ -186,7 +203,16 @@ class StockSource extends ToolSource {
 
   tools(): Tool[] {
     const inputSchema = { type: 'object', properties: {} } as const;
-    return [sourceTool({ id: 'stock__count', description: 'Counts.', origin: this.origin, inputSchema, effect: 'state_change', invoke })];
+    return [
+      sourceTool({
+        id: 'stock__count',
+        description: 'Counts.',
+        origin: this.origin,
+        inputSchema,
+        effect: 'state_change',
+        invoke,
+      }),
+    ];
   }
 }
 
@@ -214,21 +240,30 @@ describe('a global guard of request scope', () => {
 
     canActivate(context: ExecutionContext): boolean {
       const { runId } = ToolExecutionContext.create(context).getContext();
-      this.visit.notes.push(`${context.getClass().name}.${context.getHandler().name} ${this.run.runId === runId}`);
+      this.visit.notes.push(
+        `${context.getClass().name}.${context.getHandler().name} ${this.run.runId === runId}`,
+      );
       return true;
     }
   }
 
   it('is made once per run, in the context of the tools of request scope, and leaves a singleton what it is', async () => {
     made = 0;
-    const { loop } = await start([{ provide: APP_GUARD, useClass: Noting }], { model: new ScriptedModel([...script(), ...script()]) });
+    const { loop } = await start([{ provide: APP_GUARD, useClass: Noting }], {
+      model: new ScriptedModel([...script(), ...script()]),
+    });
     for (const kept of [1, 2]) {
       const { toolCalls } = await loop.run({ prompt: 'Go.', ...ada });
       expect(toolCalls.map(({ result }) => result)).toEqual([
         'a is written',
         'b is written',
         kept,
-        ['SafeTools.write true', 'raw__write.execute true', 'SafeTools.read true', 'VisitTools.notes true'],
+        [
+          'SafeTools.write true',
+          'raw__write.execute true',
+          'SafeTools.read true',
+          'VisitTools.notes true',
+        ],
       ]);
     }
     expect(made).toBe(2);
@@ -236,10 +271,16 @@ describe('a global guard of request scope', () => {
 
   it('is made once for calls at the same time', async () => {
     made = 0;
-    const model = new ScriptedModel([calls(call('safe__read', {}), call('visit__notes', {}), call('safe__read', {})), text('done')]);
+    const model = new ScriptedModel([
+      calls(call('safe__read', {}), call('visit__notes', {}), call('safe__read', {})),
+      text('done'),
+    ]);
     const { loop } = await start([{ provide: APP_GUARD, useClass: Noting }], { model });
     const { toolCalls } = await loop.run({ prompt: 'Go.', ...ada });
-    expect([toolCalls.map(({ status }) => status), made]).toEqual([['succeeded', 'succeeded', 'succeeded'], 1]);
+    expect([toolCalls.map(({ status }) => status), made]).toEqual([
+      ['succeeded', 'succeeded', 'succeeded'],
+      1,
+    ]);
   });
 
   it('keeps the call out if it cannot be made, and the next one tries again', async () => {
@@ -256,7 +297,10 @@ describe('a global guard of request scope', () => {
     const { loop } = await start([failing]);
     const session = await loop.session(ada);
     const { record } = await session.call('safe__write', { text: 'x' });
-    expect([record.error, done]).toMatchObject([{ code: 'forbidden', safeMessage: 'The call was not permitted.' }, []]);
+    expect([record.error, done]).toMatchObject([
+      { code: 'forbidden', safeMessage: 'The call was not permitted.' },
+      [],
+    ]);
     expect((await session.call('safe__write', { text: 'x' })).ui).toBe('x is written');
   });
 
@@ -270,7 +314,11 @@ describe('a global guard of request scope', () => {
         return 'read';
       }
     }
-    const never = { provide: APP_GUARD, scope: Scope.REQUEST, useFactory: () => new Promise(() => undefined) };
+    const never = {
+      provide: APP_GUARD,
+      scope: Scope.REQUEST,
+      useFactory: () => new Promise(() => undefined),
+    };
     const { of } = await start([HangingTools, never]);
     expect([(await of('hang__read')).record.error?.code, done]).toEqual(['timeout', []]);
   });
@@ -280,7 +328,9 @@ describe('global enhancers of request scope', () => {
   @Injectable({ scope: Scope.REQUEST })
   class Upper implements PipeTransform {
     transform(value: unknown): unknown {
-      return typeof value === 'string' ? value.toUpperCase() : { ...(value as object), text: 'RAW' };
+      return typeof value === 'string'
+        ? value.toUpperCase()
+        : { ...(value as object), text: 'RAW' };
     }
   }
 
@@ -315,7 +365,12 @@ describe('an application without them', () => {
   it('has no layers where no enhancer applies', async () => {
     const { app } = await start([]);
     const catalog: ToolCatalog = app.get(ToolCatalog);
-    expect(catalog.build({}).map((one) => one.layers?.(run()))).toEqual([undefined, undefined, expect.any(Promise), undefined]);
+    expect(catalog.build({}).map((one) => one.layers?.(run()))).toEqual([
+      undefined,
+      undefined,
+      expect.any(Promise),
+      undefined,
+    ]);
   });
 });
 
@@ -338,7 +393,9 @@ describe('a guard on the class of a raw tool', () => {
         return 7;
       }
     }
-    const { of } = await start([Quotes], { tools: [rawTool(Quotes, { ...declaration, as: 'stock__quote' })] });
+    const { of } = await start([Quotes], {
+      tools: [rawTool(Quotes, { ...declaration, as: 'stock__quote' })],
+    });
     expect([(await of('stock__quote')).record.error?.code, done]).toEqual(['forbidden', []]);
   });
 
@@ -350,7 +407,9 @@ describe('a guard on the class of a raw tool', () => {
         return 7;
       }
     }
-    const { of } = await start([], { tools: [rawTool(Quotes, { ...declaration, as: 'stock__quote' })] });
+    const { of } = await start([], {
+      tools: [rawTool(Quotes, { ...declaration, as: 'stock__quote' })],
+    });
     expect([(await of('stock__quote')).record.error?.code, done]).toEqual(['forbidden', []]);
   });
 
@@ -361,7 +420,11 @@ describe('a guard on the class of a raw tool', () => {
         return 7;
       }
     }
-    expect(await findingsOf({ options: { tools: [rawTool(new Quotes(), { ...declaration, as: 'stock__quote' })] } })).toEqual([
+    expect(
+      await findingsOf({
+        options: { tools: [rawTool(new Quotes(), { ...declaration, as: 'stock__quote' })] },
+      }),
+    ).toEqual([
       {
         at: 'Quotes.call',
         problem:

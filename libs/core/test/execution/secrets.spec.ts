@@ -37,7 +37,11 @@ class VaultTools {
   }
 
   @LlmTool(fine) plain(): unknown {
-    return { key: new Secret(KEY), all: [new Secret({ key: KEY })], map: new Map([['key', new Secret(KEY)]]) };
+    return {
+      key: new Secret(KEY),
+      all: [new Secret({ key: KEY })],
+      map: new Map([['key', new Secret(KEY)]]),
+    };
   }
 
   @LlmTool(fine) alone(): unknown {
@@ -49,7 +53,9 @@ class VaultTools {
   }
 
   @LlmTool(fine) fail(): never {
-    throw new ToolError(`The key ${new Secret(KEY) as unknown as string} is wrong.`, { cause: { key: new Secret(KEY) } });
+    throw new ToolError(`The key ${new Secret(KEY) as unknown as string} is wrong.`, {
+      cause: { key: new Secret(KEY) },
+    });
   }
 
   @LlmTool(fine) crash(): never {
@@ -72,7 +78,8 @@ class VaultTools {
   @LlmTool({
     ...fine,
     effect: 'state_change',
-    idempotencyKey: (input: { id: string }) => `${input.id} ${new Secret(KEY) as unknown as string}`,
+    idempotencyKey: (input: { id: string }) =>
+      `${input.id} ${new Secret(KEY) as unknown as string}`,
   })
   save(@ToolParam('id', { description: 'Which.' }) _id: string): number {
     return (effects += 1);
@@ -98,15 +105,25 @@ describe('invariant 10: a secret', () => {
     expect((await bench.run().exec('vault__alone')).content).toBe('[secret]');
   });
 
-  it.each(['fail', 'crash', 'log', 'progress', 'account', 'plain'])('invariant 10: is in nothing that anybody reads: %s', async (name) => {
-    const run = bench.run({ context: { key: new Secret(KEY) }, execution: { logArguments: true } });
-    const { content, record } = await run.exec(`vault__${name}`);
-    const all = JSON.stringify([content, record, run.events]) + inspect(bench.logger.lines, { depth: 20, showHidden: true });
-    expect(all).not.toContain('sk-live');
-  });
+  it.each(['fail', 'crash', 'log', 'progress', 'account', 'plain'])(
+    'invariant 10: is in nothing that anybody reads: %s',
+    async (name) => {
+      const run = bench.run({
+        context: { key: new Secret(KEY) },
+        execution: { logArguments: true },
+      });
+      const { content, record } = await run.exec(`vault__${name}`);
+      const all =
+        JSON.stringify([content, record, run.events]) +
+        inspect(bench.logger.lines, { depth: 20, showHidden: true });
+      expect(all).not.toContain('sk-live');
+    },
+  );
 
   it('invariant 10: is there for the tool in the run’s context', async () => {
-    expect((await bench.run({ context: { key: new Secret(KEY) } }).exec('vault__read')).content).toBe('true');
+    expect(
+      (await bench.run({ context: { key: new Secret(KEY) } }).exec('vault__read')).content,
+    ).toBe('true');
   });
 
   it('invariant 13: tells no two calls apart, so a key that holds one keeps the call from being made', async () => {
@@ -133,14 +150,21 @@ describe('invariant 10: a secret', () => {
         // never called
       }
 
-      @LlmTool(fine) say(@ToolParam('key', { description: 'The key.' }) _key: Secret<string>): void {
+      @LlmTool(fine) say(
+        @ToolParam('key', { description: 'The key.' }) _key: Secret<string>,
+      ): void {
         // never called
       }
     }
     const findings = await findingsOf({ providers: [LoginTools] });
-    expect(findings.map(({ at }) => at)).toEqual(['LoginTools.login', 'LoginTools.enter', 'LoginTools.say']);
+    expect(findings.map(({ at }) => at)).toEqual([
+      'LoginTools.login',
+      'LoginTools.enter',
+      'LoginTools.say',
+    ]);
     expect(findings[0]).toMatchObject({
-      problem: 'Login.key is a Secret, but arguments of a model are not secret: they are in the transcript.',
+      problem:
+        'Login.key is a Secret, but arguments of a model are not secret: they are in the transcript.',
       remedy: expect.stringContaining('ToolCallContext.context'),
     });
   });

@@ -14,13 +14,20 @@ beforeEach(async () => {
   bench = await Bench.start();
 });
 
-/** A rejection that nobody handles, and an exception that nobody catches, fail a test: they are given the time to. */
+/**
+ * A rejection that nobody handles, and an exception that nobody catches, fail a test: they are
+ * given the time to.
+ */
 afterEach(async () => {
   await wait(20);
 });
 
 function runOf(invoke: NonNullable<RawTool['invoke']>, options: RunOptions = {}) {
-  return bench.run({ tools: [toolOf({ id: 'tool', invoke })], policies: [{ allow: ['tool'] }], ...options });
+  return bench.run({
+    tools: [toolOf({ id: 'tool', invoke })],
+    policies: [{ allow: ['tool'] }],
+    ...options,
+  });
 }
 
 function progressIn(events: readonly LoopEventBody[]): unknown[] {
@@ -64,7 +71,10 @@ const streams: [string, () => unknown][] = [
   ['an Observable', () => of(1, 2, 3)],
   [
     'an Observable that takes its time',
-    () => new Observable((reader) => void emitSlowly(reader.next.bind(reader), () => reader.complete())),
+    () =>
+      new Observable(
+        (reader) => void emitSlowly(reader.next.bind(reader), () => reader.complete()),
+      ),
   ],
   ['a promise of an async generator', async () => wait(1, count())],
   ['a promise of an Observable', async () => wait(1, of(1, 2, 3))],
@@ -126,11 +136,14 @@ describe('a result that streams', () => {
         return 'ok';
       },
     ],
-  ])('has the value that a generator returns as its result, and those that it yields as progress: %s', async (_, invoke) => {
-    const run = runOf(invoke);
-    expect((await run.exec('tool')).content).toBe('ok');
-    expect(progressIn(run.events)).toEqual(['p', 'q']);
-  });
+  ])(
+    'has the value that a generator returns as its result, and those that it yields as progress: %s',
+    async (_, invoke) => {
+      const run = runOf(invoke);
+      expect((await run.exec('tool')).content).toBe('ok');
+      expect(progressIn(run.events)).toEqual(['p', 'q']);
+    },
+  );
 
   it('is read no faster than its progress is shown', async () => {
     const order: string[] = [];
@@ -152,8 +165,15 @@ describe('a result that streams', () => {
 
 describe('progress', () => {
   it('is projected like the result', async () => {
-    const tool = toolOf({ id: 'tool', invoke: () => of(new Customer(), { name: 'Eve', secret: 'x' }, new Customer()) });
-    const output = new ProjectionCompiler().compile({ type: Customer, list: false, nullable: false });
+    const tool = toolOf({
+      id: 'tool',
+      invoke: () => of(new Customer(), { name: 'Eve', secret: 'x' }, new Customer()),
+    });
+    const output = new ProjectionCompiler().compile({
+      type: Customer,
+      list: false,
+      nullable: false,
+    });
     const run = runOf(count, { tools: [{ ...tool, output }] });
     const outcome = await run.exec('tool');
     expect(progressIn(run.events)).toEqual([{ name: 'Ada' }, { name: 'Eve' }]);
@@ -163,12 +183,17 @@ describe('progress', () => {
   it.each<[string, () => unknown]>([
     ['an Observable', () => of(1, new Customer(), 3)],
     ['an async generator', () => generate(1, new Customer(), 3)],
-  ])('is left out and reported to the developer when it may not be shown, and the call continues: %s', async (_, invoke) => {
-    const run = runOf(invoke);
-    expect((await run.exec('tool')).content).toBe('3');
-    expect(progressIn(run.events)).toEqual([1]);
-    expect(bench.logger.warnings().map(({ message }) => message)).toEqual(['A progress value of tool cannot be shown (run run_1).']);
-  });
+  ])(
+    'is left out and reported to the developer when it may not be shown, and the call continues: %s',
+    async (_, invoke) => {
+      const run = runOf(invoke);
+      expect((await run.exec('tool')).content).toBe('3');
+      expect(progressIn(run.events)).toEqual([1]);
+      expect(bench.logger.warnings().map(({ message }) => message)).toEqual([
+        'A progress value of tool cannot be shown (run run_1).',
+      ]);
+    },
+  );
 
   it('may be told through the context as well', async () => {
     const run = runOf(tellsOnItsWay);
@@ -287,12 +312,15 @@ describe('invariant 11: an interrupted stream', () => {
   it.each<[string, () => unknown]>([
     ['that never ends', () => concat(of(1, 2), NEVER)],
     ['that says something now and then', () => timer(0, 3)],
-  ])('invariant 11: says nothing after the call has its outcome: an Observable %s', async (_, invoke) => {
-    const run = runOf(invoke, { limits: { toolCallMs: 10 } });
-    await run.exec('tool');
-    await wait(15);
-    expect(run.events.at(-1)?.type).toBe('tool-result');
-  });
+  ])(
+    'invariant 11: says nothing after the call has its outcome: an Observable %s',
+    async (_, invoke) => {
+      const run = runOf(invoke, { limits: { toolCallMs: 10 } });
+      await run.exec('tool');
+      await wait(15);
+      expect(run.events.at(-1)?.type).toBe('tool-result');
+    },
+  );
 });
 
 /** A tool that changes things, a value at a time. */
@@ -315,7 +343,10 @@ describe('a generator that does not wait', () => {
 
   it('fails with what it throws, also behind a promise', async () => {
     const run = runOf(() => Promise.resolve(throwing()));
-    expect(errorOf(await run.exec('tool'))).toMatchObject({ code: 'execution_failed', detail: 'No more.' });
+    expect(errorOf(await run.exec('tool'))).toMatchObject({
+      code: 'execution_failed',
+      detail: 'No more.',
+    });
   });
 
   it('is stopped in time though it has no end', async () => {
@@ -347,7 +378,10 @@ function webStream(chunks: readonly unknown[]): ReadableStream {
 describe('a stream of text or bytes', () => {
   it.each<[string, () => unknown]>([
     ['a stream of Node of text', () => Readable.from(['Grüße, ', 'Ada'], { objectMode: false })],
-    ['a stream of Node of bytes, cut within a letter', () => Readable.from(BYTES, { objectMode: false })],
+    [
+      'a stream of Node of bytes, cut within a letter',
+      () => Readable.from(BYTES, { objectMode: false }),
+    ],
     ['a stream of Node of texts as values', () => Readable.from(['Grüße, ', 'Ada'])],
     ['a stream of Node of bytes as values', () => Readable.from(BYTES)],
     ['a stream of the web of bytes', () => webStream(BYTES)],
@@ -386,7 +420,10 @@ describe('a stream of text or bytes', () => {
         controller.enqueue('x'.repeat(1024 * 1024));
       },
     });
-    expect((await runOf(() => stream).exec('tool')).record).toMatchObject({ status: 'succeeded', truncated: true });
+    expect((await runOf(() => stream).exec('tool')).record).toMatchObject({
+      status: 'succeeded',
+      truncated: true,
+    });
     expect(pulled).toBeLessThan(12);
   });
 });

@@ -58,7 +58,12 @@ class AmbientTools {
     const seen: string[] = [];
     for (let round = 0; round < 3; round += 1) {
       await wait(Math.random() * 3);
-      seen.push(this.repository.tenant, context.tenant, String(context.context['tenant']), String(context.state.get('tenant')));
+      seen.push(
+        this.repository.tenant,
+        context.tenant,
+        String(context.context['tenant']),
+        String(context.state.get('tenant')),
+      );
     }
     return seen;
   }
@@ -74,12 +79,17 @@ beforeAll(async () => {
 });
 
 describe('ToolCallStorage', () => {
-  it.each(['now', 'later', 'lines', 'stream', 'streamLater'])('knows the call in the midst of it: %s', async (name) => {
-    const run = bench.run({ tenant: 'acme' });
-    expect((await run.exec(`als__${name}`)).content).toBe('acme');
-    const progress = run.events.flatMap((event) => (event.type === 'tool-progress' ? [event.value] : []));
-    expect(progress.filter((value) => value !== 'acme')).toEqual([]);
-  });
+  it.each(['now', 'later', 'lines', 'stream', 'streamLater'])(
+    'knows the call in the midst of it: %s',
+    async (name) => {
+      const run = bench.run({ tenant: 'acme' });
+      expect((await run.exec(`als__${name}`)).content).toBe('acme');
+      const progress = run.events.flatMap((event) =>
+        event.type === 'tool-progress' ? [event.value] : [],
+      );
+      expect(progress.filter((value) => value !== 'acme')).toEqual([]);
+    },
+  );
 
   it('holds the very context that the tool is handed', async () => {
     expect((await bench.run().exec('als__same')).content).toBe('true');
@@ -99,10 +109,19 @@ describe('invariant 9: two hundred runs of two tenants, interleaved', () => {
       const run = bench.run({ runId: `run_${index}`, tenant, context: { tenant } });
       run.scope.run.state.set('tenant', tenant);
       const outcomes = await Promise.all(names.map((name) => run.exec(`als__${name}`)));
-      return { tenant, seen: outcomes.map(({ content }) => content), events: JSON.stringify(run.events) };
+      return {
+        tenant,
+        seen: outcomes.map(({ content }) => content),
+        events: JSON.stringify(run.events),
+      };
     });
     for (const { tenant, seen, events } of await Promise.all(runs)) {
-      expect(seen).toEqual([JSON.stringify(Array.from({ length: 12 }, () => tenant)), tenant, tenant, tenant]);
+      expect(seen).toEqual([
+        JSON.stringify(Array.from({ length: 12 }, () => tenant)),
+        tenant,
+        tenant,
+        tenant,
+      ]);
       expect(events).not.toContain(tenant === 'acme' ? 'globex' : 'acme');
     }
   });

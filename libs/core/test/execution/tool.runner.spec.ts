@@ -34,7 +34,9 @@ const policies = [{ allow: ['echo', 'fails', 'talks'] }];
 
 /** The id of the call an event is about. */
 function callIdOf(event: LoopEventBody): unknown {
-  return event.type === 'tool-result' ? event.record.toolCallId : 'toolCallId' in event && event.toolCallId;
+  return event.type === 'tool-result'
+    ? event.record.toolCallId
+    : 'toolCallId' in event && event.toolCallId;
 }
 
 describe('invariant 1: ToolRunner.exec', () => {
@@ -46,8 +48,13 @@ describe('invariant 1: ToolRunner.exec', () => {
         .map((file) => join(root, file))
         .filter((file) => /\.invoke\(|\['invoke'\]|'invoke'/.test(readFileSync(file, 'utf8'))),
     );
-    const wrapping = 'libs/core/src/sources/source-admission.ts'; // makes a tool of another, which is called when it is itself
-    expect(callers.toSorted()).toEqual(['libs/core/src/execution/invoke.ts', 'libs/core/src/execution/perform.ts', wrapping]);
+    // makes a tool of another, which is called when it is itself
+    const wrapping = 'libs/core/src/sources/source-admission.ts';
+    expect(callers.toSorted()).toEqual([
+      'libs/core/src/execution/invoke.ts',
+      'libs/core/src/execution/perform.ts',
+      wrapping,
+    ]);
   });
 
   it('invariant 1: executes what is in the toolset of the run, and nothing else of the catalog', async () => {
@@ -61,12 +68,15 @@ describe('invariant 1: ToolRunner.exec', () => {
 });
 
 describe('invariant 6: a call', () => {
-  it.each(['echo', 'fails', 'talks', 'missing'])('invariant 6: keeps its id in every event and in the record: %s', async (name) => {
-    const run = (await Bench.start()).run({ tools, policies });
-    const { record } = await run.exec(name);
-    expect(run.events.map(callIdOf)).toEqual(run.events.map(() => 'call_1'));
-    expect(record.toolCallId).toBe('call_1');
-  });
+  it.each(['echo', 'fails', 'talks', 'missing'])(
+    'invariant 6: keeps its id in every event and in the record: %s',
+    async (name) => {
+      const run = (await Bench.start()).run({ tools, policies });
+      const { record } = await run.exec(name);
+      expect(run.events.map(callIdOf)).toEqual(run.events.map(() => 'call_1'));
+      expect(record.toolCallId).toBe('call_1');
+    },
+  );
 
   it('invariant 6: is executed with what the assembled record says, each with its own', async () => {
     const run = (await Bench.start()).run({ tools, policies });
@@ -100,7 +110,14 @@ describe('the events of a call', () => {
     };
     expect(run.events).toEqual([
       { type: 'tool-call', step: 1, toolCallId: 'call_1', tool: 'echo', args: { n: 1 } },
-      { type: 'tool-start', step: 1, toolCallId: 'call_1', tool: 'echo', effect: 'state_change', decision },
+      {
+        type: 'tool-start',
+        step: 1,
+        toolCallId: 'call_1',
+        tool: 'echo',
+        effect: 'state_change',
+        decision,
+      },
       {
         type: 'tool-result',
         step: 1,
@@ -128,8 +145,17 @@ describe('the events of a call', () => {
 
   it('tell a call that the loop refused, which starts nothing', async () => {
     const run = (await Bench.start()).run({ tools, policies });
-    const outcome = await run.exec('echo', {}, { refusal: { code: 'budget_exceeded', safeMessage: 'Enough.' } });
-    expect(errorOf(outcome)).toEqual({ status: '500', code: 'budget_exceeded', title: 'Limit reached', detail: 'Enough.' });
+    const outcome = await run.exec(
+      'echo',
+      {},
+      { refusal: { code: 'budget_exceeded', safeMessage: 'Enough.' } },
+    );
+    expect(errorOf(outcome)).toEqual({
+      status: '500',
+      code: 'budget_exceeded',
+      title: 'Limit reached',
+      detail: 'Enough.',
+    });
     expect(run.events.map(({ type }) => type)).toEqual(['tool-call', 'tool-result']);
   });
 });
@@ -137,24 +163,33 @@ describe('the events of a call', () => {
 describe('looking a tool up', () => {
   it('answers a wrong name with the closest of those the run may use', async () => {
     const run = (await Bench.start()).run({ tools, policies: [{ allow: ['echo', 'talks'] }] });
-    expect(errorOf(await run.exec('ecko')).detail).toBe('No tool is named "ecko". Did you mean "echo"?');
-    expect(errorOf(await run.exec('fail')).detail).toBe('No tool is named "fail". Use one of the tools you were given.');
+    expect(errorOf(await run.exec('ecko')).detail).toBe(
+      'No tool is named "ecko". Did you mean "echo"?',
+    );
+    expect(errorOf(await run.exec('fail')).detail).toBe(
+      'No tool is named "fail". Use one of the tools you were given.',
+    );
     expect(errorOf(await run.exec('weather_report')).detail).toBe(
       'No tool is named "weather_report". Use one of the tools you were given.',
     );
   });
 
-  it.each(['', '__proto__', 'constructor', 'toString', 'ECHO', 'echo '])('finds no tool named %j', async (name) => {
-    const run = (await Bench.start()).run({ tools, policies });
-    const { record } = await run.exec(name);
-    expect(record).toMatchObject({ id: name, status: 'failed', error: { code: 'unknown_tool' } });
-    expect(record.declaredId).toBeUndefined();
-  });
+  it.each(['', '__proto__', 'constructor', 'toString', 'ECHO', 'echo '])(
+    'finds no tool named %j',
+    async (name) => {
+      const run = (await Bench.start()).run({ tools, policies });
+      const { record } = await run.exec(name);
+      expect(record).toMatchObject({ id: name, status: 'failed', error: { code: 'unknown_tool' } });
+      expect(record.declaredId).toBeUndefined();
+    },
+  );
 
   it('repeats a name of any length no further than needed', async () => {
     const run = (await Bench.start()).run({ tools, policies });
     const outcome = await run.exec('x'.repeat(1_000_000));
-    expect(errorOf(outcome).detail).toBe(`No tool is named "${'x'.repeat(64)}". Use one of the tools you were given.`);
+    expect(errorOf(outcome).detail).toBe(
+      `No tool is named "${'x'.repeat(64)}". Use one of the tools you were given.`,
+    );
   });
 
   it('says of a tool that was removed how it comes back', async () => {

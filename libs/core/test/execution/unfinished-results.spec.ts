@@ -10,12 +10,17 @@ const change = (value: number): number => changed.push(value);
 const changeLater = (value: number): Promise<number> => wait(1, change(value));
 
 /** An iterator that is no generator, such as `values().map(act)` of a list. */
-function lazily<Value>(values: Iterable<Value>, act: (value: Value) => unknown): IterableIterator<unknown> {
+function lazily<Value>(
+  values: Iterable<Value>,
+  act: (value: Value) => unknown,
+): IterableIterator<unknown> {
   const source = values[Symbol.iterator]();
   return {
     next: () => {
       const next = source.next();
-      return next.done === true ? { done: true, value: undefined } : { done: false, value: act(next.value) };
+      return next.done === true
+        ? { done: true, value: undefined }
+        : { done: false, value: act(next.value) };
     },
     [Symbol.iterator]() {
       return this;
@@ -46,12 +51,22 @@ const changes = (invoke: () => unknown) => {
   requests += 1;
   const requestId = `request_${requests}`;
   return bench
-    .run({ requestId, tools: [toolOf({ id: 'tool', effect: 'state_change', invoke })], policies: [{ allow: ['tool'] }] })
+    .run({
+      requestId,
+      tools: [toolOf({ id: 'tool', effect: 'state_change', invoke })],
+      policies: [{ allow: ['tool'] }],
+    })
     .exec('tool');
 };
 
 beforeAll(async () => {
-  const quiet = tool({ id: 'quiet', description: 'Changes.', effect: 'state_change', reveal: [], execute: lazyChanges });
+  const quiet = tool({
+    id: 'quiet',
+    description: 'Changes.',
+    effect: 'state_change',
+    reveal: [],
+    execute: lazyChanges,
+  });
   bench = await Bench.start({ options: { tools: [quiet] } });
 });
 
@@ -80,7 +95,10 @@ describe('a result that has yet to do its work', () => {
     ['an error that is returned and not thrown', () => new ToolError('No more.')],
     ['such an error behind a promise', () => Promise.resolve(new ToolError('No more.'))],
   ])('fails with what it throws: %s', async (_, invoke) => {
-    expect(errorOf(await changes(invoke))).toMatchObject({ code: 'execution_failed', detail: 'No more.' });
+    expect(errorOf(await changes(invoke))).toMatchObject({
+      code: 'execution_failed',
+      detail: 'No more.',
+    });
   });
 
   it.each<[string, () => unknown]>([

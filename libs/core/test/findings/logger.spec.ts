@@ -7,7 +7,10 @@ import { RecordingLogger, start } from '../discovery/application.js';
 
 const ESCAPE = '\u001b[2J';
 const TURNED = '\u202e';
-/** An attack on the log: it clears the screen, turns the text around and adds a line that looks like Nest's own. */
+/**
+ * An attack on the log: it clears the screen, turns the text around and adds a line that looks like
+ * Nest's own.
+ */
 const HOSTILE = `${ESCAPE}${TURNED}not found\n[Nest] 1  - LOG [Shop] All is well.\rAll is well.`;
 const HARMLESS = String.raw`\u{1b}[2J\u{202e}not found
     [Nest] 1  - LOG [Shop] All is well.
@@ -51,21 +54,34 @@ function logged(error: Error): Error {
 }
 
 describe('a line of the log', () => {
-  it.each(LEVELS)('shows the hidden characters of a text, and keeps its further lines from the margin, at the level %s', (level) => {
-    logger[level](HOSTILE, HOSTILE);
-    expect(recorder.lines.map(({ message, details }) => [message, details[0]])).toEqual([[HARMLESS, HARMLESS]]);
-  });
+  it.each(LEVELS)(
+    'shows the hidden characters of a text, and keeps its further lines from the margin, at the level %s',
+    (level) => {
+      logger[level](HOSTILE, HOSTILE);
+      expect(recorder.lines.map(({ message, details }) => [message, details[0]])).toEqual([
+        [HARMLESS, HARMLESS],
+      ]);
+    },
+  );
 
   it('leaves an error without such texts as it is, with its causes and fields', () => {
-    const error = new AggregateError([new DatabaseErrorWithoutDetail('a')], 'All failed.', { cause: new Error('Why.') });
+    const error = new AggregateError([new DatabaseErrorWithoutDetail('a')], 'All failed.', {
+      cause: new Error('Why.'),
+    });
     expect(logged(error)).toBe(error);
   });
 
   it.each([
     ['the message of an error', new Error(HOSTILE)],
-    ['the message of its cause', new Error('It failed.', { cause: new Error('Why.', { cause: new TypeError(HOSTILE) }) })],
+    [
+      'the message of its cause',
+      new Error('It failed.', { cause: new Error('Why.', { cause: new TypeError(HOSTILE) }) }),
+    ],
     ['a cause that is a text', new Error('It failed.', { cause: HOSTILE })],
-    ['one of several errors', new AggregateError([new Error('a'), new Error(HOSTILE)], 'All failed.')],
+    [
+      'one of several errors',
+      new AggregateError([new Error('a'), new Error(HOSTILE)], 'All failed.'),
+    ],
     ['a field of an error of a database', new DatabaseError('duplicate key')],
     ['a name', Object.assign(new Error('It failed.'), { name: HOSTILE })],
   ])('shows the hidden characters in %s', (_place, error) => {
@@ -77,7 +93,12 @@ describe('a line of the log', () => {
 
   it('keeps name, code and stack of an error whose text it changed', () => {
     const arrived = logged(new DatabaseError('duplicate key'));
-    expect(arrived).toMatchObject({ name: 'DatabaseError', message: 'duplicate key', code: '23505', detail: HARMLESS });
+    expect(arrived).toMatchObject({
+      name: 'DatabaseError',
+      message: 'duplicate key',
+      code: '23505',
+      detail: HARMLESS,
+    });
     expect(arrived.stack).toContain('logger.spec');
   });
 
@@ -107,7 +128,9 @@ class DeskTools {
 describe('a tool whose own code fails with a text from outside', () => {
   it('has its error logged with escapes for hidden characters', async () => {
     const app = await start({ providers: [DeskTools], logger: recorder });
-    await app.get(ToolLoopService).call({ tool: 'desk__read', args: {}, actor: { id: 'alice' }, tenant: 'acme' });
+    await app
+      .get(ToolLoopService)
+      .call({ tool: 'desk__read', args: {}, actor: { id: 'alice' }, tenant: 'acme' });
     await app.close();
     const printed = recorder.errors().map(({ details }) => inspect(details[0]));
     expect(printed.join('\n')).toContain('not found');

@@ -43,21 +43,42 @@ const HOUSE = defineOptions<House>(
     owner: either(oneOf('all'), listOf(TEXT, 'a list of names')),
   },
   {
-    elsewhere: { town: { problem: 'The town is no option of a house.', remedy: 'Say it of the street.' } },
+    elsewhere: {
+      town: { problem: 'The town is no option of a house.', remedy: 'Say it of the street.' },
+    },
     together: ({ isLet, owner }, at) =>
-      isLet === true && owner === undefined ? [{ at, problem: 'It is let by nobody.', remedy: 'Give an owner.' }] : [],
+      isLet === true && owner === undefined
+        ? [{ at, problem: 'It is let by nobody.', remedy: 'Give an owner.' }]
+        : [],
   },
 );
 
-const told = (given: unknown): string[] => HOUSE.findings(given, 'house').map(({ at, problem, remedy }) => `${at}: ${problem} ${remedy}`);
+const told = (given: unknown): string[] =>
+  HOUSE.findings(given, 'house').map(({ at, problem, remedy }) => `${at}: ${problem} ${remedy}`);
 
 describe('a table of options', () => {
   it('finds nothing wrong with what is right, and takes undefined for what was left out', () => {
-    expect(told({ street: 'High Street', isLet: undefined, lamp: { watts: 0 }, owner: ['Ada'], greet: () => 'Hi' })).toEqual([]);
+    expect(
+      told({
+        street: 'High Street',
+        isLet: undefined,
+        lamp: { watts: 0 },
+        owner: ['Ada'],
+        greet: () => 'Hi',
+      }),
+    ).toEqual([]);
   });
 
   it('tells everything at once: names, values, what is missing and what does not fit together', () => {
-    expect(told({ stret: 'x', town: 'York', isLet: true, owner: 'al', lamp: { colour: 'gren', wats: 1 } })).toEqual([
+    expect(
+      told({
+        stret: 'x',
+        town: 'York',
+        isLet: true,
+        owner: 'al',
+        lamp: { colour: 'gren', wats: 1 },
+      }),
+    ).toEqual([
       'house: There is no option "stret". Did you mean "street"?',
       'house: The town is no option of a house. Say it of the street.',
       'house: It has no "street". Give a text.',
@@ -69,7 +90,13 @@ describe('a table of options', () => {
   });
 
   it('tells where in a list, and under which name, something is wrong', () => {
-    expect(told({ street: 'x', lamps: [{}, { watts: -1 }], rooms: { hall: { watts: NaN }, attic: null } })).toEqual([
+    expect(
+      told({
+        street: 'x',
+        lamps: [{}, { watts: -1 }],
+        rooms: { hall: { watts: NaN }, attic: null },
+      }),
+    ).toEqual([
       'house lamps[1]: The option "watts" is -1. Give a number that is not negative.',
       'house room "hall": The option "watts" is NaN. Give a number that is not negative.',
       'house room "attic": Its options are null. Give an object.',
@@ -86,8 +113,19 @@ describe('a table of options', () => {
   });
 
   it('merges two levels: the inner one wins, and option by option where a rule says so', () => {
-    const outer = { street: 'Outer', isLet: true, lamp: { colour: 'red', watts: 5 }, rooms: { hall: {} } };
-    const inner = { street: 'Inner', isLet: undefined, lamp: { watts: 7, colour: undefined }, rooms: { attic: {} }, other: 1 };
+    const outer = {
+      street: 'Outer',
+      isLet: true,
+      lamp: { colour: 'red', watts: 5 },
+      rooms: { hall: {} },
+    };
+    const inner = {
+      street: 'Inner',
+      isLet: undefined,
+      lamp: { watts: 7, colour: undefined },
+      rooms: { attic: {} },
+      other: 1,
+    };
     expect(HOUSE.merge(outer, inner)).toEqual({
       street: 'Inner',
       isLet: true,
@@ -98,7 +136,9 @@ describe('a table of options', () => {
   });
 
   it('copies its own options that are given, and those alone', () => {
-    expect(Object.keys(HOUSE.copy({ street: 'x', isLet: undefined, other: 1 }))).toEqual(['street']);
+    expect(Object.keys(HOUSE.copy({ street: 'x', isLet: undefined, other: 1 }))).toEqual([
+      'street',
+    ]);
   });
 
   it('keeps the options that are sound', () => {

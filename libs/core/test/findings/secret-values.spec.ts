@@ -1,5 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import { defineOptions, listOf, OBJECT, TEXT, WHOLE_ABOVE_ZERO, inWords } from '../../src/findings/options.js';
+import {
+  defineOptions,
+  listOf,
+  OBJECT,
+  TEXT,
+  WHOLE_ABOVE_ZERO,
+  inWords,
+} from '../../src/findings/options.js';
 
 const LONG = {
   ...TEXT,
@@ -24,15 +31,20 @@ function toldOf(options: object): string {
 }
 
 describe('a finding about an option', () => {
-  it.each(['secret', 'stateKey', 'apiKey', 'password', 'accessToken', 'headers', 'env', 'keys'])('never prints the value of %s', (name) => {
-    const told = toldOf({ [name]: 'hunter2-too-short' });
-    expect(told).toContain('a text that is not shown');
-    expect(told).not.toContain('hunter2');
-  });
+  it.each(['secret', 'stateKey', 'apiKey', 'password', 'accessToken', 'headers', 'env', 'keys'])(
+    'never prints the value of %s',
+    (name) => {
+      const told = toldOf({ [name]: 'hunter2-too-short' });
+      expect(told).toContain('a text that is not shown');
+      expect(told).not.toContain('hunter2');
+    },
+  );
 
   it('prints no password within an address', () => {
     expect(toldOf({ url: 'postgres://desk:hunter2@db.example.com/desk' })).not.toContain('hunter2');
-    expect(inWords('postgres://desk:hunter2@db.example.com/desk')).toBe('"postgres://…@db.example.com/desk"');
+    expect(inWords('postgres://desk:hunter2@db.example.com/desk')).toBe(
+      '"postgres://…@db.example.com/desk"',
+    );
   });
 
   it('still prints what is no secret', () => {

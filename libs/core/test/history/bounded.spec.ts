@@ -13,7 +13,9 @@ beforeAll(async () => {
 
 describe('a sliding window over a long loop of one run', () => {
   it('sends no more than its messages, the prompt and the newest step always', async () => {
-    const { requests, result } = await playWith(loop, longLoop(40), { history: slidingWindow({ messages: 12 }) });
+    const { requests, result } = await playWith(loop, longLoop(40), {
+      history: slidingWindow({ messages: 12 }),
+    });
     expect(Math.max(...requests.map(({ messages }) => messages.length))).toBeLessThanOrEqual(12);
     requests.forEach(({ messages }, step) => {
       expect(messages[0]).toEqual({ role: 'user', content: 'Go on.' });
@@ -23,7 +25,9 @@ describe('a sliding window over a long loop of one run', () => {
   });
 
   it('moves seldom, and sends the very same messages in between', async () => {
-    const { requests } = await playWith(loop, longLoop(40), { history: slidingWindow({ messages: 20, keep: 8 }) });
+    const { requests } = await playWith(loop, longLoop(40), {
+      history: slidingWindow({ messages: 20, keep: 8 }),
+    });
     const lengths = requests.map(({ messages }) => messages.length);
     const prefixes = sharedPrefixes(requests);
     const moves = prefixes.filter((shared, index) => shared < (lengths[index] ?? 0));
@@ -32,13 +36,19 @@ describe('a sliding window over a long loop of one run', () => {
   });
 
   it('sends the very transcript while it is short enough', async () => {
-    const { requests, result } = await playWith(loop, longLoop(3), { history: slidingWindow({ messages: 7 }) });
+    const { requests, result } = await playWith(loop, longLoop(3), {
+      history: slidingWindow({ messages: 7 }),
+    });
     expect(requests.at(-1)?.originalMessages).toHaveLength(7);
-    requests.at(-1)?.originalMessages.forEach((message, index) => expect(result.messages[index]).toBe(message));
+    requests
+      .at(-1)
+      ?.originalMessages.forEach((message, index) => expect(result.messages[index]).toBe(message));
   });
 
   it('sends a step whole when it is smaller than the step', async () => {
-    const { requests } = await playWith(loop, longLoop(3), { history: slidingWindow({ messages: 1 }) });
+    const { requests } = await playWith(loop, longLoop(3), {
+      history: slidingWindow({ messages: 1 }),
+    });
     expect(requests.map(({ messages }) => messages.map(({ role }) => role).join(' '))).toEqual([
       'user',
       'user assistant tool',
@@ -53,7 +63,11 @@ describe('a sliding window over the runs of a conversation', () => {
   const talk = async (shop: ToolLoopService, count: number) => {
     const sent = [];
     for (let turn = 0; turn < count; turn += 1) {
-      const { requests } = await playWith(shop, [text(`A${turn}`)], { history, conversationId: 'c', prompt: `Q${turn}` });
+      const { requests } = await playWith(shop, [text(`A${turn}`)], {
+        history,
+        conversationId: 'c',
+        prompt: `Q${turn}`,
+      });
       sent.push(...requests);
     }
     return sent;
@@ -69,7 +83,9 @@ describe('a sliding window over the runs of a conversation', () => {
 
   it('stays where the last run left it, so that the prompt cache lives on', async () => {
     const requests = await talk(await openShop(new ScriptedModel([])), 20);
-    const moves = sharedPrefixes(requests).filter((shared, index) => shared < (requests[index]?.messages.length ?? 0));
+    const moves = sharedPrefixes(requests).filter(
+      (shared, index) => shared < (requests[index]?.messages.length ?? 0),
+    );
     expect(moves.length).toBeLessThan(7);
   });
 
@@ -90,7 +106,11 @@ describe('a sliding window over the runs of a conversation', () => {
   it('keeps the whole conversation in its store', async () => {
     const shop = await openShop(new ScriptedModel([]));
     await talk(shop, 12);
-    const { requests } = await playWith(shop, [text('All.')], { history: keepEverything(), conversationId: 'c', prompt: 'All?' });
+    const { requests } = await playWith(shop, [text('All.')], {
+      history: keepEverything(),
+      conversationId: 'c',
+      prompt: 'All?',
+    });
     expect(requests[0]?.messages).toHaveLength(25);
   });
 });
@@ -100,15 +120,21 @@ describe('the history of the application', () => {
     const shop = await openShop(new ScriptedModel([]), { history: slidingWindow({ messages: 3 }) });
     const { requests } = await playWith(shop, longLoop(5));
     const own = await playWith(shop, longLoop(5), { history: keepEverything() });
-    expect([requests.at(-1)?.messages.length, own.requests.at(-1)?.messages.length]).toEqual([3, 11]);
+    expect([requests.at(-1)?.messages.length, own.requests.at(-1)?.messages.length]).toEqual([
+      3, 11,
+    ]);
   });
 });
 
 describe('a token budget', () => {
   it('sends no more than its tokens', async () => {
     const counter = new CharacterCounter();
-    const { requests } = await playWith(loop, longLoop(40), { history: tokenBudget({ tokens: 400, counter }) });
-    const sizes = requests.map(({ messages }) => messages.length * 4 + JSON.stringify(textsOf(messages).join('')).length);
+    const { requests } = await playWith(loop, longLoop(40), {
+      history: tokenBudget({ tokens: 400, counter }),
+    });
+    const sizes = requests.map(
+      ({ messages }) => messages.length * 4 + JSON.stringify(textsOf(messages).join('')).length,
+    );
     expect(Math.max(...sizes)).toBeLessThanOrEqual(400);
     expect(requests.at(-1)?.messages.length).toBeLessThan(20);
   });
@@ -122,8 +148,15 @@ describe('a token budget', () => {
 
   it('counts an image as 1,000 tokens, whatever its URL', async () => {
     const counter = new CharacterCounter();
-    const image: Message = { role: 'user', content: [{ type: 'image', url: `data:image/png;base64,${'A'.repeat(50_000)}` }] };
-    const messages: Message[] = [image, { role: 'assistant', content: 'Nice.' }, { role: 'user', content: 'And?' }];
+    const image: Message = {
+      role: 'user',
+      content: [{ type: 'image', url: `data:image/png;base64,${'A'.repeat(50_000)}` }],
+    };
+    const messages: Message[] = [
+      image,
+      { role: 'assistant', content: 'Nice.' },
+      { role: 'user', content: 'And?' },
+    ];
     const lengthWith = async (tokens: number) => {
       const { requests } = await playWith(loop, [text('Done.')], {
         prompt: undefined,
@@ -151,7 +184,10 @@ describe('an extent that makes no sense', () => {
     ['a misspelt option', () => slidingWindow({ messages: 10, kept: 5 } as never)],
     ['no counter', () => tokenBudget({ tokens: 10 } as never)],
     ['a misspelt option of a summary', () => summarised({ messages: 10, modle: 'small' } as never)],
-    ['a summary by what is no model', () => summarised({ tokens: 10, counter, model: 'small' } as never)],
+    [
+      'a summary by what is no model',
+      () => summarised({ tokens: 10, counter, model: 'small' } as never),
+    ],
   ])('is refused when it is made: %s', (_, make) => {
     expect(make).toThrow(ConfigurationError);
   });

@@ -1,6 +1,14 @@
 import type { LoopRequest, Message, ToolLoopService } from '@toolloop/core';
 import { type HistoryCut, HistoryPolicy, TokenCounter } from '@toolloop/core/history';
-import { ScriptedModel, call, calls, expectTranscriptValid, text, type RecordedRequest, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  expectTranscriptValid,
+  text,
+  type RecordedRequest,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { expect } from '@jest/globals';
 import { play, type PlayedRun } from '../fixtures/played-run.js';
 import { ask } from '../fixtures/shop.module.js';
@@ -20,7 +28,10 @@ export async function playWith(
   request: Partial<LoopRequest> = {},
 ): Promise<PlayedRun & { readonly requests: readonly RecordedRequest[] }> {
   const model = new ScriptedModel(script);
-  const played = await play(loop, ask({ model, limits: { steps: 500, callsPerTool: 500 }, ...request }));
+  const played = await play(
+    loop,
+    ask({ model, limits: { steps: 500, callsPerTool: 500 }, ...request }),
+  );
   model.assertComplete();
   for (const sent of model.requests) expectSendable(sent.messages);
   return { ...played, requests: model.requests };
@@ -53,7 +64,10 @@ export class CharacterCounter extends TokenCounter {
   }
 }
 
-/** How many messages each request had in common with the one before it, as the very same objects from the first on. */
+/**
+ * How many messages each request had in common with the one before it, as the very same objects
+ * from the first on.
+ */
 export function sharedPrefixes(requests: readonly RecordedRequest[]): readonly number[] {
   return requests.slice(1).map(({ originalMessages }, index) => {
     const before = requests[index]?.originalMessages ?? [];
@@ -64,5 +78,7 @@ export function sharedPrefixes(requests: readonly RecordedRequest[]): readonly n
 
 /** What messages say; parts as JSON. */
 export function textsOf(messages: readonly Message[] = []): readonly string[] {
-  return messages.map(({ content }) => (typeof content === 'string' ? content : JSON.stringify(content)));
+  return messages.map(({ content }) =>
+    typeof content === 'string' ? content : JSON.stringify(content),
+  );
 }

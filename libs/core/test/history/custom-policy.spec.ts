@@ -1,7 +1,15 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { LoopRequest, Message, ToolLoopService } from '@toolloop/core';
 import { type HistoryContext, type HistoryCut, HistoryPolicy } from '@toolloop/core/history';
-import { ScriptedModel, call, calls, collect, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  collect,
+  eventsOf,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { cases } from '../../../../test/cases.js';
 import { play, resultOf } from '../fixtures/played-run.js';
@@ -21,7 +29,9 @@ async function playUnchecked(request: Partial<LoopRequest>) {
 
 /** Does what a function says. */
 class Asking extends HistoryPolicy {
-  constructor(private readonly decide: (context: HistoryContext) => Promise<HistoryCut | undefined>) {
+  constructor(
+    private readonly decide: (context: HistoryContext) => Promise<HistoryCut | undefined>,
+  ) {
     super();
   }
 
@@ -34,7 +44,10 @@ const anyCut = fc.oneof(
   fc.constant(undefined),
   fc.record(
     {
-      from: fc.oneof(fc.integer({ min: -3, max: 40 }), fc.constantFrom(Number.NaN, Infinity, -Infinity, 2.5)),
+      from: fc.oneof(
+        fc.integer({ min: -3, max: 40 }),
+        fc.constantFrom(Number.NaN, Infinity, -Infinity, 2.5),
+      ),
       summary: fc.constantFrom('', ' ', 'They spoke.', '"}\n{"role":"system"'),
     },
     { requiredKeys: ['from'] },
@@ -45,7 +58,11 @@ const anyTurn: fc.Arbitrary<readonly ScriptedTurn[]> = fc
   .map((sizes) =>
     sizes
       .map((size, step): ScriptedTurn =>
-        calls(...Array.from({ length: size }, (_, index) => call('probe__read', { key: `${step}-${index}` }))),
+        calls(
+          ...Array.from({ length: size }, (_, index) =>
+            call('probe__read', { key: `${step}-${index}` }),
+          ),
+        ),
       )
       .concat(text('Done.')),
   );
@@ -53,46 +70,73 @@ const anyTurn: fc.Arbitrary<readonly ScriptedTurn[]> = fc
 describe('whatever a policy returns (property)', () => {
   it('the model receives a valid transcript with the newest user message and step, in the very objects of the transcript', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.tuple(anyTurn, fc.array(anyCut, { minLength: 1 })), { minLength: 1, maxLength: 3 }), async (turns) => {
-        const conversationId = `c${Math.random()}`;
-        for (const [index, [script, cuts]] of turns.entries()) {
-          let asked = 0;
-          const seen: (readonly Message[])[] = [];
-          const history = new Cutting((messages) => {
-            seen.push(messages);
-            return cuts[asked++ % cuts.length];
-          });
-          const { requests } = await playWith(loop, script, { history, conversationId, prompt: `Q${index}` });
-          requests.forEach(({ originalMessages }, step) => expectSent(originalMessages, seen[step] ?? [], `Q${index}`));
-        }
-      }),
+      fc.asyncProperty(
+        fc.array(fc.tuple(anyTurn, fc.array(anyCut, { minLength: 1 })), {
+          minLength: 1,
+          maxLength: 3,
+        }),
+        async (turns) => {
+          const conversationId = `c${Math.random()}`;
+          for (const [index, [script, cuts]] of turns.entries()) {
+            let asked = 0;
+            const seen: (readonly Message[])[] = [];
+            const history = new Cutting((messages) => {
+              seen.push(messages);
+              return cuts[asked++ % cuts.length];
+            });
+            const { requests } = await playWith(loop, script, {
+              history,
+              conversationId,
+              prompt: `Q${index}`,
+            });
+            requests.forEach(({ originalMessages }, step) =>
+              expectSent(originalMessages, seen[step] ?? [], `Q${index}`),
+            );
+          }
+        },
+      ),
       { numRuns: cases(150) },
     );
   });
 });
 
-/** The messages sent are the end of the transcript, behind at most a summary and the user message that the first step belongs to. */
-function expectSent(sent: readonly Message[], transcript: readonly Message[], newest: string): void {
+/**
+ * The messages sent are the end of the transcript, behind at most a summary and the user message
+ * that the first step belongs to.
+ */
+function expectSent(
+  sent: readonly Message[],
+  transcript: readonly Message[],
+  newest: string,
+): void {
   expect(sent.filter(({ role, content }) => role === 'user' && content === newest)).toHaveLength(1);
   expect(sent.at(-1)).toBe(transcript.at(-1));
   const foreign = sent.filter((message) => !transcript.includes(message));
   expect(foreign.length).toBeLessThanOrEqual(1);
   expect(foreign).toEqual(sent.slice(0, foreign.length));
-  const positions = sent.filter((message) => !foreign.includes(message)).map((message) => transcript.indexOf(message));
+  const positions = sent
+    .filter((message) => !foreign.includes(message))
+    .map((message) => transcript.indexOf(message));
   expect(positions).toEqual(positions.toSorted((a, b) => a - b));
-  expect(positions.slice(1)).toEqual(transcript.map((_, index) => index).slice(transcript.length - positions.length + 1));
+  expect(positions.slice(1)).toEqual(
+    transcript.map((_, index) => index).slice(transcript.length - positions.length + 1),
+  );
 }
 
 describe('a cut', () => {
   it('stays until the policy moves it, summary included', async () => {
-    const history = new Cutting((messages) => (messages.length === 5 ? { from: 3, summary: 'Read k0.' } : undefined));
+    const history = new Cutting((messages) =>
+      messages.length === 5 ? { from: 3, summary: 'Read k0.' } : undefined,
+    );
     const { requests } = await playWith(loop, longLoop(5), { history });
     expect(requests.map(({ messages }) => messages.length)).toEqual([1, 3, 4, 6, 8, 10]);
     expect(sharedPrefixes(requests)).toEqual([1, 0, 4, 6, 8]);
   });
 
   it('sends the very same messages when it equals the one before', async () => {
-    const history = new Cutting((messages) => (messages.length < 5 ? undefined : { from: 3, summary: 'Read k0.' }));
+    const history = new Cutting((messages) =>
+      messages.length < 5 ? undefined : { from: 3, summary: 'Read k0.' },
+    );
     const { requests } = await playWith(loop, longLoop(5), { history });
     expect(sharedPrefixes(requests)).toEqual([1, 0, 4, 6, 8]);
   });
@@ -104,7 +148,11 @@ describe('a cut', () => {
       { role: 'user', content: 'Go on.' },
     ];
     const lengthFrom = async (from: number) => {
-      const { result, requests } = await playUnchecked({ prompt: undefined, messages, history: new Cutting(() => ({ from })) });
+      const { result, requests } = await playUnchecked({
+        prompt: undefined,
+        messages,
+        history: new Cutting(() => ({ from })),
+      });
       expect(result.finishReason).toBe('stop');
       return requests[0]?.messages.length;
     };
@@ -135,7 +183,10 @@ describe('a cut', () => {
   it('is what prepareStep sees', async () => {
     const seen: number[] = [];
     const history = new Cutting(({ length }) => ({ from: length - 1 }));
-    await playWith(loop, longLoop(3), { history, prepareStep: ({ messages }) => void seen.push(messages.length) });
+    await playWith(loop, longLoop(3), {
+      history,
+      prepareStep: ({ messages }) => void seen.push(messages.length),
+    });
     expect(seen).toEqual([1, 3, 3, 3]);
   });
 });
@@ -148,7 +199,9 @@ describe('a policy', () => {
       return Promise.resolve({ from: context.messages.length });
     });
     await playWith(loop, longLoop(2), { history });
-    expect(seen.map(({ step, messages, cut, run }) => [step, messages.length, cut?.from, run.tenant])).toEqual([
+    expect(
+      seen.map(({ step, messages, cut, run }) => [step, messages.length, cut?.from, run.tenant]),
+    ).toEqual([
       [1, 1, undefined, 'acme'],
       [2, 3, undefined, 'acme'],
       [3, 5, 1, 'acme'],
@@ -175,7 +228,12 @@ describe('a policy', () => {
   });
 
   it('is left behind by an aborted run when it hangs (invariant 11)', async () => {
-    const handle = loop.open(ask({ model: new ScriptedModel([]), history: new Asking(() => new Promise(() => undefined)) }));
+    const handle = loop.open(
+      ask({
+        model: new ScriptedModel([]),
+        history: new Asking(() => new Promise(() => undefined)),
+      }),
+    );
     const reading = collect(handle.events$);
     setTimeout(() => handle.cancel(), 5);
     const events = await reading;
@@ -185,7 +243,10 @@ describe('a policy', () => {
 
   it('may ask a model, which the run pays for even where the policy fails then', async () => {
     const history = new Asking(async ({ ask: question, step }) => {
-      await question({ messages: [{ role: 'user', content: 'What was that?' }], tools: [] }, new ScriptedModel([text('That.')]));
+      await question(
+        { messages: [{ role: 'user', content: 'What was that?' }], tools: [] },
+        new ScriptedModel([text('That.')]),
+      );
       if (step === 1) throw new Error('after all');
       return undefined;
     });
@@ -203,10 +264,15 @@ describe('a policy', () => {
     const late: unknown[] = [];
     const model = new ScriptedModel([text('Late.')]);
     const history = new Asking(({ ask: question }) => {
-      question({ messages: [{ role: 'user', content: '?' }], tools: [] }, model).catch((error: unknown) => late.push(error));
+      question({ messages: [{ role: 'user', content: '?' }], tools: [] }, model).catch(
+        (error: unknown) => late.push(error),
+      );
       return Promise.resolve(undefined);
     });
-    const { events, result } = await play(loop, ask({ model: new ScriptedModel([text('Done.')]), history }));
+    const { events, result } = await play(
+      loop,
+      ask({ model: new ScriptedModel([text('Done.')]), history }),
+    );
     expect(eventsOf(events, 'usage')).toHaveLength(1);
     expect(result.usage.inputTokens).toBe(10);
     expect(late).toHaveLength(1);
@@ -221,12 +287,17 @@ describe('a policy', () => {
     const played = await Promise.all(
       Array.from({ length: 20 }, async (_, index) => {
         const tenant = index % 2 === 0 ? 'acme' : 'globex';
-        return { tenant, ...(await playWith(loop, longLoop(4), { history, tenant, prompt: `I am of ${tenant}.` })) };
+        return {
+          tenant,
+          ...(await playWith(loop, longLoop(4), { history, tenant, prompt: `I am of ${tenant}.` })),
+        };
       }),
     );
     for (const { tenant, requests } of played) {
       expect(JSON.stringify(requests.at(-1)?.messages)).toContain(tenant);
-      expect(JSON.stringify(requests.map(({ messages }) => messages))).not.toContain(tenant === 'acme' ? 'globex' : 'acme');
+      expect(JSON.stringify(requests.map(({ messages }) => messages))).not.toContain(
+        tenant === 'acme' ? 'globex' : 'acme',
+      );
     }
   });
 });

@@ -22,7 +22,11 @@ describe('`remember`', () => {
       ...off,
       requireApproval: [
         { tools: ['bank__pay'], mayRemember: true },
-        { tools: ['bank__pay'], arguments: { properties: { amount: { minimum: 1000 } } }, roles: ['cfo'] },
+        {
+          tools: ['bank__pay'],
+          arguments: { properties: { amount: { minimum: 1000 } } },
+          roles: ['cfo'],
+        },
       ],
     };
     const shop = await desk([calls(pay(1)), calls(pay(1_000_000)), text('Done.')], policy);
@@ -34,7 +38,11 @@ describe('`remember`', () => {
   });
 
   it('a remembered yes does not answer for the flow of information', async () => {
-    const policy: Policy = { ...off, flow: 'taint', requireApproval: [{ tools: ['mail__send'], mayRemember: true }] };
+    const policy: Policy = {
+      ...off,
+      flow: 'taint',
+      requireApproval: [{ tools: ['mail__send'], mayRemember: true }],
+    };
     const script = [
       calls(call('mail__send', { to: 'ann' })),
       calls(call('inbox__read')),
@@ -45,13 +53,17 @@ describe('`remember`', () => {
     const first = await shop.run();
     await shop.decide('approve', alice, { remember: true });
     await shop.resume(first.runId);
-    expect(shop.done.filter(({ id }) => id === 'mail').map(({ args }) => args)).toEqual([{ to: 'ann' }]);
+    expect(shop.done.filter(({ id }) => id === 'mail').map(({ args }) => args)).toEqual([
+      { to: 'ann' },
+    ]);
   });
 
   it('a remembered yes does not answer for a budget that asks', async () => {
     const policy: Policy = {
       ...off,
-      runBudgets: [{ tools: ['bank__pay'], sum: { argument: '/amount', most: 100 }, beyond: 'ask' }],
+      runBudgets: [
+        { tools: ['bank__pay'], sum: { argument: '/amount', most: 100 }, beyond: 'ask' },
+      ],
       requireApproval: [{ tools: ['bank__pay'], mayRemember: true }],
     };
     const shop = await desk([calls(pay(1)), calls(pay(5000)), text('Done.')], policy);
@@ -66,9 +78,18 @@ describe('two policies', () => {
   it('a yes remembered for the run’s own policy does not answer for the application’s', async () => {
     const app: Policy = {
       ...off,
-      requireApproval: [{ arguments: { properties: { amount: { minimum: 1000 } }, required: ['amount'] }, roles: ['cfo'] }],
+      requireApproval: [
+        {
+          arguments: { properties: { amount: { minimum: 1000 } }, required: ['amount'] },
+          roles: ['cfo'],
+        },
+      ],
     };
-    const own: Policy = { ...off, version: 'own', requireApproval: [{ tools: ['bank__pay'], mayRemember: true }] };
+    const own: Policy = {
+      ...off,
+      version: 'own',
+      requireApproval: [{ tools: ['bank__pay'], mayRemember: true }],
+    };
     const shop = await desk([calls(pay(1)), calls(pay(1_000_000)), text('Done.')], app);
     const first = await shop.run({ policy: own });
     await shop.decide('approve', alice, { remember: true });
@@ -79,7 +100,10 @@ describe('two policies', () => {
 
 describe('a denial', () => {
   it('holds, though the policy is replaced by one that would not ask', async () => {
-    const shop = await desk([calls(pay(1)), text('Well.')], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const shop = await desk([calls(pay(1)), text('Well.')], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'] }],
+    });
     const first = await shop.run();
     await shop.decide('deny');
     shop.module.get(DataPolicyEngine).replace({ ...off, version: 'v2' });
@@ -89,7 +113,9 @@ describe('a denial', () => {
 
   it('the policy that the run itself was given still asks when it is resumed without it', async () => {
     const shop = await desk([calls(pay(1)), text('Well.')], off);
-    const first = await shop.run({ policy: { ...off, version: 'run', requireApproval: [{ tools: ['bank__pay'] }] } });
+    const first = await shop.run({
+      policy: { ...off, version: 'run', requireApproval: [{ tools: ['bank__pay'] }] },
+    });
     expect(first.finishReason).toBe('waiting');
     await shop.resume(first.runId);
     expect(shop.done).toEqual([]);
@@ -102,7 +128,11 @@ describe('an edit', () => {
       ...off,
       requireApproval: [
         { tools: ['bank__pay'], roles: ['clerk'], mayEdit: true },
-        { tools: ['bank__pay'], arguments: { properties: { amount: { minimum: 1000 } } }, roles: ['cfo'] },
+        {
+          tools: ['bank__pay'],
+          arguments: { properties: { amount: { minimum: 1000 } } },
+          roles: ['cfo'],
+        },
       ],
     };
     const shop = await desk([calls(pay(1)), text('Done.')], policy);
@@ -113,7 +143,10 @@ describe('an edit', () => {
   });
 
   it('is in the audit: what was performed can be read there', async () => {
-    const shop = await desk([calls(pay(1)), text('Done.')], { ...off, requireApproval: [{ tools: ['bank__pay'], mayEdit: true }] });
+    const shop = await desk([calls(pay(1)), text('Done.')], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'], mayEdit: true }],
+    });
     const first = await shop.run();
     await shop.decide('approve', alice, { args: { to: 'bob', amount: 77 } });
     await shop.resume(first.runId);
@@ -124,14 +157,20 @@ describe('an edit', () => {
 
 describe('the audit', () => {
   it('holds a person’s decision though the run is never resumed', async () => {
-    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const shop = await desk([calls(pay(1))], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'] }],
+    });
     await shop.run();
     await shop.decide('deny');
     expect((await shop.entries()).map(({ kind }) => kind)).toContain('approval-decision');
   });
 
   it('holds an attempt to decide that was refused', async () => {
-    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'], roles: ['cfo'] }] });
+    const shop = await desk([calls(pay(1))], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'], roles: ['cfo'] }],
+    });
     await shop.run();
     const before = (await shop.entries()).length;
     await expect(shop.decide('approve')).rejects.toMatchObject({ code: 'not_permitted' });
@@ -141,7 +180,10 @@ describe('the audit', () => {
 
 describe('a run that waits', () => {
   it('makes the approved call at its last step still', async () => {
-    const shop = await desk([calls(pay(1)), text('Done.')], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const shop = await desk([calls(pay(1)), text('Done.')], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'] }],
+    });
     const first = await shop.run({ limits: { steps: 1 } });
     await shop.decide('approve');
     await shop.resume(first.runId, { limits: { steps: 1 } });
@@ -156,8 +198,14 @@ describe('a run that waits', () => {
     const first = await shop.run();
     await inAnHour(async () => {
       const resumed = await shop.resume(first.runId);
-      expect(resumed.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
-      expect([resumed.finishReason, shop.done, await shop.approvals.list(alice)]).toEqual(['stop', [], []]);
+      expect(resumed.toolCalls).toMatchObject([
+        { status: 'denied', error: { code: 'approval_denied' } },
+      ]);
+      expect([resumed.finishReason, shop.done, await shop.approvals.list(alice)]).toEqual([
+        'stop',
+        [],
+        [],
+      ]);
     });
   });
 
@@ -170,11 +218,16 @@ describe('a run that waits', () => {
     expect(shop.done).toMatchObject([{ id: 'note' }]);
     // either the run can be resumed, or its transcript holds the write that was made
     const resumable = await shop.module.get(RunLog).find(handle.runId);
-    expect(resumable !== undefined || resultsIn(result.messages).some((one) => one.includes('noted'))).toBe(true);
+    expect(
+      resumable !== undefined || resultsIn(result.messages).some((one) => one.includes('noted')),
+    ).toBe(true);
   });
 
   it('is not lost when the resumed run is never read', async () => {
-    const shop = await desk([calls(pay(1)), text('Done.')], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const shop = await desk([calls(pay(1)), text('Done.')], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'] }],
+    });
     const first = await shop.run();
     await shop.decide('approve');
     await shop.loop.resume(first.runId, alice); // the client is gone before anybody reads
@@ -183,7 +236,10 @@ describe('a run that waits', () => {
 
   it('keeps an expiry that the policy set beyond a day', async () => {
     const week = 7 * 86_400_000;
-    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'], expiresAfterMs: week }] });
+    const shop = await desk([calls(pay(1))], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'], expiresAfterMs: week }],
+    });
     await shop.run();
     const [one] = await shop.approvals.list(alice);
     expect(Date.parse(one?.expiresAt ?? '') - Date.now()).toBeGreaterThan(week - 60_000);
@@ -204,7 +260,13 @@ class SlowLog extends MemoryRunLog {
 describe('two who resume', () => {
   it('the later one does not continue from its outdated state', async () => {
     const store = new SlowLog();
-    const script = [calls(pay(1)), calls(pay(2)), calls(call('inbox__read')), text('Done.'), text('x')];
+    const script = [
+      calls(pay(1)),
+      calls(pay(2)),
+      calls(call('inbox__read')),
+      text('Done.'),
+      text('x'),
+    ];
     const shop = await desk(
       script,
       { ...off, requireApproval: [{ tools: ['bank__pay'] }] },
@@ -219,8 +281,12 @@ describe('two who resume', () => {
     expect(await shop.resume(first.runId)).toMatchObject({ finishReason: 'waiting', steps: 2 });
     await shop.decide('approve');
     gate.next();
-    // The run had made pay(1) and waits for pay(2), which is approved: who looked before knows neither.
-    await expect((await late).result).rejects.toMatchObject({ name: 'InvalidRequestError', code: 'unknown_run' });
+    // The run had made pay(1) and waits for pay(2), which is approved: who looked before knows
+    // neither.
+    await expect((await late).result).rejects.toMatchObject({
+      name: 'InvalidRequestError',
+      code: 'unknown_run',
+    });
     expect(await shop.resume(first.runId)).toMatchObject({ finishReason: 'stop' });
     expect(shop.done.map(({ args }) => args)).toContainEqual({ to: 'ann', amount: 2 });
   });
@@ -232,7 +298,10 @@ describe('held writes', () => {
       ...off,
       requireApproval: [{ tools: ['bank__pay'] }, { tools: ['notes__add'], mayRemember: true }],
     };
-    const shop = await desk([calls(note('a')), calls(pay(1), note('paid 1')), text('Done.')], policy);
+    const shop = await desk(
+      [calls(note('a')), calls(pay(1), note('paid 1')), text('Done.')],
+      policy,
+    );
     const first = await shop.run();
     await shop.decide('approve', alice, { remember: true });
     expect(await shop.resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
@@ -242,7 +311,10 @@ describe('held writes', () => {
 
 describe('a list', () => {
   it('shows my approval, though a hundred of a colleague’s are older', async () => {
-    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const shop = await desk([calls(pay(1))], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'] }],
+    });
     const store = shop.module.get(PendingStore);
     await shop.run();
     const [mine] = await shop.approvals.list(alice);
@@ -261,7 +333,10 @@ describe('a list', () => {
   });
 
   it('a tenant that floods does not make another tenant’s approval disappear', async () => {
-    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const shop = await desk([calls(pay(1))], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'] }],
+    });
     const store = shop.module.get(PendingStore);
     await shop.run();
     const [mine] = await shop.approvals.list(alice);
@@ -278,10 +353,15 @@ describe('a list', () => {
 
 describe('terms', () => {
   it('an answer given under weaker terms does not hold once the rule wants a CFO, though the version is the same', async () => {
-    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const shop = await desk([calls(pay(1))], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'] }],
+    });
     const first = await shop.run();
     await shop.decide('approve');
-    shop.module.get(DataPolicyEngine).replace({ ...off, requireApproval: [{ tools: ['bank__pay'], roles: ['cfo'] }] });
+    shop.module
+      .get(DataPolicyEngine)
+      .replace({ ...off, requireApproval: [{ tools: ['bank__pay'], roles: ['cfo'] }] });
     await shop.resume(first.runId);
     expect(shop.done).toEqual([]);
     expect(await shop.approvals.list(cfo)).toHaveLength(1);

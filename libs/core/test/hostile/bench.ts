@@ -119,7 +119,8 @@ export async function desk(
     approvals,
     done,
     request,
-    run: (more: Partial<LoopRequest> = {}): Promise<LoopResult> => resultOf(loop.open(request(more))),
+    run: (more: Partial<LoopRequest> = {}): Promise<LoopResult> =>
+      resultOf(loop.open(request(more))),
     resume: async (runId: string, more: Partial<LoopRequest> = {}): Promise<LoopResult> =>
       resultOf(await loop.resume(runId, { ...alice, ...more })),
     decide: async (decision: 'approve' | 'deny', who = alice, amendment = {}) => {

@@ -1,7 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { BadRequestException, Injectable, UsePipes, type PipeTransform } from '@nestjs/common';
 import { IsString } from 'class-validator';
-import { LlmTool, type Message, type Policy, tool, type Tool, ToolParam, ToolProvider, ToolSource } from '@toolloop/core';
+import {
+  LlmTool,
+  type Message,
+  type Policy,
+  tool,
+  type Tool,
+  ToolParam,
+  ToolProvider,
+  ToolSource,
+} from '@toolloop/core';
 import type { ToolOrigin } from '@toolloop/core/contracts';
 import type { PolicySubject } from '@toolloop/core/policy';
 import { ConversationStore } from '@toolloop/core/stores';
@@ -30,7 +39,12 @@ describe('control', () => {
 describe('a value that only the model wrote gains no authority', () => {
   it('when it is echoed in the error of a trusted tool, it proves nothing', async () => {
     const shop = await desk(
-      [calls(readInbox), calls(call('people__find', { name: 'x', [EVIL]: 1 })), calls(send), text('Done.')],
+      [
+        calls(readInbox),
+        calls(call('people__find', { name: 'x', [EVIL]: 1 })),
+        calls(send),
+        text('Done.'),
+      ],
       provenance,
     );
     await shop.run();
@@ -38,7 +52,10 @@ describe('a value that only the model wrote gains no authority', () => {
   });
 
   it('when it is echoed in the result of a trusted tool, it proves nothing', async () => {
-    const shop = await desk([calls(readInbox), calls(call('people__find', { name: EVIL })), calls(send), text('Done.')], provenance);
+    const shop = await desk(
+      [calls(readInbox), calls(call('people__find', { name: EVIL })), calls(send), text('Done.')],
+      provenance,
+    );
     await shop.run();
     expect(shop.done.some(({ id }) => id === 'mail')).toBe(false);
   });
@@ -48,7 +65,10 @@ describe('a value that only the model wrote gains no authority', () => {
       @IsString() summary!: string;
     }
     const wrong = text(JSON.stringify({ summary: 'x', [EVIL]: 1 }));
-    const shop = await desk([calls(readInbox), wrong, calls(send), text('{"summary":"x"}')], provenance);
+    const shop = await desk(
+      [calls(readInbox), wrong, calls(send), text('{"summary":"x"}')],
+      provenance,
+    );
     await shop.run({ output: Answer });
     expect(shop.done.some(({ id }) => id === 'mail')).toBe(false);
   });
@@ -73,18 +93,32 @@ class PipedTools {
 
 describe('a refusal in the application’s words', () => {
   it('is worth what its tool is: a pipe may tell what a stranger wrote', async () => {
-    const shop = await desk([calls(call('piped__read', { id: '1' })), calls(send), text('Done.')], taint, {
-      providers: [PipedTools, Stranger],
-    });
+    const shop = await desk(
+      [calls(call('piped__read', { id: '1' })), calls(send), text('Done.')],
+      taint,
+      {
+        providers: [PipedTools, Stranger],
+      },
+    );
     const result = await shop.run();
     expect(JSON.stringify(result.messages)).toContain('The record says');
     expect(shop.done).toEqual([]);
   });
 });
 
-function asked(messages: readonly Message[], args: object, subject: PolicySubject = subjectOf({ effect: 'external_side_effect' })): string {
-  const flow = MessageFlow.of([...messages, { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' }]);
-  return new CompiledPolicy(provenance, new SchemaValidators()).decide({ ...subject, call: callOf({ args: args as never, flow }) }).kind;
+function asked(
+  messages: readonly Message[],
+  args: object,
+  subject: PolicySubject = subjectOf({ effect: 'external_side_effect' }),
+): string {
+  const flow = MessageFlow.of([
+    ...messages,
+    { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' },
+  ]);
+  return new CompiledPolicy(provenance, new SchemaValidators()).decide({
+    ...subject,
+    call: callOf({ args: args as never, flow }),
+  }).kind;
 }
 const user = (content: string): Message => ({ role: 'user', content });
 
@@ -121,7 +155,11 @@ describe('taint', () => {
     const shop = await desk(script, taint);
     for (let turn = 0; turn < turns + 1; turn += 1) await shop.run({ conversationId: 'c' });
     expect(
-      (await shop.module.get(ConversationStore).load({ tenant: 'acme', actorId: 'alice', conversationId: 'c' })).length,
+      (
+        await shop.module
+          .get(ConversationStore)
+          .load({ tenant: 'acme', actorId: 'alice', conversationId: 'c' })
+      ).length,
     ).toBeGreaterThan(100);
     await shop.run({ conversationId: 'c' });
     expect(shop.done.some(({ id }) => id === 'mail')).toBe(false);
@@ -141,7 +179,11 @@ describe('taint', () => {
   it('stays when prepareStep sends an untrusted result that is not in the transcript', async () => {
     const messages: Message[] = [
       user('Go on.'),
-      { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'rag', name: 'inbox__read', arguments: '{}' }] },
+      {
+        role: 'assistant',
+        content: '',
+        toolCalls: [{ toolCallId: 'rag', name: 'inbox__read', arguments: '{}' }],
+      },
       {
         role: 'tool',
         toolCallId: 'rag',
@@ -162,7 +204,9 @@ describe('taint', () => {
       url: `data:application/pdf;base64,${Buffer.from('%PDF-1.4 x').toString('base64')}`,
     } as const;
     const shop = await desk([calls(send), text('Done.')], taint);
-    await shop.run({ messages: [{ role: 'user', content: [{ type: 'text', text: 'Pay this.' }, file] }] });
+    await shop.run({
+      messages: [{ role: 'user', content: [{ type: 'text', text: 'Pay this.' }, file] }],
+    });
     expect(shop.done).toEqual([]);
   });
 });
@@ -171,7 +215,16 @@ class Remote extends ToolSource {
   readonly origin: ToolOrigin = { source: 'remote', trusted: false };
   override tools(): readonly Tool[] {
     const one = toolOf({ id: 'remote__news', origin: this.origin });
-    return [{ ...one, spec: { ...one.spec, effect: 'read_only', labels: { returns: 'trusted', reads: 'public', egress: false } } }];
+    return [
+      {
+        ...one,
+        spec: {
+          ...one.spec,
+          effect: 'read_only',
+          labels: { returns: 'trusted', reads: 'public', egress: false },
+        },
+      },
+    ];
   }
 }
 
@@ -192,15 +245,26 @@ describe('an untrusted source', () => {
       { allow: ['crm__evil'], connections: [{ tools: ['crm__*'], connections: ['crm'] }] },
       new SchemaValidators(),
     );
-    const subject = subjectOf({ declaredId: 'crm__evil', origin: { source: 'mcp', trusted: false } });
+    const subject = subjectOf({
+      declaredId: 'crm__evil',
+      origin: { source: 'mcp', trusted: false },
+    });
     expect(policy.decide({ ...subject, connection: 'crm' }).kind).toBe('deny');
   });
 });
 
 describe('budgets', () => {
   it('hold for calls that run at the same time', async () => {
-    const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', runBudgets: [{ tools: ['inbox__read'], calls: 1 }] };
-    const shop = await desk([calls(...[1, 2, 3, 4].map((page) => call('inbox__read', { page }))), text('Done.')], policy);
+    const policy: Policy = {
+      version: 'v1',
+      allow: ['*'],
+      flow: 'off',
+      runBudgets: [{ tools: ['inbox__read'], calls: 1 }],
+    };
+    const shop = await desk(
+      [calls(...[1, 2, 3, 4].map((page) => call('inbox__read', { page }))), text('Done.')],
+      policy,
+    );
     await shop.run();
     expect(shop.done).toHaveLength(1);
   });
@@ -220,7 +284,10 @@ describe('budgets', () => {
     const asks = { ...beyond, sum: { argument: '/amount', most: 100 }, beyond: 'ask' } as const;
     const denies = { ...beyond, sum: { argument: '/amount', most: 1000 }, beyond: 'deny' } as const;
     const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', runBudgets: [asks, denies] };
-    const shop = await desk([calls(call('bank__pay', { to: 'ann', amount: 5000 })), text('Done.')], policy);
+    const shop = await desk(
+      [calls(call('bank__pay', { to: 'ann', amount: 5000 })), text('Done.')],
+      policy,
+    );
     const first = await shop.run();
     if (first.finishReason === 'waiting') {
       await shop.decide('approve');
@@ -230,15 +297,27 @@ describe('budgets', () => {
   });
 
   it('let no call through with 0 USD, whatever the model cost', async () => {
-    const usage = { inputTokens: 1_000_000, outputTokens: 1_000_000, usd: 50, costUsd: 50, cost: 50 };
+    const usage = {
+      inputTokens: 1_000_000,
+      outputTokens: 1_000_000,
+      usd: 50,
+      costUsd: 50,
+      cost: 50,
+    };
     const costly = events([
       { type: 'tool-call', toolCallId: 'x', name: 'inbox__read', arguments: '{}' },
       { type: 'usage', usage },
       { type: 'finish', finishReason: 'tool_calls' },
     ]);
-    const shop = await desk([costly, text('Done.')], { version: 'v1', allow: ['*'], flow: 'off', runBudgets: [{ usd: 0 }] });
+    const shop = await desk([costly, text('Done.')], {
+      version: 'v1',
+      allow: ['*'],
+      flow: 'off',
+      runBudgets: [{ usd: 0 }],
+    });
     await shop.run();
-    expect(shop.done).toEqual([]); // nobody ever fills SpendingLedger.usd, and Usage has no field for it
+    // nobody ever fills SpendingLedger.usd, and Usage has no field for it
+    expect(shop.done).toEqual([]);
   });
 });
 
@@ -247,13 +326,19 @@ const MOST_SECONDS = 5;
 
 describe('time', () => {
   it('stays bounded for one decision over a hostile prompt, whatever its words', () => {
-    const flow = MessageFlow.of([user('a'.repeat(1_000_000)), { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' }]);
+    const flow = MessageFlow.of([
+      user('a'.repeat(1_000_000)),
+      { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' },
+    ]);
     flow.isTraced('warm');
     expect(cpuSecondsOf(() => flow.isTraced('a'.repeat(4_000)))).toBeLessThan(MOST_SECONDS);
   });
 
   it("stays bounded for one decision over many user's words, whatever they are", () => {
-    const flow = MessageFlow.of([user('ab '.repeat(333_000)), { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' }]);
+    const flow = MessageFlow.of([
+      user('ab '.repeat(333_000)),
+      { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' },
+    ]);
     flow.isTraced('warm');
     const policy = new CompiledPolicy(provenance, new SchemaValidators());
     const seconds = cpuSecondsOf(() => {
@@ -266,7 +351,9 @@ describe('time', () => {
   });
 
   it('stays bounded for the forty calls of one step over a long transcript, whatever its words', () => {
-    const long: Message[] = Array.from({ length: 20 }, (_, n) => user(`${n} lorem Ipsum dolor `.repeat(2_000)));
+    const long: Message[] = Array.from({ length: 20 }, (_, n) =>
+      user(`${n} lorem Ipsum dolor `.repeat(2_000)),
+    );
     let flow = MessageFlow.of(long);
     flow.isTraced('warm');
     const seconds = cpuSecondsOf(() => {
@@ -279,7 +366,10 @@ describe('time', () => {
   });
 
   it('stays bounded for one decision over many values, whatever they are', () => {
-    const flow = MessageFlow.of([user('ab '.repeat(333_000)), { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' }]);
+    const flow = MessageFlow.of([
+      user('ab '.repeat(333_000)),
+      { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' },
+    ]);
     flow.isTraced('warm');
     const policy = new CompiledPolicy(provenance, new SchemaValidators());
     const seconds = cpuSecondsOf(() => {
@@ -299,7 +389,9 @@ describe('time', () => {
 describe('a declared id', () => {
   it('names no other tool when it belongs to an entity tool', () => {
     const policy = new CompiledPolicy({ allow: ['customer_*_get'] }, new SchemaValidators());
-    expect(policy.decide(subjectOf({ declaredId: 'customer_admin__purge_and_get' })).kind).toBe('deny');
+    expect(policy.decide(subjectOf({ declaredId: 'customer_admin__purge_and_get' })).kind).toBe(
+      'deny',
+    );
   });
 });
 

@@ -16,7 +16,15 @@ import {
   ToolProvider,
 } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import { PendingStore, AuditStore, CallJournal, MemoryPendingStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import {
+  PendingStore,
+  AuditStore,
+  CallJournal,
+  MemoryPendingStore,
+  MemoryCallJournal,
+  MemoryRunLog,
+  RunLog,
+} from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, text, type ScriptedTurn } from '@toolloop/testing';
 import { resultsIn, resultOf } from '../fixtures/played-run.js';
 import { alice, desk } from './bench.js';
@@ -62,7 +70,11 @@ function stores() {
   ];
 }
 
-async function process(script: readonly ScriptedTurn[], policy: Policy, providers: ReturnType<typeof stores>) {
+async function process(
+  script: readonly ScriptedTurn[],
+  policy: Policy,
+  providers: ReturnType<typeof stores>,
+) {
   const module = await Test.createTestingModule({
     imports: [
       ToolLoopModule.forRoot({ model: new ScriptedModel(script), policy, providers }),
@@ -82,16 +94,26 @@ describe('a handle', () => {
     const policy: Policy = { ...off, requireApproval: [{ tools: ['people__note'] }] };
     const kept = stores();
     const one = await process(
-      [calls(call('people__find', { id: 'ann@acme.org' })), calls(call('people__note', { text: 'x' }))],
+      [
+        calls(call('people__find', { id: 'ann@acme.org' })),
+        calls(call('people__note', { text: 'x' })),
+      ],
       policy,
       kept,
     );
     const first = await resultOf(one.loop.open({ prompt: 'Remove ann.', ...alice }));
     expect(first.injectedTools.map(({ id }) => id)).toEqual(['person_h1_remove']);
     const [request] = await one.approvals.list(alice);
-    await one.approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice);
+    await one.approvals.decide(
+      { approvalId: request?.approvalId ?? '', decision: 'approve' },
+      alice,
+    );
     // another process
-    const script = [calls(call('people__find', { id: 'bob@acme.org' })), calls(call('person_h1_remove')), text('Done.')];
+    const script = [
+      calls(call('people__find', { id: 'bob@acme.org' })),
+      calls(call('person_h1_remove')),
+      text('Done.'),
+    ];
     const two = await process(script, policy, kept);
     await resultOf(await two.loop.resume(first.runId, alice));
     expect(deleted).toEqual([]); // the model knows h1 as ann
@@ -111,7 +133,10 @@ describe('a resumed run', () => {
     const one = await process(script, policy, stores());
     const first = await resultOf(one.loop.open({ prompt: 'Go.', ...alice }));
     const [request] = await one.approvals.list(alice);
-    await one.approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice);
+    await one.approvals.decide(
+      { approvalId: request?.approvalId ?? '', decision: 'approve' },
+      alice,
+    );
     await resultOf(await one.loop.resume(first.runId, { ...alice, exclude: [Person] }));
     expect(deleted).toEqual([]);
   });
@@ -126,7 +151,9 @@ describe('a resumed run', () => {
       input: { type: 'object', properties: { amount: { type: 'number' } } },
       execute: (args) => done.push(args as object),
     });
-    const profile = { policy: { ...off, version: 'support', requireApproval: [{ tools: ['bank__pay'] }] } };
+    const profile = {
+      policy: { ...off, version: 'support', requireApproval: [{ tools: ['bank__pay'] }] },
+    };
     const module = await Test.createTestingModule({
       imports: [
         ToolLoopModule.forRoot({
@@ -194,7 +221,9 @@ describe('a hidden argument', () => {
     expect(one?.args).toMatchObject({ pin: '[redacted]' });
     const shown = JSON.stringify(await shop.approvals.get(one?.approvalId ?? '', alice));
     const guesses = Array.from({ length: 10_000 }, (_, n) => String(n).padStart(4, '0'));
-    expect(guesses.find((pin) => shown.includes(sha256(canonicalJson({ amount: 1, pin }))))).toBeUndefined();
+    expect(
+      guesses.find((pin) => shown.includes(sha256(canonicalJson({ amount: 1, pin })))),
+    ).toBeUndefined();
   });
 
   it('survives an edit by somebody who may not see it', async () => {
@@ -206,7 +235,9 @@ describe('a hidden argument', () => {
     );
     const first = await shop.run();
     const [one] = await shop.approvals.list(alice);
-    await shop.approvals.decide({ approvalId: one?.approvalId ?? '', decision: 'approve' }, alice, { args: { ...one?.args, amount: 2 } });
+    await shop.approvals.decide({ approvalId: one?.approvalId ?? '', decision: 'approve' }, alice, {
+      args: { ...one?.args, amount: 2 },
+    });
     await shop.resume(first.runId);
     expect(done).not.toContainEqual({ pin: '[redacted]', amount: 2 });
   });
@@ -223,8 +254,13 @@ describe('a hidden argument', () => {
       input: Sum,
       execute: () => 'ok',
     });
-    const policy: Policy = { ...off, runBudgets: [{ tools: ['hr__set'], sum: { argument: '/salary', most: 10 }, beyond: 'ask' }] };
-    const shop = await desk([calls(call('hr__set', { salary: 98765 }))], policy, { extra: [salary] });
+    const policy: Policy = {
+      ...off,
+      runBudgets: [{ tools: ['hr__set'], sum: { argument: '/salary', most: 10 }, beyond: 'ask' }],
+    };
+    const shop = await desk([calls(call('hr__set', { salary: 98765 }))], policy, {
+      extra: [salary],
+    });
     const handle = shop.loop.open(shop.request());
     const events = await collect(handle.events$);
     expect(JSON.stringify(events)).not.toContain('98765');
@@ -248,20 +284,29 @@ describe('a run that ends otherwise than waiting', () => {
   });
 
   it('leaves no approval behind that answers to nothing', async () => {
-    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const shop = await desk([calls(pay(1))], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'] }],
+    });
     const handle = shop.loop.open(shop.request({ approvals: 'wait' }));
     const ending = resultOf(handle);
-    while ((await shop.approvals.list(alice)).length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+    while ((await shop.approvals.list(alice)).length === 0)
+      await new Promise((resolve) => setTimeout(resolve, 2));
     handle.cancel();
     await ending;
     expect(await shop.approvals.list(alice)).toEqual([]);
   });
 
   it('keeps its approved call when the instructions fail on resume', async () => {
-    const shop = await desk([calls(pay(1)), text('Done.')], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const shop = await desk([calls(pay(1)), text('Done.')], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'] }],
+    });
     const first = await shop.run();
     await shop.decide('approve');
-    await shop.resume(first.runId, { instructions: () => Promise.reject(new Error('database away')) });
+    await shop.resume(first.runId, {
+      instructions: () => Promise.reject(new Error('database away')),
+    });
     await expect(shop.resume(first.runId)).resolves.toMatchObject({ finishReason: 'stop' });
   });
 });
@@ -269,7 +314,9 @@ describe('a run that ends otherwise than waiting', () => {
 describe('shadow', () => {
   it('is recorded though a run has a policy of its own', async () => {
     const shop = await desk([calls(call('inbox__read')), text('Done.')], off);
-    shop.module.get(DataPolicyEngine).replace([off, { ...off, version: 'shadow', allow: [], shadow: true }]);
+    shop.module
+      .get(DataPolicyEngine)
+      .replace([off, { ...off, version: 'shadow', allow: [], shadow: true }]);
     await shop.run({ policy: { ...off, version: 'run' } });
     const entries = await shop.module.get(AuditStore).read('acme', { from: 1, limit: 10 });
     expect(JSON.stringify(entries)).toContain('"shadow"');
@@ -287,7 +334,10 @@ describe('`__proto__`', () => {
       execute: (a) => JSON.stringify(a),
     });
     const shop = await desk(
-      [calls({ name: 'open__any', arguments: '{"o":{"__proto__":{"x":1},"constructor":2}}' }), text('Done.')],
+      [
+        calls({ name: 'open__any', arguments: '{"o":{"__proto__":{"x":1},"constructor":2}}' }),
+        text('Done.'),
+      ],
       { ...off, requireApproval: [{ tools: ['open__any'] }] },
       { extra: [open] },
     );

@@ -46,7 +46,14 @@ function deskTool(id: string, effect: ToolEffect = 'read_only'): RawTool {
     const { id: actorId, roles } = actor as Who;
     return holds?.({ tenant, id: actorId, roles, flag: context['flag'] === true }) ?? false;
   };
-  return tool({ id, description: `Does ${id}.`, effect, reveal: 'all', ...(Object.hasOwn(WHEN, id) && { when }), execute: () => 'done' });
+  return tool({
+    id,
+    description: `Does ${id}.`,
+    effect,
+    reveal: 'all',
+    ...(Object.hasOwn(WHEN, id) && { when }),
+    execute: () => 'done',
+  });
 }
 
 export const DESK = [
@@ -62,11 +69,17 @@ const remotes = (...ids: readonly string[]) => ids.map((id) => remoteTool(`githu
 
 export async function desk({ options, ...more }: Declared = {}) {
   const remote = new Remote(() => remotes('x'));
-  const started = await open([remote], { providers: [CrmTools], options: { tools: DESK, operators: () => 'all', ...options }, ...more });
+  const started = await open([remote], {
+    providers: [CrmTools],
+    options: { tools: DESK, operators: () => 'all', ...options },
+    ...more,
+  });
   const { module } = started;
   const loop: ToolLoopService = module.get(ToolLoopService);
-  const list = async (whom: Partial<Who>, request: Partial<LoopRequest> = {}): Promise<readonly ToolSpec[]> =>
-    loop.list(asked(whom, request));
+  const list = async (
+    whom: Partial<Who>,
+    request: Partial<LoopRequest> = {},
+  ): Promise<readonly ToolSpec[]> => loop.list(asked(whom, request));
   return {
     ...started,
     loop,
@@ -81,7 +94,10 @@ export async function desk({ options, ...more }: Declared = {}) {
 
 type Desk = Awaited<ReturnType<typeof desk>>;
 
-export function asked({ tenant = 'acme', id = 'ada', roles = [], flag = false }: Partial<Who>, more: Partial<LoopRequest> = {}) {
+export function asked(
+  { tenant = 'acme', id = 'ada', roles = [], flag = false }: Partial<Who>,
+  more: Partial<LoopRequest> = {},
+) {
   return { actor: { id, roles }, tenant, context: { flag }, prompt: 'Go on.', ...more } as const;
 }
 
@@ -93,7 +109,12 @@ export function idsOf(specs: readonly ToolSpec[]): string[] {
 export interface InForce {
   application: readonly Policy[];
   readonly tenants: Map<string, Policy>;
-  stops: readonly { readonly stopId: string; readonly tenant?: string; readonly tool?: string; readonly source?: string }[];
+  stops: readonly {
+    readonly stopId: string;
+    readonly tenant?: string;
+    readonly tool?: string;
+    readonly source?: string;
+  }[];
 }
 
 type Selection = Pick<LoopRequest, 'tools' | 'exclude'>;
@@ -117,9 +138,20 @@ export function expected(
   return idsOf(
     catalog.list().filter((spec) => {
       const source = spec.id.startsWith('github__') ? 'github' : 'application';
-      const isStopped = stops.some((one) => isAbout(one.tenant, tenant) && isAbout(one.tool, spec.id) && isAbout(one.source, source));
-      const isAllowed = [...narrower, ...deciding].every((policy) => heldRoles.every((held) => permits(policy, spec, tenant, held)));
-      return !isStopped && deciding.length > 0 && isAllowed && isSelected(spec, selection) && (WHEN[spec.id]?.(wanted) ?? true);
+      const isStopped = stops.some(
+        (one) =>
+          isAbout(one.tenant, tenant) && isAbout(one.tool, spec.id) && isAbout(one.source, source),
+      );
+      const isAllowed = [...narrower, ...deciding].every((policy) =>
+        heldRoles.every((held) => permits(policy, spec, tenant, held)),
+      );
+      return (
+        !isStopped &&
+        deciding.length > 0 &&
+        isAllowed &&
+        isSelected(spec, selection) &&
+        (WHEN[spec.id]?.(wanted) ?? true)
+      );
     }),
   );
 }
@@ -139,11 +171,17 @@ function permits(
     ...held.flatMap((role) => (Object.hasOwn(roles, role) ? [roles[role]] : [])),
   ];
   const isMatched = (patterns: readonly string[], doGlobsCount: boolean) =>
-    patterns.some((pattern) => (pattern.includes('*') ? doGlobsCount && globbed(pattern, id) : pattern === id));
+    patterns.some((pattern) =>
+      pattern.includes('*') ? doGlobsCount && globbed(pattern, id) : pattern === id,
+    );
   const denies = [deny, ...own.map((grants) => grants?.deny ?? [])];
   const allows = [allow, ...own.map((grants) => grants?.allow ?? [])];
   const isTrusted = !id.startsWith('github__');
-  if (denies.some((patterns) => isMatched(patterns, true)) || !allows.some((patterns) => isMatched(patterns, isTrusted))) return false;
+  if (
+    denies.some((patterns) => isMatched(patterns, true)) ||
+    !allows.some((patterns) => isMatched(patterns, isTrusted))
+  )
+    return false;
   return effects?.includes(effect) ?? true;
 }
 
@@ -153,8 +191,11 @@ function globbed(pattern: string, id: string): boolean {
 
 function isSelected(spec: ToolSpec, { tools, exclude = [] }: Selection): boolean {
   const isNamed = (selector: ToolSelector): boolean => {
-    if (typeof selector === 'string') return selector.includes('*') ? globbed(selector, spec.id) : selector === spec.id;
-    return selector === CrmTools ? spec.id.startsWith('crm__') : (selector as (one: ToolSpec) => boolean)(spec);
+    if (typeof selector === 'string')
+      return selector.includes('*') ? globbed(selector, spec.id) : selector === spec.id;
+    return selector === CrmTools
+      ? spec.id.startsWith('crm__')
+      : (selector as (one: ToolSpec) => boolean)(spec);
   };
   return (tools?.some(isNamed) ?? true) && !exclude.some(isNamed);
 }
@@ -174,14 +215,23 @@ export const IDS = [
   'github__x',
   'github__y',
 ];
-const pattern = fc.oneof(fc.constantFrom('*', 'desk__*', 'crm__*', '*__r*'), fc.constantFrom(...IDS));
+const pattern = fc.oneof(
+  fc.constantFrom('*', 'desk__*', 'crm__*', '*__r*'),
+  fc.constantFrom(...IDS),
+);
 const patterns = fc.array(pattern, { maxLength: 3 });
 const grants = fc.record({ allow: patterns, deny: fc.oneof(fc.constant([]), patterns) });
 const effects = fc.oneof(
   { weight: 3, arbitrary: fc.constant(undefined) },
-  { weight: 1, arbitrary: fc.subarray<ToolEffect>(['read_only', 'state_change', 'external_side_effect'], { minLength: 1 }) },
+  {
+    weight: 1,
+    arbitrary: fc.subarray<ToolEffect>(['read_only', 'state_change', 'external_side_effect'], {
+      minLength: 1,
+    }),
+  },
 );
-const granting = (names: readonly string[]) => fc.dictionary(fc.constantFrom(...names), grants, { maxKeys: 2, noNullPrototype: true });
+const granting = (names: readonly string[]) =>
+  fc.dictionary(fc.constantFrom(...names), grants, { maxKeys: 2, noNullPrototype: true });
 export const anyPolicy: fc.Arbitrary<Policy> = fc
   .record({
     allow: fc.oneof(fc.constant(['*', 'github__x']), patterns),
@@ -210,14 +260,21 @@ const selector: fc.Arbitrary<ToolSelector> = fc.constantFrom<ToolSelector>(
 const selection: fc.Arbitrary<Selection> = fc.oneof(
   fc.constant({}),
   fc.record({ tools: fc.array(selector, { maxLength: 3 }) }),
-  fc.record({ tools: fc.array(selector, { maxLength: 3 }), exclude: fc.array(selector, { maxLength: 2 }) }),
+  fc.record({
+    tools: fc.array(selector, { maxLength: 3 }),
+    exclude: fc.array(selector, { maxLength: 2 }),
+  }),
 );
 
 type Change =
   | { readonly do: 'list'; readonly wanted: Wanted }
   | { readonly do: 'put'; readonly policies: readonly Policy[] }
   | { readonly do: 'narrow'; readonly tenant: string; readonly policy: Policy }
-  | { readonly do: 'stop'; readonly tenant: string | undefined; readonly target: { readonly tool?: string; readonly source?: string } }
+  | {
+      readonly do: 'stop';
+      readonly tenant: string | undefined;
+      readonly target: { readonly tool?: string; readonly source?: string };
+    }
   | { readonly do: 'release' }
   | { readonly do: 'source'; readonly ids: readonly string[] };
 
@@ -228,20 +285,37 @@ const ownPolicies = [
 ] as const;
 export const listing = fc
   .tuple(who, selection, fc.constantFrom<Policy | undefined>(...ownPolicies))
-  .map(([one, chosen, own]): Change => ({ do: 'list', wanted: { ...one, selection: chosen, policy: own } }));
+  .map(([one, chosen, own]): Change => ({
+    do: 'list',
+    wanted: { ...one, selection: chosen, policy: own },
+  }));
 const shadowed = anyPolicy.map((one): Policy => Object.assign({}, one, { shadow: true }));
 export const change: fc.Arbitrary<Change> = fc.oneof(
   {
     weight: 1,
-    arbitrary: fc.tuple(anyPolicy, fc.option(shadowed)).map(([one, more]): Change => ({ do: 'put', policies: more ? [one, more] : [one] })),
+    arbitrary: fc
+      .tuple(anyPolicy, fc.option(shadowed))
+      .map(([one, more]): Change => ({ do: 'put', policies: more ? [one, more] : [one] })),
   },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('narrow' as const), tenant: fc.constantFrom('acme', 'globex'), policy: anyPolicy }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('narrow' as const),
+      tenant: fc.constantFrom('acme', 'globex'),
+      policy: anyPolicy,
+    }),
+  },
   {
     weight: 2,
     arbitrary: fc.record({
       do: fc.constant('stop' as const),
       tenant: fc.constantFrom(undefined, 'acme', 'globex'),
-      target: fc.constantFrom({ tool: 'desk__read' }, { tool: 'crm__search' }, { source: 'github' }, {}),
+      target: fc.constantFrom(
+        { tool: 'desk__read' },
+        { tool: 'crm__search' },
+        { source: 'github' },
+        {},
+      ),
     }),
   },
   { weight: 2, arbitrary: fc.constant<Change>({ do: 'release' }) },
@@ -271,11 +345,23 @@ export async function apply(app: Desk, state: InForce, one: Change): Promise<voi
   }
 }
 
-async function stop(app: Desk, state: InForce, { tenant, target }: Extract<Change, { do: 'stop' }>): Promise<void> {
+async function stop(
+  app: Desk,
+  state: InForce,
+  { tenant, target }: Extract<Change, { do: 'stop' }>,
+): Promise<void> {
   // A source without tools cannot be named.
-  if (target.source !== undefined && !idsOf(app.catalog.list()).some((id) => id.startsWith('github__'))) return;
+  if (
+    target.source !== undefined &&
+    !idsOf(app.catalog.list()).some((id) => id.startsWith('github__'))
+  )
+    return;
   const reach = tenant === undefined ? { everywhere: true } : {};
-  const { stopId } = await app.policies.stop(target, { ...ROOT, tenant: tenant ?? 'acme' }, { reason: 'x', ...reach });
+  const { stopId } = await app.policies.stop(
+    target,
+    { ...ROOT, tenant: tenant ?? 'acme' },
+    { reason: 'x', ...reach },
+  );
   state.stops = [...state.stops, { stopId, ...(tenant !== undefined && { tenant }), ...target }];
 }
 

@@ -64,7 +64,11 @@ describe('the id of an entity in the id of its tools', () => {
   ])('%p becomes a handle, and the description says what it stands for', async (id) => {
     const { events, result } = await show(new Item(id));
     expect(result.injectedTools).toMatchObject([
-      { id: 'item_h1_tell', declaredId: 'item_*_tell', description: `Which item it is. (Item ${JSON.stringify(String(id))})` },
+      {
+        id: 'item_h1_tell',
+        declaredId: 'item_*_tell',
+        description: `Which item it is. (Item ${JSON.stringify(String(id))})`,
+      },
     ]);
     expect(eventsOf(events, 'tools-injected')).toMatchObject([{ instanceId: String(id) }]);
   });
@@ -86,7 +90,9 @@ describe('the id of an entity in the id of its tools', () => {
   });
 
   it('keeps every tool within 64 characters, whatever the handle', async () => {
-    const { result } = await show(...Array.from({ length: 12 }, (_, index) => new Customer(`${UUID}${index}`, 'x')));
+    const { result } = await show(
+      ...Array.from({ length: 12 }, (_, index) => new Customer(`${UUID}${index}`, 'x')),
+    );
     expect(result.injectedTools.at(-1)?.id).toBe('customer_h12_getRecentOrders');
     for (const { id } of result.injectedTools) expect(id).toMatch(/^[a-zA-Z0-9_-]{1,64}$/);
   });
@@ -109,25 +115,44 @@ describe('two ids', () => {
 
   it('never share a name, whatever they are (property)', () => {
     const like = fc.constantFrom('h1', 'h2', 'H1', 'h01', 'h1 ', 'h-1', 'c-1', 'c1', 'c_1', UUID);
-    const id = fc.oneof(fc.string({ minLength: 1 }), fc.string({ minLength: 1, unit: 'binary' }), fc.uuid(), like);
+    const id = fc.oneof(
+      fc.string({ minLength: 1 }),
+      fc.string({ minLength: 1, unit: 'binary' }),
+      fc.uuid(),
+      like,
+    );
     fc.assert(
-      fc.property(fc.uniqueArray(id, { minLength: 2, maxLength: 40 }), fc.integer({ min: 4, max: 24 }), (ids, maxLength) => {
-        const handles = new RunEntityHandles();
-        const name = (one: string) => handles.nameOf(Item, one, maxLength);
-        const names = ids.map(name);
-        expect(new Set(names).size).toBe(ids.length);
-        expect(ids.toReversed().map(name)).toEqual(names.toReversed());
-        for (const one of names) expect(one).toMatch(new RegExp(`^[A-Za-z0-9-]{1,${maxLength}}$`));
-      }),
+      fc.property(
+        fc.uniqueArray(id, { minLength: 2, maxLength: 40 }),
+        fc.integer({ min: 4, max: 24 }),
+        (ids, maxLength) => {
+          const handles = new RunEntityHandles();
+          const name = (one: string) => handles.nameOf(Item, one, maxLength);
+          const names = ids.map(name);
+          expect(new Set(names).size).toBe(ids.length);
+          expect(ids.toReversed().map(name)).toEqual(names.toReversed());
+          for (const one of names)
+            expect(one).toMatch(new RegExp(`^[A-Za-z0-9-]{1,${maxLength}}$`));
+        },
+      ),
       { numRuns: cases(500) },
     );
   });
 
   it('are the same when they belong to two classes', async () => {
-    const { result } = await show(new Item('7'), new Order('7', 1), new Item('a b'), new Order('a b', 1));
+    const { result } = await show(
+      new Item('7'),
+      new Order('7', 1),
+      new Item('a b'),
+      new Order('a b', 1),
+    );
     const ids = result.injectedTools.map(({ id }) => id);
     expect(ids.filter((id) => id.startsWith('item'))).toEqual(['item_7_tell', 'item_h1_tell']);
-    expect(ids.filter((id) => id.startsWith('order_h'))).toEqual(['order_h2_describe', 'order_h2_getCustomer', 'order_h2_cancel']);
+    expect(ids.filter((id) => id.startsWith('order_h'))).toEqual([
+      'order_h2_describe',
+      'order_h2_getCustomer',
+      'order_h2_cancel',
+    ]);
   });
 });
 
@@ -137,21 +162,38 @@ const tell = (handle: string) => calls(call(`item_${handle}_tell`));
 describe('a handle', () => {
   it('is the same for the same entity for as long as the run lives, and leads to it', async () => {
     const items: Record<string, string[]> = { first: [UUID, 'a b'], second: ['ä', 'a b', UUID] };
-    const model = new ScriptedModel([look('first'), tell('h2'), look('second'), tell('h1'), tell('h2'), tell('h3'), text('Done.')]);
+    const model = new ScriptedModel([
+      look('first'),
+      tell('h2'),
+      look('second'),
+      tell('h1'),
+      tell('h2'),
+      tell('h3'),
+      text('Done.'),
+    ]);
     const loop = await openShop(model, { entities: [Item] });
-    const { result, events } = await play(loop, ask({ context: { act: (key: string) => items[key]?.map((id) => new Item(id)) } }));
+    const { result, events } = await play(
+      loop,
+      ask({ context: { act: (key: string) => items[key]?.map((id) => new Item(id)) } }),
+    );
     expect(resultsIn(result.messages).filter((content) => content.startsWith('item'))).toEqual([
       'item a b',
       `item ${UUID}`,
       'item a b',
       'item ä',
     ]);
-    expect(eventsOf(events, 'tools-injected').map(({ instanceId }) => instanceId)).toEqual([UUID, 'a b', 'ä']);
+    expect(eventsOf(events, 'tools-injected').map(({ instanceId }) => instanceId)).toEqual([
+      UUID,
+      'a b',
+      'ä',
+    ]);
   });
 
   it('stands for a very long id, which the description shows in part', async () => {
     const { result } = await show(new Item('x'.repeat(10_000)));
-    expect(result.injectedTools[0]?.description).toBe(`Which item it is. (Item "${'x'.repeat(80)}")`);
+    expect(result.injectedTools[0]?.description).toBe(
+      `Which item it is. (Item "${'x'.repeat(80)}")`,
+    );
   });
 
   it('is kept for the instances that were returned last, of which a session may have any number, and is never given to another', () => {
@@ -162,11 +204,16 @@ describe('a handle', () => {
     for (let id = 2; id < 4_000; id += 1) nameOf(id);
     expect([nameOf(0), nameOf(4_000)]).toEqual(['h1', 'h4001']); // takes the place of the second
     expect(handles.save()).toHaveLength(4_000);
-    expect([nameOf(0), new RunEntityHandles(handles.save()).nameOf(Item, 'i/1', 24)]).toEqual(['h1', 'h4002']);
+    expect([nameOf(0), new RunEntityHandles(handles.save()).nameOf(Item, 'i/1', 24)]).toEqual([
+      'h1',
+      'h4002',
+    ]);
   });
 
   it('begins at h1 in every run', () => {
-    const handles = [new RunEntityHandles(), new RunEntityHandles()].map((run) => run.nameOf(Item, UUID, 24));
+    const handles = [new RunEntityHandles(), new RunEntityHandles()].map((run) =>
+      run.nameOf(Item, UUID, 24),
+    );
     expect(handles).toEqual(['h1', 'h1']);
   });
 });

@@ -66,7 +66,11 @@ class Buyer {
 
 const show = calls(call('probe__show', { key: 'a' }));
 
-async function shown(act: Act, turns: readonly ScriptedTurn[] = [show], request: Partial<LoopRequest> = {}): Promise<LoopResult> {
+async function shown(
+  act: Act,
+  turns: readonly ScriptedTurn[] = [show],
+  request: Partial<LoopRequest> = {},
+): Promise<LoopResult> {
   const model = new ScriptedModel([...turns, text('Done.')]);
   const loop = await openShop(model, { entities: [Buyer], limits: { injectedTools: 100 } });
   const { result } = await play(loop, ask({ context: { act }, ...request }));
@@ -74,7 +78,9 @@ async function shown(act: Act, turns: readonly ScriptedTurn[] = [show], request:
   return result;
 }
 
-const owners = ({ injectedTools }: LoopResult) => [...new Set(injectedTools.map(({ id }) => id.split('_')[1]))];
+const owners = ({ injectedTools }: LoopResult) => [
+  ...new Set(injectedTools.map(({ id }) => id.split('_')[1])),
+];
 
 /** Gives what it holds once, then fails. */
 class Flaky {
@@ -91,7 +97,13 @@ class Flaky {
 describe('what a result shows brings its tools', () => {
   it.each<[string, (ann: Customer, order: Order) => unknown]>([
     ['in a page', (ann, order) => ({ items: [ann, order], nextCursor: 'abc', total: 2 })],
-    ['in a page of a page', (ann, order) => ({ data: { edges: [{ node: ann }, { node: order }] }, pageInfo: { hasNextPage: false } })],
+    [
+      'in a page of a page',
+      (ann, order) => ({
+        data: { edges: [{ node: ann }, { node: order }] },
+        pageInfo: { hasNextPage: false },
+      }),
+    ],
     [
       'in a map of sets',
       (ann, order) =>
@@ -102,11 +114,17 @@ describe('what a result shows brings its tools', () => {
     ],
     ['in lists of lists', (ann, order) => [[[ann]], [order]]],
   ])('%s', async (_where, make) => {
-    expect(owners(await shown(() => make(new Customer('ann', 'Ann'), new Order('o', 1))))).toEqual(['ann', 'o']);
+    expect(owners(await shown(() => make(new Customer('ann', 'Ann'), new Order('o', 1))))).toEqual([
+      'ann',
+      'o',
+    ]);
   });
 
   it('keeps the rest when a value is read twice and fails the second time', async () => {
-    const result = await shown(() => [new Flaky(new Customer('bob', 'Bob')), new Customer('ann', 'Ann')]);
+    const result = await shown(() => [
+      new Flaky(new Customer('bob', 'Bob')),
+      new Customer('ann', 'Ann'),
+    ]);
     expect(result.toolCalls[0]?.status).toBe('succeeded');
     expect(owners(result)).toEqual(['ann']);
   });

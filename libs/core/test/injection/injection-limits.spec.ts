@@ -8,9 +8,16 @@ import type { Act } from '../fixtures/probe.tools.js';
 import { Customer } from '../fixtures/shop.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 
-async function playSteps(steps: readonly ScriptedAnswer[], act: Act, limits: Partial<Limits> = {}): Promise<PlayedRun> {
+async function playSteps(
+  steps: readonly ScriptedAnswer[],
+  act: Act,
+  limits: Partial<Limits> = {},
+): Promise<PlayedRun> {
   const model = new ScriptedModel([...steps, text('Done.')]);
-  const played = await play(await openShop(model), ask({ context: { act }, limits, surface: 'named' }));
+  const played = await play(
+    await openShop(model),
+    ask({ context: { act }, limits, surface: 'named' }),
+  );
   model.assertComplete();
   return played;
 }
@@ -19,7 +26,10 @@ const list = (key: string) => call('probe__customers', { key });
 /** `3` gives three customers, `a-3` other three. */
 const many: Act = (key) => {
   const [prefix, count] = key.includes('-') ? key.split('-') : ['c', key];
-  return Array.from({ length: Number(count) }, (_, index) => new Customer(`${prefix}${index}`, 'x'));
+  return Array.from(
+    { length: Number(count) },
+    (_, index) => new Customer(`${prefix}${index}`, 'x'),
+  );
 };
 
 const to = <Phase extends string>(key: string, phase: Phase) => [
@@ -33,7 +43,9 @@ describe('the cap of injected tools', () => {
     expect(eventsOf(events, 'warning')).toMatchObject([
       {
         code: 'injection_cap',
-        message: expect.stringMatching(/^The tools of Customer "c12" and of 487 more were not added: a run holds at most 24/),
+        message: expect.stringMatching(
+          /^The tools of Customer "c12" and of 487 more were not added: a run holds at most 24/,
+        ),
       },
     ]);
   });
@@ -46,22 +58,34 @@ describe('the cap of injected tools', () => {
       'customer_c1_getAverageSpend',
       'customer_c1_getRecentOrders',
     ]);
-    expect(eventsOf(events, 'warning')).toMatchObject([{ message: expect.stringMatching(/^The tools of Customer "c2" were not added/) }]);
+    expect(eventsOf(events, 'warning')).toMatchObject([
+      { message: expect.stringMatching(/^The tools of Customer "c2" were not added/) },
+    ]);
   });
 
   it('counts over the whole run, and over all results of a step', async () => {
-    const { events, result } = await playSteps([calls(list('a-1'), list('b-1')), calls(list('d-1'))], many, { injectedTools: 4 });
+    const { events, result } = await playSteps(
+      [calls(list('a-1'), list('b-1')), calls(list('d-1'))],
+      many,
+      { injectedTools: 4 },
+    );
     expect(result.injectedTools).toHaveLength(4);
     expect(eventsOf(events, 'warning')).toMatchObject([{ step: 2, code: 'injection_cap' }]);
   });
 
   it('does not keep what is there from being refreshed', async () => {
-    const { events } = await playSteps([calls(list('2')), calls(list('2 '))], many, { injectedTools: 4 });
+    const { events } = await playSteps([calls(list('2')), calls(list('2 '))], many, {
+      injectedTools: 4,
+    });
     expect(eventsOf(events, 'warning')).toEqual([]);
   });
 
   it('counts what was found again', async () => {
-    const { events, result } = await playSteps([calls(list('1')), calls(list('1 ')), calls(list('a-1'))], many, { injectedTools: 2 });
+    const { events, result } = await playSteps(
+      [calls(list('1')), calls(list('1 ')), calls(list('a-1'))],
+      many,
+      { injectedTools: 2 },
+    );
     expect(result.injectedTools).toHaveLength(2);
     expect(eventsOf(events, 'warning')).toMatchObject([{ step: 3, code: 'injection_cap' }]);
   });
@@ -70,13 +94,21 @@ describe('the cap of injected tools', () => {
     const injection = [
       phases({
         start: 'one',
-        states: { one: { tools: ['probe__write'], to: to('two', 'two') }, two: { tools: ['crm__openCart'], to: to('one', 'one') } },
+        states: {
+          one: { tools: ['probe__write'], to: to('two', 'two') },
+          two: { tools: ['crm__openCart'], to: to('one', 'one') },
+        },
       }),
     ];
-    const swings = Array.from({ length: 4 }, () => ['two', 'one'].map((key) => calls(call('probe__read', { key })))).flat();
+    const swings = Array.from({ length: 4 }, () =>
+      ['two', 'one'].map((key) => calls(call('probe__read', { key }))),
+    ).flat();
     const model = new ScriptedModel([...swings, text('Done.')]);
     const limits = { injectedTools: 2, identicalCalls: 99 };
-    const { events, result } = await play(await openShop(model), ask({ injection, limits, context: { act: () => 'x' } }));
+    const { events, result } = await play(
+      await openShop(model),
+      ask({ injection, limits, context: { act: () => 'x' } }),
+    );
     expect(eventsOf(events, 'warning')).toEqual([]);
     expect(model.requests.at(-1)?.toolIds).toContain('probe__write');
     expect(result.injectedTools.map(({ id }) => id)).toEqual(['crm__openCart', 'probe__write']);
@@ -101,7 +133,9 @@ const one: Act = (key) => new Customer(key, key);
 
 describe('the depth of injection', () => {
   it('gives, with 1, tools to entities that a service returned and to none that an entity returned, with a warning', async () => {
-    const { events, result } = await playSteps([calls(find), calls(orders('a'))], one, { injectionDepth: 1 });
+    const { events, result } = await playSteps([calls(find), calls(orders('a'))], one, {
+      injectionDepth: 1,
+    });
     expect(result.injectedTools).toHaveLength(2);
     expect(eventsOf(events, 'warning')).toMatchObject([
       { step: 2, code: 'injection_depth', message: expect.stringContaining('the limit is 1') },
@@ -115,14 +149,22 @@ describe('the depth of injection', () => {
   });
 
   it('warns of nothing where nothing was found', async () => {
-    const { events } = await playSteps([calls(find), calls(call('customer_a_getAverageSpend'))], one, { injectionDepth: 1 });
+    const { events } = await playSteps(
+      [calls(find), calls(call('customer_a_getAverageSpend'))],
+      one,
+      { injectionDepth: 1 },
+    );
     expect(eventsOf(events, 'warning')).toEqual([]);
   });
 
   it('refreshes what is there already, however deep it was found again', async () => {
     const steps = [calls(find), calls(orders('a')), calls(customerOf('a-1'))];
     const { events } = await playSteps(steps, one, { injectionDepth: 2 });
-    expect(eventsOf(events, 'tools-injected').map(({ instanceId }) => instanceId)).toEqual(['a', 'a-1', 'a-2']);
+    expect(eventsOf(events, 'tools-injected').map(({ instanceId }) => instanceId)).toEqual([
+      'a',
+      'a-1',
+      'a-2',
+    ]);
     expect(eventsOf(events, 'warning')).toEqual([]);
   });
 });
@@ -143,7 +185,10 @@ describe('an instance of a provider that is not registered', () => {
     const { events, result } = await playSteps([show], () => [new Stranger(), new Stranger()]);
     expect(result.injectedTools).toEqual([]);
     expect(eventsOf(events, 'warning')).toMatchObject([
-      { code: 'unknown_provider', message: expect.stringContaining('ToolLoopModule.forFeature({ entities: [Stranger] })') },
+      {
+        code: 'unknown_provider',
+        message: expect.stringContaining('ToolLoopModule.forFeature({ entities: [Stranger] })'),
+      },
     ]);
   });
 

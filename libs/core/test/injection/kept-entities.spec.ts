@@ -33,11 +33,26 @@ function journalOf(entries: RunEntry[]): RunJournal {
 }
 
 /** A process that begins the run, or goes on with what was written of it. */
-async function process(bank: Bank, turns: readonly ScriptedTurn[], entries: RunEntry[], before?: readonly RunEntry[]) {
+async function process(
+  bank: Bank,
+  turns: readonly ScriptedTurn[],
+  entries: RunEntry[],
+  before?: readonly RunEntry[],
+) {
   const { module } = await openBank(bank, new ScriptedModel(turns));
   const runs: RunOpener = module.get(RunOpener);
-  const request = { prompt: 'Go.', actor: { id: 'alice' }, tenant: 'acme', limits: { injectedInstances: 2 } };
-  const kept = { runId: 'run-1', loop: undefined, journal: journalOf(entries), ...(before && { entries: before, lastSequence: 100 }) };
+  const request = {
+    prompt: 'Go.',
+    actor: { id: 'alice' },
+    tenant: 'acme',
+    limits: { injectedInstances: 2 },
+  };
+  const kept = {
+    runId: 'run-1',
+    loop: undefined,
+    journal: journalOf(entries),
+    ...(before && { entries: before, lastSequence: 100 }),
+  };
   const result = await runs.openDurable(request, kept).result;
   await module.close();
   return result;
@@ -45,14 +60,20 @@ async function process(bank: Bank, turns: readonly ScriptedTurn[], entries: RunE
 
 describe('a run that is written down', () => {
   it('has the tools of its entities wherever it continues, behind any of its entries', async () => {
-    const bank = new Bank({ id: 'x/1', tenant: 'acme', balance: 30 }, { id: 'a', tenant: 'acme', balance: 10 });
+    const bank = new Bank(
+      { id: 'x/1', tenant: 'acme', balance: 30 },
+      { id: 'a', tenant: 'acme', balance: 10 },
+    );
     const written: RunEntry[] = [];
     const whole = await process(bank, script, written);
     for (let count = 1; count < written.length; count += 1) {
       const before = written.slice(0, count);
       const answered = before.filter(({ key }) => key.startsWith('model:')).length;
       const result = await process(bank, script.slice(answered), [], before);
-      expect({ count, results: resultsIn(result.messages) }).toEqual({ count, results: resultsIn(whole.messages) });
+      expect({ count, results: resultsIn(result.messages) }).toEqual({
+        count,
+        results: resultsIn(whole.messages),
+      });
       expect(result.injectedTools).toEqual(whole.injectedTools);
     }
     expect(resultsIn(whole.messages)).toContain('acme x/1: 30, visit 1');
@@ -69,12 +90,18 @@ describe('a run that is written down', () => {
     const bank = new Bank(...['a', 'b', 'c'].map((id) => ({ id, tenant: 'acme', balance: 1 })));
     const written: RunEntry[] = [];
     const whole = await process(bank, turns, written);
-    expect(whole.toolCalls.slice(-2).map(({ error }) => error?.code)).toEqual([undefined, 'tool_gone']);
+    expect(whole.toolCalls.slice(-2).map(({ error }) => error?.code)).toEqual([
+      undefined,
+      'tool_gone',
+    ]);
     for (let count = 1; count < written.length; count += 1) {
       const before = written.slice(0, count);
       const answered = before.filter(({ key }) => key.startsWith('model:')).length;
       const result = await process(bank, turns.slice(answered), [], before);
-      expect({ count, results: resultsIn(result.messages) }).toEqual({ count, results: resultsIn(whole.messages) });
+      expect({ count, results: resultsIn(result.messages) }).toEqual({
+        count,
+        results: resultsIn(whole.messages),
+      });
     }
   });
 });

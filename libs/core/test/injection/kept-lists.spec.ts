@@ -24,18 +24,27 @@ import {
   who,
 } from './changing-desk.js';
 
-const began = (application: Policy): InForce => ({ application: [application], tenants: new Map(), stops: [] });
+const began = (application: Policy): InForce => ({
+  application: [application],
+  tenants: new Map(),
+  stops: [],
+});
 
 describe('the kept lists of tools', () => {
   it('are those that are decided anew for each tool, whatever policies, actors, selections, stops and sources there are, in whatever order', async () => {
-    const steps = fc.array(fc.oneof({ weight: 3, arbitrary: listing }, { weight: 2, arbitrary: change }), { minLength: 1, maxLength: 25 });
+    const steps = fc.array(
+      fc.oneof({ weight: 3, arbitrary: listing }, { weight: 2, arbitrary: change }),
+      { minLength: 1, maxLength: 25 },
+    );
     const property = fc.asyncProperty(anyPolicy, steps, async (first, all) => {
       const app = await desk({ options: { tools: DESK, policy: first, operators: () => 'all' } });
       const state = began(first);
       const listed: Wanted[] = [];
       const compare = async (wanted: Wanted) => {
         const { selection: chosen, policy: own } = wanted;
-        expect(await app.ids(wanted, { ...chosen, ...(own && { policy: own }) })).toEqual(expected(app, state, wanted));
+        expect(await app.ids(wanted, { ...chosen, ...(own && { policy: own }) })).toEqual(
+          expected(app, state, wanted),
+        );
       };
       for (const step of all) {
         if (step.do === 'list') listed.push(step.wanted);
@@ -55,9 +64,14 @@ describe('the kept lists of tools', () => {
       fc.option(fc.subarray(ROLES)),
       fc.array(change, { minLength: 1, maxLength: 5 }),
       async (first, one, assumed, all) => {
-        const model = new ScriptedModel([...all.map(() => calls(call('desk__read', {}))), text('Done.')]);
+        const model = new ScriptedModel([
+          ...all.map(() => calls(call('desk__read', {}))),
+          text('Done.'),
+        ]);
         const limits = { refusalsInARow: 100, identicalCalls: 100 };
-        const app = await desk({ options: { model, tools: DESK, policy: first, operators: () => 'all', limits } });
+        const app = await desk({
+          options: { model, tools: DESK, policy: first, operators: () => 'all', limits },
+        });
         const state = began(first);
         const wanted: Wanted = { ...one, selection: {} };
         const left = [...all];
@@ -94,17 +108,25 @@ describe('the kept lists of tools', () => {
     const bob = await list({ id: 'bob', roles: ['sales'] });
     expect(await list({ id: 'eve', roles: ['any', 'other'], tenant: 'initech' })).toBe(bob);
     const atGlobex = await list({ id: 'bob', roles: ['sales'], tenant: 'globex' });
-    expect([idsOf(bob).includes('crm__search'), idsOf(atGlobex).includes('crm__search')]).toEqual([true, false]);
+    expect([idsOf(bob).includes('crm__search'), idsOf(atGlobex).includes('crm__search')]).toEqual([
+      true,
+      false,
+    ]);
     expect(await list({ id: 'bob', roles: ['staff'] })).not.toBe(bob);
-    expect(await list({ id: 'bob', roles: ['staff', 'sales'] })).toBe(await list({ id: 'eve', roles: ['staff'] }));
+    expect(await list({ id: 'bob', roles: ['staff', 'sales'] })).toBe(
+      await list({ id: 'eve', roles: ['staff'] }),
+    );
   });
 
   it('are of their own tenant where two tenants have an actor of the same name and the same roles', async () => {
-    const app = await desk({ options: { tools: DESK, policy: { allow: ['*'], flow: 'off' }, operators: () => 'all' } });
+    const app = await desk({
+      options: { tools: DESK, policy: { allow: ['*'], flow: 'off' }, operators: () => 'all' },
+    });
     const tenants = ['acme', 'globex'] as const;
     const denied = { acme: 'desk__write', globex: 'crm__search' };
     const stopped = { acme: 'desk__send', globex: 'crm__rename' };
-    const lists = async () => Promise.all(tenants.map((tenant) => app.ids({ tenant, roles: ['staff'] })));
+    const lists = async () =>
+      Promise.all(tenants.map((tenant) => app.ids({ tenant, roles: ['staff'] })));
     const missing = async (ids: Readonly<Record<string, string>>) => {
       const listed = await lists();
       return tenants.map((tenant) => listed.map((list) => !list.includes(ids[tenant] ?? '')));
@@ -117,24 +139,48 @@ describe('the kept lists of tools', () => {
       [true, false],
       [true, true],
     ]);
-    for (const tenant of tenants) await put(app, [{ allow: ['*'], deny: [denied[tenant]], flow: 'off' }], { actor: { id: 'ops' }, tenant });
+    for (const tenant of tenants)
+      await put(app, [{ allow: ['*'], deny: [denied[tenant]], flow: 'off' }], {
+        actor: { id: 'ops' },
+        tenant,
+      });
     expect(await missing(denied)).toEqual(ofTheirs);
     await put(app, [{ allow: ['*'], flow: 'off' }], { actor: { id: 'ops' }, tenant: 'acme' });
     expect(await missing(denied)).toEqual([
       [false, false],
       [false, true],
     ]);
-    for (const tenant of tenants) await app.policies.stop({ tool: stopped[tenant] }, { actor: { id: 'ops' }, tenant }, { reason: 'x' });
+    for (const tenant of tenants)
+      await app.policies.stop(
+        { tool: stopped[tenant] },
+        { actor: { id: 'ops' }, tenant },
+        { reason: 'x' },
+      );
     expect(await missing(stopped)).toEqual(ofTheirs);
   });
 
   it('are not shared by tenants without policies of their own where an operator has stopped something for one of them', async () => {
-    const app = await desk({ options: { tools: DESK, policy: { allow: ['*'], flow: 'off' }, operators: () => 'all' } });
-    const [acme, globex] = [() => app.ids({ tenant: 'acme' }), () => app.ids({ tenant: 'initech' })];
-    const { stopId } = await app.policies.stop({ tool: 'crm__search' }, { actor: { id: 'ops' }, tenant: 'acme' }, { reason: 'x' });
-    expect([(await acme()).includes('crm__search'), (await globex()).includes('crm__search')]).toEqual([false, true]);
+    const app = await desk({
+      options: { tools: DESK, policy: { allow: ['*'], flow: 'off' }, operators: () => 'all' },
+    });
+    const [acme, globex] = [
+      () => app.ids({ tenant: 'acme' }),
+      () => app.ids({ tenant: 'initech' }),
+    ];
+    const { stopId } = await app.policies.stop(
+      { tool: 'crm__search' },
+      { actor: { id: 'ops' }, tenant: 'acme' },
+      { reason: 'x' },
+    );
+    expect([
+      (await acme()).includes('crm__search'),
+      (await globex()).includes('crm__search'),
+    ]).toEqual([false, true]);
     await app.policies.release(stopId, ROOT, { reason: 'x' });
-    expect([(await acme()).includes('crm__search'), (await globex()).includes('crm__search')]).toEqual([true, true]);
+    expect([
+      (await acme()).includes('crm__search'),
+      (await globex()).includes('crm__search'),
+    ]).toEqual([true, true]);
   });
 
   it('are others for a run that begins without some of the roles of its actor', async () => {
@@ -144,10 +190,16 @@ describe('the kept lists of tools', () => {
       flow: 'off',
     };
     const { loop } = await desk({
-      options: { model: new ScriptedModel(Array.from({ length: 4 }, () => text('Done.'))), tools: DESK, policy },
+      options: {
+        model: new ScriptedModel(Array.from({ length: 4 }, () => text('Done.'))),
+        tools: DESK,
+        policy,
+      },
     });
     const begunAs = async (...start: readonly string[]) => {
-      const { events$ } = loop.open(asked({ roles: ['staff', 'trainee'] }, { injection: [assumeRoles({ start })] }));
+      const { events$ } = loop.open(
+        asked({ roles: ['staff', 'trainee'] }, { injection: [assumeRoles({ start })] }),
+      );
       return eventsOf(await collect(events$), 'run-start').flatMap(({ tools }) => tools);
     };
     const all = await begunAs('staff', 'trainee');
@@ -158,7 +210,9 @@ describe('the kept lists of tools', () => {
   });
 
   it('are made anew once a policy was replaced between two runs', async () => {
-    const { ids, engine } = await desk({ options: { tools: DESK, policy: { allow: ['*'], flow: 'off' } } });
+    const { ids, engine } = await desk({
+      options: { tools: DESK, policy: { allow: ['*'], flow: 'off' } },
+    });
     expect(await ids({})).toContain('desk__write');
     engine.replace({ allow: ['desk__read'], flow: 'off' });
     expect(await ids({})).toEqual(['desk__read']);
@@ -190,7 +244,12 @@ describe('the kept lists of tools', () => {
     class Own extends PolicyEngine {
       override decide({ actor }: PolicySubject): Decision {
         wasAsked += 1;
-        return { kind: isOpen && actor.roles.length > 0 ? 'allow' : 'deny', rule: 'own', reason: 'Own.', policyVersion: '1' };
+        return {
+          kind: isOpen && actor.roles.length > 0 ? 'allow' : 'deny',
+          rule: 'own',
+          reason: 'Own.',
+          policyVersion: '1',
+        };
       }
     }
     class Telling extends Own {
@@ -223,11 +282,16 @@ describe('the kept lists of tools', () => {
 
   it('are bounded for each tenant, and displace none of another', async () => {
     const { list } = await desk({
-      options: { tools: DESK, policy: { allow: ['*'], tenants: { globex: { deny: ['crm__*'] } }, flow: 'off' } },
+      options: {
+        tools: DESK,
+        policy: { allow: ['*'], tenants: { globex: { deny: ['crm__*'] } }, flow: 'off' },
+      },
     });
     const ofGlobex = await list({ tenant: 'globex' });
     const ofAcme = await list({ tenant: 'acme' });
-    const subsets = IDS.filter((id) => id !== 'github__y').flatMap((one, index, all) => all.slice(index).map((other) => [one, other]));
+    const subsets = IDS.filter((id) => id !== 'github__y').flatMap((one, index, all) =>
+      all.slice(index).map((other) => [one, other]),
+    );
     for (const tools of subsets) await list({ tenant: 'acme' }, { tools });
     expect(subsets.length).toBeGreaterThan(40);
     expect(await list({ tenant: 'globex' })).toBe(ofGlobex);
@@ -237,7 +301,8 @@ describe('the kept lists of tools', () => {
 
   it('give a run the message of a wrong name each time, and keep nothing of it', async () => {
     const { ids } = await desk({ options: { tools: DESK, policy: { allow: ['*'], flow: 'off' } } });
-    for (let time = 0; time < 2; time += 1) await expect(ids({}, { tools: ['desk__raed'] })).rejects.toThrow('Did you mean "desk__read"');
+    for (let time = 0; time < 2; time += 1)
+      await expect(ids({}, { tools: ['desk__raed'] })).rejects.toThrow('Did you mean "desk__read"');
     expect(await ids({}, { tools: ['desk__read'] })).toEqual(['desk__read']);
   });
 });

@@ -1,5 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { PendingService, ConfigurationError, type LoopRequest, policies, ToolLoopService } from '@toolloop/core';
+import {
+  PendingService,
+  ConfigurationError,
+  type LoopRequest,
+  policies,
+  ToolLoopService,
+} from '@toolloop/core';
 import { phases, type PhasesOptions } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import * as fc from 'fast-check';
@@ -17,7 +23,10 @@ const shopping = () =>
   phases({
     start: 'browse',
     states: {
-      browse: { tools: ['probe__read', 'probe__write', 'probe__customer'], to: [{ on: 'probe__write', phase: 'pay' }] },
+      browse: {
+        tools: ['probe__read', 'probe__write', 'probe__customer'],
+        to: [{ on: 'probe__write', phase: 'pay' }],
+      },
       pay: {
         tools: ['probe__read', 'probe__send'],
         to: [{ on: 'probe__send', when: ({ args }) => args?.['key'] === 'back', phase: 'browse' }],
@@ -32,7 +41,10 @@ interface Played extends PlayedRun {
   readonly offered: readonly (readonly string[])[];
 }
 
-async function playWith(script: readonly ScriptedTurn[], request: Partial<LoopRequest> = {}): Promise<Played> {
+async function playWith(
+  script: readonly ScriptedTurn[],
+  request: Partial<LoopRequest> = {},
+): Promise<Played> {
   const model = new ScriptedModel([...script, text('Done.')]);
   const played = await play(await openShop(model), ask({ injection: [shopping()], ...request }));
   model.assertComplete();
@@ -53,16 +65,31 @@ describe('phases', () => {
     const model = new ScriptedModel([calls(write()), text('Done.')]);
     const { events } = await play(await openShop(model), ask({ injection: [shopping()] }));
     const [before, after] = model.requests.map(({ tools }) => tools);
-    const stayed = before?.filter(({ id }) => id !== 'probe__write' && id !== 'probe__customer') ?? [];
+    const stayed =
+      before?.filter(({ id }) => id !== 'probe__write' && id !== 'probe__customer') ?? [];
     expect(after?.map(({ id }) => id)).toEqual([...stayed.map(({ id }) => id), 'probe__send']);
     expect(stayed.every((spec, index) => after?.[index] === spec)).toBe(true);
-    expect(eventsOf(events, 'tools-removed')).toMatchObject([{ step: 1, tools: ['probe__write', 'probe__customer'], reason: 'phases' }]);
-    expect(eventsOf(events, 'tools-injected')).toMatchObject([{ step: 1, provider: 'phases', tools: ['probe__send'] }]);
+    expect(eventsOf(events, 'tools-removed')).toMatchObject([
+      { step: 1, tools: ['probe__write', 'probe__customer'], reason: 'phases' },
+    ]);
+    expect(eventsOf(events, 'tools-injected')).toMatchObject([
+      { step: 1, provider: 'phases', tools: ['probe__send'] },
+    ]);
   });
 
   it('tell a model that calls what is gone how to get it back, and it can', async () => {
-    const { result, phases: seen } = await playWith([calls(write()), calls(write('b')), calls(send('back')), calls(write('c'))]);
-    expect(result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'failed', 'succeeded', 'succeeded']);
+    const { result, phases: seen } = await playWith([
+      calls(write()),
+      calls(write('b')),
+      calls(send('back')),
+      calls(write('c')),
+    ]);
+    expect(result.toolCalls.map(({ status }) => status)).toEqual([
+      'succeeded',
+      'failed',
+      'succeeded',
+      'succeeded',
+    ]);
     expect(result.toolCalls[1]?.error).toMatchObject({
       code: 'tool_gone',
       safeMessage:
@@ -74,11 +101,15 @@ describe('phases', () => {
   it('do not name a way back that this tenant may not go', async () => {
     const policy = { allow: ['*'], deny: ['probe__send'] };
     const { result } = await playWith([calls(write()), calls(write('b'))], { policy });
-    expect(result.toolCalls[1]?.error?.safeMessage).toMatch(/It belongs to the phase "browse", which is over\.$/);
+    expect(result.toolCalls[1]?.error?.safeMessage).toMatch(
+      /It belongs to the phase "browse", which is over\.$/,
+    );
   });
 
   it('stay where they are when nothing holds', async () => {
-    const { phases: seen, events } = await playWith([calls(read(), call('probe__customer', { key: 'x' }))]);
+    const { phases: seen, events } = await playWith([
+      calls(read(), call('probe__customer', { key: 'x' })),
+    ]);
     expect(seen[1]).toEqual(seen[0]);
     expect(eventsOf(events, 'tools-removed')).toEqual([]);
   });
@@ -96,15 +127,24 @@ describe('phases', () => {
         open: { tools: ['probe__write'] },
       },
     });
-    const { phases: seen } = await playWith([calls(call('crm__openCart', { id: 'c' }))], { injection: [strategy] });
+    const { phases: seen } = await playWith([calls(call('crm__openCart', { id: 'c' }))], {
+      injection: [strategy],
+    });
     expect(seen.map((ids) => ids.includes('probe__write'))).toEqual([false, true]);
   });
 
   it('hold in each of two runs at the same time, whose tenants share the strategy', async () => {
-    const turns = { acme: [calls(write()), calls(read()), text('Done.')], globex: [calls(read()), calls(read('b')), text('Done.')] };
+    const turns = {
+      acme: [calls(write()), calls(read()), text('Done.')],
+      globex: [calls(read()), calls(read('b')), text('Done.')],
+    };
     const models = { acme: new ScriptedModel(turns.acme), globex: new ScriptedModel(turns.globex) };
     const loop = await openShop(models.acme, { injection: [shopping()] });
-    await Promise.all((['acme', 'globex'] as const).map((tenant) => play(loop, ask({ tenant, model: models[tenant] }))));
+    await Promise.all(
+      (['acme', 'globex'] as const).map((tenant) =>
+        play(loop, ask({ tenant, model: models[tenant] })),
+      ),
+    );
     expect(models.acme.requests[2]?.toolIds).not.toContain('probe__write');
     expect(models.globex.requests[2]?.toolIds).toContain('probe__write');
   });
@@ -117,37 +157,60 @@ describe('phases', () => {
   });
 
   it('give nothing that policy denies', async () => {
-    const { phases: seen } = await playWith([calls(write())], { policy: { allow: ['*'], deny: ['probe__send', 'probe__customer'] } });
+    const { phases: seen } = await playWith([calls(write())], {
+      policy: { allow: ['*'], deny: ['probe__send', 'probe__customer'] },
+    });
     expect(seen).toEqual([['probe__read', 'probe__write'], ['probe__read']]);
   });
 
-  it.each(['the same strategy', 'another one, of another process'])('are where they were when a run continues with %s', async (which) => {
-    const first = shopping();
-    const model = new ScriptedModel([calls(write()), calls(send()), text('Done.')]);
-    const policy = { ...policies.allowAll, flow: 'off', requireApproval: [{ tools: ['probe__send'] }] } as const;
-    const module = await openModule(model, { policy });
-    const loop: ToolLoopService = module.get(ToolLoopService);
-    const { runId } = await loop.run(ask({ injection: [first] }));
-    const approvals: PendingService = module.get(PendingService);
-    const who = { actor: { id: 'alice' }, tenant: 'acme' };
-    const [approval] = await approvals.list(who);
-    await approvals.decide({ approvalId: approval?.approvalId ?? '', decision: 'approve' }, who);
-    const injection = [which === 'the same strategy' ? first : shopping()];
-    const result = await (await loop.resume(runId, { ...who, injection })).result;
-    expect(result.toolCalls.at(-1)).toMatchObject({ id: 'probe__send', status: 'succeeded' });
-    expect(model.requests[2]?.toolIds.filter((id) => OURS.has(id)).toSorted()).toEqual(['probe__read', 'probe__send']);
-  });
+  it.each(['the same strategy', 'another one, of another process'])(
+    'are where they were when a run continues with %s',
+    async (which) => {
+      const first = shopping();
+      const model = new ScriptedModel([calls(write()), calls(send()), text('Done.')]);
+      const policy = {
+        ...policies.allowAll,
+        flow: 'off',
+        requireApproval: [{ tools: ['probe__send'] }],
+      } as const;
+      const module = await openModule(model, { policy });
+      const loop: ToolLoopService = module.get(ToolLoopService);
+      const { runId } = await loop.run(ask({ injection: [first] }));
+      const approvals: PendingService = module.get(PendingService);
+      const who = { actor: { id: 'alice' }, tenant: 'acme' };
+      const [approval] = await approvals.list(who);
+      await approvals.decide({ approvalId: approval?.approvalId ?? '', decision: 'approve' }, who);
+      const injection = [which === 'the same strategy' ? first : shopping()];
+      const result = await (await loop.resume(runId, { ...who, injection })).result;
+      expect(result.toolCalls.at(-1)).toMatchObject({ id: 'probe__send', status: 'succeeded' });
+      expect(model.requests[2]?.toolIds.filter((id) => OURS.has(id)).toSorted()).toEqual([
+        'probe__read',
+        'probe__send',
+      ]);
+    },
+  );
 
   it('remember in the same process what only an artifact told them', async () => {
     const strategy = phases({
       start: 'empty',
       states: {
-        empty: { tools: ['probe__read'], to: [{ found: (live) => live instanceof Cart, phase: 'open' }] },
+        empty: {
+          tools: ['probe__read'],
+          to: [{ found: (live) => live instanceof Cart, phase: 'open' }],
+        },
         open: { tools: ['probe__write'] },
       },
     });
-    const model = new ScriptedModel([calls(call('crm__openCart', { id: 'c' })), calls(send()), text('Done.')]);
-    const policy = { ...policies.allowAll, flow: 'off', requireApproval: [{ tools: ['probe__send'] }] } as const;
+    const model = new ScriptedModel([
+      calls(call('crm__openCart', { id: 'c' })),
+      calls(send()),
+      text('Done.'),
+    ]);
+    const policy = {
+      ...policies.allowAll,
+      flow: 'off',
+      requireApproval: [{ tools: ['probe__send'] }],
+    } as const;
     const module = await openModule(model, { policy, injection: [strategy] });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const { runId } = await loop.run(ask());
@@ -163,7 +226,14 @@ describe('phases', () => {
   });
 
   it('offer the tools of exactly one phase in every step, whatever a model calls', async () => {
-    const anyCall = fc.constantFrom(read(), write(), send(), send('back'), call('probe__customer', { key: 'x' }), call('nothing', {}));
+    const anyCall = fc.constantFrom(
+      read(),
+      write(),
+      send(),
+      send('back'),
+      call('probe__customer', { key: 'x' }),
+      call('nothing', {}),
+    );
     const steps = fc.array(fc.array(anyCall, { minLength: 1, maxLength: 3 }), { maxLength: 6 });
     const limits = { refusalsInARow: 100, identicalCalls: 100 };
     const loop = await openShop(new ScriptedModel([]), { injection: [shopping()], limits });
@@ -189,8 +259,16 @@ const one = (states: PhasesOptions['states'], start = 'a') => phases({ start, st
 
 describe('phases that cannot work', () => {
   it.each<[string, () => unknown, RegExp]>([
-    ['start in none', () => one({ browse: { tools: [] } }, 'browze'), /There is no phase "browze"\.\n.*Did you mean browse\?/],
-    ['lead to none', () => one({ a: { tools: [], to: [{ on: 'x', phase: 'b' }] } }), /There is no phase "b"/],
+    [
+      'start in none',
+      () => one({ browse: { tools: [] } }, 'browze'),
+      /There is no phase "browze"\.\n.*Did you mean browse\?/,
+    ],
+    [
+      'lead to none',
+      () => one({ a: { tools: [], to: [{ on: 'x', phase: 'b' }] } }),
+      /There is no phase "b"/,
+    ],
     [
       'lead to a name that objects have',
       () => one({ a: { tools: [], to: [{ on: 'x', phase: 'constructor' }] } }),
@@ -201,7 +279,11 @@ describe('phases that cannot work', () => {
       () => one({ a: { tools: [] }, b: { tools: [], to: [{ on: 'x', phase: 'a' }] } }),
       /The phase "b" is never reached/,
     ],
-    ['wait for nothing', () => one({ a: { tools: [], to: [{ phase: 'a' }] } }), /from "a" to "a" has no trigger/],
+    [
+      'wait for nothing',
+      () => one({ a: { tools: [], to: [{ phase: 'a' }] } }),
+      /from "a" to "a" has no trigger/,
+    ],
   ])('%s are refused where they are written', (_, make, problem) => {
     expect(make).toThrow(problem);
     expect(make).toThrow(ConfigurationError);
@@ -213,7 +295,11 @@ describe('phases that cannot work', () => {
   });
 
   it('name tools that do not exist keep the application from starting, in a named loop too', async () => {
-    const strategy = one({ a: { tools: ['probe__raed'], to: [{ on: 'probe__wriet', phase: 'a' }] } });
-    await expect(openShop(new ScriptedModel([]), { injection: [strategy] })).rejects.toThrow(/"probe__raed"[^]*"probe__wriet"/);
+    const strategy = one({
+      a: { tools: ['probe__raed'], to: [{ on: 'probe__wriet', phase: 'a' }] },
+    });
+    await expect(openShop(new ScriptedModel([]), { injection: [strategy] })).rejects.toThrow(
+      /"probe__raed"[^]*"probe__wriet"/,
+    );
   });
 });

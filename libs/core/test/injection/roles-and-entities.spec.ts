@@ -1,6 +1,19 @@
 import { describe, expect, it } from '@jest/globals';
-import { PendingService, type LoopRequest, type Policy, subRunTool, type ToolLoopOptions, ToolLoopService } from '@toolloop/core';
-import { assumeRoles, phases, type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
+import {
+  PendingService,
+  type LoopRequest,
+  type Policy,
+  subRunTool,
+  type ToolLoopOptions,
+  ToolLoopService,
+} from '@toolloop/core';
+import {
+  assumeRoles,
+  phases,
+  type ToolInjection,
+  type ToolInjectionContext,
+  ToolInjectionStrategy,
+} from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultsIn } from '../fixtures/played-run.js';
 import { ask, openModule, openShop } from '../fixtures/shop.module.js';
@@ -25,7 +38,11 @@ const roles = assumeRoles({
 });
 const options = { policy, actorRoles: () => ['staff', 'writer'], injection: [roles] };
 
-async function run(script: readonly ScriptedTurn[], more: Partial<ToolLoopOptions> = {}, request: Partial<LoopRequest> = {}) {
+async function run(
+  script: readonly ScriptedTurn[],
+  more: Partial<ToolLoopOptions> = {},
+  request: Partial<LoopRequest> = {},
+) {
   const model = new ScriptedModel(script);
   return { model, ...(await play(await openShop(model, { ...options, ...more }), ask(request))) };
 }
@@ -34,9 +51,15 @@ describe('the tools of an entity whose role comes back', () => {
   it.each<[NonNullable<ToolLoopOptions['surface']>, ScriptedTurn]>([
     ['named', spend],
     ['grouped', calls(call('customer__getAverageSpend', { id: 'c-1' }))],
-    ['dispatcher', calls(call('entity__call', { entity: 'customer', method: 'getAverageSpend', id: 'c-1' }))],
+    [
+      'dispatcher',
+      calls(call('entity__call', { entity: 'customer', method: 'getAverageSpend', id: 'c-1' })),
+    ],
   ])('come back with it, over the surface %s', async (surface, asked) => {
-    const { result, events } = await run([find, become('guest'), become('staff'), asked, text('Done.')], { surface });
+    const { result, events } = await run(
+      [find, become('guest'), become('staff'), asked, text('Done.')],
+      { surface },
+    );
     expect(result.toolCalls.at(-1)).toMatchObject({
       declaredId: 'customer_*_getAverageSpend',
       status: 'succeeded',
@@ -70,7 +93,14 @@ describe('the tools of an entity whose role comes back', () => {
   it('come back where the run has waited meanwhile', async () => {
     const asking: Policy = { ...policy, requireApproval: [{ tools: ['crm__openCart'] }] };
     const wait = calls(call('crm__openCart', { id: 'k' }));
-    const model = new ScriptedModel([find, become('guest'), wait, become('staff'), spend, text('Done.')]);
+    const model = new ScriptedModel([
+      find,
+      become('guest'),
+      wait,
+      become('staff'),
+      spend,
+      text('Done.'),
+    ]);
     const module = await openModule(model, { ...options, policy: asking });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const { runId } = await loop.run(ask());
@@ -78,7 +108,10 @@ describe('the tools of an entity whose role comes back', () => {
     const [{ approvalId } = { approvalId: '' }] = await module.get(PendingService).list(alice);
     await module.get(PendingService).decide({ approvalId, decision: 'approve' }, alice);
     const result = await (await loop.resume(runId, alice)).result;
-    expect(result.toolCalls.at(-1)).toMatchObject({ declaredId: 'customer_*_getAverageSpend', status: 'succeeded' });
+    expect(result.toolCalls.at(-1)).toMatchObject({
+      declaredId: 'customer_*_getAverageSpend',
+      status: 'succeeded',
+    });
   });
 });
 
@@ -91,11 +124,27 @@ describe('a sub-run whose role comes back', () => {
       calls(call('customer_c-1_getAverageSpend', {}), call('probe__write', { key: 'w' })),
       text('So.'),
     ]);
-    const tools = [subRunTool({ id: 'research', description: 'Finds out.', tools: ['probe__*', 'crm__*', 'customer_*_*'], model: inner })];
+    const tools = [
+      subRunTool({
+        id: 'research',
+        description: 'Finds out.',
+        tools: ['probe__*', 'crm__*', 'customer_*_*'],
+        model: inner,
+      }),
+    ];
     const allowing = { ...policy, allow: [...policy.allow, 'research'] };
-    const { result } = await run([calls(call('research', { prompt: 'Go.' })), text('Done.')], { tools, policy: allowing });
+    const { result } = await run([calls(call('research', { prompt: 'Go.' })), text('Done.')], {
+      tools,
+      policy: allowing,
+    });
     const own = result.toolCalls[0]?.subRun?.toolCalls ?? [];
-    expect(inner.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([true, true, false, true, true]);
+    expect(inner.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([
+      true,
+      true,
+      false,
+      true,
+      true,
+    ]);
     expect(own.slice(-2).map(({ status }) => status)).toEqual(['succeeded', 'succeeded']);
   });
 });
@@ -105,14 +154,25 @@ describe('what a strategy took away', () => {
     const states = {
       one: {
         tools: ['probe__write'],
-        to: [{ when: ({ args }: { readonly args?: object }) => Reflect.get(args ?? {}, 'key') === 'next', phase: 'two' }],
+        to: [
+          {
+            when: ({ args }: { readonly args?: object }) =>
+              Reflect.get(args ?? {}, 'key') === 'next',
+            phase: 'two',
+          },
+        ],
       },
       two: { tools: [] },
     } as const;
     const { model } = await run([become('guest'), become('next'), become('staff'), text('Done.')], {
       injection: [roles, phases({ start: 'one', states })],
     });
-    expect(model.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([true, false, false, false]);
+    expect(model.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ]);
   });
 
   it('does not come back with a role either where its words are those of a role that went', async () => {
@@ -120,14 +180,25 @@ describe('what a strategy took away', () => {
     class Removing extends ToolInjectionStrategy {
       override readonly name = 'removing';
       override evaluate({ last }: ToolInjectionContext): ToolInjection {
-        return last.record.args?.['key'] === 'next' ? { remove: ['probe__write'], howToGetBack: words } : {};
+        return last.record.args?.['key'] === 'next'
+          ? { remove: ['probe__write'], howToGetBack: words }
+          : {};
       }
     }
     const write = calls(call('probe__write', { key: 'w' }));
-    const { model, result } = await run([become('next'), become('guest'), become('staff'), write, text('Done.')], {
-      injection: [roles, new Removing()],
-    });
-    expect(model.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([true, false, false, false, false]);
+    const { model, result } = await run(
+      [become('next'), become('guest'), become('staff'), write, text('Done.')],
+      {
+        injection: [roles, new Removing()],
+      },
+    );
+    expect(model.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([
+      true,
+      false,
+      false,
+      false,
+      false,
+    ]);
     expect(resultsIn(result.messages).at(-1)).toContain(words);
   });
 });

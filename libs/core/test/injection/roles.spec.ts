@@ -11,7 +11,12 @@ import {
   type ToolLoopOptions,
   ToolLoopService,
 } from '@toolloop/core';
-import { assumeRoles, type ToolInjection, ToolInjectionStrategy, toolSearch } from '@toolloop/core/strategies';
+import {
+  assumeRoles,
+  type ToolInjection,
+  ToolInjectionStrategy,
+  toolSearch,
+} from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
@@ -23,14 +28,19 @@ const policy: Policy = {
   version: 'v1',
   allow: ['probe__read', 'tools__search'],
   flow: 'off',
-  roles: { staff: { allow: ['probe__write'] }, boss: { allow: ['probe__send'] }, trainee: { deny: ['probe__write'] } },
+  roles: {
+    staff: { allow: ['probe__write'] },
+    boss: { allow: ['probe__send'] },
+    trainee: { deny: ['probe__write'] },
+  },
 };
 
 /** Who has which roles at the moment, as a server would keep it. */
 class Directory {
   readonly roles = new Map<string, readonly string[]>();
 
-  readonly actorRoles = (actor: unknown): readonly string[] => this.roles.get((actor as { readonly id: string }).id) ?? [];
+  readonly actorRoles = (actor: unknown): readonly string[] =>
+    this.roles.get((actor as { readonly id: string }).id) ?? [];
 }
 
 interface Stage {
@@ -42,12 +52,22 @@ interface Stage {
   readonly play: (request?: Partial<LoopRequest>) => Promise<PlayedRun>;
 }
 
-async function stage(script: readonly ScriptedTurn[], options: Partial<ToolLoopOptions> = {}): Promise<Stage> {
+async function stage(
+  script: readonly ScriptedTurn[],
+  options: Partial<ToolLoopOptions> = {},
+): Promise<Stage> {
   const directory = new Directory();
   const model = new ScriptedModel(script);
   const module = await openModule(model, { policy, actorRoles: directory.actorRoles, ...options });
   const loop: ToolLoopService = module.get(ToolLoopService);
-  return { directory, model, module, loop, approvals: module.get(PendingService), play: (request) => play(loop, ask(request)) };
+  return {
+    directory,
+    model,
+    module,
+    loop,
+    approvals: module.get(PendingService),
+    play: (request) => play(loop, ask(request)),
+  };
 }
 
 const isDown = () => {
@@ -69,7 +89,9 @@ class Giving extends ToolInjectionStrategy {
 
 /** What the model was offered, step by step. */
 const offered = ({ requests }: ScriptedModel) =>
-  requests.map(({ toolIds }) => toolIds.filter((id) => id.startsWith('probe__')).map((id) => id.slice(7)));
+  requests.map(({ toolIds }) =>
+    toolIds.filter((id) => id.startsWith('probe__')).map((id) => id.slice(7)),
+  );
 
 /** A tool by which the roles of whoever calls it change. */
 const becoming = (directory: Directory, ...roles: readonly string[]) => ({
@@ -81,19 +103,31 @@ const becoming = (directory: Directory, ...roles: readonly string[]) => ({
 
 describe('a change of the roles of whom a run acts for', () => {
   it('gives the run in its next step what they may use by then, and says so', async () => {
-    const { directory, model, play: run } = await stage([calls(read('login')), calls(write('w')), text('Done.')]);
+    const {
+      directory,
+      model,
+      play: run,
+    } = await stage([calls(read('login')), calls(write('w')), text('Done.')]);
     const { events, result } = await run({ context: becoming(directory, 'staff') });
     expect(offered(model)).toEqual([['read'], ['read', 'write'], ['read', 'write']]);
-    expect(eventsOf(events, 'tools-injected')).toMatchObject([{ step: 2, provider: 'roles', tools: ['probe__write'] }]);
+    expect(eventsOf(events, 'tools-injected')).toMatchObject([
+      { step: 2, provider: 'roles', tools: ['probe__write'] },
+    ]);
     expect(result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'succeeded']);
   });
 
   it('takes from it what they may not, and a call of it says why', async () => {
-    const { directory, model, play: run } = await stage([calls(read('login')), calls(write('w')), text('Done.')]);
+    const {
+      directory,
+      model,
+      play: run,
+    } = await stage([calls(read('login')), calls(write('w')), text('Done.')]);
     directory.roles.set('alice', ['staff']);
     const { events, result } = await run({ context: becoming(directory) });
     expect(offered(model)).toEqual([['read', 'write'], ['read'], ['read']]);
-    expect(eventsOf(events, 'tools-removed')).toMatchObject([{ step: 2, tools: ['probe__write'], reason: 'roles' }]);
+    expect(eventsOf(events, 'tools-removed')).toMatchObject([
+      { step: 2, tools: ['probe__write'], reason: 'roles' },
+    ]);
     expect(result.toolCalls[1]).toMatchObject({ error: { code: 'tool_gone' } });
   });
 
@@ -101,11 +135,18 @@ describe('a change of the roles of whom a run acts for', () => {
     const { directory, play: run } = await stage([calls(read('login'), write('w')), text('Done.')]);
     directory.roles.set('alice', ['staff']);
     const { result } = await run({ context: becoming(directory) });
-    expect(result.toolCalls[1]).toMatchObject({ status: 'denied', error: { code: 'policy_denied' } });
+    expect(result.toolCalls[1]).toMatchObject({
+      status: 'denied',
+      error: { code: 'policy_denied' },
+    });
   });
 
   it('brings back what it took, at the end', async () => {
-    const { directory, model, play: run } = await stage([calls(read('login')), calls(read('back')), text('Done.')]);
+    const {
+      directory,
+      model,
+      play: run,
+    } = await stage([calls(read('login')), calls(read('back')), text('Done.')]);
     directory.roles.set('alice', ['staff', 'boss']);
     await run({
       context: {
@@ -144,13 +185,24 @@ describe('a change of the roles of whom a run acts for', () => {
     const one = await stage([calls(read('login')), text('Done.')]);
     await one.play({ context: becoming(one.directory, 'staff'), exclude: ['probe__write'] });
     expect(offered(one.model)).toEqual([['read'], ['read']]);
-    const other = await stage([calls(read('login')), calls(call('tools__search', { query: 'Changes' })), text('Done.')]);
-    await other.play({ context: becoming(other.directory, 'staff'), injection: [toolSearch({ tools: ['probe__write'] })] });
+    const other = await stage([
+      calls(read('login')),
+      calls(call('tools__search', { query: 'Changes' })),
+      text('Done.'),
+    ]);
+    await other.play({
+      context: becoming(other.directory, 'staff'),
+      injection: [toolSearch({ tools: ['probe__write'] })],
+    });
     expect(offered(other.model)).toEqual([['read'], ['read'], ['read', 'write']]);
   });
 
   it('denies everything when it cannot be found out, and the run continues', async () => {
-    const { directory, loop, model } = await stage([calls(read('broken')), calls(read('r')), text('Done.')]);
+    const { directory, loop, model } = await stage([
+      calls(read('broken')),
+      calls(read('r')),
+      text('Done.'),
+    ]);
     directory.roles.set('alice', ['staff']);
     const act = () => Object.assign(directory.roles, { get: isDown });
     const { result } = await play(loop, ask({ context: { act } }));
@@ -161,7 +213,9 @@ describe('a change of the roles of whom a run acts for', () => {
 
   it('belongs to one tenant and actor, though other runs continue beside it', async () => {
     const asked: string[] = [];
-    const script = (request: { readonly messages: readonly unknown[] }): ReturnType<typeof text> => {
+    const script = (request: {
+      readonly messages: readonly unknown[];
+    }): ReturnType<typeof text> => {
       asked.push(String(request.messages.length));
       return request.messages.length > 2 ? text('Done.') : calls(read('login'));
     };
@@ -184,18 +238,37 @@ describe('assumeRoles', () => {
   const stepUp = assumeRoles({ start: [], to: [{ after: 'probe__read', roles: ['staff'] }] });
 
   it('lets a run hold fewer roles than its actor has, until a result gives them', async () => {
-    const { directory, model, play: run } = await stage([calls(write('early')), calls(read('login')), calls(write('w')), text('Done.')]);
+    const {
+      directory,
+      model,
+      play: run,
+    } = await stage([
+      calls(write('early')),
+      calls(read('login')),
+      calls(write('w')),
+      text('Done.'),
+    ]);
     directory.roles.set('alice', ['staff', 'boss']);
     const { events, result } = await run({ injection: [stepUp] });
     expect(offered(model)).toEqual([['read'], ['read'], ['read', 'write'], ['read', 'write']]);
-    expect(eventsOf(events, 'tools-injected')).toMatchObject([{ provider: 'roles', tools: ['probe__write'] }]);
-    expect(result.toolCalls.map(({ status }) => status)).toEqual(['denied', 'succeeded', 'succeeded']);
+    expect(eventsOf(events, 'tools-injected')).toMatchObject([
+      { provider: 'roles', tools: ['probe__write'] },
+    ]);
+    expect(result.toolCalls.map(({ status }) => status)).toEqual([
+      'denied',
+      'succeeded',
+      'succeeded',
+    ]);
   });
 
   it('gives no role that the actor does not have', async () => {
     const { directory, model, play: run } = await stage([calls(read('login')), text('Done.')]);
     directory.roles.set('alice', ['boss']);
-    await run({ injection: [assumeRoles({ start: ['boss'], to: [{ after: 'probe__read', roles: ['staff', 'admin'] }] })] });
+    await run({
+      injection: [
+        assumeRoles({ start: ['boss'], to: [{ after: 'probe__read', roles: ['staff', 'admin'] }] }),
+      ],
+    });
     expect(offered(model)).toEqual([['read', 'send'], ['read']]);
   });
 
@@ -207,7 +280,12 @@ describe('assumeRoles', () => {
   });
 
   it('holds where injection is turned off, and in lists', async () => {
-    const { directory, model, loop, play: run } = await stage([text('Done.')], { injection: [stepUp] });
+    const {
+      directory,
+      model,
+      loop,
+      play: run,
+    } = await stage([text('Done.')], { injection: [stepUp] });
     directory.roles.set('alice', ['staff']);
     await run({ injection: false });
     expect(offered(model)).toEqual([['read']]);
@@ -216,9 +294,14 @@ describe('assumeRoles', () => {
 
   it('holds when a run continues after it waited', async () => {
     const asking: Policy = { ...policy, requireApproval: [{ tools: ['probe__read'] }] };
-    const { directory, loop, approvals, model } = await stage([calls(read('r')), text('Done.')], { policy: asking });
+    const { directory, loop, approvals, model } = await stage([calls(read('r')), text('Done.')], {
+      policy: asking,
+    });
     directory.roles.set('alice', ['staff', 'boss']);
-    const laying = assumeRoles({ start: ['staff'], to: [{ when: ({ status }) => status === 'succeeded', roles: [] }] });
+    const laying = assumeRoles({
+      start: ['staff'],
+      to: [{ when: ({ status }) => status === 'succeeded', roles: [] }],
+    });
     const first = await loop.run(ask({ injection: [laying] }));
     const who = { actor: { id: 'alice' }, tenant: 'acme' };
     const [{ approvalId } = { approvalId: '' }] = await approvals.list(who);
@@ -237,13 +320,32 @@ describe('assumeRoles', () => {
     'holds in a sub-run, which takes up nothing by %j, whatever gives it tools',
     async (roles) => {
       const inner = new ScriptedModel([calls(read('login')), text('So.')]);
-      const tools = [subRunTool({ id: 'research', description: 'Finds out.', tools: ['probe__*'], model: inner })];
+      const tools = [
+        subRunTool({
+          id: 'research',
+          description: 'Finds out.',
+          tools: ['probe__*'],
+          model: inner,
+        }),
+      ];
       const options = { tools, policy: { ...policy, allow: ['probe__read', 'research'] } };
-      const { directory, model, module, play: run } = await stage([calls(call('research', { prompt: 'Go.' })), text('Done.')], options);
+      const {
+        directory,
+        model,
+        module,
+        play: run,
+      } = await stage([calls(call('research', { prompt: 'Go.' })), text('Done.')], options);
       directory.roles.set('alice', ['staff', 'boss']);
       const giving = new Giving(module.get(ToolCatalog).resolve('probe__write'));
-      const { result } = await run({ injection: [assumeRoles({ start: ['boss'], to: [{ after: 'probe__read', roles }] }), giving] });
-      expect([...offered(inner), ...offered(model)]).toEqual([1, 2, 3, 4].map(() => ['read', 'send']));
+      const { result } = await run({
+        injection: [
+          assumeRoles({ start: ['boss'], to: [{ after: 'probe__read', roles }] }),
+          giving,
+        ],
+      });
+      expect([...offered(inner), ...offered(model)]).toEqual(
+        [1, 2, 3, 4].map(() => ['read', 'send']),
+      );
       expect(result.toolCalls[0]?.subRun?.toolCalls).toMatchObject([{ status: 'succeeded' }]);
     },
   );

@@ -87,11 +87,16 @@ function resultOf({ context }: ToolCallContext): unknown {
 /** The ids of the entities whose tools a result brought, in order. */
 async function entitiesIn(tool: string, result: () => unknown): Promise<string[]> {
   const { events } = await playResult(tool, result);
-  return eventsOf(events, 'tools-injected').map(({ provider, instanceId }) => `${provider} ${instanceId}`);
+  return eventsOf(events, 'tools-injected').map(
+    ({ provider, instanceId }) => `${provider} ${instanceId}`,
+  );
 }
 
 async function playResult(tool: string, result: () => unknown): Promise<PlayedRun> {
-  const model = new ScriptedModel([calls(call(tool, tool.startsWith('probe') ? { key: 'a' } : {})), text('Done.')]);
+  const model = new ScriptedModel([
+    calls(call(tool, tool.startsWith('probe') ? { key: 'a' } : {})),
+    text('Done.'),
+  ]);
   const loop = await openShop(model, { providers: [ReportTools], entities: [Customer] });
   const played = await play(loop, ask({ context: { result, act: result } }));
   expect(played.result.toolCalls).toMatchObject([{ status: 'succeeded' }]);
@@ -125,25 +130,80 @@ describe('invariant 8: injection finds what a result shows', () => {
       ['Customer ann'],
     ],
     ['an exposed field', 'reports__report', () => Report.with({ best: ann }), ['Customer ann']],
-    ['an exposed list', 'reports__report', () => Report.with({ all: [ann, bob] }), ['Customer ann', 'Customer bob']],
-    ['an exposed Set', 'reports__report', () => Report.with({ all: new Set([ann]) }), ['Customer ann']],
-    ['an exposed Map', 'reports__report', () => Report.with({ all: new Map([['x', ann]]) }), ['Customer ann']],
-    ['an object in an exposed field', 'reports__report', () => Report.with({ best: { deep: [{ er: ann }] } }), ['Customer ann']],
-    ['an object within an object', 'reports__report', () => Report.with({ contact: new Contact(ann) }), ['Customer ann']],
-    ['a field for the model alone', 'reports__report', () => Report.with({ forModel: ann }), ['Customer ann']],
+    [
+      'an exposed list',
+      'reports__report',
+      () => Report.with({ all: [ann, bob] }),
+      ['Customer ann', 'Customer bob'],
+    ],
+    [
+      'an exposed Set',
+      'reports__report',
+      () => Report.with({ all: new Set([ann]) }),
+      ['Customer ann'],
+    ],
+    [
+      'an exposed Map',
+      'reports__report',
+      () => Report.with({ all: new Map([['x', ann]]) }),
+      ['Customer ann'],
+    ],
+    [
+      'an object in an exposed field',
+      'reports__report',
+      () => Report.with({ best: { deep: [{ er: ann }] } }),
+      ['Customer ann'],
+    ],
+    [
+      'an object within an object',
+      'reports__report',
+      () => Report.with({ contact: new Contact(ann) }),
+      ['Customer ann'],
+    ],
+    [
+      'a field for the model alone',
+      'reports__report',
+      () => Report.with({ forModel: ann }),
+      ['Customer ann'],
+    ],
     [
       'objects of a list',
       'reports__reports',
       () => [Report.with({ best: ann }), Report.with({ best: bob })],
       ['Customer ann', 'Customer bob'],
     ],
-    ['a plain object where a class is declared', 'reports__report', () => ({ title: 'x', best: ann }), ['Customer ann']],
-    ['an instance of another class that exposes nothing', 'reports__report', () => new ReportRow(ann, bob), ['Customer ann']],
-    ['a subclass', 'reports__report', () => Object.assign(new DetailedReport(), { best: ann }), ['Customer ann']],
-    ['an entity within an entity, the outer one first', 'probe__cart', () => new Cart('k1', ann), ['Cart k1', 'Customer ann']],
+    [
+      'a plain object where a class is declared',
+      'reports__report',
+      () => ({ title: 'x', best: ann }),
+      ['Customer ann'],
+    ],
+    [
+      'an instance of another class that exposes nothing',
+      'reports__report',
+      () => new ReportRow(ann, bob),
+      ['Customer ann'],
+    ],
+    [
+      'a subclass',
+      'reports__report',
+      () => Object.assign(new DetailedReport(), { best: ann }),
+      ['Customer ann'],
+    ],
+    [
+      'an entity within an entity, the outer one first',
+      'probe__cart',
+      () => new Cart('k1', ann),
+      ['Cart k1', 'Customer ann'],
+    ],
     ['a field that is transformed', 'reports__owner', () => new NamedOwner(ann), ['Customer ann']],
     ['an entity of which fields are picked', 'reports__names', () => ann, ['Customer ann']],
-    ['a list of entities of which fields are picked', 'reports__names', () => [ann, bob], ['Customer ann', 'Customer bob']],
+    [
+      'a list of entities of which fields are picked',
+      'reports__names',
+      () => [ann, bob],
+      ['Customer ann', 'Customer bob'],
+    ],
     [
       'a result beside an object without a prototype',
       'reports__report',
@@ -163,9 +223,21 @@ describe('invariant 8: injection finds what a result shows', () => {
   it.each<[string, string, () => unknown]>([
     ['a field that is not decorated', 'reports__report', () => Report.with({ undecorated: ann })],
     ['a field for the ui alone', 'reports__report', () => Report.with({ forUi: ann })],
-    ['an undecorated field of a plain object', 'reports__report', () => ({ title: 'x', undecorated: ann, forUi: bob, more: cid })],
-    ['an undecorated field of an instance that exposes nothing', 'reports__report', () => new ReportRow({}, ann)],
-    ['a field that only the subclass exposes', 'reports__report', () => Object.assign(new DetailedReport(), { detail: ann })],
+    [
+      'an undecorated field of a plain object',
+      'reports__report',
+      () => ({ title: 'x', undecorated: ann, forUi: bob, more: cid }),
+    ],
+    [
+      'an undecorated field of an instance that exposes nothing',
+      'reports__report',
+      () => new ReportRow({}, ann),
+    ],
+    [
+      'a field that only the subclass exposes',
+      'reports__report',
+      () => Object.assign(new DetailedReport(), { detail: ann }),
+    ],
     ['a result of which nothing is shown', 'reports__nothing', () => ann],
     ['a field that is not picked', 'reports__names', () => ({ name: 'x', customer: ann })],
     ['null', 'probe__customer', () => null],
@@ -175,13 +247,18 @@ describe('invariant 8: injection finds what a result shows', () => {
   });
 
   it('leaves out the customer that an order does not expose', async () => {
-    expect(await entitiesIn('probe__orders', () => [new Order('o1', 1, ann)])).toEqual(['Order o1']);
+    expect(await entitiesIn('probe__orders', () => [new Order('o1', 1, ann)])).toEqual([
+      'Order o1',
+    ]);
   });
 
   it('never loops where two objects refer to each other', async () => {
     const outer = Report.with({ best: { ann } });
     const shared = { ann, bob };
     outer.best = [shared, shared];
-    expect(await entitiesIn('reports__report', () => outer)).toEqual(['Customer ann', 'Customer bob']);
+    expect(await entitiesIn('reports__report', () => outer)).toEqual([
+      'Customer ann',
+      'Customer bob',
+    ]);
   });
 });

@@ -1,8 +1,21 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { type LoopRequest, type Tool, ToolCatalog, ToolLoopService } from '@toolloop/core';
-import { type InjectionResult, type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
-import { ScriptedModel, call, calls, collect, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  type InjectionResult,
+  type ToolInjection,
+  type ToolInjectionContext,
+  ToolInjectionStrategy,
+} from '@toolloop/core/strategies';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  collect,
+  eventsOf,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { compileSchemaInput } from '../../src/schema/tool-input.js';
 import { play, resultOf, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { Customer } from '../fixtures/shop.js';
@@ -81,23 +94,37 @@ describe('an injection strategy', () => {
   it('adds tools, which the model may call in the next step', async () => {
     const strategy = new Told(({ step }) => (step === 1 ? { add: [toolOf('extra')] } : {}));
     const { events, result } = await playWith([strategy], [read(), calls(call('extra'))]);
-    expect(eventsOf(events, 'tools-injected')).toMatchObject([{ step: 1, provider: 'told', tools: ['extra'] }]);
+    expect(eventsOf(events, 'tools-injected')).toMatchObject([
+      { step: 1, provider: 'told', tools: ['extra'] },
+    ]);
     expect(eventsOf(events, 'tools-injected')[0]).not.toHaveProperty('instanceId');
     expect(resultsIn(result.messages)).toEqual(['a', 'this is extra']);
   });
 
   it('removes tools; a call of one is answered with how to get it back', async () => {
     const strategy = new Told(() => ({ remove: ['probe__write', 'nothing'] }));
-    const { events, result, model } = await playWith([strategy], [read(), calls(call('probe__write', { key: 'a' }))]);
-    expect(eventsOf(events, 'tools-removed')).toMatchObject([{ step: 1, tools: ['probe__write'], reason: 'told' }]);
+    const { events, result, model } = await playWith(
+      [strategy],
+      [read(), calls(call('probe__write', { key: 'a' }))],
+    );
+    expect(eventsOf(events, 'tools-removed')).toMatchObject([
+      { step: 1, tools: ['probe__write'], reason: 'told' },
+    ]);
     expect(model.requests[1]?.toolIds).not.toContain('probe__write');
     expect(result.toolCalls.at(-1)).toMatchObject({ error: { code: 'tool_gone' } });
   });
 
   it('gives a removed tool back, at the end of the list', async () => {
     const catalogued: Tool[] = [];
-    const strategy = new Told(({ step }) => (step === 1 ? { remove: ['probe__write'] } : { add: catalogued }));
-    const model = new ScriptedModel([read('a'), read('b'), calls(call('probe__write', { key: 'c' })), text('Done.')]);
+    const strategy = new Told(({ step }) =>
+      step === 1 ? { remove: ['probe__write'] } : { add: catalogued },
+    );
+    const model = new ScriptedModel([
+      read('a'),
+      read('b'),
+      calls(call('probe__write', { key: 'c' })),
+      text('Done.'),
+    ]);
     const module = await openModule(model);
     catalogued.push(module.get(ToolCatalog).resolve('probe__write'));
     const { result } = await play(module.get(ToolLoopService), ask({ injection: [strategy] }));
@@ -106,11 +133,23 @@ describe('an injection strategy', () => {
   });
 
   it('replaces tools for good without reaching the cap, which counts what a run holds', async () => {
-    const phase = new Told(({ step }) => ({ remove: [`phase${step - 1}`], add: [toolOf(`phase${step}`)] }));
-    const { events, result, model } = await playWith([phase], ['a', 'b', 'c', 'd'].map(read), { limits: { injectedTools: 1 } });
+    const phase = new Told(({ step }) => ({
+      remove: [`phase${step - 1}`],
+      add: [toolOf(`phase${step}`)],
+    }));
+    const { events, result, model } = await playWith([phase], ['a', 'b', 'c', 'd'].map(read), {
+      limits: { injectedTools: 1 },
+    });
     expect(eventsOf(events, 'warning')).toEqual([]);
-    expect(model.requests.at(-1)?.toolIds.filter((id) => id.startsWith('phase'))).toEqual(['phase4']);
-    expect(result.injectedTools.map(({ id }) => id)).toEqual(['phase1', 'phase2', 'phase3', 'phase4']);
+    expect(model.requests.at(-1)?.toolIds.filter((id) => id.startsWith('phase'))).toEqual([
+      'phase4',
+    ]);
+    expect(result.injectedTools.map(({ id }) => id)).toEqual([
+      'phase1',
+      'phase2',
+      'phase3',
+      'phase4',
+    ]);
   });
 
   it('is not asked to evaluate results that do not concern it, and fails as in evaluate where it cannot tell', async () => {
@@ -122,10 +161,20 @@ describe('an injection strategy', () => {
   });
 
   it('looks at every result: of a tool that returns nothing, and of one that fails', async () => {
-    const strategy = new Told(({ last }) => (last.record.declaredId === 'probe__send' ? { add: [toolOf('after_send')] } : {}));
-    const script = [calls(call('probe__send', { key: 'a' }), call('probe__read', { key: 'fail' }), call('probe__raed', {}))];
+    const strategy = new Told(({ last }) =>
+      last.record.declaredId === 'probe__send' ? { add: [toolOf('after_send')] } : {},
+    );
+    const script = [
+      calls(
+        call('probe__send', { key: 'a' }),
+        call('probe__read', { key: 'fail' }),
+        call('probe__raed', {}),
+      ),
+    ];
     const { result } = await playWith([strategy], script, { context: { act: nothingOrFail } });
-    expect(strategy.seen.map(({ last }) => [last.record.id, last.record.status, last.live])).toEqual([
+    expect(
+      strategy.seen.map(({ last }) => [last.record.id, last.record.status, last.live]),
+    ).toEqual([
       ['probe__send', 'succeeded', undefined],
       ['probe__read', 'failed', undefined],
     ]);
@@ -138,7 +187,11 @@ describe('an injection strategy', () => {
     const script = [calls(call('probe__customer', { key: 'a' }))];
     await playWith([strategy], script, { context: { act: () => customer } });
     const [context] = strategy.seen;
-    expect(context?.last).toMatchObject({ depth: 0, tool: { id: 'probe__customer' }, returns: Customer });
+    expect(context?.last).toMatchObject({
+      depth: 0,
+      tool: { id: 'probe__customer' },
+      returns: Customer,
+    });
     expect(context?.last.live).toBe(customer);
     expect(context?.run).toMatchObject({ tenant: 'acme', actor: { id: 'alice' } });
     expect(context?.history.map(({ role }) => role)).toEqual(['user', 'assistant']);
@@ -164,14 +217,20 @@ describe('an injection strategy', () => {
   });
 
   it('cannot bring an untrusted tool in through a glob', async () => {
-    const strategy = new Told(() => ({ add: [{ ...toolOf('extra'), origin: { source: 'mcp', trusted: false } }] }));
+    const strategy = new Told(() => ({
+      add: [{ ...toolOf('extra'), origin: { source: 'mcp', trusted: false } }],
+    }));
     const { result } = await playWith([strategy], [read()]);
     expect(result.injectedTools).toEqual([]);
   });
 
   it('cannot put another declaration under an id that is taken', async () => {
     const strategy = new Told(() => ({
-      add: [toolOf('probe__read', { declaredId: 'other' }), toolOf('x', { declaredId: 'one' }), toolOf('x', { declaredId: 'two' })],
+      add: [
+        toolOf('probe__read', { declaredId: 'other' }),
+        toolOf('x', { declaredId: 'one' }),
+        toolOf('x', { declaredId: 'two' }),
+      ],
     }));
     const { result } = await playWith([strategy], [read('a'), read('b'), calls(call('x'))]);
     expect(result.injectedTools.map(({ declaredId }) => declaredId)).toEqual(['one']);
@@ -193,15 +252,23 @@ describe('invariant 5: a strategy that', () => {
     ['returns no list', () => ({ add: 7 })],
     ['adds a tool whose `when` throws', () => ({ add: [{ ...toolOf('extra'), when: boom }] })],
   ])('%s costs a warning, and neither the results of the step nor the run', async (_, tell) => {
-    const { events, result } = await playWith([new Told(tell)], [calls(call('probe__write', { key: 'a' }))]);
+    const { events, result } = await playWith(
+      [new Told(tell)],
+      [calls(call('probe__write', { key: 'a' }))],
+    );
     expect(result).toMatchObject({ finishReason: 'stop', injectedTools: [] });
     expect(result.toolCalls).toMatchObject([{ status: 'succeeded' }]);
-    expect(eventsOf(events, 'warning')).toMatchObject([{ code: 'injection_failed', message: 'The injection strategy told failed.' }]);
+    expect(eventsOf(events, 'warning')).toMatchObject([
+      { code: 'injection_failed', message: 'The injection strategy told failed.' },
+    ]);
     expect(JSON.stringify(events)).not.toContain('secret');
   });
 
   it('fails does not keep the next one from its work', async () => {
-    const strategies = [new Told(boom), new Told(({ step }) => (step === 1 ? { add: [toolOf('extra')] } : {}))];
+    const strategies = [
+      new Told(boom),
+      new Told(({ step }) => (step === 1 ? { add: [toolOf('extra')] } : {})),
+    ];
     const { result } = await playWith(strategies, [read()]);
     expect(result.injectedTools.map(({ id }) => id)).toEqual(['extra']);
   });
@@ -209,7 +276,10 @@ describe('invariant 5: a strategy that', () => {
   it('hangs does not outlive the run', async () => {
     const model = new ScriptedModel([read()]);
     const loop = await openShop(model);
-    const { result } = await play(loop, ask({ injection: [new Told(() => new Promise(() => undefined))], limits: { runMs: 150 } }));
+    const { result } = await play(
+      loop,
+      ask({ injection: [new Told(() => new Promise(() => undefined))], limits: { runMs: 150 } }),
+    );
     expect(result).toMatchObject({ finishReason: 'timeout', toolCalls: [{ status: 'succeeded' }] });
   });
 
@@ -228,7 +298,10 @@ describe('invariant 5: a strategy that', () => {
         }),
       );
       const events = await collect(handle.events$);
-      expect(await resultOf(handle)).toMatchObject({ finishReason: 'aborted', toolCalls: [{ status: 'succeeded' }] });
+      expect(await resultOf(handle)).toMatchObject({
+        finishReason: 'aborted',
+        toolCalls: [{ status: 'succeeded' }],
+      });
       expect(eventsOf(events, 'warning')).toEqual([]);
       expect(errors).not.toHaveBeenCalled();
     } finally {
@@ -237,11 +310,16 @@ describe('invariant 5: a strategy that', () => {
   });
 
   it('never answers is waited for as long as a call may take, and no longer', async () => {
-    const strategies = [new Told(() => new Promise(() => undefined)), new Told(() => ({ add: [toolOf('extra')] }))];
+    const strategies = [
+      new Told(() => new Promise(() => undefined)),
+      new Told(() => ({ add: [toolOf('extra')] })),
+    ];
     const { events, result } = await playWith(strategies, [read()], { limits: { toolCallMs: 20 } });
     expect(result.finishReason).toBe('stop');
     expect(result.injectedTools.map(({ id }) => id)).toEqual(['extra']);
-    expect(eventsOf(events, 'warning')).toMatchObject([{ code: 'injection_failed', message: 'The injection strategy told failed.' }]);
+    expect(eventsOf(events, 'warning')).toMatchObject([
+      { code: 'injection_failed', message: 'The injection strategy told failed.' },
+    ]);
   });
 
   it('hands over a predicate that throws, as `exclude` does, costs no run', async () => {

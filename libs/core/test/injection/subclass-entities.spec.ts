@@ -18,7 +18,11 @@ class Person {
     return `hello ${this.id}`;
   }
 
-  @LlmTool({ description: 'The deal in which the person is.', effect: 'read_only', output: () => Deal })
+  @LlmTool({
+    description: 'The deal in which the person is.',
+    effect: 'read_only',
+    output: () => Deal,
+  })
   deal(): unknown {
     return Object.assign(new Deal(), { party: new Single(new Person(`${this.id}-partner`)) });
   }
@@ -87,7 +91,10 @@ const bob = new Person('bob');
 const cid = new Person('cid');
 
 /** The persons whose tools a result brings, and those that it shows. */
-async function personsIn(result: unknown, output: readonly [typeof Deal] | typeof Deal = Deal): Promise<unknown> {
+async function personsIn(
+  result: unknown,
+  output: readonly [typeof Deal] | typeof Deal = Deal,
+): Promise<unknown> {
   const find = tool({
     id: 'deals__find',
     description: 'Finds.',
@@ -98,34 +105,72 @@ async function personsIn(result: unknown, output: readonly [typeof Deal] | typeo
   const model = new ScriptedModel([calls(call('deals__find')), text('Done.')]);
   const { events, result: run } = await play(await openShop(model, { tools: [find] }), ask());
   expect(run.toolCalls).toMatchObject([{ status: 'succeeded' }]);
-  const shown = [...(resultsIn(run.messages)[0] ?? '').matchAll(/\\?"id\\?":\\?"(\w+)/g)].map(([, id]) => id);
-  return { brought: [...new Set(eventsOf(events, 'tools-injected').map(({ instanceId }) => instanceId))], shown: [...new Set(shown)] };
+  const shown = [...(resultsIn(run.messages)[0] ?? '').matchAll(/\\?"id\\?":\\?"(\w+)/g)].map(
+    ([, id]) => id,
+  );
+  return {
+    brought: [...new Set(eventsOf(events, 'tools-injected').map(({ instanceId }) => instanceId))],
+    shown: [...new Set(shown)],
+  };
 }
 
 describe('an entity in a field that a subclass alone has', () => {
   it.each<[string, () => unknown, readonly string[]]>([
     ['in a field', () => deal({ party: new Single(ann) }), ['ann']],
-    ['in a list', () => deal({ parties: [new Single(ann), new Pair([bob, cid])] }), ['ann', 'bob', 'cid']],
+    [
+      'in a list',
+      () => deal({ parties: [new Single(ann), new Pair([bob, cid])] }),
+      ['ann', 'bob', 'cid'],
+    ],
     ['in a Set', () => deal({ parties: new Set([new Single(ann)]) }), ['ann']],
     ['in a Map', () => deal({ parties: new Map([['first', new Single(ann)]]) }), ['ann']],
     ['in a list of a subclass', () => deal({ party: new Pair([ann, bob]) }), ['ann', 'bob']],
-    ['in a subclass within another one', () => deal({ party: new Pair([ann], new Single(bob)) }), ['ann', 'bob']],
-    ['in lists of both', () => deal({ parties: [new Pair([ann], [new Single(bob), new Pair([cid])])] }), ['ann', 'bob', 'cid']],
-    ['in an object of the same class', () => deal({ inner: deal({ parties: [new Single(ann)] }) }), ['ann']],
-    ['in a plain object that names its class', () => deal({ party: { kind: 'single', label: 'a party', person: ann } }), ['ann']],
-    ['in a plain result', () => ({ parties: [{ kind: 'pair', people: [ann], allies: { kind: 'single', person: bob } }] }), ['ann', 'bob']],
+    [
+      'in a subclass within another one',
+      () => deal({ party: new Pair([ann], new Single(bob)) }),
+      ['ann', 'bob'],
+    ],
+    [
+      'in lists of both',
+      () => deal({ parties: [new Pair([ann], [new Single(bob), new Pair([cid])])] }),
+      ['ann', 'bob', 'cid'],
+    ],
+    [
+      'in an object of the same class',
+      () => deal({ inner: deal({ parties: [new Single(ann)] }) }),
+      ['ann'],
+    ],
+    [
+      'in a plain object that names its class',
+      () => deal({ party: { kind: 'single', label: 'a party', person: ann } }),
+      ['ann'],
+    ],
+    [
+      'in a plain result',
+      () => ({
+        parties: [{ kind: 'pair', people: [ann], allies: { kind: 'single', person: bob } }],
+      }),
+      ['ann', 'bob'],
+    ],
     ['in an instance of a class below it', () => deal({ party: new Loud(ann) }), ['ann']],
     ['which a class below it hides', () => deal({ party: new Shy(ann) }), []],
     ['of a class that is not named', () => deal({ party: new Stray() }), []],
     ['under a field that names no subclasses', () => deal({ base: new Single(ann) }), []],
-    ['of a plain object that names no class', () => deal({ party: { kind: 'other', person: ann } }), []],
+    [
+      'of a plain object that names no class',
+      () => deal({ party: { kind: 'other', person: ann } }),
+      [],
+    ],
   ])('brings its tools if the model is shown it, and only then: %s', async (_, make, expected) => {
     expect(await personsIn(make())).toEqual({ brought: expected, shown: expected });
   });
 
   it('brings its tools from a list of results, too', async () => {
     const deals = [deal({ party: new Single(ann) }), deal({ parties: [new Pair([bob])] })];
-    expect(await personsIn(deals, [Deal])).toEqual({ brought: ['ann', 'bob'], shown: ['ann', 'bob'] });
+    expect(await personsIn(deals, [Deal])).toEqual({
+      brought: ['ann', 'bob'],
+      shown: ['ann', 'bob'],
+    });
   });
 
   it('brings its tools from the result of an entity, and they can be called', async () => {

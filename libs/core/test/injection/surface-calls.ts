@@ -18,8 +18,12 @@ export interface SaidCall {
 export function over(surface: KnownSurface, { prefix, id, method, args }: SaidCall): ScriptedCall {
   const [own, said] = [args ?? '{}', args === undefined ? '' : `,"args":${args}`];
   if (surface === 'named') return call(`${prefix}_${id}_${method}`, own);
-  if (surface === 'grouped') return call(`${prefix}__${method}`, `{"id":${JSON.stringify(id)}${said}}`);
-  return call('entity__call', `{"entity":"${prefix}","id":${JSON.stringify(id)},"method":"${method}"${said}}`);
+  if (surface === 'grouped')
+    return call(`${prefix}__${method}`, `{"id":${JSON.stringify(id)}${said}}`);
+  return call(
+    'entity__call',
+    `{"entity":"${prefix}","id":${JSON.stringify(id)},"method":"${method}"${said}}`,
+  );
 }
 
 /** Shows what the test's `act` gives for a key. */

@@ -1,10 +1,25 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { PendingService, LlmTool, type LoopRequest, type Policy, ToolInput, ToolLoopService, ToolProvider } from '@toolloop/core';
+import {
+  PendingService,
+  LlmTool,
+  type LoopRequest,
+  type Policy,
+  ToolInput,
+  ToolLoopService,
+  ToolProvider,
+} from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
 import type { LoopHooks } from '@toolloop/core/contracts';
 import { AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
 import type { EntitySurface, ToolInjectionStrategy } from '@toolloop/core/strategies';
-import { ScriptedModel, calls, collect, eventsOf, text, type ScriptedCall } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  calls,
+  collect,
+  eventsOf,
+  text,
+  type ScriptedCall,
+} from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { IsString } from 'class-validator';
 import { play, resultOf, resultsIn } from '../fixtures/played-run.js';
@@ -27,9 +42,16 @@ describe.each(SURFACES)('two tenants at once, over the surface %s,', (surface) =
     const tenants = Array.from({ length: 6 }, (_, index) => (index % 2 === 0 ? 'acme' : 'globex'));
     const runs = tenants.map((tenant) => {
       const other = secretOf(tenant === 'acme' ? 'globex' : 'acme');
-      const guesses = calls(over(surface, spend('same')), over(surface, spend(secretOf(tenant))), over(surface, spend(other)));
+      const guesses = calls(
+        over(surface, spend('same')),
+        over(surface, spend(secretOf(tenant))),
+        over(surface, spend(other)),
+      );
       const model = new ScriptedModel([show('own'), show('shared'), guesses, text('Done.')]);
-      return play(loop, ask({ tenant, actor: { id: tenant }, model, surface, context: { act: foundFor } }));
+      return play(
+        loop,
+        ask({ tenant, actor: { id: tenant }, model, surface, context: { act: foundFor } }),
+      );
     });
     for (const [index, { result }] of (await Promise.all(runs)).entries()) {
       const tenant = tenants[index] ?? '';
@@ -40,15 +62,35 @@ describe.each(SURFACES)('two tenants at once, over the surface %s,', (surface) =
       expect(result.toolCalls[4]?.entity).toBeUndefined();
       // What is said to a wrong guess is what the guesser's own run holds, and its own guess.
       const foreign = tenant === 'acme' ? 'globex' : 'acme';
-      expect(resultsIn(result.messages).at(-1)?.replaceAll(`${foreign}-7`, '')).not.toContain(foreign);
+      expect(resultsIn(result.messages).at(-1)?.replaceAll(`${foreign}-7`, '')).not.toContain(
+        foreign,
+      );
     }
   });
 
   it('an instance that no tool returned is none, whatever the model sends', async () => {
-    const guesses = ['zoe', 'ann ', 'ANN', '', '*', '../ann', 'ann\u0000', 'constructor', '__proto__', 'h1'];
+    const guesses = [
+      'zoe',
+      'ann ',
+      'ANN',
+      '',
+      '*',
+      '../ann',
+      'ann\u0000',
+      'constructor',
+      '__proto__',
+      'h1',
+    ];
     for (const id of guesses) {
-      const model = new ScriptedModel([show('ann'), calls(over(surface, spend(id))), text('Done.')]);
-      const { result } = await play(await openShop(model), ask({ surface, context: { act: (key: string) => new Customer(key, key) } }));
+      const model = new ScriptedModel([
+        show('ann'),
+        calls(over(surface, spend(id))),
+        text('Done.'),
+      ]);
+      const { result } = await play(
+        await openShop(model),
+        ask({ surface, context: { act: (key: string) => new Customer(key, key) } }),
+      );
       expect(result.toolCalls[1]).toMatchObject({ status: 'failed' });
       expect(result.toolCalls[1]?.entity).toBeUndefined();
     }
@@ -61,7 +103,10 @@ describe.each(SURFACES)('an approval, over the surface %s,', (surface) => {
   const policy: Policy = { ...allowAll, requireApproval: [{ tools: ['order_*_cancel'] }] };
 
   async function waiting(...said: ScriptedCall[]) {
-    const module = await openModule(new ScriptedModel([show('o-1,o-2'), calls(...said), text('Done.')]), { policy });
+    const module = await openModule(
+      new ScriptedModel([show('o-1,o-2'), calls(...said), text('Done.')]),
+      { policy },
+    );
     const request = { ...alice, surface, context: { act: orders } };
     const loop = module.get(ToolLoopService);
     const handle = loop.open({ prompt: 'Cancel.', ...request });
@@ -70,7 +115,10 @@ describe.each(SURFACES)('an approval, over the surface %s,', (surface) => {
   }
 
   it('names the declared tool and the instance to the approver, and admits that one call', async () => {
-    const { module, loop, events, result, request } = await waiting(over(surface, cancel('o-1')), over(surface, cancel('o-2')));
+    const { module, loop, events, result, request } = await waiting(
+      over(surface, cancel('o-1')),
+      over(surface, cancel('o-2')),
+    );
     const asked = eventsOf(events, 'approval-request').map(({ approval }) => approval);
     expect(asked).toMatchObject([
       { tool: 'order_o-1_cancel', declaredId: 'order_*_cancel', instanceId: 'o-1', args: {} },
@@ -80,8 +128,15 @@ describe.each(SURFACES)('an approval, over the surface %s,', (surface) => {
     await service.decide({ approvalId: asked[0]?.approvalId ?? '', decision: 'approve' }, alice);
     await service.decide({ approvalId: asked[1]?.approvalId ?? '', decision: 'deny' }, alice);
     const { messages, toolCalls } = await resultOf(await loop.resume(result.runId, request));
-    expect(resultsIn(messages).slice(1)).toEqual(['cancelled o-1', expect.stringContaining('approval_denied')]);
-    expect(toolCalls[1]).toMatchObject({ id: 'order_o-1_cancel', entity: { instanceId: 'o-1' }, status: 'succeeded' });
+    expect(resultsIn(messages).slice(1)).toEqual([
+      'cancelled o-1',
+      expect.stringContaining('approval_denied'),
+    ]);
+    expect(toolCalls[1]).toMatchObject({
+      id: 'order_o-1_cancel',
+      entity: { instanceId: 'o-1' },
+      status: 'succeeded',
+    });
   });
 
   it('is not asked for what means no instance', async () => {
@@ -137,18 +192,30 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     Vault.isOpen = false;
     const { model, result } = await playVault(over(surface, opening), {}, { strictListing: true });
     expect(JSON.stringify(model.requests.map(({ tools }) => tools))).not.toContain('Opens it.');
-    expect(result.toolCalls[1]).toMatchObject({ status: 'failed', error: { code: 'unknown_tool' } });
+    expect(result.toolCalls[1]).toMatchObject({
+      status: 'failed',
+      error: { code: 'unknown_tool' },
+    });
   });
 
   it('a method whose own word is no is denied at the call, and reads like one that does not exist', async () => {
     Vault.isOpen = false;
     const { result } = await playVault(over(surface, opening), {});
-    expect(result.toolCalls[1]).toMatchObject({ status: 'denied', declaredId: 'vault_*_open', error: { code: 'policy_denied' } });
+    expect(result.toolCalls[1]).toMatchObject({
+      status: 'denied',
+      declaredId: 'vault_*_open',
+      error: { code: 'policy_denied' },
+    });
     expect(resultsIn(result.messages)[1]).toContain('unknown_tool');
   });
 
   it('a run that continues after it waited is listed strictly anew, too', async () => {
-    const script = [show('v1'), calls({ name: 'crm__openCart', arguments: '{"id":"k"}' }), calls(over(surface, opening)), text('Done.')];
+    const script = [
+      show('v1'),
+      calls({ name: 'crm__openCart', arguments: '{"id":"k"}' }),
+      calls(over(surface, opening)),
+      text('Done.'),
+    ];
     const model = new ScriptedModel(script);
     const policy: Policy = { ...allowAll, requireApproval: [{ tools: ['crm__openCart'] }] };
     const module = await openModule(model, { entities: [Vault], strictListing: true, policy });
@@ -160,7 +227,9 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     Vault.isOpen = false;
     const { toolCalls } = await resultOf(await loop.resume(waiting.runId, request));
     expect(JSON.stringify(model.requests[2]?.tools)).not.toContain('Opens it.');
-    expect(JSON.stringify(model.requests[2]?.tools.map(({ id }) => id))).toMatch(/look|entity__call/);
+    expect(JSON.stringify(model.requests[2]?.tools.map(({ id }) => id))).toMatch(
+      /look|entity__call/,
+    );
     expect(toolCalls.at(-1)).toMatchObject({ status: 'failed' });
   });
 
@@ -168,7 +237,13 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     const module = await openModule(new ScriptedModel([]), { entities: [Vault], policy: allowAll });
     const engine = module.get(DataPolicyEngine);
     const said = (method: string, id = 'v1') => over(surface, { prefix: 'vault', id, method });
-    const together = calls(said('look'), said('look'), said('luuk'), said('look', 'v9'), said('luuk', 'v9'));
+    const together = calls(
+      said('look'),
+      said('look'),
+      said('luuk'),
+      said('look', 'v9'),
+      said('luuk', 'v9'),
+    );
     const model = new ScriptedModel([show('v1'), together, text('Done.')]);
     let started = 0;
     const hooks: LoopHooks = {
@@ -177,10 +252,17 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
         if (started === 2) engine.replace({ ...allowAll, deny: ['vault_*_look'] });
       },
     };
-    const { messages, toolCalls } = await module
-      .get(ToolLoopService)
-      .run(ask({ model, surface, context: { act: vaults }, hooks, limits: { refusalsInARow: 9, parallelReads: 1 } }));
-    const [denied = '', unknown = '', deniedOther = '', unknownOther = ''] = resultsIn(messages).slice(2);
+    const { messages, toolCalls } = await module.get(ToolLoopService).run(
+      ask({
+        model,
+        surface,
+        context: { act: vaults },
+        hooks,
+        limits: { refusalsInARow: 9, parallelReads: 1 },
+      }),
+    );
+    const [denied = '', unknown = '', deniedOther = '', unknownOther = ''] =
+      resultsIn(messages).slice(2);
     expect(denied.replaceAll('look', 'luuk')).toBe(unknown);
     expect(deniedOther.replaceAll('look', 'luuk')).toBe(unknownOther);
     expect(toolCalls[2]).toMatchObject({ status: 'denied', decision: { kind: 'deny' } });
@@ -192,21 +274,34 @@ describe('arguments that come bit by bit', () => {
     ['named', 1],
     ['grouped', 0],
     ['dispatcher', 0],
-  ])('they are shown over the surface %s where they are known to be arguments: %i', async (surface: EntitySurface, shown) => {
-    const said = over(surface as KnownSurface, spend('ann'));
-    const model = new ScriptedModel([show('ann'), calls(said), text('Done.')]);
-    const { events } = await play(await openShop(model), ask({ surface, context: { act: () => new Customer('ann', 'x') } }));
-    const deltas = eventsOf(events, 'tool-call-delta').filter(({ step }) => step === 2);
-    expect(Math.sign(deltas.length)).toBe(shown);
-  });
+  ])(
+    'they are shown over the surface %s where they are known to be arguments: %i',
+    async (surface: EntitySurface, shown) => {
+      const said = over(surface as KnownSurface, spend('ann'));
+      const model = new ScriptedModel([show('ann'), calls(said), text('Done.')]);
+      const { events } = await play(
+        await openShop(model),
+        ask({ surface, context: { act: () => new Customer('ann', 'x') } }),
+      );
+      const deltas = eventsOf(events, 'tool-call-delta').filter(({ step }) => step === 2);
+      expect(Math.sign(deltas.length)).toBe(shown);
+    },
+  );
 });
 
 describe('the audit', () => {
   it.each(SURFACES)('names declared tool and instance over the surface %s', async (surface) => {
     const store = new MemoryAuditStore();
-    const model = new ScriptedModel([show('ann'), calls(over(surface, spend('ann'))), text('Done.')]);
+    const model = new ScriptedModel([
+      show('ann'),
+      calls(over(surface, spend('ann'))),
+      text('Done.'),
+    ]);
     const audit = { key: [{ id: '1', secret: 'a secret that is long enough for an hmac' }] };
-    const loop = await openShop(model, { audit, providers: [{ provide: AuditStore, useValue: store }] });
+    const loop = await openShop(model, {
+      audit,
+      providers: [{ provide: AuditStore, useValue: store }],
+    });
     await play(loop, ask({ surface, context: { act: () => new Customer('ann', 'x') } }));
     const kept = JSON.stringify(await store.read('acme', { from: 1, limit: 100 }));
     expect(kept).toContain('customer_*_getAverageSpend');
@@ -217,10 +312,24 @@ describe('the audit', () => {
 
 describe.each(SURFACES)('a quota of the tenant, over the surface %s,', (surface) => {
   it('is not used up by a call that means no instance', async () => {
-    const model = new ScriptedModel([show('ann'), calls(over(surface, spend('zoe'))), calls(over(surface, spend('ann'))), text('Done.')]);
-    const loop = await openShop(model, { quotas: [{ quantity: 'calls', most: 2, windowMs: 3_600_000 }] });
-    const { result } = await play(loop, ask({ surface, context: { act: () => new Customer('ann', 'x') } }));
-    expect(result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'failed', 'succeeded']);
+    const model = new ScriptedModel([
+      show('ann'),
+      calls(over(surface, spend('zoe'))),
+      calls(over(surface, spend('ann'))),
+      text('Done.'),
+    ]);
+    const loop = await openShop(model, {
+      quotas: [{ quantity: 'calls', most: 2, windowMs: 3_600_000 }],
+    });
+    const { result } = await play(
+      loop,
+      ask({ surface, context: { act: () => new Customer('ann', 'x') } }),
+    );
+    expect(result.toolCalls.map(({ status }) => status)).toEqual([
+      'succeeded',
+      'failed',
+      'succeeded',
+    ]);
   });
 });
 
@@ -237,6 +346,9 @@ it('the policy decides anew about a tool that shares its declared id with anothe
   };
   const model = new ScriptedModel([show('x'), text('Done.')]);
   const policy: Policy = { allow: ['*'], effects: ['read_only'] };
-  const { result } = await play(await openShop(model), ask({ policy, injection: [strategy], context: { act: () => 'x' } }));
+  const { result } = await play(
+    await openShop(model),
+    ask({ policy, injection: [strategy], context: { act: () => 'x' } }),
+  );
   expect(result.injectedTools.map(({ id }) => id)).toEqual(['mild']);
 });

@@ -14,7 +14,14 @@ import {
   ToolProvider,
   ToolSource,
 } from '@toolloop/core';
-import { PendingStore, CallJournal, MemoryPendingStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import {
+  PendingStore,
+  CallJournal,
+  MemoryPendingStore,
+  MemoryCallJournal,
+  MemoryRunLog,
+  RunLog,
+} from '@toolloop/core/stores';
 import { ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { call, calls, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
 import { findingsOf, start } from '../discovery/application.js';
@@ -83,7 +90,8 @@ class Coming extends ToolInjectionStrategy {
 
   override evaluate({ last }: { last: { record: { declaredId?: string } } }) {
     const { declaredId } = last.record;
-    if (declaredId === 'other__leave') return { remove: ['desk__find', 'desk__say', 'desk__change'] };
+    if (declaredId === 'other__leave')
+      return { remove: ['desk__find', 'desk__say', 'desk__change'] };
     return declaredId === 'other__back' ? { add: this.desk } : {};
   }
 }
@@ -99,7 +107,11 @@ class EvilSource extends ToolSource {
 
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const bob = { actor: { id: 'bob' }, tenant: 'globex' };
-const ask = (more: Partial<LoopRequest> = {}): LoopRequest => ({ prompt: 'Go on.', ...alice, ...more });
+const ask = (more: Partial<LoopRequest> = {}): LoopRequest => ({
+  prompt: 'Go on.',
+  ...alice,
+  ...more,
+});
 
 interface Opened {
   readonly options?: Partial<ToolLoopOptions>;
@@ -107,7 +119,10 @@ interface Opened {
   readonly ports?: readonly Provider[];
 }
 
-async function open(script: readonly ScriptedTurn[], { options, ports = [], providers = [DeskTools, OtherTools] }: Opened = {}) {
+async function open(
+  script: readonly ScriptedTurn[],
+  { options, ports = [], providers = [DeskTools, OtherTools] }: Opened = {},
+) {
   const model = new ScriptedModel(script);
   const module = await start({
     providers: [...providers],
@@ -122,19 +137,31 @@ async function open(script: readonly ScriptedTurn[], { options, ports = [], prov
 }
 
 const said = (messages: readonly Message[]) => messages.map(({ role, content }) => [role, content]);
-const notesIn = (messages: readonly Message[]) => messages.flatMap(({ role, content }) => (role === 'system' ? [content] : []));
+const notesIn = (messages: readonly Message[]) =>
+  messages.flatMap(({ role, content }) => (role === 'system' ? [content] : []));
 const DESK = `Instructions for the tools of "desk":\n${RULES}`;
 const TICKET = `Instructions for the tools of "ticket":\n${OF_A_TICKET}`;
 
-/** Every request begins with the bytes of the one before, so that a provider's prompt cache stays warm. */
+/**
+ * Every request begins with the bytes of the one before, so that a provider's prompt cache stays
+ * warm.
+ */
 function expectGrowing(model: ScriptedModel): void {
-  const texts = model.requests.map(({ messages }) => messages.map((message) => JSON.stringify(message)));
-  texts.slice(1).forEach((one, index) => expect(one.slice(0, texts[index]?.length)).toEqual(texts[index]));
+  const texts = model.requests.map(({ messages }) =>
+    messages.map((message) => JSON.stringify(message)),
+  );
+  texts
+    .slice(1)
+    .forEach((one, index) => expect(one.slice(0, texts[index]?.length)).toEqual(texts[index]));
 }
 
 describe('the instructions of a class of tools', () => {
   it('stand once before the question where its tools are listed', async () => {
-    const { loop, model, sent } = await open([calls(call('desk__say')), calls(call('desk__say')), text('Done.')]);
+    const { loop, model, sent } = await open([
+      calls(call('desk__say')),
+      calls(call('desk__say')),
+      text('Done.'),
+    ]);
     await play(loop, ask());
     expect(said(sent(0))).toEqual([
       ['system', DESK],
@@ -145,7 +172,11 @@ describe('the instructions of a class of tools', () => {
   });
 
   it('come with the injection that brings its tools, once for all instances', async () => {
-    const script = [calls(call('desk__find', { ids: 'a,b' })), calls(call('desk__find', { ids: 'c' })), text('Done.')];
+    const script = [
+      calls(call('desk__find', { ids: 'a,b' })),
+      calls(call('desk__find', { ids: 'c' })),
+      text('Done.'),
+    ];
     const { loop, model, sent } = await open(script);
     await play(loop, ask());
     expect(said(sent(1)).slice(-1)).toEqual([['system', TICKET]]);
@@ -153,18 +184,30 @@ describe('the instructions of a class of tools', () => {
     expectGrowing(model);
   });
 
-  it.each(['grouped', 'dispatcher'] as const)('come once where the tools are called over a surface that is %s', async (surface) => {
-    const { loop, sent } = await open([calls(call('desk__find', { ids: 'a' })), text('Done.')], { options: { surface } });
-    await play(loop, ask());
-    expect(notesIn(sent(1))).toEqual([DESK, TICKET]);
-  });
+  it.each(['grouped', 'dispatcher'] as const)(
+    'come once where the tools are called over a surface that is %s',
+    async (surface) => {
+      const { loop, sent } = await open([calls(call('desk__find', { ids: 'a' })), text('Done.')], {
+        options: { surface },
+      });
+      await play(loop, ask());
+      expect(notesIn(sent(1))).toEqual([DESK, TICKET]);
+    },
+  );
 
   it('end with a note when the tools go, and come again with them', async () => {
-    const { loop, module, model, sent } = await open([calls(call('other__leave')), calls(call('other__back')), text('Done.')]);
+    const { loop, module, model, sent } = await open([
+      calls(call('other__leave')),
+      calls(call('other__back')),
+      text('Done.'),
+    ]);
     const { ToolCatalog } = await import('@toolloop/core');
     const desk = module.get(ToolCatalog).build({ tools: ['desk__*'] });
     await play(loop, ask({ injection: [new Coming(desk)] }));
-    expect(notesIn(sent(1))).toEqual([DESK, 'The tools of "desk" are no longer available, and the instructions for them no longer apply.']);
+    expect(notesIn(sent(1))).toEqual([
+      DESK,
+      'The tools of "desk" are no longer available, and the instructions for them no longer apply.',
+    ]);
     expect(notesIn(sent(2)).slice(2)).toEqual([DESK]);
     expectGrowing(model);
   });
@@ -183,7 +226,9 @@ describe('the instructions of a class of tools', () => {
     await play(loop, ask({ conversationId: 'c', ...bob }));
     expect(notesIn(sent(1))).toEqual([DESK]);
     expect(said(sent(2))).toEqual(said(sent(0)));
-    expect(JSON.stringify(model.requests[1]?.messages).startsWith(JSON.stringify(sent(0)).slice(0, -1))).toBe(true);
+    expect(
+      JSON.stringify(model.requests[1]?.messages).startsWith(JSON.stringify(sent(0)).slice(0, -1)),
+    ).toBe(true);
   });
 
   it('are replaced where the application changed them since the last run of the conversation', async () => {
@@ -214,17 +259,31 @@ describe('the instructions of a class of tools', () => {
       { provide: PendingStore, useValue: new MemoryPendingStore() },
       { provide: CallJournal, useValue: new MemoryCallJournal() },
     ];
-    const options = { policy: { allow: ['*'], flow: 'off', requireApproval: [{ tools: ['desk__change'] }] } } as const;
-    const one = await open([calls(call('desk__find', { ids: 'a' })), calls(call('desk__change'))], { ports, options });
+    const options = {
+      policy: { allow: ['*'], flow: 'off', requireApproval: [{ tools: ['desk__change'] }] },
+    } as const;
+    const one = await open([calls(call('desk__find', { ids: 'a' })), calls(call('desk__change'))], {
+      ports,
+      options,
+    });
     const first = await resultOf(one.loop.open(ask()));
     const two = await open([text('Done.')], { ports, options });
     const [request] = await two.approvals.list(alice);
-    await two.approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice);
+    await two.approvals.decide(
+      { approvalId: request?.approvalId ?? '', decision: 'approve' },
+      alice,
+    );
     await resultOf(await two.loop.resume(first.runId, alice));
-    const [before, after] = [one.sent(1), two.sent(0)].map((messages) => messages.map((message) => JSON.stringify(message)));
+    const [before, after] = [one.sent(1), two.sent(0)].map((messages) =>
+      messages.map((message) => JSON.stringify(message)),
+    );
     expect(after?.slice(0, before?.length)).toEqual(before);
     // The ticket had no resolver, so its tools went with their process.
-    expect(notesIn(two.sent(0))).toEqual([DESK, TICKET, expect.stringContaining('"ticket" are no longer available')]);
+    expect(notesIn(two.sent(0))).toEqual([
+      DESK,
+      TICKET,
+      expect.stringContaining('"ticket" are no longer available'),
+    ]);
   });
 
   it('are written again where a history policy left them out', async () => {
@@ -234,9 +293,12 @@ describe('the instructions of a class of tools', () => {
         return { from: messages.findLastIndex(({ role }) => role === 'assistant') };
       }
     }
-    const { loop, sent } = await open([calls(call('desk__say')), calls(call('desk__say')), text('Done.')], {
-      options: { history: new Last() },
-    });
+    const { loop, sent } = await open(
+      [calls(call('desk__say')), calls(call('desk__say')), text('Done.')],
+      {
+        options: { history: new Last() },
+      },
+    );
     const { result } = await play(loop, ask());
     for (const index of [0, 1, 2]) expect(notesIn(sent(index))).toEqual([DESK]);
     expect(result.text).toBe('Done.');
@@ -250,7 +312,10 @@ describe('the instructions of a class of tools', () => {
 
   it('are never those of an untrusted source', async () => {
     const providers = [{ provide: EvilSource, useValue: new EvilSource() }];
-    const { loop, model } = await open([text('Done.')], { providers, options: { policy: { allow: ['evil__run'] } } });
+    const { loop, model } = await open([text('Done.')], {
+      providers,
+      options: { policy: { allow: ['evil__run'] } },
+    });
     await play(loop, ask());
     expect(model.requests[0]?.tools.map(({ id }) => id)).toEqual(['evil__run']);
     expect(JSON.stringify(model.requests)).not.toContain('password');
@@ -285,9 +350,16 @@ describe('the instructions of a class of tools', () => {
     class ThingTools {
       @LlmTool({ ...fine, description: 'x' }) get(): void {}
     }
-    const findings = await findingsOf({ providers: [ThingTools], imports: [ToolLoopModule.forFeature({ entities: [Thing] })] });
+    const findings = await findingsOf({
+      providers: [ThingTools],
+      imports: [ToolLoopModule.forFeature({ entities: [Thing] })],
+    });
     expect(findings).toEqual(
-      ['ThingTools', 'Thing'].map((at) => ({ at, problem, remedy: 'Give a text that is not blank, 1024 bytes at most.' })),
+      ['ThingTools', 'Thing'].map((at) => ({
+        at,
+        problem,
+        remedy: 'Give a text that is not blank, 1024 bytes at most.',
+      })),
     );
   });
 });

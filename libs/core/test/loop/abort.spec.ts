@@ -10,14 +10,27 @@ import {
   type ToolLoopService,
 } from '@toolloop/core';
 import type { ModelEvent } from '@toolloop/protocol';
-import { ScriptedModel, call, calls, collect, expectRunEndsOnce, hangs, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  collect,
+  expectRunEndsOnce,
+  hangs,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { NEVER, Observable, Subscription } from 'rxjs';
 import { atOnce } from '../fixtures/time.js';
 import { expectSound, resultOf } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 
 /** Runs until `isThere` says so, and then interrupts. Resolves when the run has ended, at once. */
-async function interrupt(handle: RunHandle, isThere: Promise<unknown>, by: (handle: RunHandle) => void): Promise<void> {
+async function interrupt(
+  handle: RunHandle,
+  isThere: Promise<unknown>,
+  by: (handle: RunHandle) => void,
+): Promise<void> {
   const reading = collect(handle.events$);
   await isThere;
   by(handle);
@@ -58,7 +71,11 @@ class DeafModel extends LanguageModel {
 const ways: [string, (handle: RunHandle, controller: AbortController) => void, string][] = [
   ['cancel()', (handle) => handle.cancel(), 'aborted'],
   ['the signal of the request', (_, controller) => controller.abort(), 'aborted'],
-  ['a signal with a reason of its own', (_, controller) => controller.abort('gone home'), 'aborted'],
+  [
+    'a signal with a reason of its own',
+    (_, controller) => controller.abort('gone home'),
+    'aborted',
+  ],
 ];
 
 describe('invariant 11: aborting, at once,', () => {
@@ -87,22 +104,29 @@ describe('invariant 11: aborting, at once,', () => {
     expect(model.signal?.aborted).toBe(true);
   });
 
-  it.each(ways)('aborts, by %s, the signals of all running tools, and leaves those that do not listen', async (_, by) => {
-    const controller = new AbortController();
-    const started = new Gate();
-    const signals: AbortSignal[] = [];
-    const act = (key: string, { signal }: ToolCallContext) => {
-      signals.push(signal);
-      if (signals.length === 3) started.open();
-      return new Promise(() => key);
-    };
-    const model = new ScriptedModel([calls(...['a', 'b', 'c'].map((key) => call('probe__read', { key })))]);
-    const handle = (await openShop(model)).open(ask({ signal: controller.signal, context: { act } }));
-    await interrupt(handle, started.reached, (run) => by(run, controller));
-    expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
-    const { toolCalls } = await resultOf(handle);
-    expect(toolCalls.map(({ error }) => error?.code)).toEqual(['aborted', 'aborted', 'aborted']);
-  });
+  it.each(ways)(
+    'aborts, by %s, the signals of all running tools, and leaves those that do not listen',
+    async (_, by) => {
+      const controller = new AbortController();
+      const started = new Gate();
+      const signals: AbortSignal[] = [];
+      const act = (key: string, { signal }: ToolCallContext) => {
+        signals.push(signal);
+        if (signals.length === 3) started.open();
+        return new Promise(() => key);
+      };
+      const model = new ScriptedModel([
+        calls(...['a', 'b', 'c'].map((key) => call('probe__read', { key }))),
+      ]);
+      const handle = (await openShop(model)).open(
+        ask({ signal: controller.signal, context: { act } }),
+      );
+      await interrupt(handle, started.reached, (run) => by(run, controller));
+      expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
+      const { toolCalls } = await resultOf(handle);
+      expect(toolCalls.map(({ error }) => error?.code)).toEqual(['aborted', 'aborted', 'aborted']);
+    },
+  );
 
   it('ends a tool that streams at its source', async () => {
     let isTornDown = false;
@@ -114,7 +138,9 @@ describe('invariant 11: aborting, at once,', () => {
           isTornDown = true;
         };
       });
-    const handle = (await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' }))]))).open(ask({ context: { act } }));
+    const handle = (
+      await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' }))]))
+    ).open(ask({ context: { act } }));
     await interrupt(handle, started.reached, (run) => run.cancel());
     expect(isTornDown).toBe(true);
   });
@@ -127,7 +153,9 @@ describe('invariant 11: aborting, at once,', () => {
       started.open();
       return NEVER;
     };
-    const model = new ScriptedModel([calls(call('probe__write', { key: 'a' }), call('probe__write', { key: 'b' }))]);
+    const model = new ScriptedModel([
+      calls(call('probe__write', { key: 'a' }), call('probe__write', { key: 'b' })),
+    ]);
     const handle = (await openShop(model)).open(ask({ context: { act } }));
     await interrupt(handle, started.reached, (run) => run.cancel());
     const { toolCalls } = await resultOf(handle);
@@ -141,16 +169,24 @@ describe('invariant 11: aborting, at once,', () => {
       started.open();
       return NEVER;
     };
-    const handle = (await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' }))]))).open(ask({ context: { act } }));
+    const handle = (
+      await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' }))]))
+    ).open(ask({ context: { act } }));
     await interrupt(handle, started.reached, (run) => run.cancel('The user pressed stop.'));
-    expect((await resultOf(handle)).toolCalls[0]?.error?.safeMessage).toBe('The user pressed stop.');
+    expect((await resultOf(handle)).toolCalls[0]?.error?.safeMessage).toBe(
+      'The user pressed stop.',
+    );
   });
 
   it.each([['the instructions', { instructions: () => new Promise<string>(() => undefined) }]])(
     'ends a run that waits for %s',
     async (_, request) => {
-      const handle = (await openShop(new ScriptedModel([text('Done.')]))).open(ask(request as Partial<LoopRequest>));
-      await interrupt(handle, new Promise((resolve) => setTimeout(resolve, 10)), (run) => run.cancel());
+      const handle = (await openShop(new ScriptedModel([text('Done.')]))).open(
+        ask(request as Partial<LoopRequest>),
+      );
+      await interrupt(handle, new Promise((resolve) => setTimeout(resolve, 10)), (run) =>
+        run.cancel(),
+      );
       expect((await resultOf(handle)).finishReason).toBe('aborted');
     },
   );
@@ -160,7 +196,10 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-const script = () => [calls(call('probe__read', { key: 'a' }), call('probe__write', { key: 'b' })), text('Done.')];
+const script = () => [
+  calls(call('probe__read', { key: 'a' }), call('probe__write', { key: 'b' })),
+  text('Done.'),
+];
 
 describe('invariant 11: after a run, however it ended,', () => {
   it.each<[string, () => ScriptedTurn[], Partial<LoopRequest>]>([
@@ -168,18 +207,26 @@ describe('invariant 11: after a run, however it ended,', () => {
     ['by its time', () => [hangs()], { limits: { runMs: 10 } }],
     ['by the silence of the model', () => [hangs()], { limits: { modelIdleMs: 10 } }],
     ['by an error', () => [], {}],
-    ['by the time of a tool', script, { limits: { toolCallMs: 10 }, context: { act: () => new Promise(() => undefined) } }],
-  ])('when it has %s, no timer runs and no listener stays on the signal', async (_, turns, request) => {
-    const { signal } = new AbortController();
-    const loop = await openShop(new ScriptedModel(turns()));
-    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
-    const ending = resultOf(loop.open(ask({ ...request, signal })));
-    await jest.advanceTimersByTimeAsync(20);
-    await ending;
-    await jest.advanceTimersByTimeAsync(1_000); // the application's, which writes what its runs have used
-    expect(jest.getTimerCount()).toBe(0);
-    expect(getEventListeners(signal, 'abort')).toEqual([]);
-  });
+    [
+      'by the time of a tool',
+      script,
+      { limits: { toolCallMs: 10 }, context: { act: () => new Promise(() => undefined) } },
+    ],
+  ])(
+    'when it has %s, no timer runs and no listener stays on the signal',
+    async (_, turns, request) => {
+      const { signal } = new AbortController();
+      const loop = await openShop(new ScriptedModel(turns()));
+      jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
+      const ending = resultOf(loop.open(ask({ ...request, signal })));
+      await jest.advanceTimersByTimeAsync(20);
+      await ending;
+      // the application's, which writes what its runs have used
+      await jest.advanceTimersByTimeAsync(1_000);
+      expect(jest.getTimerCount()).toBe(0);
+      expect(getEventListeners(signal, 'abort')).toEqual([]);
+    },
+  );
 
   it('when it was aborted, no timer runs and no listener stays on the signal', async () => {
     const controller = new AbortController();
@@ -191,7 +238,8 @@ describe('invariant 11: after a run, however it ended,', () => {
     await model.asked.reached;
     controller.abort();
     await result;
-    await jest.advanceTimersByTimeAsync(1_000); // the application's, which writes what its runs have used
+    // the application's, which writes what its runs have used
+    await jest.advanceTimersByTimeAsync(1_000);
     expect(jest.getTimerCount()).toBe(0);
     expect(getEventListeners(controller.signal, 'abort')).toEqual([]);
   });
@@ -204,7 +252,9 @@ describe('invariant 11: after a run, however it ended,', () => {
       calls(...Array.from({ length: 20 }, (_, index) => call('probe__read', { key: `${index}` }))),
       text('Done.'),
     ]);
-    await (await openShop(model)).run(ask({ limits: { parallelReads: 20 }, context: { act: listening } }));
+    await (
+      await openShop(model)
+    ).run(ask({ limits: { parallelReads: 20 }, context: { act: listening } }));
     process.off('warning', warn);
     expect(warnings).toEqual([]);
   });
@@ -221,7 +271,11 @@ function listening(_: string, { signal }: ToolCallContext): Promise<unknown> {
 /** Something of everything: text, a read, a write, a stream, a final answer. */
 function longScript(): ScriptedTurn[] {
   return [
-    calls(call('probe__customer', { key: 'c' }), call('probe__read', { key: 'a' }), call('probe__write', { key: 'b' })),
+    calls(
+      call('probe__customer', { key: 'c' }),
+      call('probe__read', { key: 'a' }),
+      call('probe__write', { key: 'b' }),
+    ),
     calls(call('probe__read', { key: 'stream' })),
     text('Done and dusted.'),
   ];
@@ -233,7 +287,10 @@ async function* stream(): AsyncGenerator<string> {
   yield 'two';
 }
 
-const longRequest = (): LoopRequest => ask({ context: { act: (key: string) => (key === 'stream' ? stream() : key === 'c' ? null : key) } });
+const longRequest = (): LoopRequest =>
+  ask({
+    context: { act: (key: string) => (key === 'stream' ? stream() : key === 'c' ? null : key) },
+  });
 
 async function cancelAt(loop: ToolLoopService, sequence: number): Promise<void> {
   const handle = loop.open(longRequest());
@@ -249,7 +306,9 @@ async function cancelAt(loop: ToolLoopService, sequence: number): Promise<void> 
 
 describe('invariant 5: cancel() at every stage', () => {
   it('ends the run with everything every run has', async () => {
-    const whole = await collect((await openShop(new ScriptedModel(longScript()))).stream(longRequest()));
+    const whole = await collect(
+      (await openShop(new ScriptedModel(longScript()))).stream(longRequest()),
+    );
     for (let sequence = 1; sequence < whole.length; sequence += 1)
       await cancelAt(await openShop(new ScriptedModel(longScript())), sequence);
     expect(whole.length).toBeGreaterThan(30);
@@ -306,10 +365,20 @@ describe('invariant 5: a client that goes away', () => {
   });
 
   it.each([
-    { when: 'before the method of a tool is called', later: (leave: () => void): void => leave(), first: 'aborted' },
-    { when: 'while the method of a tool is at work', later: queueMicrotask, first: 'unknown_outcome' },
+    {
+      when: 'before the method of a tool is called',
+      later: (leave: () => void): void => leave(),
+      first: 'aborted',
+    },
+    {
+      when: 'while the method of a tool is at work',
+      later: queueMicrotask,
+      first: 'unknown_outcome',
+    },
   ])('leaves a valid transcript behind $when', async ({ later, first }) => {
-    const model = new ScriptedModel([calls(call('probe__write', { key: 'a' }), call('probe__read', { key: 'b' }))]);
+    const model = new ScriptedModel([
+      calls(call('probe__write', { key: 'a' }), call('probe__read', { key: 'b' })),
+    ]);
     const handle = (await openShop(model)).open(ask({ context: { act: () => NEVER } }));
     const subscription = new Subscription();
     subscription.add(
@@ -347,7 +416,9 @@ describe('invariant 5: a client that goes away', () => {
         written.push(event);
       }
     }
-    const handle = (await openShop(new ScriptedModel([hangs()]), { providers: [Sink] })).open(ask());
+    const handle = (await openShop(new ScriptedModel([hangs()]), { providers: [Sink] })).open(
+      ask(),
+    );
     for await (const { type } of handle) if (type === 'step-start') break;
     await resultOf(handle);
     expectRunEndsOnce(written);

@@ -20,9 +20,16 @@ describe('an input that is added', () => {
 
   it('is read in the next step, behind the result, when it comes while a tool runs', async () => {
     const model = new ScriptedModel([read, text('Done.')]);
-    const handle = (await openShop(model)).open(ask({ context: { act: () => handle.addInput('And hurry.') } }));
+    const handle = (await openShop(model)).open(
+      ask({ context: { act: () => handle.addInput('And hurry.') } }),
+    );
     expectSound({ events: await collect(handle.events$), result: await handle.result });
-    expect(model.requests[1]?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'user']);
+    expect(model.requests[1]?.messages.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'user',
+    ]);
   });
 
   it('overtakes the final answer when it comes meanwhile, and both stay in the transcript', async () => {
@@ -31,12 +38,18 @@ describe('an input that is added', () => {
     const events: LoopEvent[] = [];
     for await (const event of handle) {
       events.push(event);
-      if (event.type === 'text-delta' && event.text.startsWith('The b')) handle.addInput('No, the red one!');
+      if (event.type === 'text-delta' && event.text.startsWith('The b'))
+        handle.addInput('No, the red one!');
     }
     const result = await handle.result;
     expectSound({ events, result });
     expect(result).toMatchObject({ finishReason: 'stop', text: 'The red one.', steps: 2 });
-    expect(result.messages.map(({ content }) => content)).toEqual(['Go on.', 'The blue one.', 'No, the red one!', 'The red one.']);
+    expect(result.messages.map(({ content }) => content)).toEqual([
+      'Go on.',
+      'The blue one.',
+      'No, the red one!',
+      'The red one.',
+    ]);
   });
 
   it.each(['text-delta', 'usage', 'step-end'])('is kept at the last %s', async (type) => {
@@ -71,7 +84,10 @@ describe('an input that is added', () => {
     }
     const model = new ScriptedModel([text('{"count":1}'), text('{"count":2}')]);
     const handle = (await openShop(model)).open(
-      ask({ output: Count, hooks: { onIteration: ({ step }) => void (step === 1 && handle.addInput('Again.')) } }),
+      ask({
+        output: Count,
+        hooks: { onIteration: ({ step }) => void (step === 1 && handle.addInput('Again.')) },
+      }),
     );
     const result = await handle.result;
     expect(result.output).toEqual({ count: 2 });
@@ -96,11 +112,21 @@ describe('an input that is added', () => {
 
   it('is kept with the conversation', async () => {
     const store = new MemoryConversationStore();
-    const loop = await openShop(new ScriptedModel([read, text('Done.')]), { providers: [{ provide: ConversationStore, useValue: store }] });
-    const handle = loop.open(ask({ conversationId: 'c1', context: { act: () => handle.addInput('And hurry.') } }));
+    const loop = await openShop(new ScriptedModel([read, text('Done.')]), {
+      providers: [{ provide: ConversationStore, useValue: store }],
+    });
+    const handle = loop.open(
+      ask({ conversationId: 'c1', context: { act: () => handle.addInput('And hurry.') } }),
+    );
     await handle.result;
     const kept = await store.load({ tenant: 'acme', actorId: 'alice', conversationId: 'c1' });
-    expect(kept.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'user', 'assistant']);
+    expect(kept.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'user',
+      'assistant',
+    ]);
   });
 
   it.each(['', '  \n'])('is refused when it is %j', async (message) => {
@@ -111,7 +137,9 @@ describe('an input that is added', () => {
   it('is refused after the end', async () => {
     const handle = (await openShop(new ScriptedModel([text('Done.')]))).open(ask());
     await handle.result;
-    expect(() => handle.addInput('More?')).toThrow(`The run ${handle.runId} has ended; start another.`);
+    expect(() => handle.addInput('More?')).toThrow(
+      `The run ${handle.runId} has ended; start another.`,
+    );
   });
 
   it('is refused at the `run-end`, since no answer would follow', async () => {
@@ -131,8 +159,13 @@ describe('an input that is added', () => {
   });
 
   it('is refused after a failure to load the conversation', async () => {
-    const store = { load: () => Promise.reject(new Error('down')), append: () => Promise.resolve() };
-    const loop = await openShop(new ScriptedModel([]), { providers: [{ provide: ConversationStore, useValue: store }] });
+    const store = {
+      load: () => Promise.reject(new Error('down')),
+      append: () => Promise.resolve(),
+    };
+    const loop = await openShop(new ScriptedModel([]), {
+      providers: [{ provide: ConversationStore, useValue: store }],
+    });
     const handle = loop.open(ask({ conversationId: 'c1' }));
     await resultOf(handle);
     expect(() => handle.addInput('More?')).toThrow(InvalidRequestError);

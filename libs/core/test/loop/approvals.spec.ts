@@ -11,14 +11,21 @@ const mia = { actor: { id: 'mia', roles: ['manager'] }, tenant: 'acme' };
 
 async function approve(approvals: PendingService, amendment?: ApprovalAmendment): Promise<void> {
   const [request] = await approvals.list(mia);
-  await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia, amendment);
+  await approvals.decide(
+    { approvalId: request?.approvalId ?? '', decision: 'approve' },
+    mia,
+    amendment,
+  );
 }
 
 describe('a run whose call needs a yes', () => {
   it('ends as waiting, with nothing done and a valid transcript', async () => {
     const { run, done, waiting } = await shop([calls(write('w'))]);
     const { result, events } = await run();
-    expect(result).toMatchObject({ finishReason: 'waiting', toolCalls: [{ status: 'waiting', args: { key: 'w' } }] });
+    expect(result).toMatchObject({
+      finishReason: 'waiting',
+      toolCalls: [{ status: 'waiting', args: { key: 'w' } }],
+    });
     expect([result.waitingFor, result.toJSON(), events.at(-1)]).toMatchObject([
       'approval',
       { waitingFor: 'approval' },
@@ -28,7 +35,11 @@ describe('a run whose call needs a yes', () => {
     expect(done).toEqual([]);
     const [asked] = eventsOf(events, 'approval-request');
     expect(await waiting()).toEqual([asked?.approval.approvalId]);
-    expect(asked?.approval).toMatchObject({ declaredId: 'probe__write', args: { key: 'w' }, mayEdit: false });
+    expect(asked?.approval).toMatchObject({
+      declaredId: 'probe__write',
+      args: { key: 'w' },
+      mayEdit: false,
+    });
   });
 
   it('continues once it was approved, and the model reads the result', async () => {
@@ -36,7 +47,12 @@ describe('a run whose call needs a yes', () => {
     const { result: first } = await run();
     await decide('approve');
     const result = await resume(first.runId);
-    expect(result).toMatchObject({ runId: first.runId, finishReason: 'stop', text: 'Done.', steps: 2 });
+    expect(result).toMatchObject({
+      runId: first.runId,
+      finishReason: 'stop',
+      text: 'Done.',
+      steps: 2,
+    });
     expect(result.waitingFor).toBeUndefined();
     expect(done).toEqual(['w']);
     expect(resultsIn(result.messages)).toEqual(['w done']);
@@ -50,14 +66,19 @@ describe('a run whose call needs a yes', () => {
     const result = await resume(first.runId);
     expect(done).toEqual([]);
     expect(resultsIn(result.messages)[0]).toContain('I say so.');
-    expect(result.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
+    expect(result.toolCalls).toMatchObject([
+      { status: 'denied', error: { code: 'approval_denied' } },
+    ]);
   });
 
   it('waits again without a decision', async () => {
     const { run, resume, waiting, done } = await shop([calls(write('w'))]);
     const { result: first } = await run();
     const before = await waiting();
-    expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting', waitingFor: 'approval' });
+    expect(await resume(first.runId)).toMatchObject({
+      finishReason: 'waiting',
+      waitingFor: 'approval',
+    });
     expect(await waiting()).toEqual(before);
     expect(done).toEqual([]);
   });
@@ -66,14 +87,19 @@ describe('a run whose call needs a yes', () => {
     const { run, loop, request } = await shop([calls(write('w'))]);
     const { result: first, events } = await run();
     const later = await collect((await loop.resume(first.runId, request())).events$);
-    const [asked, again] = [events, later].map((seen) => eventsOf(seen, 'approval-request')[0]?.approval);
+    const [asked, again] = [events, later].map(
+      (seen) => eventsOf(seen, 'approval-request')[0]?.approval,
+    );
     expect(again).toEqual(asked);
   });
 
   it('makes no call for an actor without an id, who could not continue the run', async () => {
     const { run, done } = await shop([calls(write('w')), text('Well.')]);
     const { result } = await run({ actor: { name: 'somebody' } });
-    expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'denied', error: { code: 'approval_denied' } }] });
+    expect(result).toMatchObject({
+      finishReason: 'stop',
+      toolCalls: [{ status: 'denied', error: { code: 'approval_denied' } }],
+    });
     expect(done).toEqual([]);
   });
 
@@ -92,19 +118,32 @@ describe('a run whose call needs a yes', () => {
     await decide('approve');
     const handle = await loop.resume(first.runId, request());
     const more = await collect(handle.events$);
-    expect([...events, ...more].map(({ sequence }) => sequence)).toEqual([...events, ...more].map((_, index) => index + 1));
-    expect(eventsOf(more, 'approval-decision')).toMatchObject([{ decidedBy: 'alice', decision: { decision: 'approve' } }]);
+    expect([...events, ...more].map(({ sequence }) => sequence)).toEqual(
+      [...events, ...more].map((_, index) => index + 1),
+    );
+    expect(eventsOf(more, 'approval-decision')).toMatchObject([
+      { decidedBy: 'alice', decision: { decision: 'approve' } },
+    ]);
   });
 
   it('keeps what `state` and the counts of the run hold', async () => {
-    const { run, decide, resume } = await shop([calls(read('r'), write('w')), calls(read('r')), text('Done.')]);
+    const { run, decide, resume } = await shop([
+      calls(read('r'), write('w')),
+      calls(read('r')),
+      text('Done.'),
+    ]);
     const { result: first } = await run({ limits: { identicalCalls: 1 } });
     await decide('approve');
-    expect(await resume(first.runId, { limits: { identicalCalls: 1 } })).toMatchObject({ finishReason: 'no_progress' });
+    expect(await resume(first.runId, { limits: { identicalCalls: 1 } })).toMatchObject({
+      finishReason: 'no_progress',
+    });
   });
 
   it('keeps what the user added meanwhile behind the calls of its step', async () => {
-    const { loop, request, decide, resume, done, model } = await shop([calls(read('r'), write('w')), text('Done.')]);
+    const { loop, request, decide, resume, done, model } = await shop([
+      calls(read('r'), write('w')),
+      text('Done.'),
+    ]);
     const act = (key: string) => {
       if (key === 'r') handle.addInput('And hurry.');
       done.push(key);
@@ -130,12 +169,22 @@ describe('a run whose call needs a yes', () => {
   });
 
   it('continues its conversation', async () => {
-    const { run, decide, resume, request, loop, model } = await shop([calls(write('w')), text('Done.'), text('Again.')]);
+    const { run, decide, resume, request, loop, model } = await shop([
+      calls(write('w')),
+      text('Done.'),
+      text('Again.'),
+    ]);
     const { result: first } = await run({ conversationId: 'c1' });
     await decide('approve');
     await resume(first.runId);
     await loop.run(request({ conversationId: 'c1', prompt: 'And now?' }));
-    expect(model.requests.at(-1)?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant', 'user']);
+    expect(model.requests.at(-1)?.messages.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+      'user',
+    ]);
   });
 });
 
@@ -144,7 +193,12 @@ describe('invariant 12: a forged client', () => {
     const { run, decide, resume, done } = await shop([calls(write('w')), text('Done.')]);
     const { result: first } = await run();
     await decide('approve');
-    for (const who of [{ actor: { id: 'mallory' } }, { tenant: 'globex' }, { actor: {} }, { actor: { id: 'mallory' }, tenant: 'globex' }])
+    for (const who of [
+      { actor: { id: 'mallory' } },
+      { tenant: 'globex' },
+      { actor: {} },
+      { actor: { id: 'mallory' }, tenant: 'globex' },
+    ])
       await expect(resume(first.runId, who)).rejects.toThrow(InvalidRequestError);
     expect(done).toEqual([]);
     expect(await resume(first.runId)).toMatchObject({ finishReason: 'stop' });
@@ -154,7 +208,10 @@ describe('invariant 12: a forged client', () => {
     const { run, decide, loop, request, done } = await shop([calls(write('w')), text('Done.')]);
     const { result: first } = await run();
     await decide('approve');
-    const both = await Promise.all([loop.resume(first.runId, request()), loop.resume(first.runId, request())]);
+    const both = await Promise.all([
+      loop.resume(first.runId, request()),
+      loop.resume(first.runId, request()),
+    ]);
     const ends = await Promise.allSettled(both.map(({ result }) => result));
     expect(ends.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
     expect(ends.find(({ status }) => status === 'rejected')).toMatchObject({
@@ -164,7 +221,10 @@ describe('invariant 12: a forged client', () => {
   });
 
   it('invariant 12: gets no second call for one approval, in another run or later in this one', async () => {
-    const { run, decide, resume, waiting, done } = await shop([calls(write('w')), calls(write('w'))]);
+    const { run, decide, resume, waiting, done } = await shop([
+      calls(write('w')),
+      calls(write('w')),
+    ]);
     const { result: first } = await run();
     await decide('approve');
     expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
@@ -173,7 +233,11 @@ describe('invariant 12: a forged client', () => {
   });
 
   it('invariant 12: uses no approval again, though the store hands out the run again and forgets what was done', async () => {
-    const { run, decide, resume, module, done } = await shop([calls(write('w')), text('Done.'), text('Well.')]);
+    const { run, decide, resume, module, done } = await shop([
+      calls(write('w')),
+      text('Done.'),
+      text('Well.'),
+    ]);
     const { result: first } = await run();
     await decide('approve');
     const log: RunLog = module.get(RunLog);
@@ -181,20 +245,28 @@ describe('invariant 12: a forged client', () => {
     await resume(first.runId);
     const held = await log.find(first.runId);
     expect(held?.lease?.epoch).toBe(2);
-    if (held?.lease) await log.release({ runId: first.runId, ...held.lease }); // as if nobody had resumed it
+    // as if nobody had resumed it
+    if (held?.lease) await log.release({ runId: first.runId, ...held.lease });
     const lease = { owner: 'anybody', epoch: 1, expiresAt: new Date().toISOString() };
     module.get(CallJournal).acquire = () => Promise.resolve({ status: 'acquired', lease });
     const again = await resume(first.runId);
-    expect(again.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
+    expect(again.toolCalls).toMatchObject([
+      { status: 'denied', error: { code: 'approval_denied' } },
+    ]);
     expect(done).toEqual(['w']);
   });
 
   it('invariant 12: makes no call of a yes that has expired since it was given', async () => {
-    const { run, decide, resume, done } = await shop([calls(write('w')), text('Well.')], asking({ expiresAfterMs: HOUR_MS }));
+    const { run, decide, resume, done } = await shop(
+      [calls(write('w')), text('Well.')],
+      asking({ expiresAfterMs: HOUR_MS }),
+    );
     const { result: first } = await run();
     await decide('approve');
     const result = await inAnHour(() => resume(first.runId));
-    expect(result.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
+    expect(result.toolCalls).toMatchObject([
+      { status: 'denied', error: { code: 'approval_denied' } },
+    ]);
     expect(done).toEqual([]);
   });
 
@@ -206,7 +278,10 @@ describe('invariant 12: a forged client', () => {
       { roles: ['cfo', 'manager'], expiresAfterMs: HOUR_MS },
     ],
   ])('invariant 12: uses a yes under another version that asks %s', async (_, before, after) => {
-    const { run, decide, resume, module, done, approvals } = await shop([calls(write('w')), text('Done.')], asking(before));
+    const { run, decide, resume, module, done, approvals } = await shop(
+      [calls(write('w')), text('Done.')],
+      asking(before),
+    );
     const { result: first } = await run();
     if (before.roles) await approve(approvals);
     else await decide('approve');
@@ -214,7 +289,9 @@ describe('invariant 12: a forged client', () => {
     expect(await resume(first.runId)).toMatchObject({ finishReason: 'stop' });
     expect(done).toEqual(['w']);
     const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
-    expect(entries.flatMap((entry) => (entry.kind === 'decision' ? entry.decision.policyVersion : []))).toEqual(['v1', 'v2']);
+    expect(
+      entries.flatMap((entry) => (entry.kind === 'decision' ? entry.decision.policyVersion : [])),
+    ).toEqual(['v1', 'v2']);
   });
 
   it('invariant 12: uses the arguments that an approver made of a call, though another version asks no one', async () => {
@@ -244,7 +321,11 @@ describe('invariant 12: a forged client', () => {
 
   it('invariant 12: is held to the policy of the run, though it resumes without it', async () => {
     const script = [calls(write('a')), calls(write('b'))];
-    const { run, decide, resume, done } = await shop(script, { version: 'open', allow: ['*'], flow: 'off' });
+    const { run, decide, resume, done } = await shop(script, {
+      version: 'open',
+      allow: ['*'],
+      flow: 'off',
+    });
     const { result: first } = await run({ policy: asking() });
     await decide('approve');
     expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
@@ -257,27 +338,39 @@ describe('invariant 12: a forged client', () => {
     await decide('approve');
     module.get(DataPolicyEngine).replace({ version: 'v3', allow: ['probe__read'] });
     const result = await resume(first.runId);
-    expect(result.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'policy_denied' } }]);
+    expect(result.toolCalls).toMatchObject([
+      { status: 'denied', error: { code: 'policy_denied' } },
+    ]);
     expect(done).toEqual([]);
   });
 });
 
 describe('an approver', () => {
   it('may change the arguments where the policy says so, and they are checked like any', async () => {
-    const { run, approvals, resume, done } = await shop([calls(write('w')), text('Done.')], asking({ mayEdit: true, roles: ['manager'] }));
+    const { run, approvals, resume, done } = await shop(
+      [calls(write('w')), text('Done.')],
+      asking({ mayEdit: true, roles: ['manager'] }),
+    );
     const { result: first } = await run();
     const [request] = await approvals.list(mia);
-    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia, { args: { key: 'changed' } });
+    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia, {
+      args: { key: 'changed' },
+    });
     const result = await resume(first.runId);
     expect(done).toEqual(['changed']);
     expect(result.toolCalls).toMatchObject([{ args: { key: 'changed' } }]);
   });
 
   it('makes no call when the changed arguments do not fit the tool', async () => {
-    const { run, approvals, resume, done } = await shop([calls(write('w')), text('Well.')], asking({ mayEdit: true, roles: ['manager'] }));
+    const { run, approvals, resume, done } = await shop(
+      [calls(write('w')), text('Well.')],
+      asking({ mayEdit: true, roles: ['manager'] }),
+    );
     const { result: first } = await run();
     const [request] = await approvals.list(mia);
-    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia, { args: { key: 7, tenantId: 'globex' } });
+    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia, {
+      args: { key: 7, tenantId: 'globex' },
+    });
     const result = await resume(first.runId);
     expect(result.toolCalls[0]?.error?.code).toBe('tenant_override');
     expect(done).toEqual([]);
@@ -290,16 +383,25 @@ describe('an approver', () => {
     );
     const { result: first } = await run();
     const [request] = await approvals.list(alice);
-    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice, { args: { key: 'forbidden' } });
-    expect((await resume(first.runId)).toolCalls).toMatchObject([{ status: 'denied', error: { code: 'forbidden' } }]);
+    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice, {
+      args: { key: 'forbidden' },
+    });
+    expect((await resume(first.runId)).toolCalls).toMatchObject([
+      { status: 'denied', error: { code: 'forbidden' } },
+    ]);
     expect(done).toEqual([]);
   });
 
   it('prevents a call by denying it after approving the tool for the rest of the run', async () => {
-    const { run, approvals, resume, done } = await shop([calls(write('a'), write('b')), text('Done.')], asking({ mayRemember: true }));
+    const { run, approvals, resume, done } = await shop(
+      [calls(write('a'), write('b')), text('Done.')],
+      asking({ mayRemember: true }),
+    );
     const { result: first } = await run();
     const [one, other] = await approvals.list(alice);
-    await approvals.decide({ approvalId: one?.approvalId ?? '', decision: 'approve' }, alice, { remember: true });
+    await approvals.decide({ approvalId: one?.approvalId ?? '', decision: 'approve' }, alice, {
+      remember: true,
+    });
     await approvals.decide({ approvalId: other?.approvalId ?? '', decision: 'deny' }, alice);
     const result = await resume(first.runId);
     expect(result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'denied']);
@@ -311,7 +413,9 @@ describe('an approver', () => {
     const { run, approvals, resume, done } = await shop(script, asking({ mayRemember: true }));
     const { result: first } = await run();
     const [request] = await approvals.list(alice);
-    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice, { remember: true });
+    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice, {
+      remember: true,
+    });
     expect(await resume(first.runId)).toMatchObject({ finishReason: 'stop' });
     expect(done).toEqual(['a', 'b']);
   });
@@ -330,9 +434,15 @@ describe('`approvals: wait`', () => {
   });
 
   it('refuses the call once the approval has expired', async () => {
-    const { run, done } = await shop([calls(write('w')), text('Well.')], asking({ expiresAfterMs: 20 }));
+    const { run, done } = await shop(
+      [calls(write('w')), text('Well.')],
+      asking({ expiresAfterMs: 20 }),
+    );
     const { result } = await run({ approvals: 'wait' });
-    expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ error: { code: 'approval_denied' } }] });
+    expect(result).toMatchObject({
+      finishReason: 'stop',
+      toolCalls: [{ error: { code: 'approval_denied' } }],
+    });
     expect(done).toEqual([]);
   });
 
@@ -342,14 +452,19 @@ describe('`approvals: wait`', () => {
     const ending = handle.result.catch((error: unknown) => error);
     while ((await waiting()).length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
     handle.cancel();
-    expect(await atOnce(ending)).toMatchObject({ result: { finishReason: 'aborted', toolCalls: [{ error: { code: 'aborted' } }] } });
+    expect(await atOnce(ending)).toMatchObject({
+      result: { finishReason: 'aborted', toolCalls: [{ error: { code: 'aborted' } }] },
+    });
     expect(done).toEqual([]);
   });
 });
 
 describe('invariant 14: the audit', () => {
   it('invariant 14: holds every decision, approval and outcome of a run', async () => {
-    const { run, decide, resume, module } = await shop([calls(read('r'), write('w')), text('Done.')]);
+    const { run, decide, resume, module } = await shop([
+      calls(read('r'), write('w')),
+      text('Done.'),
+    ]);
     const { result: first } = await run();
     await decide('approve');
     await resume(first.runId);
@@ -362,11 +477,16 @@ describe('invariant 14: the audit', () => {
       'approval-decision',
       'outcome',
     ]);
-    expect(entries.every(({ runId, actorId }) => runId === first.runId && actorId === 'alice')).toBe(true);
+    expect(
+      entries.every(({ runId, actorId }) => runId === first.runId && actorId === 'alice'),
+    ).toBe(true);
   });
 
   it('invariant 14: holds the decision on a held call once, however often the run is resumed before somebody answers', async () => {
-    const { run, decide, resume, module } = await shop([calls(write('w'), write('x'), read('r')), text('Done.')]);
+    const { run, decide, resume, module } = await shop([
+      calls(write('w'), write('x'), read('r')),
+      text('Done.'),
+    ]);
     const kindsOf = async (id: string) => {
       const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
       return entries.filter(({ toolCallId }) => toolCallId === id).map(({ kind }) => kind);
@@ -378,10 +498,20 @@ describe('invariant 14: the audit', () => {
     await decide('approve');
     await resume(first.runId);
     await resume(first.runId);
-    expect(await kindsOf('call_1')).toEqual(['decision', 'approval-request', 'approval-decision', 'outcome']);
+    expect(await kindsOf('call_1')).toEqual([
+      'decision',
+      'approval-request',
+      'approval-decision',
+      'outcome',
+    ]);
     await decide('deny');
     await resume(first.runId);
-    expect(await kindsOf('call_2')).toEqual(['decision', 'approval-request', 'approval-decision', 'denied']);
+    expect(await kindsOf('call_2')).toEqual([
+      'decision',
+      'approval-request',
+      'approval-decision',
+      'denied',
+    ]);
     expect(await kindsOf('call_3')).toEqual(['decision', 'outcome']);
   });
 
@@ -395,12 +525,17 @@ describe('invariant 14: the audit', () => {
     await decide('approve', mia); // the newer of the two questions
     await resume(first.runId);
     const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
-    expect(entries.flatMap((entry) => (entry.kind === 'decision' ? entry.decision.policyVersion : []))).toEqual(['v1', 'v2', 'v3']);
+    expect(
+      entries.flatMap((entry) => (entry.kind === 'decision' ? entry.decision.policyVersion : [])),
+    ).toEqual(['v1', 'v2', 'v3']);
     expect(done).toEqual(['w']);
   });
 
   it('invariant 14: holds what was denied, by which rule', async () => {
-    const { run, module } = await shop([calls(write('w')), text('Well.')], { version: 'v9', allow: ['probe__read'] });
+    const { run, module } = await shop([calls(write('w')), text('Well.')], {
+      version: 'v9',
+      allow: ['probe__read'],
+    });
     await run();
     const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
     expect(entries).toMatchObject([
@@ -414,7 +549,9 @@ describe('invariant 14: the audit', () => {
     const store = module.get(AuditStore);
     store.append = () => Promise.reject(new Error('disk full'));
     const error = { code: 'storage_unavailable' };
-    await expect(run()).rejects.toMatchObject({ result: { error, toolCalls: [{ error: { code: 'aborted' } }] } });
+    await expect(run()).rejects.toMatchObject({
+      result: { error, toolCalls: [{ error: { code: 'aborted' } }] },
+    });
     expect(done).toEqual([]);
   });
 });

@@ -14,7 +14,10 @@ async function callOnce(
 ): Promise<{ readonly record: ToolInvocationRecord; readonly content: string }> {
   const model = new ScriptedModel([calls(call(name, args)), text('Done.')]);
   const loop = await openShop(model);
-  const { result } = await play(loop, ask({ limits: { toolCallMs: 40 }, ...(act && { context: { act } }) }));
+  const { result } = await play(
+    loop,
+    ask({ limits: { toolCallMs: 40 }, ...(act && { context: { act } }) }),
+  );
   expect(result.finishReason).toBe('stop');
   expect(result.toolCalls).toHaveLength(1);
   model.assertComplete();
@@ -52,14 +55,22 @@ describe('invariant 5: a call that cannot be made has one result all the same', 
     expect(JSON.parse(content)).toMatchObject({ errors: [{ code }] });
   });
 
-  it.each(['probe__raed', 'read', 'probe_read', '', ' ', 'probe__read ', '../etc/passwd', '\u0000', 'toString', '__proto__'])(
-    'has it for a tool named %j',
-    async (name) => {
-      const { record } = await callOnce(name, '{"key":"a"}');
-      expect(record).toMatchObject({ id: name, status: 'failed', error: { code: 'unknown_tool' } });
-      expect(record).not.toHaveProperty('declaredId');
-    },
-  );
+  it.each([
+    'probe__raed',
+    'read',
+    'probe_read',
+    '',
+    ' ',
+    'probe__read ',
+    '../etc/passwd',
+    '\u0000',
+    'toString',
+    '__proto__',
+  ])('has it for a tool named %j', async (name) => {
+    const { record } = await callOnce(name, '{"key":"a"}');
+    expect(record).toMatchObject({ id: name, status: 'failed', error: { code: 'unknown_tool' } });
+    expect(record).not.toHaveProperty('declaredId');
+  });
 
   it('has it for a tool with a name of 10,000 characters', async () => {
     const { record, content } = await callOnce('x'.repeat(10_000), '{"key":"a"}');
@@ -86,13 +97,21 @@ describe('invariant 5: a call whose tool misbehaves has one result all the same'
     ['says what went wrong', boom(new ToolError('Try another key.')), 'execution_failed'],
     ['throws an error without a prototype', boom(Object.create(null)), 'execution_failed'],
     ['rejects', () => Promise.reject(new Error('secret')), 'execution_failed'],
-    ['rejects later', () => new Promise((_, reject) => setTimeout(() => reject(new Error('secret')), 5)), 'execution_failed'],
+    [
+      'rejects later',
+      () => new Promise((_, reject) => setTimeout(() => reject(new Error('secret')), 5)),
+      'execution_failed',
+    ],
     ['errors as an Observable', () => throwError(() => new Error('secret')), 'execution_failed'],
     ['hangs', () => new Promise(() => undefined), 'timeout'],
     ['is an Observable that never ends', () => NEVER, 'timeout'],
     ['returns a function, which nothing calls', () => () => 1, 'execution_failed'],
     ['returns itself within itself', () => circular, 'invalid_output'],
-    ['returns an instance of a class that exposes nothing', () => new Map([[{}, new URLSearchParams()]]), 'invalid_output'],
+    [
+      'returns an instance of a class that exposes nothing',
+      () => new Map([[{}, new URLSearchParams()]]),
+      'invalid_output',
+    ],
   ])('has it when the tool %s', async (_, act, code) => {
     const { record, content } = await callOnce('probe__read', '{"key":"a"}', act);
     expect(record).toMatchObject({ status: 'failed', error: { code } });
@@ -117,13 +136,19 @@ describe('invariant 5: a call whose tool misbehaves has one result all the same'
   });
 
   it('has it when its result is larger than a model may read', async () => {
-    const { record, content } = await callOnce('probe__read', '{"key":"a"}', () => 'ä'.repeat(1_000_000));
+    const { record, content } = await callOnce('probe__read', '{"key":"a"}', () =>
+      'ä'.repeat(1_000_000),
+    );
     expect(record).toMatchObject({ status: 'succeeded', resultBytes: 2_000_000, truncated: true });
     expect(Buffer.byteLength(content)).toBeLessThanOrEqual(32 * 1024);
   });
 
   it('has it when the tool changes things, and hangs: the outcome is unknown', async () => {
-    const { record } = await callOnce('probe__write', '{"key":"a"}', () => new Promise(() => undefined));
+    const { record } = await callOnce(
+      'probe__write',
+      '{"key":"a"}',
+      () => new Promise(() => undefined),
+    );
     expect(record).toMatchObject({ status: 'failed', error: { code: 'unknown_outcome' } });
   });
 });

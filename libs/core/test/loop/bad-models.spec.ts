@@ -17,7 +17,10 @@ import {
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 
-async function playScript(script: readonly ScriptedTurn[], request: Parameters<typeof ask>[0] = {}): Promise<PlayedRun> {
+async function playScript(
+  script: readonly ScriptedTurn[],
+  request: Parameters<typeof ask>[0] = {},
+): Promise<PlayedRun> {
   const model = new ScriptedModel(script);
   const played = await play(await openShop(model), ask(request));
   model.assertComplete();
@@ -36,22 +39,34 @@ describe('invariant 5: a model that repeats itself', () => {
     );
     expect(result.finishReason).toBe('no_progress');
     expect(count).toBe(3);
-    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([undefined, undefined, undefined, 'budget_exceeded']);
+    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      'budget_exceeded',
+    ]);
   });
 
   it('is not fooled by other spaces or another order of the arguments', async () => {
     const same = ['{"name":"a"}', ' { "name" : "a" } ', '{"name":\n"a"}', '{"na\\u006de":"a"}'];
-    const { result } = await playScript(same.map((args) => calls(call('crm__searchCustomers', args))));
+    const { result } = await playScript(
+      same.map((args) => calls(call('crm__searchCustomers', args))),
+    );
     expect(result.finishReason).toBe('no_progress');
   });
 
   it('does not count calls with other arguments as the same', async () => {
-    const { result } = await playScript([...['a', 'b', 'c', 'd'].map((key) => calls(read(key))), text('Done.')]);
+    const { result } = await playScript([
+      ...['a', 'b', 'c', 'd'].map((key) => calls(read(key))),
+      text('Done.'),
+    ]);
     expect(result.finishReason).toBe('stop');
   });
 
   it('counts malformed arguments that are the same', async () => {
-    const { result } = await playScript(Array.from({ length: 4 }, () => calls(call('probe__read', '{"key"'))));
+    const { result } = await playScript(
+      Array.from({ length: 4 }, () => calls(call('probe__read', '{"key"'))),
+    );
     expect(result.finishReason).toBe('no_progress');
   });
 });
@@ -61,10 +76,14 @@ describe('invariant 5: a model that calls one tool 1,000 times', () => {
 
   it('gets 40 results and 960 refusals in one answer, and the run ends with max_calls', async () => {
     let count = 0;
-    const { result, events: seen } = await playScript([calls(...thousand)], { context: { act: () => (count += 1) } });
+    const { result, events: seen } = await playScript([calls(...thousand)], {
+      context: { act: () => (count += 1) },
+    });
     expect(result.finishReason).toBe('max_calls');
     expect(count).toBe(40);
-    expect(result.toolCalls.filter(({ error }) => error?.code === 'budget_exceeded')).toHaveLength(960);
+    expect(result.toolCalls.filter(({ error }) => error?.code === 'budget_exceeded')).toHaveLength(
+      960,
+    );
     expect(eventsOf(seen, 'tool-result')).toHaveLength(1000);
     expect(resultsIn(result.messages)).toHaveLength(1000);
   });
@@ -77,22 +96,32 @@ describe('invariant 5: a model that calls one tool 1,000 times', () => {
   });
 
   it('makes the other calls of the answer that goes beyond the limit', async () => {
-    const { result } = await playScript([calls(read('a'), read('b'), call('probe__write', { key: 'c' }))], { limits: { callsPerTool: 1 } });
+    const { result } = await playScript(
+      [calls(read('a'), read('b'), call('probe__write', { key: 'c' }))],
+      { limits: { callsPerTool: 1 } },
+    );
     expect(result.finishReason).toBe('max_calls');
-    expect(result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'failed', 'succeeded']);
+    expect(result.toolCalls.map(({ status }) => status)).toEqual([
+      'succeeded',
+      'failed',
+      'succeeded',
+    ]);
   });
 });
 
 describe('invariant 5: a model that says nothing', () => {
-  it.each(['', ' ', '\n\n\t'])('is asked once more when it answers %j, and then answers', async (nothing) => {
-    const { result, events: seen } = await playScript([text(nothing), text('Done.')]);
-    expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.', steps: 2 });
-    expect(eventsOf(seen, 'warning')).toMatchObject([{ code: 'empty_answer', step: 1 }]);
-    expect(result.messages).toEqual([
-      { role: 'user', content: 'Go on.' },
-      { role: 'assistant', content: 'Done.' },
-    ]);
-  });
+  it.each(['', ' ', '\n\n\t'])(
+    'is asked once more when it answers %j, and then answers',
+    async (nothing) => {
+      const { result, events: seen } = await playScript([text(nothing), text('Done.')]);
+      expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.', steps: 2 });
+      expect(eventsOf(seen, 'warning')).toMatchObject([{ code: 'empty_answer', step: 1 }]);
+      expect(result.messages).toEqual([
+        { role: 'user', content: 'Go on.' },
+        { role: 'assistant', content: 'Done.' },
+      ]);
+    },
+  );
 
   it('ends the run with no_progress after two empty answers and leaves nothing empty in the transcript', async () => {
     const { result } = await playScript([text(''), text('')]);
@@ -115,12 +144,26 @@ describe('invariant 5: a model that says nothing', () => {
 describe('invariant 5: a model that is cut off', () => {
   it('keeps its text and ends with error when it is cut in the middle of a text', async () => {
     const { result } = await playScript([cut('Half a sen')]);
-    expect(result).toMatchObject({ finishReason: 'error', text: 'Half a sen', error: { code: 'model_incomplete' } });
+    expect(result).toMatchObject({
+      finishReason: 'error',
+      text: 'Half a sen',
+      error: { code: 'model_incomplete' },
+    });
     expect(result.messages.at(-1)).toEqual({ role: 'assistant', content: 'Half a sen' });
   });
 
-  const half: ModelEvent = { type: 'tool-call-delta', toolCallId: 'c1', name: 'probe__read', argumentsDelta: '{"ke' };
-  const whole: ModelEvent = { type: 'tool-call', toolCallId: 'c1', name: 'probe__read', arguments: '{"key":"a"}' };
+  const half: ModelEvent = {
+    type: 'tool-call-delta',
+    toolCallId: 'c1',
+    name: 'probe__read',
+    argumentsDelta: '{"ke',
+  };
+  const whole: ModelEvent = {
+    type: 'tool-call',
+    toolCallId: 'c1',
+    name: 'probe__read',
+    arguments: '{"key":"a"}',
+  };
 
   it.each<[string, readonly ModelEvent[]]>([
     ['in the middle of a call', [half]],
@@ -128,7 +171,9 @@ describe('invariant 5: a model that is cut off', () => {
     ['before anything', []],
   ])('%s runs nothing and leaves no call without a result', async (_, cutOff) => {
     let count = 0;
-    const { result, events: seen } = await playScript([events(cutOff)], { context: { act: () => (count += 1) } });
+    const { result, events: seen } = await playScript([events(cutOff)], {
+      context: { act: () => (count += 1) },
+    });
     expect(count).toBe(0);
     expect(result.messages).toEqual([{ role: 'user', content: 'Go on.' }]);
     expect(eventsOf(seen, 'tool-call')).toEqual([]);
@@ -142,7 +187,11 @@ describe('invariant 5: a model that is cut off', () => {
         { type: 'text-delta', text: 'I will read.' },
         whole,
         { type: 'usage', usage: SCRIPTED_USAGE },
-        { type: 'finish', finishReason: reason, providerData: { openai: { extraContent: { c1: 'signature' } } } },
+        {
+          type: 'finish',
+          finishReason: reason,
+          providerData: { openai: { extraContent: { c1: 'signature' } } },
+        },
       ];
       const { result } = await playScript([events(answer)]);
       expect(result).toMatchObject({ finishReason: reason, text: 'I will read.', toolCalls: [] });
@@ -151,7 +200,9 @@ describe('invariant 5: a model that is cut off', () => {
   );
 
   it('keeps its text when its stream throws in the middle of it, and the cause is in the rejection only', async () => {
-    const { result, events: seen } = await playScript([fails(new ModelError('key sk-123 is wrong'), 'So far')]);
+    const { result, events: seen } = await playScript([
+      fails(new ModelError('key sk-123 is wrong'), 'So far'),
+    ]);
     expect(result).toMatchObject({
       finishReason: 'error',
       text: 'So far',
@@ -163,7 +214,12 @@ describe('invariant 5: a model that is cut off', () => {
   it('runs nothing when its stream throws after a call', async () => {
     const script = [textAndCalls('Reading.', read()), fails(new ModelError('gone'), 'And')];
     const { result } = await playScript(script);
-    expect(result.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant']);
+    expect(result.messages.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+    ]);
   });
 });
 
@@ -218,7 +274,10 @@ describe('invariant 5: a model that keeps no contract', () => {
         }),
       }),
     ],
-    ['has an iterator that returns no promise', () => ({ [Symbol.asyncIterator]: () => ({ next: () => ({ done: true }) }) })],
+    [
+      'has an iterator that returns no promise',
+      () => ({ [Symbol.asyncIterator]: () => ({ next: () => ({ done: true }) }) }),
+    ],
     [
       'streams null',
       async function* () {
@@ -247,7 +306,10 @@ describe('invariant 5: a model that keeps no contract', () => {
         },
       },
     ],
-    ['has a return() that is not asynchronous', { return: () => ({ done: true, value: undefined }) }],
+    [
+      'has a return() that is not asynchronous',
+      { return: () => ({ done: true, value: undefined }) },
+    ],
     ['has a return() that rejects', { return: () => Promise.reject(new Error('no')) }],
     ['has a return() that hangs', { return: () => new Promise(() => undefined) }],
   ])('is read to its end all the same when its iterator %s', async (_, extra) => {

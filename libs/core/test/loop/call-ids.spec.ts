@@ -1,13 +1,24 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LoopRequest, Message } from '@toolloop/core';
 import type { ModelEvent } from '@toolloop/protocol';
-import { ScriptedModel, call, calls, events, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  events,
+  eventsOf,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { cases } from '../../../../test/cases.js';
 import { callIdsIn, play, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 
-async function playScript(script: readonly ScriptedTurn[], request: Partial<LoopRequest> = {}): Promise<PlayedRun> {
+async function playScript(
+  script: readonly ScriptedTurn[],
+  request: Partial<LoopRequest> = {},
+): Promise<PlayedRun> {
   return play(await openShop(new ScriptedModel([...script, text('Done.')])), ask(request));
 }
 
@@ -16,7 +27,9 @@ let keys = 0;
 const read = (id: string) => call('probe__read', { key: `${(keys += 1)}` }, { id });
 
 const callsIn = ({ result }: PlayedRun) =>
-  result.messages.flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []));
+  result.messages.flatMap((message) =>
+    message.role === 'assistant' ? (message.toolCalls ?? []) : [],
+  );
 
 async function* streaming(): AsyncGenerator<number> {
   yield await Promise.resolve(1);
@@ -25,9 +38,15 @@ async function* streaming(): AsyncGenerator<number> {
 
 describe('invariant 6: the id of a call', () => {
   it('is the same in its deltas, its start, its progress, its result and the transcript', async () => {
-    const { events: seen, result } = await playScript([calls(read('toolu_01'))], { context: { act: streaming } });
-    const life = seen.flatMap((event) => ('toolCallId' in event ? [[event.type, event.toolCallId]] : []));
-    expect(new Set(life.map(([type]) => type))).toEqual(new Set(['tool-call-delta', 'tool-call', 'tool-start', 'tool-progress']));
+    const { events: seen, result } = await playScript([calls(read('toolu_01'))], {
+      context: { act: streaming },
+    });
+    const life = seen.flatMap((event) =>
+      'toolCallId' in event ? [[event.type, event.toolCallId]] : [],
+    );
+    expect(new Set(life.map(([type]) => type))).toEqual(
+      new Set(['tool-call-delta', 'tool-call', 'tool-start', 'tool-progress']),
+    );
     expect(new Set(life.map(([, id]) => id))).toEqual(new Set(['toolu_01']));
     expect(result.toolCalls).toMatchObject([{ toolCallId: 'toolu_01' }]);
     expect(result.messages.slice(1, 3)).toMatchObject([
@@ -38,7 +57,9 @@ describe('invariant 6: the id of a call', () => {
 
   it("is kept when it is valid, and no provider's id stands beside it", async () => {
     const played = await playScript([calls(read('a:1/ä-b c'))]);
-    expect(callsIn(played)).toEqual([expect.not.objectContaining({ providerCallId: expect.anything() })]);
+    expect(callsIn(played)).toEqual([
+      expect.not.objectContaining({ providerCallId: expect.anything() }),
+    ]);
     expect(played.result.toolCalls[0]?.toolCallId).toBe('a:1/ä-b c');
   });
 
@@ -49,7 +70,9 @@ describe('invariant 6: the id of a call', () => {
   ])("is replaced when it is %s, and the provider's is kept", async (_, id) => {
     const played = await playScript([calls(read('ok'), read(id))]);
     expect(callsIn(played)[1]).toMatchObject({ toolCallId: 'call_1_1', providerCallId: id });
-    expect(eventsOf(played.events, 'tool-call-delta').map(({ toolCallId }) => toolCallId)).toContain('call_1_1');
+    expect(
+      eventsOf(played.events, 'tool-call-delta').map(({ toolCallId }) => toolCallId),
+    ).toContain('call_1_1');
   });
 
   it('is kept with 128 characters', async () => {
@@ -60,46 +83,80 @@ describe('invariant 6: the id of a call', () => {
   it('is replaced the second time when it comes twice in one answer', async () => {
     const played = await playScript([calls(read('same'), read('same'), read('same'))]);
     expect(callIdsIn(played.result.messages)).toEqual(['same', 'call_1_1', 'call_1_2']);
-    expect(callsIn(played).map(({ providerCallId }) => providerCallId)).toEqual([undefined, 'same', 'same']);
+    expect(callsIn(played).map(({ providerCallId }) => providerCallId)).toEqual([
+      undefined,
+      'same',
+      'same',
+    ]);
   });
 
   it('is replaced in a later step when it comes again there', async () => {
-    const { result } = await playScript([calls(read('call_0')), calls(read('call_0')), calls(read('call_0'))]);
+    const { result } = await playScript([
+      calls(read('call_0')),
+      calls(read('call_0')),
+      calls(read('call_0')),
+    ]);
     expect(callIdsIn(result.messages)).toEqual(['call_0', 'call_2_0', 'call_3_0']);
   });
 
   it('is replaced when it was used in the messages before', async () => {
     const messages: Message[] = [
       { role: 'user', content: 'Hello' },
-      { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'call_1', name: 'probe__read', arguments: '{"key":"old"}' }] },
+      {
+        role: 'assistant',
+        content: '',
+        toolCalls: [{ toolCallId: 'call_1', name: 'probe__read', arguments: '{"key":"old"}' }],
+      },
       { role: 'tool', toolCallId: 'call_1', toolName: 'probe__read', content: 'old' },
       { role: 'user', content: 'Again' },
     ];
-    const played = await play(await openShop(new ScriptedModel([calls(read('call_1')), text('Done.')])), ask({ messages }));
+    const played = await play(
+      await openShop(new ScriptedModel([calls(read('call_1')), text('Done.')])),
+      ask({ messages }),
+    );
     expect(callIdsIn(played.result.messages)).toEqual(['call_1', 'call_1_0']);
   });
 
   it('is replaced when it was used in an earlier run of the conversation', async () => {
-    const loop = await openShop(new ScriptedModel([calls(read('call_1')), text('A'), calls(read('call_1')), text('B')]));
+    const loop = await openShop(
+      new ScriptedModel([calls(read('call_1')), text('A'), calls(read('call_1')), text('B')]),
+    );
     await play(loop, ask({ conversationId: 'c' }));
     const { result } = await play(loop, ask({ conversationId: 'c' }));
     expect(callIdsIn(result.messages)).toEqual(['call_1', 'call_1_0']);
   });
 
   it('is unique even when the provider uses one of ours', async () => {
-    const { result } = await playScript([calls(read(''), read('call_1_0'), read('call_1_1'), read('call_1_1_2'))]);
+    const { result } = await playScript([
+      calls(read(''), read('call_1_0'), read('call_1_1'), read('call_1_1_2')),
+    ]);
     const ids = callIdsIn(result.messages);
     expect(new Set(ids).size).toBe(4);
     expect(ids[0]).toBe('call_1_0');
   });
 
   it('is unique and usable whatever ids the provider makes up (property)', async () => {
-    const id = fc.oneof(fc.constantFrom('', 'a', 'b', 'call_1_0', 'call_1_1', 'call_2_0', 'call_1_0_2', 'x'.repeat(200)), fc.string());
+    const id = fc.oneof(
+      fc.constantFrom(
+        '',
+        'a',
+        'b',
+        'call_1_0',
+        'call_1_1',
+        'call_2_0',
+        'call_1_0_2',
+        'x'.repeat(200),
+      ),
+      fc.string(),
+    );
     const answer = fc.array(id, { minLength: 1, maxLength: 6 });
     const loop = await openShop(new ScriptedModel([]));
     await fc.assert(
       fc.asyncProperty(fc.array(answer, { minLength: 1, maxLength: 3 }), async (answers) => {
-        const model = new ScriptedModel([...answers.map((ids) => calls(...ids.map(read))), text('Done.')]);
+        const model = new ScriptedModel([
+          ...answers.map((ids) => calls(...ids.map(read))),
+          text('Done.'),
+        ]);
         const { result } = await play(loop, ask({ model }));
         const ids = callIdsIn(result.messages);
         expect(ids).toHaveLength(answers.flat().length);
@@ -118,11 +175,23 @@ const delta = (toolCallId: string, argumentsDelta: string): ModelEvent => ({
   name: 'probe__read',
   argumentsDelta,
 });
-const whole = (toolCallId: string, args: string): ModelEvent => ({ type: 'tool-call', toolCallId, name: 'probe__read', arguments: args });
+const whole = (toolCallId: string, args: string): ModelEvent => ({
+  type: 'tool-call',
+  toolCallId,
+  name: 'probe__read',
+  arguments: args,
+});
 
 describe('invariant 6: what is executed', () => {
   it('is the assembled call, whatever its deltas said', async () => {
-    const script = [events([delta('c1', '{"key":'), delta('c1', '"wrong"}'), whole('c1', '{"key":"right"}'), finish])];
+    const script = [
+      events([
+        delta('c1', '{"key":'),
+        delta('c1', '"wrong"}'),
+        whole('c1', '{"key":"right"}'),
+        finish,
+      ]),
+    ];
     const { result } = await playScript(script);
     expect(result.toolCalls).toMatchObject([{ args: { key: 'right' }, result: 'right' }]);
   });
@@ -151,7 +220,12 @@ describe('invariant 6: what is executed', () => {
       { toolCallId: 'c1', args: { key: 'a' } },
       { toolCallId: 'c2', args: { key: 'b' } },
     ]);
-    expect(eventsOf(seen, 'tool-call-delta').map(({ toolCallId }) => toolCallId)).toEqual(['c1', 'c2', 'c1', 'c2']);
+    expect(eventsOf(seen, 'tool-call-delta').map(({ toolCallId }) => toolCallId)).toEqual([
+      'c1',
+      'c2',
+      'c1',
+      'c2',
+    ]);
   });
 
   it('needs no deltas at all', async () => {
@@ -162,6 +236,8 @@ describe('invariant 6: what is executed', () => {
   it('is in the transcript as the model wrote it, letter by letter', async () => {
     const args = '{ "key" : "\\u0061" }';
     const { result } = await playScript([events([whole('c1', args), finish])]);
-    expect(result.messages[1]).toMatchObject({ toolCalls: [{ arguments: args, name: 'probe__read' }] });
+    expect(result.messages[1]).toMatchObject({
+      toolCalls: [{ arguments: args, name: 'probe__read' }],
+    });
   });
 });

@@ -1,5 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import { type LoopEvent, type LoopRequest, PendingService, type Policy, type RunHandle, ToolLoopService } from '@toolloop/core';
+import {
+  type LoopEvent,
+  type LoopRequest,
+  PendingService,
+  type Policy,
+  type RunHandle,
+  ToolLoopService,
+} from '@toolloop/core';
 import { ConversationStore, MemoryConversationStore } from '@toolloop/core/stores';
 import { call, calls, hangs, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
 import { type ConversationTurn, ConversationTurns } from '../../src/loop/conversation-turns.js';
@@ -9,7 +16,12 @@ const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const conversationId = 'c1';
 const read = calls(call('probe__read', { key: 'a' }));
 const write = calls(call('probe__write', { key: 'a' }));
-const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ tools: ['probe__write'] }] };
+const policy: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ tools: ['probe__write'] }],
+};
 
 /** A tool that stays in its call until the test lets it go. */
 function gate() {
@@ -24,13 +36,25 @@ function gate() {
   return { entered, leave: () => leave(), context: { act } };
 }
 
-async function desk(script: readonly ScriptedTurn[], options: ShopOptions = {}, store: ConversationStore = new MemoryConversationStore()) {
+async function desk(
+  script: readonly ScriptedTurn[],
+  options: ShopOptions = {},
+  store: ConversationStore = new MemoryConversationStore(),
+) {
   const model = new ScriptedModel(script);
-  const module = await openModule(model, { policy, ...options, providers: [{ provide: ConversationStore, useValue: store }] });
+  const module = await openModule(model, {
+    policy,
+    ...options,
+    providers: [{ provide: ConversationStore, useValue: store }],
+  });
   const loop: ToolLoopService = module.get(ToolLoopService);
   const inbox: PendingService = module.get(PendingService);
-  const say = (prompt: string, more: Partial<LoopRequest> = {}): RunHandle => loop.open(ask({ conversationId, prompt, ...more }));
-  const seen = (index: number) => (model.requests[index]?.messages ?? []).map(({ role, content }) => (role === 'tool' ? role : content));
+  const say = (prompt: string, more: Partial<LoopRequest> = {}): RunHandle =>
+    loop.open(ask({ conversationId, prompt, ...more }));
+  const seen = (index: number) =>
+    (model.requests[index]?.messages ?? []).map(({ role, content }) =>
+      role === 'tool' ? role : content,
+    );
   return { model, loop, inbox, say, seen };
 }
 
@@ -56,9 +80,11 @@ const runOf = (runId: string) => ({
   names: [runId],
   takeIn: () => Promise.resolve(false),
 });
-const endOf = (turn: ConversationTurn | string): Promise<void> | undefined => (typeof turn === 'string' ? undefined : turn.end(false));
+const endOf = (turn: ConversationTurn | string): Promise<void> | undefined =>
+  typeof turn === 'string' ? undefined : turn.end(false);
 
-const types = (events: readonly LoopEvent[]) => events.map((event) => (event.type === 'warning' ? event.code : event.type));
+const types = (events: readonly LoopEvent[]) =>
+  events.map((event) => (event.type === 'warning' ? event.code : event.type));
 
 describe('the turns of a conversation', () => {
   it('are taken in order: a second message is queued, and then reads what the first one led to', async () => {
@@ -69,9 +95,16 @@ describe('the turns of a conversation', () => {
     const second = followed(say('Second.'), 'warning');
     await second.come;
     const third = say('Third.').result;
-    expect([types(second.events), model.requests.length]).toEqual([['run-start', 'conversation_busy'], 1]);
+    expect([types(second.events), model.requests.length]).toEqual([
+      ['run-start', 'conversation_busy'],
+      1,
+    ]);
     leave();
-    expect([(await first).text, (await second.result).text, (await third).text]).toEqual(['One.', 'Two.', 'Three.']);
+    expect([(await first).text, (await second.result).text, (await third).text]).toEqual([
+      'One.',
+      'Two.',
+      'Three.',
+    ]);
     expect(seen(2)).toEqual(['First.', '', 'tool', 'One.', 'Second.']);
     expect(seen(3).slice(-3)).toEqual(['Second.', 'Two.', 'Third.']);
   });
@@ -101,7 +134,9 @@ describe('the turns of a conversation', () => {
     queued.cancel();
     expect(await isQueuedOver).toMatchObject({ result: { finishReason: 'aborted', steps: 0 } });
     first.cancel();
-    expect(await begun.result.catch((error: unknown) => error)).toMatchObject({ result: { finishReason: 'aborted' } });
+    expect(await begun.result.catch((error: unknown) => error)).toMatchObject({
+      result: { finishReason: 'aborted' },
+    });
     expect(await answer).toMatchObject({ text: 'Last.' });
   });
 
@@ -110,7 +145,10 @@ describe('the turns of a conversation', () => {
     const first = say('First.');
     const begun = followed(first, 'step-start');
     await begun.come;
-    expect(await say('Second.', { limits: { runMs: 30 } }).result).toMatchObject({ finishReason: 'timeout', steps: 0 });
+    expect(await say('Second.', { limits: { runMs: 30 } }).result).toMatchObject({
+      finishReason: 'timeout',
+      steps: 0,
+    });
     first.cancel();
     await begun.result.catch(() => undefined);
   });
@@ -131,7 +169,10 @@ describe('the turns of a conversation', () => {
 
   it('pass on where the process of a run has died', async () => {
     const store = new MemoryConversationStore();
-    await store.claim({ tenant: 'acme', actorId: 'alice', conversationId }, { owner: 'a run that is gone', forMs: 40 });
+    await store.claim(
+      { tenant: 'acme', actorId: 'alice', conversationId },
+      { owner: 'a run that is gone', forMs: 40 },
+    );
     const { say } = await desk([text('One.')], {}, store);
     expect(await say('First.').result).toMatchObject({ text: 'One.' });
   });
@@ -143,7 +184,9 @@ describe('the turns of a conversation', () => {
     const turns = new ConversationTurns(store);
     const { signal } = new AbortController();
     const order: string[] = [];
-    const queued = turns.take(key, runOf('queued'), { signal }).then((turn) => (order.push('queued'), turn));
+    const queued = turns
+      .take(key, runOf('queued'), { signal })
+      .then((turn) => (order.push('queued'), turn));
     const continued = await turns.take(key, runOf('continued'), { signal, isContinued: true });
     order.push('continued');
     await Promise.all([continued, queued].map(async (turn) => endOf(await turn)));
@@ -160,7 +203,13 @@ describe('the turns of a conversation', () => {
 
   it('wait for a run under way before one that waited is resumed', async () => {
     const { entered, leave, context } = gate();
-    const { say, loop, inbox, seen } = await desk([write, read, text('Two.'), text('One.'), text('Three.')]);
+    const { say, loop, inbox, seen } = await desk([
+      write,
+      read,
+      text('Two.'),
+      text('One.'),
+      text('Three.'),
+    ]);
     const { runId } = await say('First.').result;
     const [asked] = await inbox.list(alice);
     await inbox.decide({ approvalId: asked?.approvalId ?? '', decision: 'approve' }, alice);
@@ -170,16 +219,31 @@ describe('the turns of a conversation', () => {
     leave();
     expect([(await second).text, (await resumed).text]).toEqual(['Two.', 'One.']);
     await say('Third.').result;
-    expect(seen(4)).toEqual(['First.', '', 'tool', 'One.', 'Second.', '', 'tool', 'Two.', 'Third.']);
+    expect(seen(4)).toEqual([
+      'First.',
+      '',
+      'tool',
+      'One.',
+      'Second.',
+      '',
+      'tool',
+      'Two.',
+      'Third.',
+    ]);
   });
 });
 
-/** Tells when something was left for a run, and tells the run nothing of it, as to one that ends before it looks. */
+/**
+ * Tells when something was left for a run, and tells the run nothing of it, as to one that ends
+ * before it looks.
+ */
 class UnreadStore extends MemoryConversationStore {
   private noteInput = (): void => undefined;
   readonly hasInput = new Promise<void>((resolve) => (this.noteInput = resolve));
 
-  override leave(...given: Parameters<MemoryConversationStore['leave']>): Promise<string | undefined> {
+  override leave(
+    ...given: Parameters<MemoryConversationStore['leave']>
+  ): Promise<string | undefined> {
     this.noteInput();
     return super.leave(...given);
   }
@@ -199,14 +263,22 @@ describe('a message with `whenBusy: addInput`', () => {
     const answer = first.result;
     await entered;
     const second = followed(say('Second.', { whenBusy }), 'run-end');
-    expect(await second.result).toMatchObject({ finishReason: 'stop', text: '', steps: 0, addedTo: first.runId });
+    expect(await second.result).toMatchObject({
+      finishReason: 'stop',
+      text: '',
+      steps: 0,
+      addedTo: first.runId,
+    });
     expect(types(second.events)).toEqual(['run-start', 'run-end']);
     expect(second.events.at(-1)).toMatchObject({ addedTo: first.runId });
     leave();
     expect(await answer).toMatchObject({ text: 'Both.' });
     expect(seen(1)).toEqual(['First.', '', 'tool', 'Second.']);
     expect((await say('Third.', { whenBusy }).result).addedTo).toBeUndefined();
-    expect([seen(2), model.requests.length]).toEqual([['First.', '', 'tool', 'Second.', 'Both.', 'Third.'], 3]);
+    expect([seen(2), model.requests.length]).toEqual([
+      ['First.', '', 'tool', 'Second.', 'Both.', 'Third.'],
+      3,
+    ]);
   });
 
   it('goes in to the run under way in another process, once, and what comes as that ends is queued', async () => {
@@ -218,19 +290,30 @@ describe('a message with `whenBusy: addInput`', () => {
     const answer = first.result;
     await entered;
     const second = followed(other.say('Second.', { whenBusy }), 'run-end');
-    expect(await second.result).toMatchObject({ finishReason: 'stop', text: '', steps: 0, addedTo: first.runId });
+    expect(await second.result).toMatchObject({
+      finishReason: 'stop',
+      text: '',
+      steps: 0,
+      addedTo: first.runId,
+    });
     const elsewhere = { actor: { id: 'bob' } };
     expect((await other.say('Theirs.', { whenBusy, ...elsewhere }).result).addedTo).toBeUndefined();
     leave();
     expect(await answer).toMatchObject({ text: 'Both.' });
-    expect([one.seen(1), one.model.requests.length]).toEqual([['First.', '', 'tool', 'Second.'], 2]);
+    expect([one.seen(1), one.model.requests.length]).toEqual([
+      ['First.', '', 'tool', 'Second.'],
+      2,
+    ]);
     expect(types(second.events)).toEqual(['run-start', 'run-end']);
   });
 
   it('is queued where the run under way in another process ends before it has taken it, and said once', async () => {
     const store = new UnreadStore();
     const { entered, leave, context } = gate();
-    const [one, other] = [await desk([read, text('One.')], {}, store), await desk([text('Two.')], {}, store)];
+    const [one, other] = [
+      await desk([read, text('One.')], {}, store),
+      await desk([text('Two.')], {}, store),
+    ];
     const first = one.say('First.', { context }).result;
     await entered;
     const second = other.say('Second.', { whenBusy }).result;
@@ -256,7 +339,11 @@ describe('a message with `whenBusy: addInput`', () => {
 
   it.each<[string, Partial<LoopRequest>, Partial<LoopRequest>]>([
     ['to be rehearsed', {}, { rehearse: true }],
-    ['not to be rehearsed as the run under way is, whose words no conversation keeps', { rehearse: true }, {}],
+    [
+      'not to be rehearsed as the run under way is, whose words no conversation keeps',
+      { rehearse: true },
+      {},
+    ],
     ['private, and the words of the run under way are public', { labels: { reads: 'public' } }, {}],
   ])('is queued where it is %s', async (_, first, second) => {
     const { entered, leave, context } = gate();
@@ -265,7 +352,11 @@ describe('a message with `whenBusy: addInput`', () => {
     await entered;
     const other = say('Second.', { whenBusy, ...second }).result;
     leave();
-    expect([(await answer).text, (await other).text, (await other).addedTo]).toEqual(['One.', 'Two.', undefined]);
+    expect([(await answer).text, (await other).text, (await other).addedTo]).toEqual([
+      'One.',
+      'Two.',
+      undefined,
+    ]);
   });
 
   it('is queued where it is more than text', async () => {
@@ -274,7 +365,11 @@ describe('a message with `whenBusy: addInput`', () => {
     const first = say('First.', { context }).result;
     await entered;
     const content = [{ type: 'text', text: 'Second.' }] as const;
-    const second = say('', { whenBusy, prompt: undefined, messages: [{ role: 'user', content }] }).result;
+    const second = say('', {
+      whenBusy,
+      prompt: undefined,
+      messages: [{ role: 'user', content }],
+    }).result;
     leave();
     expect([(await first).text, (await second).text]).toEqual(['One.', 'Two.']);
   });

@@ -1,7 +1,19 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { InvalidRequestError, type Message } from '@toolloop/core';
-import { type ConversationKey, ConversationStore, MemoryConversationStore } from '@toolloop/core/stores';
-import { ScriptedModel, call, calls, collect, expectRunEndsOnce, expectTranscriptValid, text } from '@toolloop/testing';
+import {
+  type ConversationKey,
+  ConversationStore,
+  MemoryConversationStore,
+} from '@toolloop/core/stores';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  collect,
+  expectRunEndsOnce,
+  expectTranscriptValid,
+  text,
+} from '@toolloop/testing';
 import { play, resultOf } from '../fixtures/played-run.js';
 import { ask, openShop, type ShopOptions } from '../fixtures/shop.module.js';
 
@@ -9,7 +21,9 @@ import { ask, openShop, type ShopOptions } from '../fixtures/shop.module.js';
 class NotedStore extends MemoryConversationStore {
   readonly appended: (readonly Message[])[] = [];
 
-  constructor(private readonly trouble: { load?: () => Promise<never>; append?: () => Promise<never> } = {}) {
+  constructor(
+    private readonly trouble: { load?: () => Promise<never>; append?: () => Promise<never> } = {},
+  ) {
     super();
   }
 
@@ -23,7 +37,9 @@ class NotedStore extends MemoryConversationStore {
   }
 }
 
-const within = (store: ConversationStore): ShopOptions => ({ providers: [{ provide: ConversationStore, useValue: store }] });
+const within = (store: ConversationStore): ShopOptions => ({
+  providers: [{ provide: ConversationStore, useValue: store }],
+});
 const read = calls(call('probe__read', { key: 'a' }));
 const down = () => Promise.reject(new Error('database is down'));
 const never = () => new Promise<never>(() => undefined);
@@ -76,8 +92,12 @@ describe('a conversation', () => {
     'is not mixed up with another whose parts read alike: %j and %j',
     async ([tenant = '', actorId = ''], [otherTenant = '', otherActor = '']) => {
       const store = new MemoryConversationStore();
-      await store.append({ tenant, actorId, conversationId: 'x' }, [{ role: 'user', content: 'secret' }]);
-      expect(await store.load({ tenant: otherTenant, actorId: otherActor, conversationId: 'x' })).toEqual([]);
+      await store.append({ tenant, actorId, conversationId: 'x' }, [
+        { role: 'user', content: 'secret' },
+      ]);
+      expect(
+        await store.load({ tenant: otherTenant, actorId: otherActor, conversationId: 'x' }),
+      ).toEqual([]);
     },
   );
 
@@ -93,7 +113,11 @@ describe('a conversation', () => {
       { role: 'assistant', content: 'Here.' },
     ];
     await play(loop, ask({ conversationId: 'c', messages }));
-    expect(model.requests[1]?.messages.map(({ content }) => content)).toEqual(['Go on.', 'A', 'Where is it?']);
+    expect(model.requests[1]?.messages.map(({ content }) => content)).toEqual([
+      'Go on.',
+      'A',
+      'Where is it?',
+    ]);
   });
 
   it('is given what a run added as one unit, calls and results together', async () => {
@@ -113,7 +137,9 @@ describe('a conversation', () => {
     const loop = await openShop(new ScriptedModel([read]), within(store));
     const { result } = await play(loop, ask({ conversationId: 'c', limits: { steps: 1 } }));
     expect(result.finishReason).toBe('max_steps');
-    expect(store.appended.map((unit) => unit.map(({ role }) => role))).toEqual([['user', 'assistant', 'tool']]);
+    expect(store.appended.map((unit) => unit.map(({ role }) => role))).toEqual([
+      ['user', 'assistant', 'tool'],
+    ]);
   });
 
   it('keeps the calls of a run that was aborted, with their results', async () => {
@@ -121,7 +147,9 @@ describe('a conversation', () => {
     const loop = await openShop(new ScriptedModel([read]), within(store));
     const handle = loop.open(ask({ conversationId: 'c', context: { act: () => handle.cancel() } }));
     await collect(handle.events$);
-    expect(store.appended.map((unit) => unit.map(({ role }) => role))).toEqual([['user', 'assistant', 'tool']]);
+    expect(store.appended.map((unit) => unit.map(({ role }) => role))).toEqual([
+      ['user', 'assistant', 'tool'],
+    ]);
   });
 
   it('keeps nothing of a run in which the model said nothing', async () => {
@@ -131,13 +159,17 @@ describe('a conversation', () => {
   });
 
   it('is named in the first event', async () => {
-    const { events } = await play(await openShop(new ScriptedModel([text('A')])), ask({ conversationId: 'c' }));
+    const { events } = await play(
+      await openShop(new ScriptedModel([text('A')])),
+      ask({ conversationId: 'c' }),
+    );
     expect(events[0]).toMatchObject({ type: 'run-start', conversationId: 'c' });
   });
 
   it('is forgotten by the memory when a thousand others were used since', async () => {
     const store = new MemoryConversationStore();
-    for (let index = 0; index <= 1000; index += 1) await store.append(key(index), [{ role: 'user', content: 'x' }]);
+    for (let index = 0; index <= 1000; index += 1)
+      await store.append(key(index), [{ role: 'user', content: 'x' }]);
     expect(await store.load(key(0))).toEqual([]);
     expect(await store.load(key(1))).toHaveLength(1);
   });
@@ -159,7 +191,10 @@ describe('a failing conversation store', () => {
   });
 
   it('makes the run an error, which loses nothing of it', async () => {
-    const loop = await openShop(new ScriptedModel([read, text('Done.')]), within(new NotedStore({ append: down })));
+    const loop = await openShop(
+      new ScriptedModel([read, text('Done.')]),
+      within(new NotedStore({ append: down })),
+    );
     const { result } = await play(loop, ask({ conversationId: 'c' }));
     expect(result).toMatchObject({
       finishReason: 'error',
@@ -171,7 +206,10 @@ describe('a failing conversation store', () => {
   });
 
   it('never keeps the run from ending when it hangs', async () => {
-    const loop = await openShop(new ScriptedModel([text('Done.')]), within(new NotedStore({ append: never })));
+    const loop = await openShop(
+      new ScriptedModel([text('Done.')]),
+      within(new NotedStore({ append: never })),
+    );
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
     const handle = loop.open(ask({ conversationId: 'c' }));
     const reading = collect(handle.events$);
@@ -196,9 +234,14 @@ describe('an actor', () => {
 
   it('may be told by whatever the application says', async () => {
     const store = new MemoryConversationStore();
-    const loop = await openShop(new ScriptedModel([text('A')]), { ...within(store), actorId: (actor) => (actor as { mail: string }).mail });
+    const loop = await openShop(new ScriptedModel([text('A')]), {
+      ...within(store),
+      actorId: (actor) => (actor as { mail: string }).mail,
+    });
     await play(loop, ask({ conversationId: 'c', actor: { mail: 'a@example.org' } }));
-    expect(await store.load({ tenant: 'acme', actorId: 'a@example.org', conversationId: 'c' })).toHaveLength(2);
+    expect(
+      await store.load({ tenant: 'acme', actorId: 'a@example.org', conversationId: 'c' }),
+    ).toHaveLength(2);
   });
 
   it('has no id when the application gives an empty one', async () => {

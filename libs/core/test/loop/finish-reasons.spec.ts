@@ -16,7 +16,10 @@ import {
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 
-async function playScript(script: readonly ScriptedTurn[], request: Partial<LoopRequest> = {}): Promise<PlayedRun> {
+async function playScript(
+  script: readonly ScriptedTurn[],
+  request: Partial<LoopRequest> = {},
+): Promise<PlayedRun> {
   const model = new ScriptedModel(script);
   const played = await play(await openShop(model), ask(request));
   model.assertComplete();
@@ -43,18 +46,25 @@ describe('the end of a run', () => {
     [
       'forbidden',
       [calls(write())],
-      { onForbidden: 'halt', approvals: 'deny', policy: { allow: ['probe__*'], requireApproval: [{ effects: ['state_change'] }] } },
+      {
+        onForbidden: 'halt',
+        approvals: 'deny',
+        policy: { allow: ['probe__*'], requireApproval: [{ effects: ['state_change'] }] },
+      },
     ],
     ['tool_error', [calls(read())], { onToolError: 'halt', context: { act: boom } }],
     ['aborted', [], { signal: AbortSignal.abort() }],
     ['error', [fails(new ModelError('no'))], {}],
   ];
 
-  it.each(reasons)('has the reason %s, in its run-end and in its result alike', async (reason, script, request) => {
-    const { events: seen, result } = await playScript(script, request);
-    expect(result.finishReason).toBe(reason);
-    expect(seen.at(-1)).toMatchObject({ type: 'run-end', finishReason: reason });
-  });
+  it.each(reasons)(
+    'has the reason %s, in its run-end and in its result alike',
+    async (reason, script, request) => {
+      const { events: seen, result } = await playScript(script, request);
+      expect(result.finishReason).toBe(reason);
+      expect(seen.at(-1)).toMatchObject({ type: 'run-end', finishReason: reason });
+    },
+  );
 
   it.each<[FinishReason, readonly ScriptedTurn[], Partial<LoopRequest>, string]>([
     ['max_steps', [calls(read('a'))], { limits: { steps: 1 } }, 'The limit "steps" is 1.'],
@@ -71,16 +81,19 @@ describe('the end of a run', () => {
     expect(result.messages).toEqual([{ role: 'user', content: 'Go on.' }]);
   });
 
-  it.each(reasons)('%s, and `run()` rejects for error and aborted alone', async (reason, script, request) => {
-    const running = (await openShop(new ScriptedModel(script))).run(ask(request));
-    const rejects = reason === 'error' || reason === 'aborted';
-    const error: unknown = await running.then(
-      () => undefined,
-      (cause: unknown) => cause,
-    );
-    expect(error instanceof RunError).toBe(rejects);
-    expect(error === undefined).toBe(!rejects);
-  });
+  it.each(reasons)(
+    '%s, and `run()` rejects for error and aborted alone',
+    async (reason, script, request) => {
+      const running = (await openShop(new ScriptedModel(script))).run(ask(request));
+      const rejects = reason === 'error' || reason === 'aborted';
+      const error: unknown = await running.then(
+        () => undefined,
+        (cause: unknown) => cause,
+      );
+      expect(error instanceof RunError).toBe(rejects);
+      expect(error === undefined).toBe(!rejects);
+    },
+  );
 });
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -96,7 +109,10 @@ describe('timeout', () => {
     const script = Array.from({ length: 40 }, (_, index) => calls(read(`${index}`)));
     const loop = await openShop(new ScriptedModel(script));
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
-    const playing = play(loop, ask({ limits: { runMs: 60, steps: 100 }, context: { act: () => pause(5) } }));
+    const playing = play(
+      loop,
+      ask({ limits: { runMs: 60, steps: 100 }, context: { act: () => pause(5) } }),
+    );
     await jest.advanceTimersByTimeAsync(60);
     jest.useRealTimers();
     const { result } = await playing;
@@ -105,7 +121,9 @@ describe('timeout', () => {
   });
 
   it('comes when the model falls silent, and keeps what it said', async () => {
-    const { result } = await playScript([textAndCalls('Looking.', read()), hangs('I see')], { limits: { modelIdleMs: 15 } });
+    const { result } = await playScript([textAndCalls('Looking.', read()), hangs('I see')], {
+      limits: { modelIdleMs: 15 },
+    });
     expect(result).toMatchObject({ finishReason: 'timeout', text: 'I see' });
     expect(result.messages.at(-1)).toEqual({ role: 'assistant', content: 'I see' });
   });
@@ -114,7 +132,9 @@ describe('timeout', () => {
     const loop = await openShop(new ScriptedModel([speaksLate]));
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
     let reason: string | undefined;
-    const running = loop.run(ask({ limits: { modelIdleMs: 1000 } })).then(({ finishReason }) => (reason = finishReason));
+    const running = loop
+      .run(ask({ limits: { modelIdleMs: 1000 } }))
+      .then(({ finishReason }) => (reason = finishReason));
     await jest.advanceTimersByTimeAsync(1590);
     expect(reason).toBeUndefined();
     await jest.advanceTimersByTimeAsync(20);
@@ -128,7 +148,10 @@ describe('timeout', () => {
       limits: { toolCallMs: 10 },
       context: { act: () => new Promise(() => undefined) },
     });
-    expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ error: { code: 'timeout', retryable: true } }] });
+    expect(result).toMatchObject({
+      finishReason: 'stop',
+      toolCalls: [{ error: { code: 'timeout', retryable: true } }],
+    });
   });
 });
 
@@ -152,7 +175,11 @@ describe('budget', () => {
   it('counts the tokens of the whole run, in and out, and lets the step come to its end', async () => {
     const script = [calls(read('a')), calls(read('b')), calls(read('c'))];
     const { result } = await playScript(script, { limits: { tokens: 30 } });
-    expect(result).toMatchObject({ finishReason: 'budget', steps: 3, usage: { inputTokens: 30, outputTokens: 15 } });
+    expect(result).toMatchObject({
+      finishReason: 'budget',
+      steps: 3,
+      usage: { inputTokens: 30, outputTokens: 15 },
+    });
     expect(result.toolCalls).toHaveLength(3);
   });
 
@@ -175,18 +202,33 @@ describe('three refusals in a row', () => {
   const approval = { allow: ['*'], requireApproval: [{ effects: ['state_change' as const] }] };
 
   it('end the run with forbidden', async () => {
-    const { result } = await playScript([calls(write('a')), calls(write('b')), calls(write('c'))], { policy: approval, approvals: 'deny' });
+    const { result } = await playScript([calls(write('a')), calls(write('b')), calls(write('c'))], {
+      policy: approval,
+      approvals: 'deny',
+    });
     expect(result).toMatchObject({ finishReason: 'forbidden', steps: 3 });
   });
 
   it('end it in one answer too, once the others of the answer were made', async () => {
-    const { result } = await playScript([calls(write('a'), write('b'), write('c'), read('d'))], { policy: approval, approvals: 'deny' });
+    const { result } = await playScript([calls(write('a'), write('b'), write('c'), read('d'))], {
+      policy: approval,
+      approvals: 'deny',
+    });
     expect(result.finishReason).toBe('forbidden');
-    expect(result.toolCalls.map(({ status }) => status)).toEqual(['denied', 'denied', 'denied', 'succeeded']);
+    expect(result.toolCalls.map(({ status }) => status)).toEqual([
+      'denied',
+      'denied',
+      'denied',
+      'succeeded',
+    ]);
   });
 
   it('are not in a row where a call between them succeeds', async () => {
-    const script = [calls(write('a'), write('b'), read('c'), write('d')), calls(write('e'), read('f')), text('Done.')];
+    const script = [
+      calls(write('a'), write('b'), read('c'), write('d')),
+      calls(write('e'), read('f')),
+      text('Done.'),
+    ];
     const { result } = await playScript(script, { policy: approval, approvals: 'deny' });
     expect(result.finishReason).toBe('stop');
   });
@@ -206,9 +248,12 @@ describe('three refusals in a row', () => {
   });
 
   it('are not three failures: a tool may fail as often as it likes', async () => {
-    const { result } = await playScript([...['a', 'b', 'c', 'd'].map((key) => calls(read(key))), text('Done.')], {
-      context: { act: boom },
-    });
+    const { result } = await playScript(
+      [...['a', 'b', 'c', 'd'].map((key) => calls(read(key))), text('Done.')],
+      {
+        context: { act: boom },
+      },
+    );
     expect(result.finishReason).toBe('stop');
   });
 });
@@ -224,19 +269,31 @@ describe('`onToolError: halt`', () => {
     const { result } = await playScript(script, { onToolError: 'halt', context: { act } });
     expect(result.finishReason).toBe('tool_error');
     expect(made).toEqual(['a', 'bad']);
-    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([undefined, 'execution_failed', 'aborted', 'aborted']);
+    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([
+      undefined,
+      'execution_failed',
+      'aborted',
+      'aborted',
+    ]);
   });
 
   it('does not halt for a refusal', async () => {
     const policy = { allow: ['*'], requireApproval: [{ effects: ['state_change' as const] }] };
-    const { result } = await playScript([calls(write()), text('Done.')], { onToolError: 'halt', approvals: 'deny', policy });
+    const { result } = await playScript([calls(write()), text('Done.')], {
+      onToolError: 'halt',
+      approvals: 'deny',
+      policy,
+    });
     expect(result.finishReason).toBe('stop');
   });
 });
 
 describe('`onForbidden: halt`', () => {
   it('makes no write behind a refused read', async () => {
-    const { result } = await playScript([calls(read('secret'), write('b'))], { onForbidden: 'halt', context: { act: guarded } });
+    const { result } = await playScript([calls(read('secret'), write('b'))], {
+      onForbidden: 'halt',
+      context: { act: guarded },
+    });
     expect(result.finishReason).toBe('forbidden');
     expect(result.toolCalls.map(({ error }) => error?.code)).toEqual(['forbidden', 'aborted']);
   });
@@ -244,16 +301,23 @@ describe('`onForbidden: halt`', () => {
   it.each([
     ['forbidden', 'secret'],
     ['tool_error', 'bad'],
-  ])('`onForbidden: halt` and `onToolError: halt` end the run as the first call that halted it says: %s', async (reason, key) => {
-    const script = [calls(read('a'), read(key), write('b'), read('secret'), write('bad'))];
-    const { result } = await playScript(script, { onForbidden: 'halt', onToolError: 'halt', context: { act: boomOrGuarded } });
-    expect(result.finishReason).toBe(reason);
-    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([
-      undefined,
-      key === 'bad' ? 'execution_failed' : 'forbidden',
-      'aborted',
-      'aborted',
-      'aborted',
-    ]);
-  });
+  ])(
+    '`onForbidden: halt` and `onToolError: halt` end the run as the first call that halted it says: %s',
+    async (reason, key) => {
+      const script = [calls(read('a'), read(key), write('b'), read('secret'), write('bad'))];
+      const { result } = await playScript(script, {
+        onForbidden: 'halt',
+        onToolError: 'halt',
+        context: { act: boomOrGuarded },
+      });
+      expect(result.finishReason).toBe(reason);
+      expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([
+        undefined,
+        key === 'bad' ? 'execution_failed' : 'forbidden',
+        'aborted',
+        'aborted',
+        'aborted',
+      ]);
+    },
+  );
 });

@@ -3,7 +3,15 @@ import { Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { Expose } from 'class-transformer';
 import { IsString } from 'class-validator';
-import { LlmTool, type ToolCallContext, ToolContext, ToolInput, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  type ToolCallContext,
+  ToolContext,
+  ToolInput,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolProvider,
+} from '@toolloop/core';
 import { ScriptedModel, call, calls, collect, text } from '@toolloop/testing';
 
 class SearchInput {
@@ -29,7 +37,10 @@ class Customer {
 @ToolProvider({ namespace: 'crm' })
 class CustomerTools {
   @LlmTool({ description: 'Find customers.', effect: 'read_only', output: [Customer] })
-  searchCustomers(@ToolInput() input: SearchInput, @ToolContext() context: ToolCallContext): Customer[] {
+  searchCustomers(
+    @ToolInput() input: SearchInput,
+    @ToolContext() context: ToolCallContext,
+  ): Customer[] {
     return context.tenant === 'acme' ? [new Customer('c-123', input.name)] : [];
   }
 }
@@ -47,7 +58,9 @@ describe('a run', () => {
     }).compile();
     await moduleRef.init();
     const events = await collect(
-      moduleRef.get(ToolLoopService).stream({ prompt: 'Spend of John Smith?', actor: { id: 'a' }, tenant: 'acme' }),
+      moduleRef
+        .get(ToolLoopService)
+        .stream({ prompt: 'Spend of John Smith?', actor: { id: 'a' }, tenant: 'acme' }),
     );
     expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: '450' });
     model.assertComplete();

@@ -15,7 +15,12 @@ interface SuspendedRun {
 /** A run that waits in the log in this form, for a call that has been approved by now. */
 async function keptAs(form: (run: SuspendedRun) => SuspendedRun) {
   const model = new ScriptedModel([calls(call('probe__write', { key: 'w' })), text('Done.')]);
-  const policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] } as const;
+  const policy = {
+    version: 'v1',
+    allow: ['*'],
+    flow: 'off',
+    requireApproval: [{ effects: ['state_change'] }],
+  } as const;
   const module = await openModule(model, { policy });
   const [loop, log] = [module.get(ToolLoopService), module.get<RunLog>(RunLog)];
   const { runId } = await loop.run(ask());
@@ -27,7 +32,10 @@ async function keptAs(form: (run: SuspendedRun) => SuspendedRun) {
   const { version: written, ...saved } = entry.value;
   const { version, content } = form({ version: Number(written), content: saved });
   const ending = { status: 'waiting', finishReason: 'waiting' } as const;
-  await log.append({ runId, ...held.lease }, { entries: [{ ...entry, value: { version, ...content } }], events: [], ending });
+  await log.append(
+    { runId, ...held.lease },
+    { entries: [{ ...entry, value: { version, ...content } }], events: [], ending },
+  );
   const { prompt: _prompt, ...request } = ask();
   return {
     resume: async () => (await loop.resume(runId, request)).result,
@@ -42,27 +50,63 @@ describe('a run that waits', () => {
   });
 
   it.each([
-    ['by another version', 'it is of version 1, and this is 2', (run: SuspendedRun) => ({ ...run, version: 1 })],
-    ['without its state', 'run.state is not', ({ content, ...run }: SuspendedRun) => ({ ...run, content: without(content, 'state') })],
-    ['without the approvals of repeats', 'run.approvals.repeated is not', withPart('approvals', (part) => without(part, 'repeated'))],
+    [
+      'by another version',
+      'it is of version 1, and this is 2',
+      (run: SuspendedRun) => ({ ...run, version: 1 }),
+    ],
+    [
+      'without its state',
+      'run.state is not',
+      ({ content, ...run }: SuspendedRun) => ({ ...run, content: without(content, 'state') }),
+    ],
+    [
+      'without the approvals of repeats',
+      'run.approvals.repeated is not',
+      withPart('approvals', (part) => without(part, 'repeated')),
+    ],
     [
       'with approvals of repeats that are none',
       'run.approvals.repeated is not',
       withPart('approvals', (part) => ({ ...part, repeated: 5 })),
     ],
-    ['with a cut of nothing', 'run.state.cut.from is not', withPart('state', (part) => ({ ...part, cut: { ahead: [] } }))],
+    [
+      'with a cut of nothing',
+      'run.state.cut.from is not',
+      withPart('state', (part) => ({ ...part, cut: { ahead: [] } })),
+    ],
     [
       'with a time that is none',
       'startedAt is not',
-      withPart('pending', (part) => ({ ...part, outcomes: changed(part['outcomes'], 'startedAt', 'soon') })),
+      withPart('pending', (part) => ({
+        ...part,
+        outcomes: changed(part['outcomes'], 'startedAt', 'soon'),
+      })),
     ],
-    ['with a part that is unknown', 'extra is not', ({ content, ...run }: SuspendedRun) => ({ ...run, content: { ...content, extra: 1 } })],
-    ['with a removal that has a sentence and no cause', 'run.tools.gone[0] is not', withGone('It was removed.')],
-    ['with a removal of an unknown cause', 'run.tools.gone[0] is not', withGone({ kind: 'unknown' })],
+    [
+      'with a part that is unknown',
+      'extra is not',
+      ({ content, ...run }: SuspendedRun) => ({ ...run, content: { ...content, extra: 1 } }),
+    ],
+    [
+      'with a removal that has a sentence and no cause',
+      'run.tools.gone[0] is not',
+      withGone('It was removed.'),
+    ],
+    [
+      'with a removal of an unknown cause',
+      'run.tools.gone[0] is not',
+      withGone({ kind: 'unknown' }),
+    ],
   ])('is refused where it was kept %s, and stays where it is', async (_, told, form) => {
     const { resume, isKept } = await keptAs(form);
-    await expect(resume()).rejects.toMatchObject({ code: 'unreadable_run', message: expect.stringContaining(told) });
-    await expect(resume()).rejects.toThrow('Fork it in the release that stored it, or start it again.');
+    await expect(resume()).rejects.toMatchObject({
+      code: 'unreadable_run',
+      message: expect.stringContaining(told),
+    });
+    await expect(resume()).rejects.toThrow(
+      'Fork it in the release that stored it, or start it again.',
+    );
     expect(await isKept()).toBe(true);
   });
 });
@@ -72,8 +116,14 @@ function without(content: JsonObject, name: string): JsonObject {
 }
 
 /** The run with one part of its content changed. */
-function withPart(name: string, change: (part: JsonObject) => JsonObject): (run: SuspendedRun) => SuspendedRun {
-  return (run) => ({ ...run, content: { ...run.content, [name]: change(run.content[name] as JsonObject) } });
+function withPart(
+  name: string,
+  change: (part: JsonObject) => JsonObject,
+): (run: SuspendedRun) => SuspendedRun {
+  return (run) => ({
+    ...run,
+    content: { ...run.content, [name]: change(run.content[name] as JsonObject) },
+  });
 }
 
 /** The outcomes with another value in their records. */
@@ -87,6 +137,9 @@ function changed(outcomes: unknown, name: string, value: string): JsonObject[] {
 function withGone(cause: string | JsonObject): (run: SuspendedRun) => SuspendedRun {
   return ({ content, ...run }) => ({
     ...run,
-    content: { ...content, tools: { ...(content['tools'] as JsonObject), gone: [['crm__find', cause]] } },
+    content: {
+      ...content,
+      tools: { ...(content['tools'] as JsonObject), gone: [['crm__find', cause]] },
+    },
   });
 }

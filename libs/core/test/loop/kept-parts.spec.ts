@@ -5,7 +5,10 @@ import { ScriptedModel, call, calls } from '@toolloop/testing';
 import type { OPTIONAL_PARTS, PARTS } from '../../src/loop/saved-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
-/** A value for each part that nothing but the saved run has: no model is asked between the two waits. A part that is new does not compile until it has one here. */
+/**
+ * A value for each part that nothing but the saved run has: no model is asked between the two
+ * waits. A part that is new does not compile until it has one here.
+ */
 const VALUES: Readonly<Record<keyof typeof PARTS | keyof typeof OPTIONAL_PARTS, JsonValue>> = {
   approvals: {
     repeated: [['call-9', 'approval-9']],
@@ -21,7 +24,9 @@ const VALUES: Readonly<Record<keyof typeof PARTS | keyof typeof OPTIONAL_PARTS, 
   isOneCall: true,
   scope: 'desk',
   trace: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
-  clientTools: [{ id: 'screen__show', description: '', inputSchema: { type: 'object', properties: {} } }],
+  clientTools: [
+    { id: 'screen__show', description: '', inputSchema: { type: 'object', properties: {} } },
+  ],
   rehearsal: [
     {
       shown: {
@@ -43,7 +48,12 @@ const VALUES: Readonly<Record<keyof typeof PARTS | keyof typeof OPTIONAL_PARTS, 
 
 /** A run that waits for an approval, opened with what its log has. */
 async function waitingRun() {
-  const policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] } as const;
+  const policy = {
+    version: 'v1',
+    allow: ['*'],
+    flow: 'off',
+    requireApproval: [{ effects: ['state_change'] }],
+  } as const;
   const module = await openModule(new ScriptedModel([calls(call('probe__write', { key: 'w' }))]), {
     policy,
     clientTools: ['screen__show'],
@@ -72,16 +82,29 @@ async function waitingRun() {
 
 /** The step in which a rehearsal waits has no calls of a model. */
 function atItsEnd(pending: JsonObject): JsonObject {
-  return { ...pending, outcomes: [], answer: { ...(pending['answer'] as JsonObject), toolCalls: [] } };
+  return {
+    ...pending,
+    outcomes: [],
+    answer: { ...(pending['answer'] as JsonObject), toolCalls: [] },
+  };
 }
 
 describe('a part that is saved with a run', () => {
-  it.each(Object.entries(VALUES))('is there again when the run is resumed and waits once more: %s', async (name, value) => {
-    const { saved, change, resume } = await waitingRun();
-    const before = await saved();
-    const part = name === 'approvals' ? { ...(before[name] as JsonObject), ...(value as JsonObject) } : value;
-    await change({ [name]: part, ...(name === 'rehearsal' && { pending: atItsEnd(before['pending'] as JsonObject) }) });
-    expect(await resume()).toMatchObject({ finishReason: 'waiting' });
-    expect((await saved())[name]).toEqual(part);
-  });
+  it.each(Object.entries(VALUES))(
+    'is there again when the run is resumed and waits once more: %s',
+    async (name, value) => {
+      const { saved, change, resume } = await waitingRun();
+      const before = await saved();
+      const part =
+        name === 'approvals'
+          ? { ...(before[name] as JsonObject), ...(value as JsonObject) }
+          : value;
+      await change({
+        [name]: part,
+        ...(name === 'rehearsal' && { pending: atItsEnd(before['pending'] as JsonObject) }),
+      });
+      expect(await resume()).toMatchObject({ finishReason: 'waiting' });
+      expect((await saved())[name]).toEqual(part);
+    },
+  );
 });

@@ -2,11 +2,22 @@ import { describe, expect, it } from '@jest/globals';
 import { type LoopEvent, LoopEventSink, type LoopRequest, RunElsewhereError } from '@toolloop/core';
 import { type RunEntry, type RunJournal, RunOpener, UsageLedger } from '@toolloop/core/internal';
 import { MemoryUsageStore, UsageStore } from '@toolloop/core/stores';
-import { ScriptedModel, call, calls, expectTranscriptValid, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  expectTranscriptValid,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
 const script: readonly ScriptedTurn[] = [
-  calls(call('probe__read', { key: 'r1' }), call('probe__write', { key: 'w1' }), call('probe__write', { key: 'w2' })),
+  calls(
+    call('probe__read', { key: 'r1' }),
+    call('probe__write', { key: 'w1' }),
+    call('probe__write', { key: 'w2' }),
+  ),
   calls(call('probe__read', { key: 'r2' })),
   calls(call('probe__write', { key: 'w3' })),
   text('Done.'),
@@ -57,7 +68,10 @@ class MortalJournal implements RunJournal {
 
 async function shop(turns: readonly ScriptedTurn[], usage = new MemoryUsageStore()) {
   const model = new ScriptedModel(turns);
-  const module = await openModule(model, { policy: { allow: ['*'], flow: 'off' }, providers: [{ provide: UsageStore, useValue: usage }] });
+  const module = await openModule(model, {
+    policy: { allow: ['*'], flow: 'off' },
+    providers: [{ provide: UsageStore, useValue: usage }],
+  });
   return { runs: module.get<RunOpener>(RunOpener), module, model };
 }
 
@@ -70,9 +84,11 @@ describe('a run that is written down', () => {
       const request: LoopRequest = ask({ context });
       const { runs, module } = await shop(script);
       const first = new MortalJournal(entries, crashAt);
-      await runs.openDurable(request, { runId: 'run-1', loop: undefined, journal: first }).result.catch((error: unknown) => {
-        if (!(error instanceof RunElsewhereError)) throw error;
-      });
+      await runs
+        .openDurable(request, { runId: 'run-1', loop: undefined, journal: first })
+        .result.catch((error: unknown) => {
+          if (!(error instanceof RunElsewhereError)) throw error;
+        });
       if (first.isOurs) return;
       const answered = entries.filter(({ key }) => key.startsWith('model:')).length;
       const model = new ScriptedModel(script.slice(answered));
@@ -82,7 +98,11 @@ describe('a run that is written down', () => {
         { runId: 'run-1', loop: undefined, journal, entries: [...entries], lastSequence: 100 },
       );
       const result = await handle.result;
-      expect({ crashAt, ...result, writes: effects.filter((key) => key.startsWith('w')) }).toMatchObject({
+      expect({
+        crashAt,
+        ...result,
+        writes: effects.filter((key) => key.startsWith('w')),
+      }).toMatchObject({
         finishReason: 'stop',
         text: 'Done.',
         steps: 4,
@@ -102,15 +122,29 @@ describe('a run that is written down', () => {
       const entries: RunEntry[] = [];
       const [first, second] = [await shop(script, usage), await shop([], usage)];
       const dying = new MortalJournal(entries, crashAt);
-      await first.runs.openDurable(request, { runId: 'run-1', loop: undefined, journal: dying }).result.catch(() => undefined);
-      await first.module.get(UsageLedger).flush(); // the worst moment: all that it noted is kept, and its run is not
-      const model = new ScriptedModel(script.slice(entries.filter(({ key }) => key.startsWith('model:')).length));
+      await first.runs
+        .openDurable(request, { runId: 'run-1', loop: undefined, journal: dying })
+        .result.catch(() => undefined);
+      // the worst moment: all that it noted is kept, and its run is not
+      await first.module.get(UsageLedger).flush();
+      const model = new ScriptedModel(
+        script.slice(entries.filter(({ key }) => key.startsWith('model:')).length),
+      );
       const journal = new MortalJournal(entries);
       if (!dying.isOurs)
-        await second.runs.openDurable({ ...request, model }, { runId: 'run-1', loop: undefined, journal, entries: [...entries] }).result;
+        await second.runs.openDurable(
+          { ...request, model },
+          { runId: 'run-1', loop: undefined, journal, entries: [...entries] },
+        ).result;
       await second.module.close();
       const day = new Date().toISOString().slice(0, 10);
-      const [sum] = await usage.report({ tenant: 'acme', from: '2000-01-01', to: day, groupBy: [], limit: 1 });
+      const [sum] = await usage.report({
+        tenant: 'acme',
+        from: '2000-01-01',
+        to: day,
+        groupBy: [],
+        limit: 1,
+      });
       expect({ crashAt, calls: sum?.calls }).toEqual({ crashAt, calls: 5 });
       expect(sum?.answers).toBe(first.model.requests.length + model.requests.length);
       await first.module.close();
@@ -122,7 +156,10 @@ describe('a run that is written down', () => {
     const entries: RunEntry[] = [];
     const effects: string[] = [];
     const act = (key: string) => void effects.push(key);
-    const request = ask({ context: { act }, prepareStep: ({ step }) => (step === 1 ? { tools: ['probe__read'] } : {}) });
+    const request = ask({
+      context: { act },
+      prepareStep: ({ step }) => (step === 1 ? { tools: ['probe__read'] } : {}),
+    });
     const turns = [
       calls(call('probe__read', { key: 'r' }), call('probe__write', { key: 'w1' })),
       calls(call('probe__write', { key: 'w2' })),
@@ -136,7 +173,12 @@ describe('a run that is written down', () => {
     expect(entries.map(({ key }) => key)).toEqual(['begin', 'model:1']);
     const { runs } = await shop([...turns.slice(1), text('Done.')]);
     const journal = new MortalJournal([...entries]);
-    const result = await runs.openDurable(request, { runId: 'run-1', loop: undefined, journal, entries }).result;
+    const result = await runs.openDurable(request, {
+      runId: 'run-1',
+      loop: undefined,
+      journal,
+      entries,
+    }).result;
     expect(result.toolCalls.map(({ id, error }) => [id, error?.code])).toEqual([
       ['probe__read', undefined],
       ['probe__write', 'unknown_tool'],

@@ -15,9 +15,17 @@ import { StorageUnavailableError } from '@toolloop/protocol';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
-const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] };
+const policy: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ effects: ['state_change'] }],
+};
 
-/** A log whose first write is given up on as the server still works on it: it is kept once the run was looked up, as between that and the next write. */
+/**
+ * A log whose first write is given up on as the server still works on it: it is kept once the run
+ * was looked up, as between that and the next write.
+ */
 class LateRunLog extends MemoryRunLog {
   private late: (() => Promise<void>) | undefined;
 
@@ -36,7 +44,10 @@ class LateRunLog extends MemoryRunLog {
 
 it('a run waits once, and continues, where the attempt to store it that was given up ends while it is stored again', async () => {
   const model = new ScriptedModel([calls(call('probe__write', { key: 'a' })), text('Done.')]);
-  const module = await openModule(model, { policy, providers: [{ provide: RunLog, useValue: new LateRunLog() }] });
+  const module = await openModule(model, {
+    policy,
+    providers: [{ provide: RunLog, useValue: new LateRunLog() }],
+  });
   const loop: ToolLoopService = module.get(ToolLoopService);
   const approvals: PendingService = module.get(PendingService);
   const request = ask();
@@ -48,12 +59,18 @@ it('a run waits once, and continues, where the attempt to store it that was give
   expect((await resumed.result).finishReason).toBe('stop');
 });
 
-/** A store whose first append is given up on as the server still works on it: its entry is kept once the chain was read, as between that and the next append. */
+/**
+ * A store whose first append is given up on as the server still works on it: its entry is kept once
+ * the chain was read, as between that and the next append.
+ */
 class LateAuditStore extends MemoryAuditStore {
   private late: (() => void | Promise<void>) | undefined;
   private isKept = false;
 
-  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void | Promise<void> {
+  override append(
+    tenant: string,
+    build: (head: AuditHead | undefined) => AuditEntry,
+  ): void | Promise<void> {
     if (this.late) return super.append(tenant, build);
     return super.head(tenant).then((head) => {
       const entry = build(head);
@@ -62,7 +79,10 @@ class LateAuditStore extends MemoryAuditStore {
     });
   }
 
-  override async read(tenant: string, page: { readonly from: number; readonly limit: number }): Promise<readonly AuditEntry[]> {
+  override async read(
+    tenant: string,
+    page: { readonly from: number; readonly limit: number },
+  ): Promise<readonly AuditEntry[]> {
     const entries = await super.read(tenant, page);
     if (!this.isKept) await this.late?.();
     this.isKept = this.late !== undefined;
@@ -74,7 +94,10 @@ it('an entry of the audit is kept once where the attempt to store it that was gi
   const store = new LateAuditStore();
   const model = new ScriptedModel([calls(call('probe__read', { key: 'a' })), text('Done.')]);
   const audit = { key: 'a key of thirty-two bytes or more' };
-  const module = await openModule(model, { audit, providers: [{ provide: AuditStore, useValue: store }] });
+  const module = await openModule(model, {
+    audit,
+    providers: [{ provide: AuditStore, useValue: store }],
+  });
   const { finishReason } = await module.get<ToolLoopService>(ToolLoopService).run(ask());
   expect(finishReason).toBe('stop');
   const entries = await store.read('acme', { from: 1, limit: 10 });

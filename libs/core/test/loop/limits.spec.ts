@@ -1,7 +1,15 @@
 import { CallCounter } from '../../src/loop/run-accounts.js';
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError, DEFAULT_LIMITS, type Limits } from '@toolloop/core';
-import { ScriptedModel, call, calls, eventsOf, hangs, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  eventsOf,
+  hangs,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { play, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 
@@ -38,19 +46,29 @@ describe('a limit of 0', () => {
   });
 
   it('makes parallel reads one by one', async () => {
-    const { result } = await playWith({ parallelReads: 0 }, [calls(read('a'), read('b')), text('Done.')]);
-    expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }, { status: 'succeeded' }] });
+    const { result } = await playWith({ parallelReads: 0 }, [
+      calls(read('a'), read('b')),
+      text('Done.'),
+    ]);
+    expect(result).toMatchObject({
+      finishReason: 'stop',
+      toolCalls: [{ status: 'succeeded' }, { status: 'succeeded' }],
+    });
   });
 
   it('ends the run with the first refusal, and with no mere failure, when it is of refusals in a row', async () => {
     const refused = await playWith({ refusalsInARow: 0 }, [calls(call('nothing', {}))]);
     expect(refused.result.finishReason).toBe('no_progress');
-    const failed = await playWith({ refusalsInARow: 0 }, [calls(read()), text('Done.')], () => Promise.reject(new Error('no')));
+    const failed = await playWith({ refusalsInARow: 0 }, [calls(read()), text('Done.')], () =>
+      Promise.reject(new Error('no')),
+    );
     expect(failed.result.finishReason).toBe('stop');
   });
 
   it('takes empty arguments alone when it is of argument bytes', async () => {
-    expect(codes(await playWith({ argumentBytes: 0 }, [calls(read()), text('Done.')]))).toEqual(['invalid_args']);
+    expect(codes(await playWith({ argumentBytes: 0 }, [calls(read()), text('Done.')]))).toEqual([
+      'invalid_args',
+    ]);
   });
 
   it('gives every call one of our ids when it is of the length of call ids', async () => {
@@ -69,21 +87,37 @@ describe('a limit of 0', () => {
   });
 
   it('leaves a tool that waits when it is of the time of a tool', async () => {
-    expect(codes(await playWith({ toolCallMs: 0 }, [calls(read()), text('Done.')], () => new Promise(() => undefined)))).toEqual([
-      'timeout',
-    ]);
+    expect(
+      codes(
+        await playWith(
+          { toolCallMs: 0 },
+          [calls(read()), text('Done.')],
+          () => new Promise(() => undefined),
+        ),
+      ),
+    ).toEqual(['timeout']);
   });
 });
 
 describe('a limit of 1', () => {
   it('makes the calls of the one step when it is of steps', async () => {
     const { result } = await playWith({ steps: 1 }, [calls(read())]);
-    expect(result).toMatchObject({ finishReason: 'max_steps', steps: 1, toolCalls: [{ status: 'succeeded' }] });
+    expect(result).toMatchObject({
+      finishReason: 'max_steps',
+      steps: 1,
+      toolCalls: [{ status: 'succeeded' }],
+    });
   });
 
   it('makes one call when it is of calls per tool and of identical calls', async () => {
-    expect(codes(await playWith({ callsPerTool: 1 }, [calls(read('a'), read('b'))]))).toEqual([undefined, 'budget_exceeded']);
-    expect(codes(await playWith({ identicalCalls: 1 }, [calls(read('a'), read('a'))]))).toEqual([undefined, 'budget_exceeded']);
+    expect(codes(await playWith({ callsPerTool: 1 }, [calls(read('a'), read('b'))]))).toEqual([
+      undefined,
+      'budget_exceeded',
+    ]);
+    expect(codes(await playWith({ identicalCalls: 1 }, [calls(read('a'), read('a'))]))).toEqual([
+      undefined,
+      'budget_exceeded',
+    ]);
   });
 
   it('ends the run with the first when it is of refusals in a row', async () => {
@@ -95,28 +129,42 @@ describe('a limit of 1', () => {
 const late = () => new Promise((resolve) => setTimeout(() => resolve('late'), 20));
 
 describe('a limit without end', () => {
-  it.each(['runMs', 'modelIdleMs', 'toolCallMs'] as const)('has %s mean no limit of time, and not the shortest', async (name) => {
-    const { result } = await playWith(
-      { [name]: Infinity },
-      [
-        calls(read()),
-        async () => {
-          await late();
-          return text('Done.');
-        },
-      ],
-      late,
-    );
-    expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }] });
-  });
-
-  it.each(['steps', 'callsPerTool', 'identicalCalls', 'parallelReads', 'injectedTools', 'argumentBytes', 'resultBytes'] as const)(
-    'lets everything through for %s',
+  it.each(['runMs', 'modelIdleMs', 'toolCallMs'] as const)(
+    'has %s mean no limit of time, and not the shortest',
     async (name) => {
-      const { result } = await playWith({ [name]: Infinity }, [calls(read('a'), read('b')), text('Done.')]);
-      expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }, { status: 'succeeded' }] });
+      const { result } = await playWith(
+        { [name]: Infinity },
+        [
+          calls(read()),
+          async () => {
+            await late();
+            return text('Done.');
+          },
+        ],
+        late,
+      );
+      expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }] });
     },
   );
+
+  it.each([
+    'steps',
+    'callsPerTool',
+    'identicalCalls',
+    'parallelReads',
+    'injectedTools',
+    'argumentBytes',
+    'resultBytes',
+  ] as const)('lets everything through for %s', async (name) => {
+    const { result } = await playWith({ [name]: Infinity }, [
+      calls(read('a'), read('b')),
+      text('Done.'),
+    ]);
+    expect(result).toMatchObject({
+      finishReason: 'stop',
+      toolCalls: [{ status: 'succeeded' }, { status: 'succeeded' }],
+    });
+  });
 });
 
 describe('limits', () => {
@@ -144,11 +192,19 @@ describe('limits', () => {
   });
 
   it('stop the start when those of the module are wrong', async () => {
-    await expect(openShop(new ScriptedModel([]), { limits: { steps: -1 } })).rejects.toThrow('The limit "steps" is -1.');
+    await expect(openShop(new ScriptedModel([]), { limits: { steps: -1 } })).rejects.toThrow(
+      'The limit "steps" is -1.',
+    );
   });
 
   it('have their defaults in one place', () => {
-    expect(DEFAULT_LIMITS).toMatchObject({ steps: 20, callsPerTool: 40, identicalCalls: 3, parallelReads: 8, refusalsInARow: 3 });
+    expect(DEFAULT_LIMITS).toMatchObject({
+      steps: 20,
+      callsPerTool: 40,
+      identicalCalls: 3,
+      parallelReads: 8,
+      refusalsInARow: 3,
+    });
   });
 
   it('end a run of 20 steps', async () => {
@@ -161,24 +217,43 @@ describe('limits', () => {
 
 describe('calls without a limit', () => {
   it('are not kept by their names, of which a client of a session may make up any number', () => {
-    const free = new CallCounter({ ...DEFAULT_LIMITS, callsPerTool: Infinity, identicalCalls: Infinity });
+    const free = new CallCounter({
+      ...DEFAULT_LIMITS,
+      callsPerTool: Infinity,
+      identicalCalls: Infinity,
+    });
     for (let index = 0; index < 10; index += 1)
-      expect(free.admit({ toolCallId: 'c', name: `guess__${index}`, arguments: '{}' }, `guess__${index}`)).toBeUndefined();
+      expect(
+        free.admit(
+          { toolCallId: 'c', name: `guess__${index}`, arguments: '{}' },
+          `guess__${index}`,
+        ),
+      ).toBeUndefined();
     expect([free.save(), free.takeChanged()]).toEqual([
       { perTool: [], identical: [], refusals: 0 },
       { perTool: [], identical: [], refusals: 0 },
     ]);
     const within = new CallCounter({ ...DEFAULT_LIMITS, callsPerTool: 1 }, undefined, free);
-    const made = ['1', '2'].map((args) => within.admit({ toolCallId: 'c', name: 'a', arguments: args }, 'a')?.reason);
+    const made = ['1', '2'].map(
+      (args) => within.admit({ toolCallId: 'c', name: 'a', arguments: args }, 'a')?.reason,
+    );
     expect(made).toEqual([undefined, 'max_calls']);
   });
 
   it('are told apart over the last thousand different ones, whatever their length', () => {
-    const counter = new CallCounter({ ...DEFAULT_LIMITS, callsPerTool: Infinity, identicalCalls: 1 });
+    const counter = new CallCounter({
+      ...DEFAULT_LIMITS,
+      callsPerTool: Infinity,
+      identicalCalls: 1,
+    });
     const made = (index: number, padding = '') =>
       counter.admit({ toolCallId: 'c', name: 'a', arguments: `"${index}${padding}"` }, 'a')?.reason;
     const long = 'x'.repeat(5_000);
-    expect([made(0, long), made(0, long), made(1, long)]).toEqual([undefined, 'no_progress', undefined]);
+    expect([made(0, long), made(0, long), made(1, long)]).toEqual([
+      undefined,
+      'no_progress',
+      undefined,
+    ]);
     for (let index = 2; index < 5_000; index += 1) made(index);
     expect([made(4_500), made(1, long)]).toEqual(['no_progress', undefined]);
     expect(counter.save().identical).toHaveLength(1_000);
@@ -187,10 +262,19 @@ describe('calls without a limit', () => {
   });
 
   it('are counted for the tools that there are, and for a thousand names that a client makes up', () => {
-    const counter = new CallCounter({ ...DEFAULT_LIMITS, callsPerTool: 2, identicalCalls: Infinity });
-    const admit = (name: string, declaredId?: string) => counter.admit({ toolCallId: 'c', name, arguments: '{}' }, declaredId)?.reason;
+    const counter = new CallCounter({
+      ...DEFAULT_LIMITS,
+      callsPerTool: 2,
+      identicalCalls: Infinity,
+    });
+    const admit = (name: string, declaredId?: string) =>
+      counter.admit({ toolCallId: 'c', name, arguments: '{}' }, declaredId)?.reason;
     for (let index = 0; index < 5_000; index += 1) admit(`guess__${index}`);
-    expect([admit('a', 'a'), admit('a', 'a'), admit('a', 'a')]).toEqual([undefined, undefined, 'max_calls']);
+    expect([admit('a', 'a'), admit('a', 'a'), admit('a', 'a')]).toEqual([
+      undefined,
+      undefined,
+      'max_calls',
+    ]);
     expect(counter.save().perTool).toHaveLength(1_001);
   });
 });

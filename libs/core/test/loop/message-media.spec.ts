@@ -7,15 +7,27 @@ import { ask, openShop } from '../fixtures/shop.module.js';
 const saying = (...content: unknown[]) => ({ role: 'user', content });
 const answering = (content: unknown) => [
   { role: 'user', content: 'Go.' },
-  { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'c1', name: 'probe__read', arguments: '{}' }] },
+  {
+    role: 'assistant',
+    content: '',
+    toolCalls: [{ toolCallId: 'c1', name: 'probe__read', arguments: '{}' }],
+  },
   { role: 'tool', toolCallId: 'c1', toolName: 'probe__read', content },
   { role: 'user', content: 'And?' },
 ];
 const image = { type: 'image', url: 'data:image/png;base64,AQIDBA==', mediaType: 'image/png' };
-const file = { type: 'file', url: 'https://acme.test/a.pdf', mediaType: 'application/pdf', name: 'a.pdf' };
+const file = {
+  type: 'file',
+  url: 'https://acme.test/a.pdf',
+  mediaType: 'application/pdf',
+  name: 'a.pdf',
+};
 
 /** What the model is shown of messages that came from outside. */
-async function shown(messages: unknown[], limits: Partial<Limits> = {}): Promise<readonly Message[]> {
+async function shown(
+  messages: unknown[],
+  limits: Partial<Limits> = {},
+): Promise<readonly Message[]> {
   const model = new ScriptedModel([text('Done.')]);
   await play(await openShop(model), ask({ messages: messages as Message[], limits }));
   return model.requests[0]?.messages ?? [];
@@ -35,7 +47,9 @@ async function refusalOf(messages: unknown[], limits: Partial<Limits> = {}): Pro
 describe('images and files in messages that came from outside', () => {
   it('are handed to the model, and nothing else that a part holds', async () => {
     const content = [{ type: 'text', text: 'What is this?' }, image, file];
-    const sent = await shown([saying(content[0], { ...image, detail: 'high' }, { ...file, bytes: 5, sha256: 'x' })]);
+    const sent = await shown([
+      saying(content[0], { ...image, detail: 'high' }, { ...file, bytes: 5, sha256: 'x' }),
+    ]);
     expect(sent).toEqual([{ role: 'user', content }]);
   });
 
@@ -66,9 +80,15 @@ describe('images and files in messages that came from outside', () => {
   });
 
   it('are bounded together, in each message', async () => {
-    await expect(refusalOf([saying(image, image)], { attachmentBytes: 7 })).resolves.toContain('larger than the 3 bytes');
-    await expect(refusalOf(answering([image, image]), { attachmentBytes: 7 })).resolves.toMatch(/^Message 2: .*larger than the 3 bytes/);
-    await expect(shown([saying(image), saying(image)], { attachmentBytes: 7 })).resolves.toHaveLength(2);
+    await expect(refusalOf([saying(image, image)], { attachmentBytes: 7 })).resolves.toContain(
+      'larger than the 3 bytes',
+    );
+    await expect(refusalOf(answering([image, image]), { attachmentBytes: 7 })).resolves.toMatch(
+      /^Message 2: .*larger than the 3 bytes/,
+    );
+    await expect(
+      shown([saying(image), saying(image)], { attachmentBytes: 7 }),
+    ).resolves.toHaveLength(2);
   });
 
   it('do not smuggle text past its limit', async () => {
@@ -76,6 +96,8 @@ describe('images and files in messages that came from outside', () => {
       { type: 'text', text: 'x'.repeat(60) },
       { type: 'text', text: 'x'.repeat(60) },
     ];
-    await expect(refusalOf(answering(parts), { resultBytes: 100 })).resolves.toContain('is larger than 100 bytes');
+    await expect(refusalOf(answering(parts), { resultBytes: 100 })).resolves.toContain(
+      'is larger than 100 bytes',
+    );
   });
 });

@@ -36,7 +36,11 @@ interface Opened {
 }
 
 function rootOf(options: Partial<ToolLoopOptions> = {}): DynamicModule {
-  return ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: policies.allowAll, ...options });
+  return ToolLoopModule.forRoot({
+    model: new ScriptedModel([]),
+    policy: policies.allowAll,
+    ...options,
+  });
 }
 
 async function start(metadata: ModuleMetadata): Promise<TestingModule> {
@@ -50,11 +54,17 @@ async function openDesk({ support = SUPPORT, books = BOOKS, options }: Opened = 
   return (await start({ imports, providers: [CrmTools, ProbeTools, Desk] })).get(Desk);
 }
 
-const idsOf = async (loop: ToolLoopService, request: Partial<LoopRequest> = {}): Promise<string[]> =>
-  (await loop.list(ask(request))).map(({ id }) => id);
+const idsOf = async (
+  loop: ToolLoopService,
+  request: Partial<LoopRequest> = {},
+): Promise<string[]> => (await loop.list(ask(request))).map(({ id }) => id);
 const findsAda = calls(call('crm__searchCustomers', { name: 'Ada' }));
 const asksFor = (name: string): ScriptedModel =>
-  new ScriptedModel([calls(call('crm__searchCustomers', { name })), calls(call('customer_c-1_getAverageSpend')), text('Done.')]);
+  new ScriptedModel([
+    calls(call('crm__searchCustomers', { name })),
+    calls(call('customer_c-1_getAverageSpend')),
+    text('Done.'),
+  ]);
 const CRM = ['crm__searchCustomers', 'crm__openCart', 'crm__sendMail'];
 
 describe('a named loop', () => {
@@ -67,7 +77,10 @@ describe('a named loop', () => {
   });
 
   it('has its own model and instructions, of which the run may choose others', async () => {
-    const models = { small: new ScriptedModel([text('small')]), own: new ScriptedModel([text('own'), text('own again')]) };
+    const models = {
+      small: new ScriptedModel([text('small')]),
+      own: new ScriptedModel([text('own'), text('own again')]),
+    };
     const model = new ScriptedModel([text('whole')]);
     const options = { model, models: { small: models.small }, instructions: 'Be kind.' };
     const desk = await openDesk({
@@ -76,26 +89,46 @@ describe('a named loop', () => {
       options,
     });
     const texts = [];
-    for (const loop of [desk.support, desk.books, desk.whole]) texts.push((await play(loop, ask())).result.text);
+    for (const loop of [desk.support, desk.books, desk.whole])
+      texts.push((await play(loop, ask())).result.text);
     expect(texts).toEqual(['own', 'small', 'whole']);
     await play(desk.books, ask({ model: models.own, instructions: 'Be brief.' }));
-    expect(models.own.requests.map(({ instructions }) => instructions)).toEqual(['Help acme.', 'Be brief.']);
-    expect([...models.small.requests, ...model.requests].map(({ instructions }) => instructions)).toEqual(['Be kind.', 'Be kind.']);
+    expect(models.own.requests.map(({ instructions }) => instructions)).toEqual([
+      'Help acme.',
+      'Be brief.',
+    ]);
+    expect(
+      [...models.small.requests, ...model.requests].map(({ instructions }) => instructions),
+    ).toEqual(['Be kind.', 'Be kind.']);
   });
 
   it('keeps its default where the run says undefined', async () => {
     const model = new ScriptedModel([calls(call('probe__read', 'no json')), text('never')]);
-    const desk = await openDesk({ books: { ...BOOKS, onToolError: 'halt', instructions: 'Count.' }, options: { model } });
-    const request = { ...ask(), onToolError: undefined, instructions: undefined } as unknown as LoopRequest;
+    const desk = await openDesk({
+      books: { ...BOOKS, onToolError: 'halt', instructions: 'Count.' },
+      options: { model },
+    });
+    const request = {
+      ...ask(),
+      onToolError: undefined,
+      instructions: undefined,
+    } as unknown as LoopRequest;
     expect((await play(desk.books, request)).result.finishReason).toBe('tool_error');
     expect(model.requests.map(({ instructions }) => instructions)).toEqual(['Count.']);
   });
 
   it('merges limits and execution option by option: application, loop, run', async () => {
-    const [one, other] = [calls(call('probe__read', { key: 'a' })), calls(call('probe__read', { key: 'b' }))];
+    const [one, other] = [
+      calls(call('probe__read', { key: 'a' })),
+      calls(call('probe__read', { key: 'b' })),
+    ];
     const model = new ScriptedModel([one, one, other, one]);
     const desk = await openDesk({
-      books: { ...BOOKS, limits: { callsPerTool: 1, steps: 1 }, execution: { resultFormat: 'envelope' } },
+      books: {
+        ...BOOKS,
+        limits: { callsPerTool: 1, steps: 1 },
+        execution: { resultFormat: 'envelope' },
+      },
       options: { model, limits: { steps: 9, callsPerTool: 9 } },
     });
     const outcomes = [];
@@ -117,9 +150,17 @@ describe('a named loop', () => {
 });
 
 /** Declared ids of what comes with a customer in a support loop. */
-async function injected(support: LoopProfile, request: Partial<LoopRequest> = {}): Promise<string[]> {
-  const desk = await openDesk({ support, options: { model: new ScriptedModel([findsAda, text('Done.')]) } });
-  return (await play(desk.support, ask(request))).result.injectedTools.map(({ declaredId }) => declaredId);
+async function injected(
+  support: LoopProfile,
+  request: Partial<LoopRequest> = {},
+): Promise<string[]> {
+  const desk = await openDesk({
+    support,
+    options: { model: new ScriptedModel([findsAda, text('Done.')]) },
+  });
+  return (await play(desk.support, ask(request))).result.injectedTools.map(
+    ({ declaredId }) => declaredId,
+  );
 }
 
 describe('a run of a named loop', () => {
@@ -130,17 +171,26 @@ describe('a run of a named loop', () => {
     ['other tools', { tools: ['probe__*', ProbeTools, 'openCart'] }, []],
     ['no exclusions', { exclude: [] }, ['crm__searchCustomers', 'crm__sendMail']],
     ['its own selection', { tools: ['searchCustomers'] }, ['crm__searchCustomers']],
-    ['its own exclusions', { exclude: [({ effect }) => effect === 'external_side_effect'] }, ['crm__searchCustomers']],
+    [
+      'its own exclusions',
+      { exclude: [({ effect }) => effect === 'external_side_effect'] },
+      ['crm__searchCustomers'],
+    ],
     ['a narrower policy', { policy: policies.readOnly }, ['crm__searchCustomers']],
   ])("never widens the loop's tools when it brings %s", async (_, request, ids) => {
-    const { support } = await openDesk({ support: { ...SUPPORT, tools: ['crm__*', 'probe__read'], exclude: ['crm__openCart'] } });
+    const { support } = await openDesk({
+      support: { ...SUPPORT, tools: ['crm__*', 'probe__read'], exclude: ['crm__openCart'] },
+    });
     expect(await idsOf(support, request)).toEqual(ids);
   });
 
   it('is decided by the narrowest policy of application, loop and run', async () => {
     const model = new ScriptedModel([findsAda, text('Done.')]);
     const desk = await openDesk({ options: { model, policy: { version: 'whole', allow: ['*'] } } });
-    const { result } = await play(desk.support, ask({ policy: { version: 'run', allow: ['crm__*'] } }));
+    const { result } = await play(
+      desk.support,
+      ask({ policy: { version: 'run', allow: ['crm__*'] } }),
+    );
     expect(result.toolCalls[0]?.decision).toMatchObject({ kind: 'allow', policyVersion: 'run' });
   });
 
@@ -149,18 +199,33 @@ describe('a run of a named loop', () => {
       ToolLoopModule.forRoot({ model: new ScriptedModel([]) }),
       ToolLoopModule.forFeature({ loops: { support: SUPPORT, books: BOOKS } }),
     ];
-    const { support } = (await start({ imports, providers: [CrmTools, ProbeTools, Desk] })).get(Desk);
+    const { support } = (await start({ imports, providers: [CrmTools, ProbeTools, Desk] })).get(
+      Desk,
+    );
     expect(await idsOf(support, { policy: policies.allowAll })).toEqual([]);
   });
 
   it('is denied a tool of the other loop, in words that reveal nothing', async () => {
-    const model = new ScriptedModel([calls(call('probe__write', { key: 'a' })), calls(call('probe__wrote', { key: 'a' })), text('Done.')]);
+    const model = new ScriptedModel([
+      calls(call('probe__write', { key: 'a' })),
+      calls(call('probe__wrote', { key: 'a' })),
+      text('Done.'),
+    ]);
     let written = 0;
     const act = () => (written += 1);
     const desk = await openDesk({ options: { model } });
-    const { events, result } = await play(desk.support, ask({ context: { act }, policy: policies.allowAll, tools: ['*'] }));
+    const { events, result } = await play(
+      desk.support,
+      ask({ context: { act }, policy: policies.allowAll, tools: ['*'] }),
+    );
     expect(written).toBe(0);
-    expect(result.toolCalls.map(({ status, error, decision }) => [status, error?.code, decision?.policyVersion])).toEqual([
+    expect(
+      result.toolCalls.map(({ status, error, decision }) => [
+        status,
+        error?.code,
+        decision?.policyVersion,
+      ]),
+    ).toEqual([
       ['denied', 'policy_denied', 'support'],
       ['failed', 'unknown_tool', undefined],
     ]);
@@ -172,9 +237,15 @@ describe('a run of a named loop', () => {
   it('injects nothing that its loop denies or excludes, nor anything at all where the loop turns injection off', async () => {
     const both = ['customer_*_getAverageSpend', 'customer_*_getRecentOrders'];
     expect(await injected(SUPPORT)).toEqual(both);
-    expect(await injected({ policy: { allow: ['crm__*'] } }, { policy: policies.allowAll })).toEqual([]);
-    expect(await injected({ ...SUPPORT, exclude: ['customer_*_getAverageSpend'] }, { exclude: [] })).toEqual([both[1]]);
-    expect(await injected({ ...SUPPORT, exclude: [Customer] }, { exclude: ['probe__read'] })).toEqual([]);
+    expect(
+      await injected({ policy: { allow: ['crm__*'] } }, { policy: policies.allowAll }),
+    ).toEqual([]);
+    expect(
+      await injected({ ...SUPPORT, exclude: ['customer_*_getAverageSpend'] }, { exclude: [] }),
+    ).toEqual([both[1]]);
+    expect(
+      await injected({ ...SUPPORT, exclude: [Customer] }, { exclude: ['probe__read'] }),
+    ).toEqual([]);
     expect(await injected({ ...SUPPORT, injection: false }, { injection: [] })).toEqual([]);
   });
 
@@ -200,20 +271,32 @@ describe('a run of a named loop', () => {
 describe('two tenants in two named loops at once', () => {
   it('never see each other', async () => {
     const [support, books] = [asksFor('Ada'), asksFor('Bob')];
-    const desk = await openDesk({ support: { ...SUPPORT, model: support }, books: { ...SUPPORT, model: books } });
+    const desk = await openDesk({
+      support: { ...SUPPORT, model: support },
+      books: { ...SUPPORT, model: books },
+    });
     const runs = await Promise.all([
       play(desk.support, ask({ tenant: 'acme' })),
       play(desk.books, ask({ tenant: 'globex', actor: { id: 'bob' } })),
     ]);
-    expect(runs.map(({ result }) => result.toolCalls[1]?.result)).toEqual(['acme:c-1:Ada', 'globex:c-1:Bob']);
+    expect(runs.map(({ result }) => result.toolCalls[1]?.result)).toEqual([
+      'acme:c-1:Ada',
+      'globex:c-1:Bob',
+    ]);
     expect(JSON.stringify(runs[0])).not.toMatch(/globex|Bob/);
   });
 });
 
 describe('a conversation', () => {
   it('continues in another loop, for the same tenant and actor only', async () => {
-    const [support, books] = [new ScriptedModel([text('I am support.')]), new ScriptedModel([text('A.'), text('B.'), text('C.')])];
-    const desk = await openDesk({ support: { ...SUPPORT, model: support }, books: { ...BOOKS, model: books } });
+    const [support, books] = [
+      new ScriptedModel([text('I am support.')]),
+      new ScriptedModel([text('A.'), text('B.'), text('C.')]),
+    ];
+    const desk = await openDesk({
+      support: { ...SUPPORT, model: support },
+      books: { ...BOOKS, model: books },
+    });
     const request = { conversationId: 'c1', prompt: 'And now?' };
     await play(desk.support, ask({ ...request, prompt: 'Hello.' }));
     await play(desk.books, ask(request));
@@ -228,7 +311,10 @@ describe('the provider of a named loop', () => {
   @Module({ imports: [ToolLoopModule.forFeature({ loops: { support: SUPPORT } })] })
   class SupportModule {}
 
-  @Module({ imports: [ToolLoopModule.forFeature({ loops: { books: BOOKS } })], providers: [ProbeTools] })
+  @Module({
+    imports: [ToolLoopModule.forFeature({ loops: { books: BOOKS } })],
+    providers: [ProbeTools],
+  })
   class BooksModule {}
 
   @Module({ providers: [CrmTools, Desk] })
@@ -248,7 +334,9 @@ describe('the provider of a named loop', () => {
 
   it('can be replaced in a test', async () => {
     const fake = { run: () => 'faked' };
-    const app = await Test.createTestingModule({ imports: [root, SupportModule, BooksModule, DeskModule] })
+    const app = await Test.createTestingModule({
+      imports: [root, SupportModule, BooksModule, DeskModule],
+    })
       .overrideProvider(toolLoopToken('support'))
       .useValue(fake)
       .compile();
@@ -259,7 +347,9 @@ describe('the provider of a named loop', () => {
   });
 
   it('stays itself where the application is replaced in a test', async () => {
-    const app = await Test.createTestingModule({ imports: [root, SupportModule, BooksModule, DeskModule] })
+    const app = await Test.createTestingModule({
+      imports: [root, SupportModule, BooksModule, DeskModule],
+    })
       .overrideProvider(ToolLoopService)
       .useValue({})
       .compile();
@@ -284,7 +374,12 @@ describe('the provider of a named loop', () => {
     class Lost {
       constructor(@InjectToolLoop('suport') readonly loop: ToolLoopService) {}
     }
-    const compiling = Test.createTestingModule({ imports: [root, SupportModule], providers: [Lost] }).compile();
-    await expect(compiling).rejects.toThrow('loop "suport" of ToolLoopModule.forFeature({ loops: { … } })');
+    const compiling = Test.createTestingModule({
+      imports: [root, SupportModule],
+      providers: [Lost],
+    }).compile();
+    await expect(compiling).rejects.toThrow(
+      'loop "suport" of ToolLoopModule.forFeature({ loops: { … } })',
+    );
   });
 });

@@ -1,7 +1,20 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { Provider } from '@nestjs/common';
-import { type LoopRequest, type LoopResult, PendingError, type Policy, RunError } from '@toolloop/core';
-import { CallJournal, MemoryCallJournal, MemoryPendingStore, MemoryRunLog, PendingStore, RunLog } from '@toolloop/core/stores';
+import {
+  type LoopRequest,
+  type LoopResult,
+  PendingError,
+  type Policy,
+  RunError,
+} from '@toolloop/core';
+import {
+  CallJournal,
+  MemoryCallJournal,
+  MemoryPendingStore,
+  MemoryRunLog,
+  PendingStore,
+  RunLog,
+} from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { calls, type ScriptedCall, type StoreTrouble, text, troubled } from '@toolloop/testing';
 import { alice, desk, desked, open } from './rehearsal-desk.js';
@@ -17,12 +30,19 @@ afterEach(() => {
 });
 
 /** A rehearsal of some calls that waits for its people. */
-async function rehearsed(policy: Policy = open, stores: readonly Provider[] = [], made: readonly ScriptedCall[] = WRITES) {
+async function rehearsed(
+  policy: Policy = open,
+  stores: readonly Provider[] = [],
+  made: readonly ScriptedCall[] = WRITES,
+) {
   const one = await desk([calls(...made), text('Done.')], policy, stores);
   const { runId } = await one.rehearse();
   const [asked] = await one.inbox.inbox(alice, { kind: 'rehearsal' });
   const rehearsalId = asked?.id ?? '';
-  const say = (decision: 'approve' | 'deny' | 'withdraw', person: ReturnType<typeof as> | typeof alice = alice): Promise<string> =>
+  const say = (
+    decision: 'approve' | 'deny' | 'withdraw',
+    person: ReturnType<typeof as> | typeof alice = alice,
+  ): Promise<string> =>
     one.inbox.answer({ rehearsalId, decision }, person, runId).then(
       () => 'taken',
       (error: unknown) => (error instanceof PendingError ? error.code : String(error)),
@@ -39,13 +59,20 @@ function resultIn(error: unknown): LoopResult {
 
 describe('an approved rehearsal', () => {
   it('is answered once, where several people do so at once', async () => {
-    const policy: Policy = { ...open, requireApproval: [{ tools: ['desk__write'], roles: ['manager'] }] };
+    const policy: Policy = {
+      ...open,
+      requireApproval: [{ tools: ['desk__write'], roles: ['manager'] }],
+    };
     const { say, resume, called } = await rehearsed(policy);
     const people = [as('mia', 'manager'), as('max', 'manager'), as('ann', 'manager')];
-    const said = await Promise.all(people.map((person, index) => say(index === 1 ? 'deny' : 'approve', person)));
+    const said = await Promise.all(
+      people.map((person, index) => say(index === 1 ? 'deny' : 'approve', person)),
+    );
     expect(said.toSorted()).toEqual(['already_answered', 'already_answered', 'taken']);
     const { rehearsal } = await resume();
-    expect([rehearsal?.status, called]).toEqual(said[1] === 'taken' ? ['denied', []] : ['performed', MADE]);
+    expect([rehearsal?.status, called]).toEqual(
+      said[1] === 'taken' ? ['denied', []] : ['performed', MADE],
+    );
   });
 
   it('is performed once, where two resume it at once', async () => {
@@ -61,15 +88,33 @@ describe('an approved rehearsal', () => {
     const { say, resume, called, inbox, runId } = await rehearsed(open, [], WITH_CLIENT);
     await say('approve');
     const waiting = await resume();
-    expect(waiting).toMatchObject({ finishReason: 'waiting', waitingFor: 'client', rehearsal: { status: 'waiting' } });
-    expect(waiting.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual(['performed', 'waiting', 'not_made']);
+    expect(waiting).toMatchObject({
+      finishReason: 'waiting',
+      waitingFor: 'client',
+      rehearsal: { status: 'waiting' },
+    });
+    expect(waiting.rehearsal?.calls.map(({ outcome }) => outcome)).toEqual([
+      'performed',
+      'waiting',
+      'not_made',
+    ]);
     const [asked] = await inbox.inbox(alice, { kind: 'client' });
     const toolCallId = asked?.kind === 'client' ? asked.request.toolCallId : '';
-    await expect(inbox.answer({ toolCallId, result: { signed: 'yes' } }, alice, runId)).rejects.toMatchObject({ code: 'invalid_answer' });
+    await expect(
+      inbox.answer({ toolCallId, result: { signed: 'yes' } }, alice, runId),
+    ).rejects.toMatchObject({ code: 'invalid_answer' });
     await inbox.answer({ toolCallId, result: { signed: true } }, alice, runId);
     const { rehearsal, toolCalls } = await resume();
-    expect(rehearsal?.calls.map(({ outcome }) => outcome)).toEqual(['performed', 'performed', 'performed']);
-    expect(toolCalls.filter((one) => one.rehearsal === undefined)).toMatchObject([{}, { result: { signed: true } }, {}]);
+    expect(rehearsal?.calls.map(({ outcome }) => outcome)).toEqual([
+      'performed',
+      'performed',
+      'performed',
+    ]);
+    expect(toolCalls.filter((one) => one.rehearsal === undefined)).toMatchObject([
+      {},
+      { result: { signed: true } },
+      {},
+    ]);
     expect(called).toEqual(MADE);
   });
 
@@ -82,25 +127,36 @@ describe('an approved rehearsal', () => {
     await inbox.answer({ toolCallId, error: 'The owner is away.' }, alice, runId);
     const { finishReason, rehearsal } = await resume();
     expect([finishReason, rehearsal?.status]).toEqual(['tool_error', 'incomplete']);
-    expect(rehearsal?.calls.map(({ outcome }) => outcome)).toEqual(['performed', 'failed', 'not_made']);
+    expect(rehearsal?.calls.map(({ outcome }) => outcome)).toEqual([
+      'performed',
+      'failed',
+      'not_made',
+    ]);
     expect(called).toEqual(['write a']);
   });
 
   it.each([
     ['deny', 'Nothing was performed: the rehearsal was not approved.'],
     ['withdraw', 'Nothing was performed: the rehearsal was withdrawn.'],
-  ] as const)('says that nothing was performed after the answer %s, whatever the model had said of it', async (decision, detail) => {
-    const { say, resume, called } = await rehearsed();
-    expect(await say(decision)).toBe('taken');
-    expect([await resume(), called]).toEqual([expect.objectContaining({ finishReason: 'stop', finishDetail: detail }), []]);
-  });
+  ] as const)(
+    'says that nothing was performed after the answer %s, whatever the model had said of it',
+    async (decision, detail) => {
+      const { say, resume, called } = await rehearsed();
+      expect(await say(decision)).toBe('taken');
+      expect([await resume(), called]).toEqual([
+        expect.objectContaining({ finishReason: 'stop', finishDetail: detail }),
+        [],
+      ]);
+    },
+  );
 
   it('says so as well where no person can be asked', async () => {
     const { rehearse } = await desk([calls(...WRITES), text('Done.')], open);
     const result = await rehearse({ approvals: 'deny' });
     expect(result).toMatchObject({
       finishReason: 'stop',
-      finishDetail: 'Nothing was performed: the rehearsal was only shown, since no one could be asked.',
+      finishDetail:
+        'Nothing was performed: the rehearsal was only shown, since no one could be asked.',
       rehearsal: { status: 'unasked' },
     });
   });
@@ -115,7 +171,10 @@ describe('an approved rehearsal', () => {
     const said = await say('approve');
     jest.setSystemTime(now + DAY);
     const { rehearsal, finishDetail } = await resume();
-    expect([said, rehearsal?.status, finishDetail]).toEqual([...outcome, 'Nothing was performed: the rehearsal has expired.']);
+    expect([said, rehearsal?.status, finishDetail]).toEqual([
+      ...outcome,
+      'Nothing was performed: the rehearsal has expired.',
+    ]);
     expect(called).toEqual([]);
   });
 });
@@ -162,7 +221,10 @@ async function troubledBy(port: keyof typeof PORTS, trouble: Omit<StoreTrouble, 
   return { ...one, mend: () => (state.isBroken = false) };
 }
 
-/** The calls of a store while an approved rehearsal is performed: its answer is used, and each of its calls gets a key and an outcome. */
+/**
+ * The calls of a store while an approved rehearsal is performed: its answer is used, and each of
+ * its calls gets a key and an outcome.
+ */
 const MOMENTS: readonly (readonly [keyof typeof PORTS, string, number])[] = [
   ['pending', 'find', 1],
   ['pending', 'use', 1],
@@ -173,24 +235,37 @@ const MOMENTS: readonly (readonly [keyof typeof PORTS, string, number])[] = [
   ['runs', 'append', 1],
 ];
 
-const BEFORE_A_CALL = MOMENTS.filter(([, method, at]) => at === 1 && ['find', 'use', 'acquire'].includes(method));
+const BEFORE_A_CALL = MOMENTS.filter(
+  ([, method, at]) => at === 1 && ['find', 'use', 'acquire'].includes(method),
+);
 
 describe('an approved rehearsal, whose stores are in trouble', () => {
-  it.each(MOMENTS)('invariant 17: is performed once where a store is away for a moment: %s %s, call %i', async (port, method, at) => {
-    for (const isDone of [false, true]) {
-      const { resume, called, say } = await troubledBy(port, { method, at, answer: lost, isDone });
-      expect((await resume()).rehearsal?.status).toBe('performed');
-      expect(called).toEqual(MADE);
-      expect(await say('approve')).toBe('already_answered');
-    }
-  });
+  it.each(MOMENTS)(
+    'invariant 17: is performed once where a store is away for a moment: %s %s, call %i',
+    async (port, method, at) => {
+      for (const isDone of [false, true]) {
+        const { resume, called, say } = await troubledBy(port, {
+          method,
+          at,
+          answer: lost,
+          isDone,
+        });
+        expect((await resume()).rehearsal?.status).toBe('performed');
+        expect(called).toEqual(MADE);
+        expect(await say('approve')).toBe('already_answered');
+      }
+    },
+  );
 
   it.each(BEFORE_A_CALL)(
     'invariant 17: waits with its run where a store is away for long, and is performed once when that is back: %s %s',
     async (port, method) => {
       fakeTheDate(Date.now());
       const { resume, called, mend } = await troubledBy(port, { method, answer: lostForLong });
-      expect(await resume()).toMatchObject({ finishReason: 'error', error: { code: 'storage_unavailable' } });
+      expect(await resume()).toMatchObject({
+        finishReason: 'error',
+        error: { code: 'storage_unavailable' },
+      });
       expect(called).toEqual([]);
       mend();
       expect((await resume()).rehearsal?.status).toBe('performed');
@@ -200,13 +275,19 @@ describe('an approved rehearsal, whose stores are in trouble', () => {
 
   it('invariant 17: has taken place where the store that notes its outcomes is away for long', async () => {
     fakeTheDate(Date.now());
-    const { resume, called } = await troubledBy('journal', { method: 'finish', answer: lostForLong });
+    const { resume, called } = await troubledBy('journal', {
+      method: 'finish',
+      answer: lostForLong,
+    });
     expect([(await resume()).rehearsal?.status, called]).toEqual(['performed', MADE]);
   });
 
   it('invariant 17: is not performed again where the store of runs was away as it ended', async () => {
     fakeTheDate(Date.now());
-    const { resume, called, mend } = await troubledBy('runs', { method: 'append', answer: lostForLong });
+    const { resume, called, mend } = await troubledBy('runs', {
+      method: 'append',
+      answer: lostForLong,
+    });
     await resume();
     mend();
     jest.setSystemTime(Date.now() + DAY / 2); // the lease of the run is over by then

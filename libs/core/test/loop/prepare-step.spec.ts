@@ -1,7 +1,21 @@
 import { describe, expect, it } from '@jest/globals';
-import { InvalidRequestError, type LoopRequest, type Message, type PrepareStep, RunError } from '@toolloop/core';
+import {
+  InvalidRequestError,
+  type LoopRequest,
+  type Message,
+  type PrepareStep,
+  RunError,
+} from '@toolloop/core';
 import type { StepChange, UpcomingStep } from '@toolloop/core/contracts';
-import { ScriptedModel, call, calls, collect, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  collect,
+  eventsOf,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { expectSound, play, resultOf } from '../fixtures/played-run.js';
 import { ProbeTools } from '../fixtures/probe.tools.js';
 import { Customer } from '../fixtures/shop.js';
@@ -18,22 +32,32 @@ async function requestsOf(
   request: Partial<LoopRequest> = {},
 ) {
   const model = new ScriptedModel([...script, text('Done.')]);
-  const played = await play(await openShop(model), ask({ prepareStep: ({ step }) => changes[step], ...request }));
+  const played = await play(
+    await openShop(model),
+    ask({ prepareStep: ({ step }) => changes[step], ...request }),
+  );
   model.assertComplete();
   return { ...played, requests: model.requests };
 }
 
-const withoutFirstStep: PrepareStep = ({ messages }) => ({ messages: messages.filter((_, index) => index === 0 || index > 2) });
+const withoutFirstStep: PrepareStep = ({ messages }) => ({
+  messages: messages.filter((_, index) => index === 0 || index > 2),
+});
 
 /** Why a run failed. */
-async function causeOf(request: Partial<LoopRequest>, script: readonly ScriptedTurn[] = [text('Done.')]): Promise<unknown> {
+async function causeOf(
+  request: Partial<LoopRequest>,
+  script: readonly ScriptedTurn[] = [text('Done.')],
+): Promise<unknown> {
   const loop = await openShop(new ScriptedModel(script));
   const { result } = await play(loop, ask(request));
   expect(result).toMatchObject({
     finishReason: 'error',
     error: { code: 'invalid_step', message: expect.stringContaining('The step cannot be taken. ') },
   });
-  const error: unknown = await loop.run(ask({ ...request, model: new ScriptedModel(script) })).catch((thrown: unknown) => thrown);
+  const error: unknown = await loop
+    .run(ask({ ...request, model: new ScriptedModel(script) }))
+    .catch((thrown: unknown) => thrown);
   return error instanceof RunError ? error.cause : error;
 }
 
@@ -53,7 +77,12 @@ describe('a step that is prepared', () => {
       }),
     );
     expect(seen).toMatchObject([
-      { step: 1, toolCalls: [], usage: { inputTokens: 0 }, run: { tenant: 'acme', actor: { id: 'alice' }, context: { shop: 1 } } },
+      {
+        step: 1,
+        toolCalls: [],
+        usage: { inputTokens: 0 },
+        run: { tenant: 'acme', actor: { id: 'alice' }, context: { shop: 1 } },
+      },
       { step: 2, toolCalls: [{ id: 'probe__read', result: 'a' }], usage: { inputTokens: 10 } },
     ]);
     seen.forEach(({ messages, tools }, index) => {
@@ -63,8 +92,14 @@ describe('a step that is prepared', () => {
   });
 
   it('is what it would be anyway, where nothing is changed', async () => {
-    const { requests } = await requestsOf([read('a')], { 2: {} }, { instructions: 'Be kind.', modelOptions: { seed: 1 } });
-    expect(requests.map(({ instructions, options, toolIds }) => [instructions, options, toolIds.length])).toEqual([
+    const { requests } = await requestsOf(
+      [read('a')],
+      { 2: {} },
+      { instructions: 'Be kind.', modelOptions: { seed: 1 } },
+    );
+    expect(
+      requests.map(({ instructions, options, toolIds }) => [instructions, options, toolIds.length]),
+    ).toEqual([
       ['Be kind.', { seed: 1 }, 11],
       ['Be kind.', { seed: 1 }, 11],
     ]);
@@ -75,19 +110,38 @@ describe('a step that is prepared', () => {
     ['instructions', { instructions: 'Be brief.' }, { instructions: 'Be brief.' }],
     ['modelOptions', { modelOptions: { temperature: 0 } }, { options: { temperature: 0 } }],
     ['toolChoice', { toolChoice: 'none' }, { toolChoice: 'none' }],
-    ['a forced tool', { toolChoice: { tool: 'probe__write' } }, { toolChoice: { tool: 'probe__write' } }],
-    ['tools', { tools: ['probe__read', 'sendMail'] }, { toolIds: ['crm__sendMail', 'probe__read'] }],
+    [
+      'a forced tool',
+      { toolChoice: { tool: 'probe__write' } },
+      { toolChoice: { tool: 'probe__write' } },
+    ],
+    [
+      'tools',
+      { tools: ['probe__read', 'sendMail'] },
+      { toolIds: ['crm__sendMail', 'probe__read'] },
+    ],
   ])('has other %s, and the next has not', async (_, change, expected) => {
-    const { requests } = await requestsOf([read('a'), read('b')], { 2: change }, { instructions: 'Be kind.' });
+    const { requests } = await requestsOf(
+      [read('a'), read('b')],
+      { 2: change },
+      { instructions: 'Be kind.' },
+    );
     expect(requests[1]).toMatchObject(expected);
     expect(requests[0]).not.toMatchObject(expected);
     expect(requests[2]).not.toMatchObject(expected);
   });
 
   it('has another model, an object or a name', async () => {
-    const [first, second, third] = [[read('a')], [read('b')], [text('Done.')]].map((script) => new ScriptedModel(script));
-    const loop = await openShop(first ?? new ScriptedModel([]), { models: { small: third ?? new ScriptedModel([]) } });
-    const { result } = await play(loop, ask({ prepareStep: ({ step }) => [{}, {}, { model: second }, { model: 'small' }][step] }));
+    const [first, second, third] = [[read('a')], [read('b')], [text('Done.')]].map(
+      (script) => new ScriptedModel(script),
+    );
+    const loop = await openShop(first ?? new ScriptedModel([]), {
+      models: { small: third ?? new ScriptedModel([]) },
+    });
+    const { result } = await play(
+      loop,
+      ask({ prepareStep: ({ step }) => [{}, {}, { model: second }, { model: 'small' }][step] }),
+    );
     expect(result.text).toBe('Done.');
     for (const model of [first, second, third]) model?.assertComplete();
   });
@@ -97,11 +151,20 @@ describe('a step that is prepared', () => {
     const { requests, result } = await requestsOf([read('a')], { 2: { messages } });
     expect(requests[1]?.originalMessages[0]).toBe(messages[0]);
     expect(requests[1]?.messages).toHaveLength(1);
-    expect(result.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant']);
+    expect(result.messages.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+    ]);
   });
 
   it('may be sent the very messages of the transcript, some of them left out', async () => {
-    const { requests } = await requestsOf([read('a'), read('b')], {}, { prepareStep: withoutFirstStep, limits: { resultBytes: 1 } });
+    const { requests } = await requestsOf(
+      [read('a'), read('b')],
+      {},
+      { prepareStep: withoutFirstStep, limits: { resultBytes: 1 } },
+    );
     const [, , third] = requests;
     expect(third?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool']);
     expect(third?.originalMessages[0]).toBe(requests[0]?.originalMessages[0]);
@@ -117,7 +180,10 @@ describe('a step that is prepared', () => {
     const loop = await openShop(model, { prepareStep: () => ({ instructions: 'application' }) });
     await play(loop, ask());
     await play(loop, ask({ prepareStep: () => Promise.resolve({ instructions: 'request' }) }));
-    expect(model.requests.map(({ instructions }) => instructions)).toEqual(['application', 'request']);
+    expect(model.requests.map(({ instructions }) => instructions)).toEqual([
+      'application',
+      'request',
+    ]);
   });
 });
 
@@ -125,11 +191,23 @@ describe('the tools of a prepared step', () => {
   it.each<[string, StepChange['tools'], string[]]>([
     ['ids', ['probe__write'], ['probe__write']],
     ['a glob', ['crm__*'], ['crm__searchCustomers', 'crm__openCart', 'crm__sendMail']],
-    ['a predicate', [({ effect }) => effect === 'external_side_effect'], ['crm__sendMail', 'probe__send']],
+    [
+      'a predicate',
+      [({ effect }) => effect === 'external_side_effect'],
+      ['crm__sendMail', 'probe__send'],
+    ],
     ['nothing', [], []],
     ['the id of an entity tool', ['customer_a_getAverageSpend'], ['customer_a_getAverageSpend']],
-    ['a glob of entity tools', ['customer_*_*'], ['customer_a_getAverageSpend', 'customer_a_getRecentOrders']],
-    ['the class of an entity', [Customer], ['customer_a_getAverageSpend', 'customer_a_getRecentOrders']],
+    [
+      'a glob of entity tools',
+      ['customer_*_*'],
+      ['customer_a_getAverageSpend', 'customer_a_getRecentOrders'],
+    ],
+    [
+      'the class of an entity',
+      [Customer],
+      ['customer_a_getAverageSpend', 'customer_a_getRecentOrders'],
+    ],
     ['the id of an entity tool that is not there', ['customer_b_getAverageSpend'], []],
   ])('are narrowed by %s', async (_, tools, expected) => {
     const { requests } = await requestsOf([find('a')], { 2: { tools } }, { context: { act } });
@@ -143,7 +221,11 @@ describe('the tools of a prepared step', () => {
   });
 
   it('are never more than the run has', async () => {
-    const { requests } = await requestsOf([], { 1: { tools: ['probe__read', 'crm__sendMail'] } }, { exclude: ['crm__sendMail'] });
+    const { requests } = await requestsOf(
+      [],
+      { 1: { tools: ['probe__read', 'crm__sendMail'] } },
+      { exclude: ['crm__sendMail'] },
+    );
     expect(requests[0]?.toolIds).toEqual(['probe__read']);
   });
 
@@ -160,7 +242,9 @@ describe('the tools of a prepared step', () => {
     );
     const [narrowed, unknown, later] = result.toolCalls;
     expect(narrowed).toMatchObject({ status: unknown?.status, error: { code: 'unknown_tool' } });
-    expect(narrowed?.error?.safeMessage).toBe(unknown?.error?.safeMessage.replace('wrote', 'write'));
+    expect(narrowed?.error?.safeMessage).toBe(
+      unknown?.error?.safeMessage.replace('wrote', 'write'),
+    );
     expect(narrowed?.effect).toBeUndefined();
     expect(later).toMatchObject({ status: 'succeeded' });
     expect(done).toEqual(['c']);
@@ -216,7 +300,11 @@ describe('a preparation that cannot be', () => {
       { tools: ['probe__read'], toolChoice: { tool: 'probe__write' } },
       'toolChoice forces "probe__write", which is not',
     ],
-    ['a forced tool that does not exist', { toolChoice: { tool: 'probe__raed' } }, 'toolChoice forces "probe__raed", which is not'],
+    [
+      'a forced tool that does not exist',
+      { toolChoice: { tool: 'probe__raed' } },
+      'toolChoice forces "probe__raed", which is not',
+    ],
     ['a selector that names nothing', { tools: ['probe__raed'] }, 'Did you mean "probe__read"'],
     ['a class that has no tools', { tools: [Toolless] }, 'There is no tool of the class Toolless'],
     ['a model that nobody named', { model: 'small' }, 'No model is named "small"'],
@@ -236,7 +324,11 @@ describe('a preparation that cannot be', () => {
       {
         messages: [
           { role: 'user', content: 'a' },
-          { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'x', name: 'y', arguments: '{}' }] },
+          {
+            role: 'assistant',
+            content: '',
+            toolCalls: [{ toolCallId: 'x', name: 'y', arguments: '{}' }],
+          },
         ],
       },
       'has no result',
@@ -248,7 +340,9 @@ describe('a preparation that cannot be', () => {
   });
 
   it("ends the run, too, for the request's forced tool that is missing in the step", async () => {
-    expect(String(await causeOf({ toolChoice: { tool: 'probe__read' }, tools: ['crm__*'] }))).toContain('toolChoice forces "probe__read"');
+    expect(
+      String(await causeOf({ toolChoice: { tool: 'probe__read' }, tools: ['crm__*'] })),
+    ).toContain('toolChoice forces "probe__read"');
   });
 
   it.each([
@@ -258,8 +352,14 @@ describe('a preparation that cannot be', () => {
     [['probe__read'], 'returned no object'],
     ['small', 'returned no object'],
   ])('ends the run for %j, and its error says what to write', async (change, message) => {
-    const { result } = await play(await openShop(new ScriptedModel([])), ask({ prepareStep: () => change as StepChange }));
-    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'invalid_step', message: expect.stringContaining(message) } });
+    const { result } = await play(
+      await openShop(new ScriptedModel([])),
+      ask({ prepareStep: () => change as StepChange }),
+    );
+    expect(result).toMatchObject({
+      finishReason: 'error',
+      error: { code: 'invalid_step', message: expect.stringContaining(message) },
+    });
   });
 
   it('says what is wrong to the reader of the run, and what there is to the developer', async () => {
@@ -294,7 +394,12 @@ describe('a preparation that cannot be', () => {
         },
       }),
     );
-    expect(result).toMatchObject({ finishReason: 'error', steps: 2, usage: { inputTokens: 10 }, toolCalls: [{ status: 'succeeded' }] });
+    expect(result).toMatchObject({
+      finishReason: 'error',
+      steps: 2,
+      usage: { inputTokens: 10 },
+      toolCalls: [{ status: 'succeeded' }],
+    });
     expect(result.messages).toHaveLength(3);
   });
 
@@ -306,7 +411,9 @@ describe('a preparation that cannot be', () => {
       setTimeout(() => controller.abort(), 5);
       return new Promise(() => undefined);
     };
-    const handle = (await openShop(new ScriptedModel([]))).open(ask({ prepareStep, signal: controller.signal }));
+    const handle = (await openShop(new ScriptedModel([]))).open(
+      ask({ prepareStep, signal: controller.signal }),
+    );
     const events = await collect(handle.events$);
     const result = await resultOf(handle);
     expectSound({ events, result });
@@ -329,14 +436,24 @@ describe('the preparations of two tenants at once', () => {
     const models = ['acme', 'globex'].flatMap((tenant) =>
       Array.from({ length: 20 }, (_, index) => ({
         tenant,
-        model: new ScriptedModel([...Array.from({ length: 3 }, () => read(`${tenant}-${index}`)).slice(0, 2), text('Done.')]),
+        model: new ScriptedModel([
+          ...Array.from({ length: 3 }, () => read(`${tenant}-${index}`)).slice(0, 2),
+          text('Done.'),
+        ]),
       })),
     );
-    await Promise.all(models.map(({ tenant, model }) => play(loop, ask({ tenant, prompt: `of ${tenant}`, model }))));
+    await Promise.all(
+      models.map(({ tenant, model }) => play(loop, ask({ tenant, prompt: `of ${tenant}`, model }))),
+    );
     for (const { tenant, model } of models) {
       const other = tenant === 'acme' ? 'globex' : 'acme';
-      expect(model.requests.map(({ instructions, toolIds }) => [instructions?.split(' ')[0], toolIds])).toEqual(
-        Array.from({ length: 3 }, () => [tenant, [tenant === 'acme' ? 'probe__read' : 'probe__write']]),
+      expect(
+        model.requests.map(({ instructions, toolIds }) => [instructions?.split(' ')[0], toolIds]),
+      ).toEqual(
+        Array.from({ length: 3 }, () => [
+          tenant,
+          [tenant === 'acme' ? 'probe__read' : 'probe__write'],
+        ]),
       );
       expect(JSON.stringify(model.requests)).not.toContain(other);
     }

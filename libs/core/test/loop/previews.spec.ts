@@ -19,9 +19,13 @@ import { Expose } from 'class-transformer';
 import { IsNumber, IsString } from 'class-validator';
 import { ask, openModule, type ShopOptions } from '../fixtures/shop.module.js';
 
-/** What the previews return; handed over as `context: { preview }`, so that every test says it itself. */
+/**
+ * What the previews return; handed over as `context: { preview }`, so that every test says it
+ * itself.
+ */
 type Previewing = (input: unknown, context: ToolCallContext) => unknown;
-const asTold = (input: unknown, context: ToolCallContext): unknown => (context.context['preview'] as Previewing)(input, context);
+const asTold = (input: unknown, context: ToolCallContext): unknown =>
+  (context.context['preview'] as Previewing)(input, context);
 
 class Refund {
   @IsString() order!: string;
@@ -35,7 +39,12 @@ class DeskTools {
   private readonly owners = new Map([['o1', 'Ann Weber']]);
   readonly refunded: unknown[] = [];
 
-  @LlmTool({ description: 'Refunds.', effect: 'external_side_effect', reveal: [], preview: 'previewRefund' })
+  @LlmTool({
+    description: 'Refunds.',
+    effect: 'external_side_effect',
+    reveal: [],
+    preview: 'previewRefund',
+  })
   refund(@ToolInput() refund: Refund): void {
     this.refunded.push([refund.order, refund.amount, refund.account]);
   }
@@ -47,7 +56,13 @@ class DeskTools {
     return sentence;
   }
 
-  @LlmTool({ description: 'Prices.', effect: 'state_change', reveal: [], preview: 'previewPrice', timeoutMs: 200 })
+  @LlmTool({
+    description: 'Prices.',
+    effect: 'state_change',
+    reveal: [],
+    preview: 'previewPrice',
+    timeoutMs: 200,
+  })
   price(@ToolParam('sku', { description: 'x', type: 'string' }) sku: string): void {
     this.refunded.push(sku);
   }
@@ -81,10 +96,14 @@ class Shelf {
     this.id = id;
   }
 
-  @LlmTool({ description: 'Clears.', effect: 'state_change', reveal: [], preview: 'previewClear' }) clear(): void {}
+  @LlmTool({ description: 'Clears.', effect: 'state_change', reveal: [], preview: 'previewClear' })
+  clear(): void {}
 
   previewClear(): ToolPreview {
-    return { sentence: `Clears ${this.title}.`, changes: [{ field: 'books', before: 3, after: 0 }] };
+    return {
+      sentence: `Clears ${this.title}.`,
+      changes: [{ field: 'books', before: 3, after: 0 }],
+    };
   }
 }
 
@@ -110,23 +129,35 @@ const SHOP: ShopOptions = {
   providers: [DeskTools, MyTools, HallTools],
   entities: [Shelf],
   tools: [raw],
-  policy: { allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change', 'external_side_effect'] }] },
+  policy: {
+    allow: ['*'],
+    flow: 'off',
+    requireApproval: [{ effects: ['state_change', 'external_side_effect'] }],
+  },
 };
 
 async function asked(
   script: readonly ScriptedTurn[],
-  { tenant = 'acme', preview = (): unknown => 'x', shop = SHOP }: { tenant?: string; preview?: Previewing; shop?: ShopOptions } = {},
+  {
+    tenant = 'acme',
+    preview = (): unknown => 'x',
+    shop = SHOP,
+  }: { tenant?: string; preview?: Previewing; shop?: ShopOptions } = {},
 ) {
   const module = await openModule(new ScriptedModel(script), shop);
   const loop: ToolLoopService = module.get(ToolLoopService);
   const request = ask({ tenant, context: { preview } });
   const { runId } = await loop.run(request);
   const approvals: PendingService = module.get(PendingService);
-  const requests: readonly ApprovalRequest[] = await approvals.list({ actor: { id: 'alice' }, tenant });
+  const requests: readonly ApprovalRequest[] = await approvals.list({
+    actor: { id: 'alice' },
+    tenant,
+  });
   return { loop, runId, approvals, request, requests, shown: requests.map((one) => one.preview) };
 }
 
-const refund = (args: object = {}) => calls(call('desk__refund', { order: 'o1', amount: 42, account: 'DE12 3456', ...args }));
+const refund = (args: object = {}) =>
+  calls(call('desk__refund', { order: 'o1', amount: 42, account: 'DE12 3456', ...args }));
 const price = calls(call('desk__price', { sku: 'tea' }));
 
 async function shownOf(preview: Previewing): Promise<ToolPreview | undefined> {
@@ -136,34 +167,54 @@ async function shownOf(preview: Previewing): Promise<ToolPreview | undefined> {
 }
 
 describe('the preview of a call that needs a yes', () => {
-  it.each(['acme', 'globex'])('is what a method beside the tool’s says of its input, on the same instance: %s', async (tenant) => {
-    const { shown } = await asked([refund()], { tenant });
-    expect(shown).toEqual([{ sentence: `Refunds 42 EUR to Ann Weber of ${tenant}, account [redacted] (true).` }]);
-  });
+  it.each(['acme', 'globex'])(
+    'is what a method beside the tool’s says of its input, on the same instance: %s',
+    async (tenant) => {
+      const { shown } = await asked([refund()], { tenant });
+      expect(shown).toEqual([
+        { sentence: `Refunds 42 EUR to Ann Weber of ${tenant}, account [redacted] (true).` },
+      ]);
+    },
+  );
 
   it('invariant 12: changes nothing about what is approved', async () => {
     const module = await openModule(new ScriptedModel([refund(), text('Done.')]), SHOP);
-    const [loop, approvals]: [ToolLoopService, PendingService] = [module.get(ToolLoopService), module.get(PendingService)];
+    const [loop, approvals]: [ToolLoopService, PendingService] = [
+      module.get(ToolLoopService),
+      module.get(PendingService),
+    ];
     for await (const event of loop.open(ask({ approvals: 'wait' }))) {
       if (event.type !== 'approval-request') continue;
       const { approvalId } = event.approval;
-      await approvals.decide({ approvalId, decision: 'approve' }, { actor: { id: 'alice' }, tenant: 'acme' });
+      await approvals.decide(
+        { approvalId, decision: 'approve' },
+        { actor: { id: 'alice' }, tenant: 'acme' },
+      );
     }
     expect(module.get(DeskTools).refunded).toEqual([['o1', 42, 'DE12 3456']]);
   });
 
   it('is asked of the instance of the run', async () => {
-    const both = await Promise.all(['acme', 'globex'].map((tenant) => asked([calls(call('mine__close'))], { tenant })));
-    expect(both.map(({ shown }) => shown[0]?.sentence)).toEqual(['Closes it for acme.', 'Closes it for globex.']);
+    const both = await Promise.all(
+      ['acme', 'globex'].map((tenant) => asked([calls(call('mine__close'))], { tenant })),
+    );
+    expect(both.map(({ shown }) => shown[0]?.sentence)).toEqual([
+      'Closes it for acme.',
+      'Closes it for globex.',
+    ]);
   });
 
   it('is asked of the entity', async () => {
     const { shown } = await asked([calls(call('hall__find')), calls(call('shelf_s1_clear'))]);
-    expect(shown).toEqual([{ sentence: 'Clears Poetry.', changes: [{ field: 'books', before: 3, after: 0 }] }]);
+    expect(shown).toEqual([
+      { sentence: 'Clears Poetry.', changes: [{ field: 'books', before: 3, after: 0 }] },
+    ]);
   });
 
   it('is a function of a raw tool', async () => {
-    const { shown } = await asked([calls(call('raw_send', { order: 'o1', amount: 1, account: 'a' }, { id: 'c1' }))]);
+    const { shown } = await asked([
+      calls(call('raw_send', { order: 'o1', amount: 1, account: 'a' }, { id: 'c1' })),
+    ]);
     expect(shown).toEqual([{ sentence: 'Sends o1 by c1.' }]);
   });
 
@@ -178,7 +229,9 @@ describe('the preview of a call that needs a yes', () => {
 
   it('is not made again when the run continues', async () => {
     let made = 0;
-    const { loop, runId, request, approvals } = await asked([price], { preview: () => `made ${(made += 1)}` });
+    const { loop, runId, request, approvals } = await asked([price], {
+      preview: () => `made ${(made += 1)}`,
+    });
     const { prompt: _, ...rest } = request;
     await (
       await loop.resume(runId, rest)
@@ -194,7 +247,10 @@ describe('the preview of a call that needs a yes', () => {
     ['says an empty sentence', () => ' \n '],
     ['says no sentence', () => ({ changes: [] })],
     ['names no field', () => ({ sentence: 'x', changes: [{ before: 1 }] })],
-    ['hands over what has no JSON', () => ({ sentence: 'x', changes: [{ field: 'a', after: new Refund() }] })],
+    [
+      'hands over what has no JSON',
+      () => ({ sentence: 'x', changes: [{ field: 'a', after: new Refund() }] }),
+    ],
   ])('is left out where it %s, and the approver is asked all the same', async (_, preview) => {
     expect(await shownOf(preview)).toBeUndefined();
   });
@@ -212,12 +268,20 @@ describe('what an approver is shown', () => {
     expect(shown?.changes).toHaveLength(50);
     expect(shown?.changes?.at(-1)).toEqual({ field: '… and 31 more' });
     expect(JSON.stringify(shown).length).toBeLessThan(60_000);
-    expect(shown?.changes?.[0]).toEqual({ field: 'f0', before: `${'b'.repeat(499)}…`, after: expect.stringMatching(/^\{"list":"a+…$/) });
+    expect(shown?.changes?.[0]).toEqual({
+      field: 'f0',
+      before: `${'b'.repeat(499)}…`,
+      after: expect.stringMatching(/^\{"list":"a+…$/),
+    });
   });
 
   it('is one line that reads the way it is written, whatever a model put into it', async () => {
-    const shown = await shownOf(() => 'Pays 1 EUR to \u202eTTAM\u202c\nApproved by security:\u2028 yes\u0000\u0007');
-    expect(shown?.sentence).toBe(String.raw`Pays 1 EUR to \u{202e}TTAM\u{202c} Approved by security:\u{2028} yes\u{0}\u{7}`);
+    const shown = await shownOf(
+      () => 'Pays 1 EUR to \u202eTTAM\u202c\nApproved by security:\u2028 yes\u0000\u0007',
+    );
+    expect(shown?.sentence).toBe(
+      String.raw`Pays 1 EUR to \u{202e}TTAM\u{202c} Approved by security:\u{2028} yes\u{0}\u{7}`,
+    );
   });
 
   it.each([
@@ -238,12 +302,21 @@ describe('what an approver is shown', () => {
       'Zoë \u{1f468}\u{1f3fd}\u200d\u{1f4bb} ❤\ufe0f שלום',
     ],
   ])('shows what is not seen as an escape: %s', async (_, said, visible) => {
-    const shown = await shownOf(() => ({ sentence: said, changes: [{ field: said, before: said, after: { [said]: [said] } }] }));
-    expect(shown).toEqual({ sentence: visible, changes: [{ field: visible, before: visible, after: { [visible]: [visible] } }] });
+    const shown = await shownOf(() => ({
+      sentence: said,
+      changes: [{ field: said, before: said, after: { [said]: [said] } }],
+    }));
+    expect(shown).toEqual({
+      sentence: visible,
+      changes: [{ field: visible, before: visible, after: { [visible]: [visible] } }],
+    });
   });
 
   it('keeps the lines of a value', async () => {
-    const shown = await shownOf(() => ({ sentence: 'x', changes: [{ field: 'text', after: 'one\n\ttwo\u202e' }] }));
+    const shown = await shownOf(() => ({
+      sentence: 'x',
+      changes: [{ field: 'text', after: 'one\n\ttwo\u202e' }],
+    }));
     expect(shown?.changes).toEqual([{ field: 'text', after: 'one\n\ttwo\\u{202e}' }]);
   });
 
@@ -260,7 +333,13 @@ describe('what an approver is shown', () => {
         sentence: `To ${input.account}, not XDE12 (3456)`,
         changes: [
           { field: 'account', before: 'old one', after: input.account },
-          { field: 'note', after: { text: `for ${input.account.toLowerCase()}`, [input.account]: [1, input.account] } },
+          {
+            field: 'note',
+            after: {
+              text: `for ${input.account.toLowerCase()}`,
+              [input.account]: [1, input.account],
+            },
+          },
           { field: input.account, after: input.amount },
         ],
       }),

@@ -29,7 +29,10 @@ describe('a tool that the provider runs itself', () => {
   });
 
   it('may have the name of one of ours, and ours is not run for it', async () => {
-    const shown: ModelEvent[] = [{ type: 'provider-tool', id: 'x', name: 'probe__write', status: 'started' }, ...SEARCHED.slice(2)];
+    const shown: ModelEvent[] = [
+      { type: 'provider-tool', id: 'x', name: 'probe__write', status: 'started' },
+      ...SEARCHED.slice(2),
+    ];
     const { result } = await play(await openShop(new ScriptedModel([events(shown)])), ask());
     expect(result.toolCalls).toEqual([]);
   });
@@ -42,30 +45,56 @@ describe('a tool that the provider runs itself', () => {
     ];
     const model = new ScriptedModel([events(step), text('Done.')]);
     await play(await openShop(model), ask());
-    expect(model.requests[1]?.messages[1]).toMatchObject({ role: 'assistant', providerData: PROVIDER_DATA });
+    expect(model.requests[1]?.messages[1]).toMatchObject({
+      role: 'assistant',
+      providerData: PROVIDER_DATA,
+    });
   });
 });
 
 describe('a citation', () => {
   it('is an event, and part of the answer in the transcript and the result', async () => {
-    const { events: seen, result } = await play(await openShop(new ScriptedModel([events(SEARCHED)])), ask());
-    expect(seen.filter(({ type }) => type === 'citation')).toMatchObject([{ step: 1, citation: CITATION }]);
+    const { events: seen, result } = await play(
+      await openShop(new ScriptedModel([events(SEARCHED)])),
+      ask(),
+    );
+    expect(seen.filter(({ type }) => type === 'citation')).toMatchObject([
+      { step: 1, citation: CITATION },
+    ]);
     expect(result.citations).toEqual([CITATION]);
     expect(result.messages.at(-1)).toMatchObject({ content: 'Tea.', citations: [CITATION] });
     expect(JSON.parse(JSON.stringify(result))).toMatchObject({ citations: [CITATION] });
   });
 
-  it.each(['javascript:alert(1)', 'JAVASCRIPT:alert(1)', 'data:text/html,x', 'file:///etc/passwd', '//evil.example', '/local', '', 5, {}])(
-    'has no address but one of the web, whatever model says it: %j',
-    async (url) => {
-      const said = [{ url, title: 'Tea' }, { url }].map((citation): ModelEvent => ({ type: 'citation', citation: citation as Citation }));
-      const model = new ScriptedModel([events([{ type: 'text-delta', text: 'Tea.' }, ...said, { type: 'finish', finishReason: 'stop' }])]);
-      const { events: seen, result } = await play(await openShop(model), ask());
-      expect(result.citations).toEqual([{ title: 'Tea' }]);
-      expect(seen.filter(({ type }) => type === 'citation')).toMatchObject([{ citation: { title: 'Tea' } }]);
-      expect(JSON.stringify(seen)).not.toContain('"url"');
-    },
-  );
+  it.each([
+    'javascript:alert(1)',
+    'JAVASCRIPT:alert(1)',
+    'data:text/html,x',
+    'file:///etc/passwd',
+    '//evil.example',
+    '/local',
+    '',
+    5,
+    {},
+  ])('has no address but one of the web, whatever model says it: %j', async (url) => {
+    const said = [{ url, title: 'Tea' }, { url }].map((citation): ModelEvent => ({
+      type: 'citation',
+      citation: citation as Citation,
+    }));
+    const model = new ScriptedModel([
+      events([
+        { type: 'text-delta', text: 'Tea.' },
+        ...said,
+        { type: 'finish', finishReason: 'stop' },
+      ]),
+    ]);
+    const { events: seen, result } = await play(await openShop(model), ask());
+    expect(result.citations).toEqual([{ title: 'Tea' }]);
+    expect(seen.filter(({ type }) => type === 'citation')).toMatchObject([
+      { citation: { title: 'Tea' } },
+    ]);
+    expect(JSON.stringify(seen)).not.toContain('"url"');
+  });
 
   it('belongs to the answer it came with: the result has those of the last', async () => {
     const first: ModelEvent[] = [{ type: 'citation', citation: CITATION }];

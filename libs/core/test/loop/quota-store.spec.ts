@@ -12,7 +12,15 @@ import {
   UsageStore,
   type UsageWindow,
 } from '@toolloop/core/stores';
-import { ScriptedModel, call, calls, collect, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  collect,
+  expectRunEndsOnce,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { atOnce } from '../fixtures/time.js';
 import { play, resultOf } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
@@ -44,7 +52,9 @@ class TroubledStore extends UsageStore {
   }
 
   override add({ increments, windows = [] }: UsageBatch): Promise<readonly number[]> {
-    return this.answers(windows, ({ quantity }) => increments.reduce((sum, one) => sum + amountOf(one, quantity), 0));
+    return this.answers(windows, ({ quantity }) =>
+      increments.reduce((sum, one) => sum + amountOf(one, quantity), 0),
+    );
   }
 
   override totals(_tenant: string, windows: readonly UsageWindow[]): Promise<readonly number[]> {
@@ -55,7 +65,10 @@ class TroubledStore extends UsageStore {
     return Promise.resolve([]);
   }
 
-  private answers(windows: readonly UsageWindow[], amount: (window: UsageWindow) => number): Promise<readonly number[]> {
+  private answers(
+    windows: readonly UsageWindow[],
+    amount: (window: UsageWindow) => number,
+  ): Promise<readonly number[]> {
     const uses = windows.map((window) => ({ quantity: window.quantity, amount: amount(window) }));
     this.uses.push(...uses);
     return Promise.all(uses.map((use) => this.answer(use)));
@@ -65,18 +78,38 @@ class TroubledStore extends UsageStore {
 /** Adds so many calls, and reads the total; 0 reads it. */
 async function totalOf(
   store: UsageStore,
-  { tenant = 'acme', quantity = 'calls', windowMs = HOUR, amount = 0 }: Partial<WindowUse & { tenant: string; windowMs: number }> = {},
+  {
+    tenant = 'acme',
+    quantity = 'calls',
+    windowMs = HOUR,
+    amount = 0,
+  }: Partial<WindowUse & { tenant: string; windowMs: number }> = {},
 ): Promise<number> {
   const windows = [{ quantity, windowMs }];
-  const use = { day: '2026-11-23', calls: amount, answers: 0, inputTokens: 0, outputTokens: 0, usd: 0, unpricedAnswers: 0 };
+  const use = {
+    day: '2026-11-23',
+    calls: amount,
+    answers: 0,
+    inputTokens: 0,
+    outputTokens: 0,
+    usd: 0,
+    unpricedAnswers: 0,
+  };
   const [total] = await (amount === 0
     ? store.totals(tenant, windows)
     : store.add({ batchId: randomUUID(), tenant, increments: [use], windows }));
   return total ?? Number.NaN;
 }
 
-function openWith(store: UsageStore, quotas: readonly Quota[], script: readonly ScriptedTurn[]): Promise<ToolLoopService> {
-  return openShop(new ScriptedModel(script), { quotas, providers: [{ provide: UsageStore, useValue: store }] });
+function openWith(
+  store: UsageStore,
+  quotas: readonly Quota[],
+  script: readonly ScriptedTurn[],
+): Promise<ToolLoopService> {
+  return openShop(new ScriptedModel(script), {
+    quotas,
+    providers: [{ provide: UsageStore, useValue: store }],
+  });
 }
 
 afterEach(() => {
@@ -91,18 +124,33 @@ describe('a quota store that fails', () => {
     ['rejects', down],
     ['throws', broken],
     ['refuses what it was given', refusing],
-  ])('ends the run before a call when it %s, since that says nothing of the call', async (_, answer) => {
-    const act = jest.fn();
-    const loop = await openWith(new TroubledStore(answer), [CALLS], [calls(read('a'), read('b'))]);
-    const { result, events } = await play(loop, ask({ context: { act } }));
-    expect(act).not.toHaveBeenCalled();
-    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'storage_unavailable' }, toolCalls: [] });
-    expect(JSON.stringify([events, result.messages])).not.toContain('secret');
-  });
+  ])(
+    'ends the run before a call when it %s, since that says nothing of the call',
+    async (_, answer) => {
+      const act = jest.fn();
+      const loop = await openWith(
+        new TroubledStore(answer),
+        [CALLS],
+        [calls(read('a'), read('b'))],
+      );
+      const { result, events } = await play(loop, ask({ context: { act } }));
+      expect(act).not.toHaveBeenCalled();
+      expect(result).toMatchObject({
+        finishReason: 'error',
+        error: { code: 'storage_unavailable' },
+        toolCalls: [],
+      });
+      expect(JSON.stringify([events, result.messages])).not.toContain('secret');
+    },
+  );
 
   it('keeps calls from being made when it counts what is no number', async () => {
     const act = jest.fn();
-    const loop = await openWith(new TroubledStore(noNumber), [CALLS], [calls(read('a'), read('b')), text('I could not.')]);
+    const loop = await openWith(
+      new TroubledStore(noNumber),
+      [CALLS],
+      [calls(read('a'), read('b')), text('I could not.')],
+    );
     const { result } = await play(loop, ask({ context: { act } }));
     expect(act).not.toHaveBeenCalled();
     expect(result.toolCalls.map(({ status }) => status)).toEqual(['failed', 'failed']);
@@ -112,14 +160,24 @@ describe('a quota store that fails', () => {
     ['rejects', down],
     ['throws', broken],
     ['refuses what it was given', refusing],
-  ])('keeps models from being asked when it %s, which is an error and not a used up quota', async (_, answer) => {
-    const model = new ScriptedModel([]);
-    const loop = await openShop(model, { quotas: [TOKENS], providers: [{ provide: UsageStore, useValue: new TroubledStore(answer) }] });
-    const { result, events } = await play(loop, ask());
-    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'storage_unavailable' }, steps: 0 });
-    expect(model.requests).toEqual([]);
-    expect(JSON.stringify([events, result])).not.toContain('secret');
-  });
+  ])(
+    'keeps models from being asked when it %s, which is an error and not a used up quota',
+    async (_, answer) => {
+      const model = new ScriptedModel([]);
+      const loop = await openShop(model, {
+        quotas: [TOKENS],
+        providers: [{ provide: UsageStore, useValue: new TroubledStore(answer) }],
+      });
+      const { result, events } = await play(loop, ask());
+      expect(result).toMatchObject({
+        finishReason: 'error',
+        error: { code: 'storage_unavailable' },
+        steps: 0,
+      });
+      expect(model.requests).toEqual([]);
+      expect(JSON.stringify([events, result])).not.toContain('secret');
+    },
+  );
 
   it('loses no answer when it fails after it', async () => {
     const store = new TroubledStore(({ amount }) => (amount > 0 ? down() : Promise.resolve(0)));
@@ -129,9 +187,15 @@ describe('a quota store that fails', () => {
 
   it('is logged once in a run', async () => {
     const logged = jest.spyOn(Logger.prototype, 'error');
-    const loop = await openWith(new TroubledStore(down), [CALLS], [calls(read('a'), read('b')), calls(read('c')), text('Well.')]);
+    const loop = await openWith(
+      new TroubledStore(down),
+      [CALLS],
+      [calls(read('a'), read('b')), calls(read('c')), text('Well.')],
+    );
     await play(loop, ask());
-    expect(logged.mock.calls.filter(([message]) => String(message).includes('quotas'))).toHaveLength(1);
+    expect(
+      logged.mock.calls.filter(([message]) => String(message).includes('quotas')),
+    ).toHaveLength(1);
   });
 });
 
@@ -142,22 +206,36 @@ describe('a run that is aborted while its answer is counted', () => {
       if (amount > 0) controller.abort();
       return Promise.resolve(amount);
     });
-    const { result } = await play(await openWith(store, [CALLS, TOKENS], [calls(read())]), ask({ signal: controller.signal }));
-    expect(result).toMatchObject({ finishReason: 'aborted', toolCalls: [{ error: { code: 'aborted' } }] });
+    const { result } = await play(
+      await openWith(store, [CALLS, TOKENS], [calls(read())]),
+      ask({ signal: controller.signal }),
+    );
+    expect(result).toMatchObject({
+      finishReason: 'aborted',
+      toolCalls: [{ error: { code: 'aborted' } }],
+    });
     expect(store.uses.map(({ quantity }) => quantity)).toEqual(['tokens', 'tokens']);
   });
 });
 
 describe('a quota store that hangs', () => {
   it('ends the run after 9 s, and the model is told nothing of it', async () => {
-    const loop = await openWith(new TroubledStore(never), [CALLS], [calls(read()), text('I could not.')]);
+    const loop = await openWith(
+      new TroubledStore(never),
+      [CALLS],
+      [calls(read()), text('I could not.')],
+    );
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
     const handle = loop.open(ask());
     const reading = collect(handle.events$);
     await jest.advanceTimersByTimeAsync(9_001);
     expectRunEndsOnce(await reading);
     const result = await resultOf(handle);
-    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'storage_unavailable' }, toolCalls: [] });
+    expect(result).toMatchObject({
+      finishReason: 'error',
+      error: { code: 'storage_unavailable' },
+      toolCalls: [],
+    });
     expect(JSON.stringify(result.messages)).not.toContain('could not be');
   });
 
@@ -168,7 +246,10 @@ describe('a quota store that hangs', () => {
     const reading = collect(handle.events$);
     await jest.advanceTimersByTimeAsync(9_001);
     await reading;
-    expect(await resultOf(handle)).toMatchObject({ finishReason: 'error', error: { code: 'storage_unavailable' } });
+    expect(await resultOf(handle)).toMatchObject({
+      finishReason: 'error',
+      error: { code: 'storage_unavailable' },
+    });
   });
 
   it.each([
@@ -204,7 +285,12 @@ describe('the quotas in memory', () => {
     const store = new MemoryUsageStore();
     await totalOf(store, { amount: 3 });
     expect(await totalOf(store, { amount: 2 })).toBe(5);
-    for (const other of [{ tenant: 'acme","calls' }, { tenant: 'globex' }, { quantity: 'tokens' as const }, { windowMs: HOUR + 1 }])
+    for (const other of [
+      { tenant: 'acme","calls' },
+      { tenant: 'globex' },
+      { quantity: 'tokens' as const },
+      { windowMs: HOUR + 1 },
+    ])
       expect(await totalOf(store, other)).toBe(0);
   });
 

@@ -11,9 +11,23 @@ import {
 } from '@toolloop/core';
 import { type HistoryContext, HistoryPolicy } from '@toolloop/core/history';
 import { UsageLedger } from '@toolloop/core/internal';
-import { amountOf, MemoryUsageStore, type Quota, type UsageBatch, UsageStore } from '@toolloop/core/stores';
+import {
+  amountOf,
+  MemoryUsageStore,
+  type Quota,
+  type UsageBatch,
+  UsageStore,
+} from '@toolloop/core/stores';
 import { addUsage, NO_USAGE } from '@toolloop/protocol';
-import { ScriptedModel, call, calls, events, text, type ScriptedAnswer, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  events,
+  text,
+  type ScriptedAnswer,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { play, resultsIn } from '../fixtures/played-run.js';
 import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.module.js';
 
@@ -26,21 +40,30 @@ const usdAnHour = (most: number): Quota => ({ quantity: 'usd', most, windowMs: H
 const read = (key = 'a') => call('probe__read', { key });
 const write = (key = 'a') => call('probe__write', { key });
 const reads = (...keys: readonly string[]) => calls(...keys.map(read));
-const aboutCost = (logged: readonly unknown[][]) => logged.filter(([message]) => String(message).includes('costUsd'));
+const aboutCost = (logged: readonly unknown[][]) =>
+  logged.filter(([message]) => String(message).includes('costUsd'));
 const codes = ({ toolCalls }: LoopResult) => toolCalls.map(({ error }) => error?.code);
 
 /** An answer that costs so much, and calls a tool. */
 function costing(tokens: number, key: string, costUsd?: number): ScriptedAnswer {
   return events([
     { type: 'tool-call', toolCallId: key, name: 'probe__read', arguments: JSON.stringify({ key }) },
-    { type: 'usage', usage: { inputTokens: tokens - 1, outputTokens: 1, ...(costUsd !== undefined && { costUsd }) } },
+    {
+      type: 'usage',
+      usage: {
+        inputTokens: tokens - 1,
+        outputTokens: 1,
+        ...(costUsd !== undefined && { costUsd }),
+      },
+    },
     { type: 'finish', finishReason: 'tool_calls' },
   ]);
 }
 
 /** A model that never has enough: it makes so many calls in every step. */
 function persistent(most: number): ScriptedModel {
-  const turn = (step: number) => calls(...Array.from({ length: most }, (_, index) => read(`${step}-${index}`)));
+  const turn = (step: number) =>
+    calls(...Array.from({ length: most }, (_, index) => read(`${step}-${index}`)));
   return new ScriptedModel(Array.from({ length: 20 }, (_, step) => turn(step)));
 }
 
@@ -70,7 +93,10 @@ class NotedStore extends MemoryUsageStore {
   }
 }
 
-/** A shop, a store that can be looked into, and one run after the other in it, each with a model of its own. */
+/**
+ * A shop, a store that can be looked into, and one run after the other in it, each with a model of
+ * its own.
+ */
 async function shop(quotas: ShopOptions['quotas'], options: ShopOptions = {}) {
   const store = new NotedStore();
   const module = await openModule(new ScriptedModel([]), {
@@ -83,7 +109,11 @@ async function shop(quotas: ShopOptions['quotas'], options: ShopOptions = {}) {
     const model = new ScriptedModel(script);
     const played = await play(loop, ask({ model, ...request }));
     model.assertComplete();
-    return { ...played.result, messages: played.result.messages, types: played.events.map(({ type }) => type) };
+    return {
+      ...played.result,
+      messages: played.result.messages,
+      types: played.events.map(({ type }) => type),
+    };
   };
   const used = async (quantity: Quota['quantity'], tenant = 'acme', windowMs = HOUR) => {
     await module.get(UsageLedger).flush();
@@ -109,7 +139,12 @@ describe('a quota of calls', () => {
       steps: 1,
       finishDetail: `The tenant's quota of 5 calls in ${HOUR} ms is used up.`,
     });
-    expect(codes(result).slice(4)).toEqual([undefined, 'budget_exceeded', 'budget_exceeded', 'budget_exceeded']);
+    expect(codes(result).slice(4)).toEqual([
+      undefined,
+      'budget_exceeded',
+      'budget_exceeded',
+      'budget_exceeded',
+    ]);
     expect(resultsIn(result.messages)).toHaveLength(8);
   });
 
@@ -117,7 +152,9 @@ describe('a quota of calls', () => {
     const { run } = await shop([callsAnHour(2)]);
     expect(await run([reads('a', 'b'), text('Done.')])).toMatchObject({ finishReason: 'stop' });
     expect(codes(await run([reads('c')], { actor: { id: 'bob' } }))).toEqual(['budget_exceeded']);
-    expect(await run([reads('a'), text('Done.')], { tenant: 'globex' })).toMatchObject({ finishReason: 'stop' });
+    expect(await run([reads('a'), text('Done.')], { tenant: 'globex' })).toMatchObject({
+      finishReason: 'stop',
+    });
   });
 
   it('begins anew with the next window, which begins at the full hour', async () => {
@@ -141,7 +178,9 @@ describe('a quota of calls', () => {
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 3));
       made.push(key);
     };
-    const runs = Array.from({ length: 20 }, (_, index) => (index % 2 ? one : other).run(ask({ model: persistent(3), context: { act } })));
+    const runs = Array.from({ length: 20 }, (_, index) =>
+      (index % 2 ? one : other).run(ask({ model: persistent(3), context: { act } })),
+    );
     const results = await Promise.all(runs);
     expect(made).toHaveLength(7);
     expect(results.map(({ finishReason }) => finishReason)).toEqual(results.map(() => 'budget'));
@@ -169,23 +208,45 @@ describe('a quota of calls', () => {
 
   it("counts for the run's tenant, whatever a hostile model writes", async () => {
     const { run, store } = await shop([callsAnHour(3)]);
-    const hostile = calls(call('probe__read', { key: 'a', tenant: 'globex' }), call('probe__read', '{'), read('globex'), read('more'));
-    expect(codes(await run([hostile]))).toEqual(['tenant_override', 'invalid_json', undefined, 'budget_exceeded']);
+    const hostile = calls(
+      call('probe__read', { key: 'a', tenant: 'globex' }),
+      call('probe__read', '{'),
+      read('globex'),
+      read('more'),
+    );
+    expect(codes(await run([hostile]))).toEqual([
+      'tenant_override',
+      'invalid_json',
+      undefined,
+      'budget_exceeded',
+    ]);
     expect(new Set(store.uses.map(({ tenant }) => tenant))).toEqual(new Set(['acme']));
   });
 
   it('is that of the tenant where a function says it', async () => {
     const { run, store } = await shop((tenant) => (tenant === 'acme' ? [callsAnHour(1)] : []));
     expect(codes(await run([reads('a', 'b')]))).toEqual([undefined, 'budget_exceeded']);
-    expect(codes(await run([reads('a', 'b'), text('Done.')], { tenant: 'globex' }))).toEqual([undefined, undefined]);
+    expect(codes(await run([reads('a', 'b'), text('Done.')], { tenant: 'globex' }))).toEqual([
+      undefined,
+      undefined,
+    ]);
     expect(store.uses.some(({ tenant }) => tenant === 'globex')).toBe(false);
   });
 
   it('is taken once for a call that waits, and still ends the run that continues', async () => {
     const store = new NotedStore();
     const model = new ScriptedModel([calls(write('w'), write('x'))]);
-    const policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] } as const;
-    const module = await openModule(model, { quotas: [callsAnHour(1)], policy, providers: [{ provide: UsageStore, useValue: store }] });
+    const policy = {
+      version: 'v1',
+      allow: ['*'],
+      flow: 'off',
+      requireApproval: [{ effects: ['state_change'] }],
+    } as const;
+    const module = await openModule(model, {
+      quotas: [callsAnHour(1)],
+      policy,
+      providers: [{ provide: UsageStore, useValue: store }],
+    });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const approvals: PendingService = module.get(PendingService);
     const { runId, finishReason } = await loop.run(ask());
@@ -196,7 +257,11 @@ describe('a quota of calls', () => {
     const { result } = await loop.resume(runId, alice);
     expect(codes(await result)).toEqual([undefined, 'budget_exceeded']);
     expect(await result).toMatchObject({ finishReason: 'budget' });
-    expect(store.uses.map(({ increments }) => increments.reduce((sum, one) => sum + amountOf(one, 'calls'), 0))).toEqual([2]);
+    expect(
+      store.uses.map(({ increments }) =>
+        increments.reduce((sum, one) => sum + amountOf(one, 'calls'), 0),
+      ),
+    ).toEqual([2]);
   });
 });
 
@@ -204,7 +269,11 @@ describe('a quota of tokens', () => {
   it('ends a run before its next model call, with the transcript', async () => {
     const { run, used } = await shop([tokensAnHour(20)]);
     const result = await run([costing(12, 'a'), costing(12, 'b')]);
-    expect(result).toMatchObject({ finishReason: 'budget', steps: 2, toolCalls: [{ status: 'succeeded' }, { status: 'succeeded' }] });
+    expect(result).toMatchObject({
+      finishReason: 'budget',
+      steps: 2,
+      toolCalls: [{ status: 'succeeded' }, { status: 'succeeded' }],
+    });
     expect(await used('tokens')).toBe(24);
   });
 
@@ -212,9 +281,15 @@ describe('a quota of tokens', () => {
     const { run } = await shop([tokensAnHour(10)]);
     await run([text('Done.', { usage: { inputTokens: 9, outputTokens: 1 } })]);
     const spent = await run([]);
-    expect(spent).toMatchObject({ finishReason: 'budget', steps: 0, types: ['run-start', 'run-end'] });
+    expect(spent).toMatchObject({
+      finishReason: 'budget',
+      steps: 0,
+      types: ['run-start', 'run-end'],
+    });
     expect(spent.finishDetail).toBe(`The tenant's quota of 10 tokens in ${HOUR} ms is used up.`);
-    expect(await run([text('Done.')], { tenant: 'globex' })).toMatchObject({ finishReason: 'stop' });
+    expect(await run([text('Done.')], { tenant: 'globex' })).toMatchObject({
+      finishReason: 'stop',
+    });
   });
 
   it('counts what an answer has cost that was never whole', async () => {
@@ -228,19 +303,25 @@ describe('a quota of tokens', () => {
     const { run, used } = await shop([tokensAnHour(100)]);
     const controller = new AbortController();
     const act = () => controller.abort();
-    expect(await run([costing(12, 'a')], { signal: controller.signal, context: { act } })).toMatchObject({ finishReason: 'aborted' });
+    expect(
+      await run([costing(12, 'a')], { signal: controller.signal, context: { act } }),
+    ).toMatchObject({ finishReason: 'aborted' });
     expect(await used('tokens')).toBe(12);
   });
 
   it('counts what the history asks of a model, once', async () => {
-    const history = new AskingHistory(new ScriptedModel([text('Short.', { usage: { inputTokens: 70, outputTokens: 0 } })]));
+    const history = new AskingHistory(
+      new ScriptedModel([text('Short.', { usage: { inputTokens: 70, outputTokens: 0 } })]),
+    );
     const { run, used } = await shop([tokensAnHour(100)]);
     await run([text('Done.', { usage: { inputTokens: 5, outputTokens: 0 } })], { history });
     expect(await used('tokens')).toBe(75);
   });
 
   it('counts what the history has asked although the step fails then', async () => {
-    const history = new AskingHistory(new ScriptedModel([text('Short.', { usage: { inputTokens: 70, outputTokens: 0 } })]));
+    const history = new AskingHistory(
+      new ScriptedModel([text('Short.', { usage: { inputTokens: 70, outputTokens: 0 } })]),
+    );
     const { run, used } = await shop([tokensAnHour(100)]);
     await run([], { history, prepareStep: () => Promise.reject(new Error('no')) });
     expect(await used('tokens')).toBe(70);
@@ -248,7 +329,12 @@ describe('a quota of tokens', () => {
 
   it('keeps the inputs that the user added during the run', async () => {
     const { loop } = await shop([tokensAnHour(5)]);
-    const handle = loop.open(ask({ model: new ScriptedModel([costing(12, 'a')]), context: { act: () => handle.addInput('One more.') } }));
+    const handle = loop.open(
+      ask({
+        model: new ScriptedModel([costing(12, 'a')]),
+        context: { act: () => handle.addInput('One more.') },
+      }),
+    );
     const { finishReason, messages } = await handle.result;
     expect(finishReason).toBe('budget');
     expect(messages.at(-1)).toEqual({ role: 'user', content: 'One more.' });
@@ -281,7 +367,10 @@ describe('a quota of USD', () => {
   it('says nothing where a model reports it', async () => {
     const warned = jest.spyOn(Logger.prototype, 'warn');
     const { run } = await shop([usdAnHour(5)]);
-    await run([costing(2, 'a', 0.25), text('Done.', { usage: { inputTokens: 1, outputTokens: 1, costUsd: 0.25 } })]);
+    await run([
+      costing(2, 'a', 0.25),
+      text('Done.', { usage: { inputTokens: 1, outputTokens: 1, costUsd: 0.25 } }),
+    ]);
     expect(aboutCost(warned.mock.calls)).toEqual([]);
   });
 
@@ -294,7 +383,12 @@ describe('a quota of USD', () => {
 
 describe('the cost of a run', () => {
   it('is what its policy compares with a budget of USD', async () => {
-    const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', runBudgets: [{ tools: ['probe__read'], usd: 0.5 }] };
+    const policy: Policy = {
+      version: 'v1',
+      allow: ['*'],
+      flow: 'off',
+      runBudgets: [{ tools: ['probe__read'], usd: 0.5 }],
+    };
     const { run } = await shop(undefined, { policy });
     const result = await run([costing(2, 'a', 0.5), costing(2, 'b', 0.25), text('Done.')]);
     expect(codes(result)).toEqual([undefined, 'budget_exceeded']);
@@ -320,7 +414,9 @@ describe('the cost of a run', () => {
   it('is unknown where no model reports it, and the sum of what is reported else', () => {
     expect(addUsage(NO_USAGE, NO_USAGE).costUsd).toBeUndefined();
     expect(addUsage({ ...NO_USAGE, costUsd: 0.5 }, NO_USAGE).costUsd).toBe(0.5);
-    expect(addUsage({ ...NO_USAGE, costUsd: 0.5 }, { ...NO_USAGE, costUsd: 0.25 }).costUsd).toBe(0.75);
+    expect(addUsage({ ...NO_USAGE, costUsd: 0.5 }, { ...NO_USAGE, costUsd: 0.25 }).costUsd).toBe(
+      0.75,
+    );
   });
 });
 
@@ -330,7 +426,9 @@ describe('no quota', () => {
     await run([reads('a'), text('Done.')]);
     expect(store.batches).toEqual([]);
     await used('calls');
-    expect(store.batches).toMatchObject([{ tenant: 'acme', increments: [{ answers: 2 }, { calls: 1, tool: 'probe__read' }] }]);
+    expect(store.batches).toMatchObject([
+      { tenant: 'acme', increments: [{ answers: 2 }, { calls: 1, tool: 'probe__read' }] },
+    ]);
     expect(store.uses).toEqual([]);
   });
 });
@@ -349,11 +447,15 @@ describe('quotas that are none', () => {
   ];
 
   it.each(wrong)('%j stop the start', async (quotas, problem) => {
-    await expect(openShop(new ScriptedModel([]), { quotas: quotas as readonly Quota[] })).rejects.toThrow(problem);
+    await expect(
+      openShop(new ScriptedModel([]), { quotas: quotas as readonly Quota[] }),
+    ).rejects.toThrow(problem);
   });
 
   it.each(wrong)('%j of a function stop the run', async (quotas, problem) => {
-    const loop = await openShop(new ScriptedModel([]), { quotas: () => quotas as readonly Quota[] });
+    const loop = await openShop(new ScriptedModel([]), {
+      quotas: () => quotas as readonly Quota[],
+    });
     expect(() => loop.open(ask())).toThrow(ConfigurationError);
     expect(() => loop.open(ask())).toThrow(problem);
   });

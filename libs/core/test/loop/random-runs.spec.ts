@@ -1,6 +1,13 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { type LoopEvent, LoopEventSink, type LoopRequest, type LoopResult, type RunHandle, type ToolLoopService } from '@toolloop/core';
+import {
+  type LoopEvent,
+  LoopEventSink,
+  type LoopRequest,
+  type LoopResult,
+  type RunHandle,
+  type ToolLoopService,
+} from '@toolloop/core';
 import { ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { ScriptedModel, eventsOf } from '@toolloop/testing';
 import * as fc from 'fast-check';
@@ -73,7 +80,9 @@ function requestFor({ trouble, script }: RandomRun, name: string): LoopRequest {
     model: new ScriptedModel(script),
     limits: LIMITS,
     context: { act: (key: string) => doAs(key, name) },
-    ...(trouble.kind === 'hook' && { hooks: { onToolStart: boom, onToolEnd: boom, onIteration: boom } }),
+    ...(trouble.kind === 'hook' && {
+      hooks: { onToolStart: boom, onToolEnd: boom, onIteration: boom },
+    }),
     ...(trouble.kind === 'strategy' && { injection: [new Moody(trouble.at)] }),
   });
 }
@@ -96,7 +105,8 @@ async function iterate(handle: RunHandle, trouble: Trouble, name: string): Promi
 }
 
 async function subscribe(handle: RunHandle, trouble: Trouble, name: string): Promise<void> {
-  const isLeft = (event: LoopEvent) => trouble.kind === 'unsubscribe' && trouble.at === event.sequence;
+  const isLeft = (event: LoopEvent) =>
+    trouble.kind === 'unsubscribe' && trouble.at === event.sequence;
   const events$ = handle.events$.pipe(
     tap((event) => makeTrouble(handle, trouble, name, event)),
     takeWhile((event) => !isLeft(event)),
@@ -104,31 +114,58 @@ async function subscribe(handle: RunHandle, trouble: Trouble, name: string): Pro
   await lastValueFrom(events$, { defaultValue: undefined });
 }
 
-function makeTrouble(handle: RunHandle, { kind, at }: Trouble, name: string, { sequence, type }: LoopEvent): void {
+function makeTrouble(
+  handle: RunHandle,
+  { kind, at }: Trouble,
+  name: string,
+  { sequence, type }: LoopEvent,
+): void {
   if (sequence !== at || type === 'run-end') return;
   if (kind === 'cancel') handle.cancel();
   if (kind === 'input') handle.addInput(`More of ${name}.`);
 }
 
-/** Invariant 8: the customers that a step's results show, in the order of the calls, once each, as many as fit. */
+/**
+ * Invariant 8: the customers that a step's results show, in the order of the calls, once each, as
+ * many as fit.
+ */
 function expectInjections({ events, result }: Played): void {
   const known: string[] = [];
   for (let step = 1; step <= result.steps; step += 1) {
     const due = result.toolCalls
-      .filter((record) => record.step === step && record.status === 'succeeded' && record.declaredId?.startsWith('probe__customer'))
-      .flatMap(({ result: shownResult }) => [shownResult].flat().flatMap((one) => (one as { readonly id: string } | null)?.id ?? []))
+      .filter(
+        (record) =>
+          record.step === step &&
+          record.status === 'succeeded' &&
+          record.declaredId?.startsWith('probe__customer'),
+      )
+      .flatMap(({ result: shownResult }) =>
+        [shownResult].flat().flatMap((one) => (one as { readonly id: string } | null)?.id ?? []),
+      )
       .filter((id, index, all) => all.indexOf(id) === index && !known.includes(id));
-    const injected = eventsOf(events, 'tools-injected').filter((event) => event.step === step && event.provider === 'Customer');
-    const orders = eventsOf(events, 'tools-injected').filter((event) => event.step <= step && event.provider === 'Order');
-    const isFull = eventsOf(events, 'warning').some((event) => event.step === step && event.code === 'injection_cap');
+    const injected = eventsOf(events, 'tools-injected').filter(
+      (event) => event.step === step && event.provider === 'Customer',
+    );
+    const orders = eventsOf(events, 'tools-injected').filter(
+      (event) => event.step <= step && event.provider === 'Order',
+    );
+    const isFull = eventsOf(events, 'warning').some(
+      (event) => event.step === step && event.code === 'injection_cap',
+    );
     const ids = injected.map(({ instanceId }) => instanceId ?? '');
-    const wasInterrupted = result.finishReason === 'aborted' || result.finishReason === 'timeout' || result.finishReason === 'error';
+    const wasInterrupted =
+      result.finishReason === 'aborted' ||
+      result.finishReason === 'timeout' ||
+      result.finishReason === 'error';
     const isComparable = !wasInterrupted && orders.length === 0;
     expect(ids).toEqual(isComparable ? due.slice(0, isFull ? ids.length : due.length) : ids);
     known.push(...ids);
   }
-  // The cap holds for what is offered one by one, and not for the tool that reads on in cut results.
-  const ofStrategies = result.injectedTools.filter(({ id }) => id !== 'results__read' && !/^[a-z]+__/.test(id));
+  // The cap holds for what is offered one by one, and not for the tool that reads on in cut
+  // results.
+  const ofStrategies = result.injectedTools.filter(
+    ({ id }) => id !== 'results__read' && !/^[a-z]+__/.test(id),
+  );
   expect(ofStrategies.length).toBeLessThanOrEqual(LIMITS.injectedTools);
   expect(new Set(result.injectedTools.map(({ id }) => id)).size).toBe(result.injectedTools.length);
 }
@@ -145,7 +182,10 @@ describe('invariants 5, 6, 8 and 9 (property)', () => {
   let count = 0;
 
   beforeAll(async () => {
-    const sabotage = [true, false].map((critical) => ({ provide: `saboteur ${critical}`, useValue: new Saboteur(critical) }));
+    const sabotage = [true, false].map((critical) => ({
+      provide: `saboteur ${critical}`,
+      useValue: new Saboteur(critical),
+    }));
     loop = await openShop(new ScriptedModel([]), { providers: [Recorder, ...sabotage] });
   });
 
@@ -153,7 +193,9 @@ describe('invariants 5, 6, 8 and 9 (property)', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(randomRun, { minLength: 3, maxLength: 3 }), async (runs) => {
         count += 1;
-        const played = await Promise.all(runs.map((run, index) => playRandom(loop, run, `run-${count}-${index}`)));
+        const played = await Promise.all(
+          runs.map((run, index) => playRandom(loop, run, `run-${count}-${index}`)),
+        );
         for (const one of played) {
           expectSound(one);
           expectInjections(one);
@@ -170,8 +212,15 @@ describe('invariants 5, 6, 8 and 9 (property)', () => {
         count += 1;
         const before = await playRandom(loop, first, `run-${count}-0`);
         const name = `run-${count}-1`;
-        const messages = [...before.result.messages, { role: 'user' as const, content: `I am ${name}.` }];
-        const handle = loop.open({ ...requestFor({ ...second, trouble: { kind: 'none', at: 1 } }, name), prompt: undefined, messages });
+        const messages = [
+          ...before.result.messages,
+          { role: 'user' as const, content: `I am ${name}.` },
+        ];
+        const handle = loop.open({
+          ...requestFor({ ...second, trouble: { kind: 'none', at: 1 } }, name),
+          prompt: undefined,
+          messages,
+        });
         const result = await resultOf(handle);
         expectSound({ events: shown.get(handle.runId) ?? [], result });
       }),

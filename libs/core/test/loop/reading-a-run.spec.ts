@@ -1,7 +1,15 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { LanguageModel, type LoopEvent, ModelError, RunError } from '@toolloop/core';
 import { type ModelEvent, timestampOfNow } from '@toolloop/protocol';
-import { ScriptedModel, call, calls, collect, expectRunEndsOnce, fails, text } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  collect,
+  expectRunEndsOnce,
+  fails,
+  text,
+} from '@toolloop/testing';
 import { firstValueFrom, map, share, take, toArray } from 'rxjs';
 import { resultOf } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
@@ -55,8 +63,12 @@ describe('a run that was opened', () => {
   it('refuses a reader of events that comes after the result was asked for, and says why', async () => {
     const handle = (await openShop(new ScriptedModel([text('Done.')]))).open(ask());
     const result = handle.result;
-    await expect(collect(handle.events$)).rejects.toThrow('has started; read its events before asking for its result');
-    expect(() => handle[Symbol.asyncIterator]()).toThrow('has started; read its events before asking for its result');
+    await expect(collect(handle.events$)).rejects.toThrow(
+      'has started; read its events before asking for its result',
+    );
+    expect(() => handle[Symbol.asyncIterator]()).toThrow(
+      'has started; read its events before asking for its result',
+    );
     expect((await result).finishReason).toBe('stop');
   });
 
@@ -70,38 +82,64 @@ describe('a run that was opened', () => {
 describe('`run()`', () => {
   it('resolves with the result of the run', async () => {
     const result = await (await openShop(new ScriptedModel([text('Done.')]))).run(ask());
-    expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.', steps: 1, usage: { inputTokens: 10, outputTokens: 5 } });
+    expect(result).toMatchObject({
+      finishReason: 'stop',
+      text: 'Done.',
+      steps: 1,
+      usage: { inputTokens: 10, outputTokens: 5 },
+    });
   });
 
   it('rejects for an error, with the partial result and the cause', async () => {
     const failure = new ModelError('out of order');
-    const loop = await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' })), fails(failure)]));
+    const loop = await openShop(
+      new ScriptedModel([calls(call('probe__read', { key: 'a' })), fails(failure)]),
+    );
     const error: unknown = await loop.run(ask()).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(RunError);
     expect(error).toMatchObject({ message: 'The model could not answer.', cause: failure });
-    expect((error as RunError).result).toMatchObject({ finishReason: 'error', toolCalls: [{ status: 'succeeded' }] });
-    expect((error as RunError).result.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool']);
+    expect((error as RunError).result).toMatchObject({
+      finishReason: 'error',
+      toolCalls: [{ status: 'succeeded' }],
+    });
+    expect((error as RunError).result.messages.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+    ]);
   });
 
   it('rejects for an abort, with the partial result', async () => {
     const loop = await openShop(new ScriptedModel([]));
-    const error: unknown = await loop.run(ask({ signal: AbortSignal.abort() })).catch((reason: unknown) => reason);
-    expect(error).toMatchObject({ name: 'RunError', message: 'The run ended with "aborted".', result: { finishReason: 'aborted' } });
+    const error: unknown = await loop
+      .run(ask({ signal: AbortSignal.abort() }))
+      .catch((reason: unknown) => reason);
+    expect(error).toMatchObject({
+      name: 'RunError',
+      message: 'The run ended with "aborted".',
+      result: { finishReason: 'aborted' },
+    });
   });
 
   it('resolves for a limit', async () => {
     const loop = await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' }))]));
-    await expect(loop.run(ask({ limits: { steps: 1 } }))).resolves.toMatchObject({ finishReason: 'max_steps' });
+    await expect(loop.run(ask({ limits: { steps: 1 } }))).resolves.toMatchObject({
+      finishReason: 'max_steps',
+    });
   });
 });
 
 describe('`events$`', () => {
   it('has one subscriber: a second gets an error, and no tool runs twice', async () => {
     let count = 0;
-    const loop = await openShop(new ScriptedModel([calls(call('probe__write', { key: 'a' })), text('Done.')]));
+    const loop = await openShop(
+      new ScriptedModel([calls(call('probe__write', { key: 'a' })), text('Done.')]),
+    );
     const events$ = loop.stream(ask({ context: { act: () => (count += 1) } }));
     const first = collect(events$);
-    await expect(collect(events$)).rejects.toThrow('a run has one reader. Share them with RxJS share()');
+    await expect(collect(events$)).rejects.toThrow(
+      'a run has one reader. Share them with RxJS share()',
+    );
     expectRunEndsOnce(await first);
     await expect(collect(events$)).rejects.toThrow('a run has one reader');
     expect(count).toBe(1);
@@ -115,14 +153,21 @@ describe('`events$`', () => {
   });
 
   it('can be shared', async () => {
-    const events$ = (await openShop(new ScriptedModel([text('Done.')]))).stream(ask()).pipe(share());
-    const [one, other] = await Promise.all([collect(events$), firstValueFrom(events$.pipe(toArray()))]);
+    const events$ = (await openShop(new ScriptedModel([text('Done.')])))
+      .stream(ask())
+      .pipe(share());
+    const [one, other] = await Promise.all([
+      collect(events$),
+      firstValueFrom(events$.pipe(toArray())),
+    ]);
     expect(one.length).toBeGreaterThan(3);
     expect(other.at(-1)).toBe(one.at(-1));
   });
 
   it('never errors after `run-start`: a failure is a `run-end`', async () => {
-    const events = await collect((await openShop(new ScriptedModel([fails(new ModelError('no'))]))).stream(ask()));
+    const events = await collect(
+      (await openShop(new ScriptedModel([fails(new ModelError('no'))]))).stream(ask()),
+    );
     expectRunEndsOnce(events);
     expect(events.at(-1)).toMatchObject({ finishReason: 'error', error: { code: 'model_error' } });
   });
@@ -163,9 +208,12 @@ describe('`events$`', () => {
     const loop = await openShop(new ScriptedModel([text('A'), text('B')]));
     const handles = [loop.open(ask()), loop.open(ask())];
     const read = await Promise.all(handles.map((handle) => collect(handle)));
-    expect(new Set(read.flat().map(({ runId }) => runId))).toEqual(new Set(handles.map(({ runId }) => runId)));
+    expect(new Set(read.flat().map(({ runId }) => runId))).toEqual(
+      new Set(handles.map(({ runId }) => runId)),
+    );
     expect(handles[0]?.runId).not.toBe(handles[1]?.runId);
-    for (const { timestamp } of read.flat()) expect(new Date(timestamp).toISOString()).toBe(timestamp);
+    for (const { timestamp } of read.flat())
+      expect(new Date(timestamp).toISOString()).toBe(timestamp);
   });
 });
 
@@ -184,7 +232,10 @@ describe('the time of an event', () => {
 describe('iterating a run', () => {
   it('is driven by the reader: one that stops, stops the reading of the model', async () => {
     const model = new EndlessModel();
-    const iterator = (await openShop(model)).open(ask())[Symbol.asyncIterator]() as AsyncIterator<LoopEvent, undefined>;
+    const iterator = (await openShop(model)).open(ask())[Symbol.asyncIterator]() as AsyncIterator<
+      LoopEvent,
+      undefined
+    >;
     for (let count = 0; count < 12; count += 1) await iterator.next();
     await settle();
     const { pulled } = model;
@@ -199,7 +250,10 @@ describe('iterating a run', () => {
 
   it('asks no model before the reader asks for more than the first event', async () => {
     const model = new ScriptedModel([]);
-    const iterator = (await openShop(model)).open(ask())[Symbol.asyncIterator]() as AsyncIterator<LoopEvent, undefined>;
+    const iterator = (await openShop(model)).open(ask())[Symbol.asyncIterator]() as AsyncIterator<
+      LoopEvent,
+      undefined
+    >;
     expect((await iterator.next()).value).toMatchObject({ type: 'run-start' });
     await settle();
     expect(model.requests).toEqual([]);
@@ -230,17 +284,20 @@ describe('iterating a run', () => {
       undefined
     >;
     const asked = Array.from({ length: 40 }, () => iterator.next());
-    const sequences = (await Promise.all(asked)).flatMap(({ value }) => (value ? [value.sequence] : []));
+    const sequences = (await Promise.all(asked)).flatMap(({ value }) =>
+      value ? [value.sequence] : [],
+    );
     expect(sequences).toEqual(sequences.map((_, index) => index + 1));
     expect(await asked.at(-1)).toEqual({ done: true, value: undefined });
   });
 
   it('lets go of those that wait when it is left', async () => {
-    const handle = (await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' }))]))).open(
-      ask({ context: { act: () => new Promise(() => undefined) } }),
-    );
+    const handle = (
+      await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' }))]))
+    ).open(ask({ context: { act: () => new Promise(() => undefined) } }));
     const iterator = handle[Symbol.asyncIterator]() as AsyncIterator<LoopEvent, undefined>;
-    for (let next = await iterator.next(); next.value?.type !== 'tool-start';) next = await iterator.next();
+    for (let next = await iterator.next(); next.value?.type !== 'tool-start';)
+      next = await iterator.next();
     const waiting = iterator.next();
     await iterator.return?.();
     expect(await waiting).toEqual({ done: true, value: undefined });
@@ -251,7 +308,8 @@ describe('iterating a run', () => {
     const together = calls(call('probe__read', { key: 'a' }), call('probe__read', { key: 'b' }));
     const handle = (await openShop(new ScriptedModel([together]))).open(ask());
     const iterator = handle[Symbol.asyncIterator]() as AsyncIterator<LoopEvent, undefined>;
-    for (let next = await iterator.next(); next.value?.type !== 'tool-start';) next = await iterator.next();
+    for (let next = await iterator.next(); next.value?.type !== 'tool-start';)
+      next = await iterator.next();
     await settle();
     await iterator.return?.();
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
@@ -260,7 +318,8 @@ describe('iterating a run', () => {
   it('resolves the result of a reader that stops at the `run-end` without leaving', async () => {
     const handle = (await openShop(new ScriptedModel([text('Done.')]))).open(ask());
     const iterator = handle[Symbol.asyncIterator]() as AsyncIterator<LoopEvent, undefined>;
-    for (let next = await iterator.next(); next.value?.type !== 'run-end';) next = await iterator.next();
+    for (let next = await iterator.next(); next.value?.type !== 'run-end';)
+      next = await iterator.next();
     expect(await handle.result).toMatchObject({ finishReason: 'stop' });
   });
 
@@ -269,14 +328,16 @@ describe('iterating a run', () => {
     const iterator = handle[Symbol.asyncIterator]() as AsyncIterator<LoopEvent, undefined>;
     const read = [await iterator.next(), await iterator.next(), await iterator.next()];
     expect(await resultOf(handle)).toMatchObject({ finishReason: 'timeout' });
-    for (let next = await iterator.next(); !next.done; next = await iterator.next()) read.push(next);
+    for (let next = await iterator.next(); !next.done; next = await iterator.next())
+      read.push(next);
     expectRunEndsOnce(read.flatMap(({ value }) => value ?? []));
   });
 
   it("does not count the reader's own time as the model's silence", async () => {
     const model = new ScriptedModel([text('one two three')]);
     const handle = (await openShop(model)).open(ask({ limits: { modelIdleMs: 15 } }));
-    for await (const { type } of handle) if (type === 'text-delta') await new Promise((resolve) => setTimeout(resolve, 25));
+    for await (const { type } of handle)
+      if (type === 'text-delta') await new Promise((resolve) => setTimeout(resolve, 25));
     expect(await resultOf(handle)).toMatchObject({ finishReason: 'stop' });
   });
 });

@@ -1,6 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
-import { attach, LanguageModel, type LoopEvent, type LoopRequest, type Message, tool } from '@toolloop/core';
-import { type ContentPart, ModelError, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
+import {
+  attach,
+  LanguageModel,
+  type LoopEvent,
+  type LoopRequest,
+  type Message,
+  tool,
+} from '@toolloop/core';
+import {
+  type ContentPart,
+  ModelError,
+  type ModelEvent,
+  type ModelRequest,
+} from '@toolloop/protocol';
 import { play, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 
@@ -16,7 +28,8 @@ class PickyModel extends LanguageModel {
 
   constructor(
     private readonly refused: readonly string[],
-    private readonly refusal: (url: string) => unknown = () => new ModelError('Could not process image.', { status: 400 }),
+    private readonly refusal: (url: string) => unknown = () =>
+      new ModelError('Could not process image.', { status: 400 }),
   ) {
     super();
   }
@@ -27,15 +40,19 @@ class PickyModel extends LanguageModel {
     const bad = picturesIn(request.messages).find((url) => this.refused.includes(url));
     if (bad !== undefined) throw this.refusal(bad);
     const last = request.messages.at(-1);
-    const wantsCall = last?.role === 'user' && JSON.stringify(last.content).includes('Take a photo');
-    if (wantsCall) yield { type: 'tool-call', toolCallId: 'c1', name: 'camera__take', arguments: '{}' };
+    const wantsCall =
+      last?.role === 'user' && JSON.stringify(last.content).includes('Take a photo');
+    if (wantsCall)
+      yield { type: 'tool-call', toolCallId: 'c1', name: 'camera__take', arguments: '{}' };
     else yield { type: 'text-delta', text: `I see ${picturesIn(request.messages).length}.` };
     yield { type: 'finish', finishReason: wantsCall ? 'tool_calls' : 'stop' };
   }
 }
 
 function picturesIn(messages: readonly Message[]): readonly string[] {
-  const parts = messages.flatMap(({ content }): readonly ContentPart[] => (typeof content === 'string' ? [] : content));
+  const parts = messages.flatMap(({ content }): readonly ContentPart[] =>
+    typeof content === 'string' ? [] : content,
+  );
   return parts.flatMap((part) => (part.type === 'image' ? [part.url] : []));
 }
 
@@ -45,7 +62,10 @@ function sent({ requests }: PickyModel): readonly number[] {
 }
 
 function question(text: string, ...urls: readonly string[]): Message {
-  return { role: 'user', content: [{ type: 'text', text }, ...urls.map((url) => ({ type: 'image', url }) as const)] };
+  return {
+    role: 'user',
+    content: [{ type: 'text', text }, ...urls.map((url) => ({ type: 'image', url }) as const)],
+  };
 }
 
 const camera = tool({
@@ -58,11 +78,16 @@ const camera = tool({
 });
 
 /** Asks question after question in one conversation. */
-async function conversation(model: PickyModel, questions: readonly Message[], rest: Partial<LoopRequest> = {}): Promise<PlayedRun[]> {
+async function conversation(
+  model: PickyModel,
+  questions: readonly Message[],
+  rest: Partial<LoopRequest> = {},
+): Promise<PlayedRun[]> {
   const loop = await openShop(model, { tools: [camera], policy: { allow: ['camera__*'] } });
   const conversationId = `c${Math.random()}`;
   const played: PlayedRun[] = [];
-  for (const one of questions) played.push(await play(loop, ask({ model, messages: [one], conversationId, ...rest })));
+  for (const one of questions)
+    played.push(await play(loop, ask({ model, messages: [one], conversationId, ...rest })));
   return played;
 }
 
@@ -79,7 +104,10 @@ const NOTE = '[An image, which the provider refused.]';
 describe('a picture that the provider refuses', () => {
   it('is left out with a note, and the run and the conversation continue without it', async () => {
     const model = new PickyModel([BAD]);
-    const played = await conversation(model, [question('What is this?', BAD), question('And now?')]);
+    const played = await conversation(model, [
+      question('What is this?', BAD),
+      question('And now?'),
+    ]);
     expect(textsOf(played)).toEqual(['I see 0.', 'I see 0.']);
     expect(played.map(({ events }) => warningsIn(events))).toEqual([['media_refused'], []]);
     expect(model.requests).toHaveLength(3);
@@ -88,7 +116,11 @@ describe('a picture that the provider refuses', () => {
 
   it('is left out alone: those that the provider has answered to stay', async () => {
     const model = new PickyModel([BAD]);
-    const played = await conversation(model, [question('One?', GOOD), question('Two?', BAD), question('Three?')]);
+    const played = await conversation(model, [
+      question('One?', GOOD),
+      question('Two?', BAD),
+      question('Three?'),
+    ]);
     expect(textsOf(played)).toEqual(['I see 1.', 'I see 1.', 'I see 1.']);
     expect(model.requests).toHaveLength(4);
   });
@@ -108,9 +140,13 @@ describe('a picture that the provider refuses', () => {
 
   it('may be an old one, which has gone from its address since', async () => {
     const gone: string[] = [];
-    const model = new PickyModel(gone, (url) => new ModelError(`Error while downloading ${url}.`, { status: 400 }));
+    const model = new PickyModel(
+      gone,
+      (url) => new ModelError(`Error while downloading ${url}.`, { status: 400 }),
+    );
     const loop = await openShop(model);
-    const asking = (message: Message) => play(loop, ask({ model, messages: [message], conversationId: 'gone' }));
+    const asking = (message: Message) =>
+      play(loop, ask({ model, messages: [message], conversationId: 'gone' }));
     const played = [await asking(question('One?', GONE, GOOD))];
     gone.push(GONE);
     played.push(await asking(question('Two?', GOOD)), await asking(question('Three?')));
@@ -121,20 +157,30 @@ describe('a picture that the provider refuses', () => {
   it('may be an old one that the words do not name: then all are left out, and the conversation lives', async () => {
     const model = new PickyModel([GONE]);
     const loop = await openShop(model);
-    const messages: Message[] = [question('One?', GONE), { role: 'assistant', content: 'Yes.' }, question('Two?', GOOD)];
+    const messages: Message[] = [
+      question('One?', GONE),
+      { role: 'assistant', content: 'Yes.' },
+      question('Two?', GOOD),
+    ];
     const { result } = await play(loop, ask({ model, messages }));
     expect(result.text).toBe('I see 0.');
     expect(model.requests).toHaveLength(3);
   });
 
-  it.each([400, 413, 415, 422])('is found out by another request after status %i', async (status) => {
-    const model = new PickyModel([BAD], () => new ModelError('No.', { status }));
-    expect(textsOf(await conversation(model, [question('What?', BAD)]))).toEqual(['I see 0.']);
-  });
+  it.each([400, 413, 415, 422])(
+    'is found out by another request after status %i',
+    async (status) => {
+      const model = new PickyModel([BAD], () => new ModelError('No.', { status }));
+      expect(textsOf(await conversation(model, [question('What?', BAD)]))).toEqual(['I see 0.']);
+    },
+  );
 
   it.each<[string, unknown]>([
     ['the key', new ModelError('No.', { status: 401 })],
-    ['the length of the conversation', new ModelError('Too long.', { status: 400, code: 'context_length' })],
+    [
+      'the length of the conversation',
+      new ModelError('Too long.', { status: 400, code: 'context_length' }),
+    ],
     ['the quota', new ModelError('Pay.', { status: 400, code: 'quota_exceeded' })],
     ['the model, which is gone', new ModelError('No.', { status: 404 })],
     ['something that is no error of a provider', new Error('No.')],
@@ -161,7 +207,10 @@ describe('a picture that the provider refuses', () => {
 });
 
 describe('old pictures', () => {
-  const pictures = Array.from({ length: 12 }, (_, index) => `data:image/png;base64,${'ABCDEFGHIJKL'.charAt(index)}AAA`);
+  const pictures = Array.from(
+    { length: 12 },
+    (_, index) => `data:image/png;base64,${'ABCDEFGHIJKL'.charAt(index)}AAA`,
+  );
 
   it('are sent up to `limits.sentMedia`, and then the newer half of them, with notes for the others', async () => {
     const model = new PickyModel([]);

@@ -20,8 +20,17 @@ import { toolOf } from '../discovery/tools.js';
 
 export const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 export const open: Policy = { version: 'v1', allow: ['*', 'strange__write'], flow: 'off' };
-const KEY: JSONSchema7 = { type: 'object', properties: { key: { type: 'string' } }, required: ['key'], additionalProperties: false };
-const SIGNED: JSONSchema7 = { type: 'object', properties: { signed: { type: 'boolean' } }, required: ['signed'] };
+const KEY: JSONSchema7 = {
+  type: 'object',
+  properties: { key: { type: 'string' } },
+  required: ['key'],
+  additionalProperties: false,
+};
+const SIGNED: JSONSchema7 = {
+  type: 'object',
+  properties: { signed: { type: 'boolean' } },
+  required: ['signed'],
+};
 
 class Strangers extends ToolSource {
   readonly origin = { source: 'strange', trusted: false };
@@ -38,7 +47,11 @@ export class Staff extends ActorDirectory<{ readonly id: string }> {
 }
 
 /** A desk that notes which of its tools were really called. */
-export async function desk(script: readonly ScriptedTurn[], policy: Policy = open, stores: readonly Provider[] = []) {
+export async function desk(
+  script: readonly ScriptedTurn[],
+  policy: Policy = open,
+  stores: readonly Provider[] = [],
+) {
   const called: string[] = [];
   const made = (id: string, more: Partial<Parameters<typeof tool<{ key: string }>>[0]> = {}) =>
     tool<{ key: string }>({
@@ -55,19 +68,39 @@ export async function desk(script: readonly ScriptedTurn[], policy: Policy = ope
     });
   const tools = [
     made('look', { effect: 'read_only' }),
-    made('write', { preview: ({ key }) => ({ sentence: `Writes ${key}.`, changes: [{ field: 'key', after: key }] }) }),
+    made('write', {
+      preview: ({ key }) => ({
+        sentence: `Writes ${key}.`,
+        changes: [{ field: 'key', after: key }],
+      }),
+    }),
     made('inquire', {
       effect: 'read_only',
       execute: async (_input, context) => ({
-        found: await context.ask({ key: 'many', question: 'How many?', schema: { type: 'integer' } }),
+        found: await context.ask({
+          key: 'many',
+          question: 'How many?',
+          schema: { type: 'integer' },
+        }),
       }),
     }),
     made('send', { effect: 'external_side_effect' }),
     made('fetch', { effect: 'read_only', labels: { egress: true } }),
-    made('book', { effect: 'external_side_effect', directive: { type: 'desk.book', subject: '{key}' } }),
-    made('ask', { questions: () => [{ key: 'key', question: 'Which?', schema: { type: 'string' } }] }),
+    made('book', {
+      effect: 'external_side_effect',
+      directive: { type: 'desk.book', subject: '{key}' },
+    }),
+    made('ask', {
+      questions: () => [{ key: 'key', question: 'Which?', schema: { type: 'string' } }],
+    }),
     clientTool({ id: 'desk__pick', description: 'Picks.', effect: 'read_only', input: KEY }),
-    clientTool({ id: 'desk__sign', description: 'Has it signed.', effect: 'state_change', input: KEY, output: SIGNED }),
+    clientTool({
+      id: 'desk__sign',
+      description: 'Has it signed.',
+      effect: 'state_change',
+      input: KEY,
+      output: SIGNED,
+    }),
     subRunTool({ id: 'desk__delegate', description: 'Delegates.', tools: ['desk__look'] }),
   ];
   const model = new ScriptedModel(script);
@@ -92,7 +125,8 @@ export async function desk(script: readonly ScriptedTurn[], policy: Policy = ope
     model,
     called,
     loop,
-    rehearse: (request: Partial<LoopRequest> = {}) => loop.run({ prompt: 'Go on.', ...alice, rehearse: true, ...request }),
+    rehearse: (request: Partial<LoopRequest> = {}) =>
+      loop.run({ prompt: 'Go on.', ...alice, rehearse: true, ...request }),
     inbox: module.get<PendingService>(PendingService),
     entries: () => module.get<AuditStore>(AuditStore).read('acme', { from: 1, limit: 100 }),
   };

@@ -1,7 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
 import { type Policy, tool, ToolLoopModule } from '@toolloop/core';
-import { CallJournal, ConversationStore, DirectiveStore, MemoryPendingStore, PendingStore } from '@toolloop/core/stores';
+import {
+  CallJournal,
+  ConversationStore,
+  DirectiveStore,
+  MemoryPendingStore,
+  PendingStore,
+} from '@toolloop/core/stores';
 import { call, calls, collect, eventsOf, ScriptedModel, text, troubled } from '@toolloop/testing';
 import { alice, desk, desked, open, Staff } from './rehearsal-desk.js';
 
@@ -16,12 +22,19 @@ describe('a rehearsal', () => {
         finishReason: 'waiting',
         waitingFor: 'rehearsal',
         text: 'Done.',
-        toolCalls: [{ status: 'succeeded', rehearsal: 'previewed', result: { status: 'previewed' } }],
-        rehearsal: { status: 'waiting', calls: [{ declaredId: `desk__${id}`, as: 'previewed', args: { key: 'a' } }] },
+        toolCalls: [
+          { status: 'succeeded', rehearsal: 'previewed', result: { status: 'previewed' } },
+        ],
+        rehearsal: {
+          status: 'waiting',
+          calls: [{ declaredId: `desk__${id}`, as: 'previewed', args: { key: 'a' } }],
+        },
       });
       const [asked] = await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' });
       expect(result.rehearsal?.rehearsalId).toBe(asked?.id); // by which it is answered
-      expect(JSON.stringify(model.requests[1]?.messages)).toContain('This is a rehearsal: the call was not made');
+      expect(JSON.stringify(model.requests[1]?.messages)).toContain(
+        'This is a rehearsal: the call was not made',
+      );
     },
   );
 
@@ -45,20 +58,27 @@ describe('a rehearsal', () => {
   });
 
   it('begins no sub-run, whose calls would be made by a model that is asked once more', async () => {
-    const { rehearse, model } = await desk([calls(call('desk__delegate', { prompt: 'Look.' })), text('Done.')]);
+    const { rehearse, model } = await desk([
+      calls(call('desk__delegate', { prompt: 'Look.' })),
+      text('Done.'),
+    ]);
     expect((await rehearse()).toolCalls).toMatchObject([{ rehearsal: 'previewed' }]);
     expect(model.requests).toHaveLength(2);
   });
 
   it('invariant 19: makes no call of a tool from an untrusted source, whatever that says of itself', async () => {
     const { rehearse } = await desk([calls(call('strange__write', { key: 'a' })), text('Done.')]);
-    expect((await rehearse()).toolCalls).toMatchObject([{ declaredId: 'strange__write', rehearsal: 'previewed' }]);
+    expect((await rehearse()).toolCalls).toMatchObject([
+      { declaredId: 'strange__write', rehearsal: 'previewed' },
+    ]);
   });
 
   it('makes reads, unless a person would have to approve them', async () => {
     const script = [calls(desked('look')), text('Done.')];
     const free = await desk(script);
-    expect((await free.rehearse()).toolCalls).toMatchObject([{ status: 'succeeded', rehearsal: 'rehearsed', result: { key: 'a' } }]);
+    expect((await free.rehearse()).toolCalls).toMatchObject([
+      { status: 'succeeded', rehearsal: 'rehearsed', result: { key: 'a' } },
+    ]);
     expect(free.called).toEqual(['look a']);
     const kept = await desk(script, { ...open, requireApproval: [{ tools: ['desk__look'] }] });
     expect((await kept.rehearse()).toolCalls).toMatchObject([{ rehearsal: 'previewed' }]);
@@ -71,15 +91,30 @@ describe('a rehearsal', () => {
       deny: ['desk__send'],
       requireApproval: [{ tools: ['desk__write'], roles: ['manager'], reason: 'It writes.' }],
     };
-    const { rehearse, module } = await desk([calls(desked('send'), desked('write')), text('Done.')], policy);
+    const { rehearse, module } = await desk(
+      [calls(desked('send'), desked('write')), text('Done.')],
+      policy,
+    );
     const result = await rehearse();
-    expect(result.toolCalls).toMatchObject([{ status: 'denied' }, { status: 'succeeded', rehearsal: 'previewed' }]);
-    expect(result.rehearsal?.calls).toMatchObject([{ declaredId: 'desk__write', reason: 'It writes.' }]);
-    expect((await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' })).map(({ kind }) => kind)).toEqual(['rehearsal']);
+    expect(result.toolCalls).toMatchObject([
+      { status: 'denied' },
+      { status: 'succeeded', rehearsal: 'previewed' },
+    ]);
+    expect(result.rehearsal?.calls).toMatchObject([
+      { declaredId: 'desk__write', reason: 'It writes.' },
+    ]);
+    expect(
+      (await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' })).map(
+        ({ kind }) => kind,
+      ),
+    ).toEqual(['rehearsal']);
   });
 
   it('takes no key, requests no directive and writes to no conversation', async () => {
-    const { rehearse, module } = await desk([calls(desked('write'), desked('book')), text('Done.')]);
+    const { rehearse, module } = await desk([
+      calls(desked('write'), desked('book')),
+      text('Done.'),
+    ]);
     await rehearse({ conversationId: 'c1', requestId: 'r1' });
     const journalled = {
       tenant: 'acme',
@@ -89,9 +124,11 @@ describe('a rehearsal', () => {
     };
     expect(await module.get<CallJournal>(CallJournal).find(journalled)).toBeUndefined();
     expect(await module.get<DirectiveStore>(DirectiveStore).list({ tenant: 'acme' })).toEqual([]);
-    expect(await module.get<ConversationStore>(ConversationStore).load({ tenant: 'acme', actorId: 'alice', conversationId: 'c1' })).toEqual(
-      [],
-    );
+    expect(
+      await module
+        .get<ConversationStore>(ConversationStore)
+        .load({ tenant: 'acme', actorId: 'alice', conversationId: 'c1' }),
+    ).toEqual([]);
   });
 
   it.each(['write', 'send', 'book', 'ask'])(
@@ -101,8 +138,17 @@ describe('a rehearsal', () => {
         ...open,
         requireApproval: [{ tools: ['desk__write'], reason: 'It writes.' }],
       });
-      const { record, waiting } = await loop.call({ tool: `desk__${id}`, args: { key: 'a' }, rehearse: true, ...alice });
-      expect(record).toMatchObject({ status: 'succeeded', rehearsal: 'previewed', result: { status: 'previewed' } });
+      const { record, waiting } = await loop.call({
+        tool: `desk__${id}`,
+        args: { key: 'a' },
+        rehearse: true,
+        ...alice,
+      });
+      expect(record).toMatchObject({
+        status: 'succeeded',
+        rehearsal: 'previewed',
+        result: { status: 'previewed' },
+      });
       expect([called, waiting]).toEqual([[], undefined]);
       expect(await module.get<PendingStore>(PendingStore).list({ tenant: 'acme' })).toEqual([]);
       expect((await entries()).every(({ isRehearsal }) => isRehearsal)).toBe(true);
@@ -121,9 +167,19 @@ describe('a rehearsal', () => {
     const { loop, entries } = await desk([calls(desked('write'), desked('look')), text('Done.')]);
     const events = await collect(loop.stream({ prompt: 'Go on.', ...alice, rehearse: true }));
     expect(events[0]).toMatchObject({ type: 'run-start', isRehearsal: true });
-    expect(events.at(-1)).toMatchObject({ type: 'run-end', rehearsal: { calls: [{ declaredId: 'desk__write' }] } });
-    expect(eventsOf(events, 'tool-result').map(({ record }) => record.rehearsal)).toEqual(['previewed', 'rehearsed']);
-    const told = (await entries()).map(({ kind, declaredId, isRehearsal }) => [kind, declaredId, isRehearsal]);
+    expect(events.at(-1)).toMatchObject({
+      type: 'run-end',
+      rehearsal: { calls: [{ declaredId: 'desk__write' }] },
+    });
+    expect(eventsOf(events, 'tool-result').map(({ record }) => record.rehearsal)).toEqual([
+      'previewed',
+      'rehearsed',
+    ]);
+    const told = (await entries()).map(({ kind, declaredId, isRehearsal }) => [
+      kind,
+      declaredId,
+      isRehearsal,
+    ]);
     expect(told).toEqual([
       ['decision', 'desk__write', true],
       ['decision', 'desk__look', true],
@@ -134,13 +190,24 @@ describe('a rehearsal', () => {
 
   it('counts in the budgets of policies as a run does', async () => {
     const policy: Policy = { ...open, runBudgets: [{ tools: ['desk__write'], calls: 1 }] };
-    const { rehearse } = await desk([calls(desked('write'), desked('write', 'b')), text('Done.')], policy);
-    expect((await rehearse()).toolCalls).toMatchObject([{ status: 'succeeded' }, { status: 'failed', error: { code: 'budget_exceeded' } }]);
+    const { rehearse } = await desk(
+      [calls(desked('write'), desked('write', 'b')), text('Done.')],
+      policy,
+    );
+    expect((await rehearse()).toolCalls).toMatchObject([
+      { status: 'succeeded' },
+      { status: 'failed', error: { code: 'budget_exceeded' } },
+    ]);
   });
 
   it('ends in an error where what it asks cannot be kept, and performs nothing', async () => {
-    const store = troubled(new MemoryPendingStore(), { method: 'add', answer: () => Promise.reject(new Error('The disk is full.')) });
-    const { rehearse, called } = await desk([calls(desked('write')), text('Done.')], open, [{ provide: PendingStore, useValue: store }]);
+    const store = troubled(new MemoryPendingStore(), {
+      method: 'add',
+      answer: () => Promise.reject(new Error('The disk is full.')),
+    });
+    const { rehearse, called } = await desk([calls(desked('write')), text('Done.')], open, [
+      { provide: PendingStore, useValue: store },
+    ]);
     await expect(rehearse()).rejects.toThrow('The storage does not answer for now.');
     expect(called).toEqual([]);
   });
@@ -148,7 +215,9 @@ describe('a rehearsal', () => {
   it('is no way to resume a run that was begun in earnest', async () => {
     const { loop } = await desk([calls(desked('write'))], { ...open, requireApproval: [{}] });
     const { runId } = await loop.run({ prompt: 'Go on.', ...alice });
-    await expect(loop.resume(runId, { ...alice, rehearse: true })).rejects.toThrow('begun in earnest');
+    await expect(loop.resume(runId, { ...alice, rehearse: true })).rejects.toThrow(
+      'begun in earnest',
+    );
   });
 });
 
@@ -165,7 +234,9 @@ const ship = (more: Partial<Parameters<typeof tool>[0]> = {}) =>
 
 const started = (shipping: ReturnType<typeof ship>) =>
   Test.createTestingModule({
-    imports: [ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: open, tools: [shipping] })],
+    imports: [
+      ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: open, tools: [shipping] }),
+    ],
     providers: [Staff],
   })
     .compile()
@@ -174,7 +245,11 @@ const started = (shipping: ReturnType<typeof ship>) =>
 describe('a tool that says it can be rehearsed', () => {
   it.each<[string, Partial<Parameters<typeof tool>[0]>, string]>([
     ['that only reads', { effect: 'read_only' }, 'its effect is read_only'],
-    ['with an effect outside', { effect: 'external_side_effect' }, 'its effect is external_side_effect'],
+    [
+      'with an effect outside',
+      { effect: 'external_side_effect' },
+      'its effect is external_side_effect',
+    ],
     ['that lets data out', { labels: { egress: true } }, 'it lets data out'],
     ['with a directive', { directive: { type: 'ship', subject: 'x' } }, 'it requests a directive'],
     ['in an application without a database', {}, 'the application has no database'],

@@ -30,14 +30,30 @@ const mailbox = tool<{ readonly folder: string }>({
 const open: Policy = { version: 'v1', allow: ['*'], flow: 'off' };
 const asksForFolder = (folder: string, approval = {}): Policy => ({
   ...open,
-  requireApproval: [{ tools: ['mail__file'], arguments: { type: 'object', properties: { folder: { const: folder } } }, ...approval }],
+  requireApproval: [
+    {
+      tools: ['mail__file'],
+      arguments: { type: 'object', properties: { folder: { const: folder } } },
+      ...approval,
+    },
+  ],
 });
 
-async function resultOf(args: string | JsonObject, policy: Policy, request: Partial<LoopRequest> = {}) {
+async function resultOf(
+  args: string | JsonObject,
+  policy: Policy,
+  request: Partial<LoopRequest> = {},
+) {
   const model = new ScriptedModel([calls(call('mail__file', args)), text('Well.')]);
-  const { result } = await play(await openShop(model, { policy, tools: [mailbox] }), ask({ limits: { toolCallMs: 20 }, ...request }));
+  const { result } = await play(
+    await openShop(model, { policy, tools: [mailbox] }),
+    ask({ limits: { toolCallMs: 20 }, ...request }),
+  );
   const message = result.messages.find(({ role }) => role === 'tool');
-  return { code: result.toolCalls[0]?.error?.code, labels: message && 'labels' in message ? message.labels : undefined };
+  return {
+    code: result.toolCalls[0]?.error?.code,
+    labels: message && 'labels' in message ? message.labels : undefined,
+  };
 }
 
 describe('the result of a call', () => {
@@ -46,9 +62,15 @@ describe('the result of a call', () => {
     ['tenant_override', { folder: 'a', tenantId: 'globex' }, open, {}],
     ['approval_denied', { folder: 'a' }, asksForFolder('a'), { approvals: 'deny' }],
     ['timeout', { folder: 'slow' }, open, {}],
-  ])('carries no labels of the tool where it is a refusal in our own words: %s', async (code, args, policy, request) => {
-    expect(await resultOf(args, policy, request)).toEqual({ code, labels: { returns: 'trusted', reads: 'public' } });
-  });
+  ])(
+    'carries no labels of the tool where it is a refusal in our own words: %s',
+    async (code, args, policy, request) => {
+      expect(await resultOf(args, policy, request)).toEqual({
+        code,
+        labels: { returns: 'trusted', reads: 'public' },
+      });
+    },
+  );
 
   it.each<[ToolErrorCode | undefined, JsonObject]>([
     [undefined, { folder: 'a' }],

@@ -1,7 +1,21 @@
 import { describe, expect, it } from '@jest/globals';
-import { PendingService, type JsonObject, type LoopRequest, type Policy, ToolLoopService } from '@toolloop/core';
+import {
+  PendingService,
+  type JsonObject,
+  type LoopRequest,
+  type Policy,
+  ToolLoopService,
+} from '@toolloop/core';
 import { PendingStore, RunLog } from '@toolloop/core/stores';
-import { ScriptedModel, call, calls, eventsOf, expectInjected, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  eventsOf,
+  expectInjected,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { ResultPages } from '../../src/execution/result-pages.js';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
@@ -9,7 +23,8 @@ import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.mo
 
 const READER = 'results__read';
 const show = (key = 'a') => call('probe__read', { key });
-const on = (handle: string, offset = 0, length = 100_000) => call(READER, { handle, offset, length });
+const on = (handle: string, offset = 0, length = 100_000) =>
+  call(READER, { handle, offset, length });
 const LONG = Array.from({ length: 300 }, (_, index) => `line ${index} äöü€😀`).join('\n');
 const limits = { resultBytes: 1_000, identicalCalls: 100, callsPerTool: 100, steps: 100 };
 
@@ -19,14 +34,19 @@ async function playLong(
   request: Partial<LoopRequest> = {},
   options: ShopOptions = {},
 ): Promise<PlayedRun> {
-  const loop = await openShop(new ScriptedModel(script), { policy: { allow: ['*'], flow: 'off' }, ...options });
+  const loop = await openShop(new ScriptedModel(script), {
+    policy: { allow: ['*'], flow: 'off' },
+    ...options,
+  });
   return play(loop, ask({ limits, context: { act: () => LONG }, ...request }));
 }
 
 /** Where the note of a page or a cut result says to go on. */
 function nextIn(content: string): { readonly handle: string; readonly offset: number } | undefined {
   const note = /results__read\((\{.*?\})\)/.exec(content);
-  return note?.[1] === undefined ? undefined : (JSON.parse(note[1]) as { handle: string; offset: number });
+  return note?.[1] === undefined
+    ? undefined
+    : (JSON.parse(note[1]) as { handle: string; offset: number });
 }
 
 describe('a result that was cut', () => {
@@ -53,13 +73,22 @@ describe('a result that was cut', () => {
       const next = nextIn(content);
       return next ? calls(on(next.handle, next.offset)) : text('Done.');
     };
-    const { result } = await playLong([calls(show()), calls(on('r1')), ...Array<ScriptedTurn>(10).fill(readOn)]);
+    const { result } = await playLong([
+      calls(show()),
+      calls(on('r1')),
+      ...Array<ScriptedTurn>(10).fill(readOn),
+    ]);
     expect(result.finishReason).toBe('stop');
     expect(read).toBe(LONG);
   });
 
   it('is read from where it was cut, and no longer than asked', async () => {
-    const { result } = await playLong([calls(show()), calls(on('r1', 5, 10)), calls(on('r1', LONG.length - 3)), text('Done.')]);
+    const { result } = await playLong([
+      calls(show()),
+      calls(on('r1', 5, 10)),
+      calls(on('r1', LONG.length - 3)),
+      text('Done.'),
+    ]);
     const [, some = '', end = ''] = resultsIn(result.messages);
     expect(some).toBe(
       `${LONG.slice(5, 15)}\n[r1: characters 5 to 15 of ${LONG.length}. Continue: results__read({"handle":"r1","offset":15})]`,
@@ -68,9 +97,18 @@ describe('a result that was cut', () => {
   });
 
   it('is shown to the model alone', async () => {
-    const { events, result } = await playLong([calls(show()), calls(on('r1', 0, 50)), text('Done.')]);
+    const { events, result } = await playLong([
+      calls(show()),
+      calls(on('r1', 0, 50)),
+      text('Done.'),
+    ]);
     const [, page] = eventsOf(events, 'tool-result');
-    expect(page?.record.result).toEqual({ handle: 'r1', of: 'probe__read', offset: 0, characters: LONG.length });
+    expect(page?.record.result).toEqual({
+      handle: 'r1',
+      of: 'probe__read',
+      offset: 0,
+      characters: LONG.length,
+    });
     expect(JSON.stringify(result.toolCalls[1])).not.toContain('line 0');
   });
 
@@ -83,7 +121,9 @@ describe('a result that was cut', () => {
   });
 
   it('fits into the envelope as well', async () => {
-    const { result } = await playLong([calls(show()), calls(on('r1')), text('Done.')], { execution: { resultFormat: 'envelope' } });
+    const { result } = await playLong([calls(show()), calls(on('r1')), text('Done.')], {
+      execution: { resultFormat: 'envelope' },
+    });
     const [, page = ''] = resultsIn(result.messages);
     expect(Buffer.byteLength(page)).toBeLessThanOrEqual(1_000);
     expect(JSON.parse(page)).toMatchObject({ ok: true, type: READER });
@@ -101,7 +141,11 @@ describe('the tool that reads on', () => {
     ['a page would be too small', { limits: { resultBytes: 200 } }, {}],
     ['nothing is kept', { limits: { ...limits, keptResultBytes: 0 } }, {}],
   ])('is neither offered nor mentioned where %s', async (_, request, options) => {
-    const { result, events } = await playLong([calls(show()), calls(on('r1')), text('Done.')], request, options);
+    const { result, events } = await playLong(
+      [calls(show()), calls(on('r1')), text('Done.')],
+      request,
+      options,
+    );
     const [content = '', answer = ''] = resultsIn(result.messages);
     expect(content).toContain(ordinary);
     expect(content).not.toContain(READER);
@@ -110,32 +154,48 @@ describe('the tool that reads on', () => {
   });
 
   it('is not there before a result was cut', async () => {
-    const loop = await openShop(new ScriptedModel([calls(on('r1')), text('Done.')]), { policy: { allow: ['*'] } });
+    const loop = await openShop(new ScriptedModel([calls(on('r1')), text('Done.')]), {
+      policy: { allow: ['*'] },
+    });
     const { result } = await play(loop, ask());
     expect(result.toolCalls).toMatchObject([{ error: { code: 'unknown_tool' } }]);
   });
 
   it('is named by policies, and listed nowhere', async () => {
     const module = await openModule(new ScriptedModel([]), {
-      policy: { allow: ['probe__*', READER], callBudgets: [{ tools: ['results__*'], maxResultBytes: 500 }] },
+      policy: {
+        allow: ['probe__*', READER],
+        callBudgets: [{ tools: ['results__*'], maxResultBytes: 500 }],
+      },
     });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const listed = await loop.list({ actor: { id: 'alice' }, tenant: 'acme' });
     expect(listed.map(({ id }) => id)).not.toContain(READER);
-    await expect(openModule(new ScriptedModel([]), { policy: { allow: ['results__raed'] } })).rejects.toThrow(
-      'Did you mean "results__read"?',
-    );
+    await expect(
+      openModule(new ScriptedModel([]), { policy: { allow: ['results__raed'] } }),
+    ).rejects.toThrow('Did you mean "results__read"?');
   });
 
   it('obeys a budget of its own', async () => {
-    const policy: Policy = { allow: ['*'], callBudgets: [{ tools: [READER], maxResultBytes: 400 }] };
-    const { result } = await playLong([calls(show()), calls(on('r1')), text('Done.')], {}, { policy });
+    const policy: Policy = {
+      allow: ['*'],
+      callBudgets: [{ tools: [READER], maxResultBytes: 400 }],
+    };
+    const { result } = await playLong(
+      [calls(show()), calls(on('r1')), text('Done.')],
+      {},
+      { policy },
+    );
     expect(Buffer.byteLength(resultsIn(result.messages)[1] ?? '')).toBeLessThanOrEqual(400);
   });
 
   it('is offered although the cap of injected tools is reached', async () => {
-    const { events } = await playLong([calls(show()), text('Done.')], { limits: { ...limits, injectedTools: 0 } });
-    expect(eventsOf(events, 'tools-injected')).toMatchObject([{ provider: 'results', tools: [READER] }]);
+    const { events } = await playLong([calls(show()), text('Done.')], {
+      limits: { ...limits, injectedTools: 0 },
+    });
+    expect(eventsOf(events, 'tools-injected')).toMatchObject([
+      { provider: 'results', tools: [READER] },
+    ]);
   });
 
   it.each<[string, JsonObject, string]>([
@@ -152,9 +212,18 @@ describe('the tool that reads on', () => {
 
   it('forgets the oldest past the bytes that a run keeps, and says how to get them back', async () => {
     const kept = { ...limits, keptResultBytes: Buffer.byteLength(LONG) * 2 };
-    const { result } = await playLong([calls(show('a')), calls(show('b')), calls(show('c')), calls(on('r1'), on('r3')), text('Done.')], {
-      limits: kept,
-    });
+    const { result } = await playLong(
+      [
+        calls(show('a')),
+        calls(show('b')),
+        calls(show('c')),
+        calls(on('r1'), on('r3')),
+        text('Done.'),
+      ],
+      {
+        limits: kept,
+      },
+    );
     const [, , , gone = '', there = ''] = resultsIn(result.messages);
     expect(gone).toContain('The result r1 is not kept any more. Call probe__read again');
     expect(there).toContain('line 0');
@@ -162,7 +231,8 @@ describe('the tool that reads on', () => {
 });
 
 /** Reads what it was told of, and what it was not. */
-const prying = (): ScriptedModel => new ScriptedModel([calls(show()), calls(on('r1'), on('r2')), text('Done.')]);
+const prying = (): ScriptedModel =>
+  new ScriptedModel([calls(show()), calls(on('r1'), on('r2')), text('Done.')]);
 const write = () => calls(call('probe__write', { key: 'w' }));
 
 describe('invariant 9: kept results', () => {
@@ -179,7 +249,13 @@ describe('invariant 9: kept results', () => {
   });
 
   it('invariant 9: are not those of an earlier run of the conversation, and their handles are never given again', async () => {
-    const model = new ScriptedModel([calls(show()), text('One.'), calls(show()), calls(on('r1')), text('Two.')]);
+    const model = new ScriptedModel([
+      calls(show()),
+      text('One.'),
+      calls(show()),
+      calls(on('r1')),
+      text('Two.'),
+    ]);
     const loop = await openShop(model, { policy: { allow: ['*'] } });
     const request = ask({ limits, conversationId: 'c1', context: { act: () => LONG } });
     await loop.run(request);
@@ -199,15 +275,27 @@ describe('invariant 9: kept results', () => {
   });
 });
 
-const script = (...turns: readonly ScriptedTurn[]) => new ScriptedModel([calls(show()), write(), ...turns, text('Done.')]);
+const script = (...turns: readonly ScriptedTurn[]) =>
+  new ScriptedModel([calls(show()), write(), ...turns, text('Done.')]);
 
 describe('a run that waited', () => {
-  const policy: Policy = { allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] };
+  const policy: Policy = {
+    allow: ['*'],
+    flow: 'off',
+    requireApproval: [{ effects: ['state_change'] }],
+  };
   const alice = { actor: { id: 'alice' }, tenant: 'acme' };
-  const request = { ...alice, limits, context: { act: (key: string) => (key === 'w' ? 'written' : LONG) } };
+  const request = {
+    ...alice,
+    limits,
+    context: { act: (key: string) => (key === 'w' ? 'written' : LONG) },
+  };
 
   it('reads on in what it kept, in the same process', async () => {
-    const module = await openModule(script(calls(show('b')), calls(on('r1', 0, 20), on('r2', 0, 20))), { policy });
+    const module = await openModule(
+      script(calls(show('b')), calls(on('r1', 0, 20), on('r2', 0, 20))),
+      { policy },
+    );
     const loop: ToolLoopService = module.get(ToolLoopService);
     const { runId } = await loop.run(ask(request));
     await approveAll(module.get(PendingService));
@@ -222,14 +310,18 @@ describe('a run that waited', () => {
     const first = await openModule(model, { policy });
     const { runId } = await first.get(ToolLoopService).run(ask(request));
     await approveAll(first.get(PendingService));
-    const ports = [PendingStore, RunLog].map((port) => ({ provide: port, useValue: first.get<unknown>(port) }));
+    const ports = [PendingStore, RunLog].map((port) => ({
+      provide: port,
+      useValue: first.get<unknown>(port),
+    }));
     const second = await openModule(model, { policy, providers: ports });
     const { messages } = await (await second.get(ToolLoopService).resume(runId, request)).result;
     expect(resultsIn(messages)[2]).toContain('Call that tool again.');
   });
 
   async function approveAll(approvals: PendingService): Promise<void> {
-    for (const { approvalId } of await approvals.list(alice)) await approvals.decide({ approvalId, decision: 'approve' }, alice);
+    for (const { approvalId } of await approvals.list(alice))
+      await approvals.decide({ approvalId, decision: 'approve' }, alice);
   }
 });
 
@@ -242,24 +334,29 @@ describe('pages', () => {
       size: 'max',
     });
     fc.assert(
-      fc.property(texts, fc.integer({ min: 256, max: 2_000 }), fc.boolean(), (whole, mostBytes, quoted) => {
-        const pages = new ResultPages(1e6);
-        const handle = pages.keep('tool', whole) ?? '';
-        let [offset, read] = [0, ''];
-        while (offset < whole.length) {
-          const page = pages
-            .read({ handle, offset, length: Infinity })
-            .fitted(mostBytes, (words) => (quoted ? JSON.stringify(words) : words));
-          expect(Buffer.byteLength(page)).toBeLessThanOrEqual(mostBytes);
-          expect(Buffer.from(page).toString()).toBe(page); // no half of a character
-          const content = quoted ? (JSON.parse(page) as string) : page;
-          const shown = content.slice(0, content.lastIndexOf('\n['));
-          expect(shown.length).toBeGreaterThan(0);
-          read += shown;
-          offset += shown.length;
-        }
-        expect(read).toBe(whole);
-      }),
+      fc.property(
+        texts,
+        fc.integer({ min: 256, max: 2_000 }),
+        fc.boolean(),
+        (whole, mostBytes, quoted) => {
+          const pages = new ResultPages(1e6);
+          const handle = pages.keep('tool', whole) ?? '';
+          let [offset, read] = [0, ''];
+          while (offset < whole.length) {
+            const page = pages
+              .read({ handle, offset, length: Infinity })
+              .fitted(mostBytes, (words) => (quoted ? JSON.stringify(words) : words));
+            expect(Buffer.byteLength(page)).toBeLessThanOrEqual(mostBytes);
+            expect(Buffer.from(page).toString()).toBe(page); // no half of a character
+            const content = quoted ? (JSON.parse(page) as string) : page;
+            const shown = content.slice(0, content.lastIndexOf('\n['));
+            expect(shown.length).toBeGreaterThan(0);
+            read += shown;
+            offset += shown.length;
+          }
+          expect(read).toBe(whole);
+        },
+      ),
     );
   });
 });

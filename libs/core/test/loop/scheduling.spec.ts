@@ -32,7 +32,10 @@ class Turns {
 }
 
 /** One step; of calls that run together, the one with the smallest number ends first. */
-async function playStep(wanted: readonly ScriptedCall[], limits: LoopRequest['limits'] = {}): Promise<Played> {
+async function playStep(
+  wanted: readonly ScriptedCall[],
+  limits: LoopRequest['limits'] = {},
+): Promise<Played> {
   const log: string[] = [];
   const turns = new Turns();
   let running = 0;
@@ -58,18 +61,23 @@ describe('the calls of a step', () => {
   });
 
   it('read at most 8 at once', async () => {
-    const { mostAtOnce, result } = await playStep(Array.from({ length: 20 }, (_, index) => read(`${index}:2`)));
+    const { mostAtOnce, result } = await playStep(
+      Array.from({ length: 20 }, (_, index) => read(`${index}:2`)),
+    );
     expect(mostAtOnce).toBe(8);
     expect(result.toolCalls).toHaveLength(20);
   });
 
-  it.each([1, 2, 5])('read at most as many at once as the limit says: %i', async (parallelReads) => {
-    const { mostAtOnce } = await playStep(
-      Array.from({ length: 10 }, (_, index) => read(`${index}:2`)),
-      { parallelReads },
-    );
-    expect(mostAtOnce).toBe(parallelReads);
-  });
+  it.each([1, 2, 5])(
+    'read at most as many at once as the limit says: %i',
+    async (parallelReads) => {
+      const { mostAtOnce } = await playStep(
+        Array.from({ length: 10 }, (_, index) => read(`${index}:2`)),
+        { parallelReads },
+      );
+      expect(mostAtOnce).toBe(parallelReads);
+    },
+  );
 
   it('run one by one, in the order of the model, when they change something', async () => {
     const { log } = await playStep([write('a:9'), send('b:1'), write('c:5')]);
@@ -77,8 +85,28 @@ describe('the calls of a step', () => {
   });
 
   it('wait for every call before them when they change something, and every call behind them waits for them', async () => {
-    const { log } = await playStep([read('p:2'), read('q:1'), write('w:1'), read('r:9'), send('s:1'), read('t:3')]);
-    expect(log).toEqual(['+p:2', '+q:1', '-q:1', '-p:2', '+w:1', '-w:1', '+r:9', '-r:9', '+s:1', '-s:1', '+t:3', '-t:3']);
+    const { log } = await playStep([
+      read('p:2'),
+      read('q:1'),
+      write('w:1'),
+      read('r:9'),
+      send('s:1'),
+      read('t:3'),
+    ]);
+    expect(log).toEqual([
+      '+p:2',
+      '+q:1',
+      '-q:1',
+      '-p:2',
+      '+w:1',
+      '-w:1',
+      '+r:9',
+      '-r:9',
+      '+s:1',
+      '-s:1',
+      '+t:3',
+      '-t:3',
+    ]);
   });
 
   it('read the changes of a call before them', async () => {
@@ -95,7 +123,12 @@ describe('the calls of a step', () => {
   });
 
   it('have their results in the order of the calls, in the transcript and in the records', async () => {
-    const { result } = await playStep([write('w:1'), read('r:9'), call('nothing', {}), read('q:1')]);
+    const { result } = await playStep([
+      write('w:1'),
+      read('r:9'),
+      call('nothing', {}),
+      read('q:1'),
+    ]);
     expect(result.toolCalls.map(({ id, index }) => [id, index])).toEqual([
       ['probe__write', 0],
       ['probe__read', 1],
@@ -114,8 +147,17 @@ describe('the calls of a step', () => {
 
   it('do not wait for a reader that is pushed to', async () => {
     const { events } = await playStep([read('a'), write('b')]);
-    const types = events.map(({ type }) => type).filter((type) => type.startsWith('tool-') && type !== 'tool-call-delta');
-    expect(types).toEqual(['tool-call', 'tool-start', 'tool-result', 'tool-call', 'tool-start', 'tool-result']);
+    const types = events
+      .map(({ type }) => type)
+      .filter((type) => type.startsWith('tool-') && type !== 'tool-call-delta');
+    expect(types).toEqual([
+      'tool-call',
+      'tool-start',
+      'tool-result',
+      'tool-call',
+      'tool-start',
+      'tool-result',
+    ]);
   });
 });
 
@@ -142,6 +184,8 @@ describe('a tool that streams', () => {
   it('may say how far it is by its context', async () => {
     const model = new ScriptedModel([calls(read('a')), text('Done.')]);
     const { events } = await play(await openShop(model), ask({ context: { act: reporting } }));
-    expect(eventsOf(events, 'tool-progress')).toMatchObject([{ value: { percent: 50 }, tool: 'probe__read', toolCallId: 'call_1' }]);
+    expect(eventsOf(events, 'tool-progress')).toMatchObject([
+      { value: { percent: 50 }, tool: 'probe__read', toolCallId: 'call_1' },
+    ]);
   });
 });

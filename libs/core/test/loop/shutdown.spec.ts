@@ -1,7 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import { type ToolCallContext, ToolLoopService } from '@toolloop/core';
 import { RunOpener } from '@toolloop/core/internal';
-import { ScriptedModel, call, calls, collect, expectRunEndsOnce, hangs, text } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  collect,
+  expectRunEndsOnce,
+  hangs,
+  text,
+} from '@toolloop/testing';
 import { resultOf } from '../fixtures/played-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
 import { KeptJournal } from '../sub-runs/kept-journal.js';
@@ -46,18 +54,25 @@ describe('an application that shuts down', () => {
     const loop: ToolLoopService = module.get(ToolLoopService);
     const closing = module.close();
     await new Promise(setImmediate); // Nest tells its providers in the next turn
-    await expect(loop.run(ask())).rejects.toMatchObject({ status: 503, response: { code: 'shutting_down' } });
+    await expect(loop.run(ask())).rejects.toMatchObject({
+      status: 503,
+      response: { code: 'shutting_down' },
+    });
     await expect(loop.resume('run_1', ask())).rejects.toMatchObject({ status: 503 });
     await closing;
   });
 
   it('leaves a durable run to its engine', async () => {
     const module = await openModule(new ScriptedModel([hangs('I am')]));
-    const handle = module.get<RunOpener>(RunOpener).openDurable(ask(), { runId: 'run-1', loop: undefined, journal: new KeptJournal() });
+    const handle = module
+      .get<RunOpener>(RunOpener)
+      .openDurable(ask(), { runId: 'run-1', loop: undefined, journal: new KeptJournal() });
     const reading = collect(handle.events$);
     await module.close();
     handle.cancel('Its keeper says so.');
     await reading;
-    await expect(handle.result).rejects.toMatchObject({ cause: { message: 'Its keeper says so.' } });
+    await expect(handle.result).rejects.toMatchObject({
+      cause: { message: 'Its keeper says so.' },
+    });
   });
 });

@@ -1,9 +1,25 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { type LoopEvent, LoopEventSink, RunError, subRunTool, ToolLoopService, toolLoopToken } from '@toolloop/core';
+import {
+  type LoopEvent,
+  LoopEventSink,
+  RunError,
+  subRunTool,
+  ToolLoopService,
+  toolLoopToken,
+} from '@toolloop/core';
 import type { Message, RunIdentity } from '@toolloop/protocol';
 import type { LoopHooks, LoopIteration } from '@toolloop/core/contracts';
-import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  collect,
+  eventsOf,
+  expectRunEndsOnce,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { play, resultOf, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.module.js';
 
@@ -30,8 +46,13 @@ const later = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
 const nothing: Write = () => undefined;
 
 async function playWith(...sinks: readonly LoopEventSink[]): Promise<PlayedRun> {
-  const model = new ScriptedModel([calls(call('probe__customer', { key: 'a' }), call('probe__write', { key: 'b' })), text('Done.')]);
-  const loop = await openShop(model, { providers: sinks.map((sink, index) => ({ provide: `sink ${index}`, useValue: sink })) });
+  const model = new ScriptedModel([
+    calls(call('probe__customer', { key: 'a' }), call('probe__write', { key: 'b' })),
+    text('Done.'),
+  ]);
+  const loop = await openShop(model, {
+    providers: sinks.map((sink, index) => ({ provide: `sink ${index}`, useValue: sink })),
+  });
   return play(loop, ask({ context: { act: (key: string) => (key === 'a' ? null : key) } }));
 }
 
@@ -64,20 +85,35 @@ describe('a sink', () => {
 
   it('receives every event before any reader when it is critical', async () => {
     const sink = new NotedSink(later, true);
-    const loop = await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' })), text('Done.')]), {
-      providers: [{ provide: 'sink', useValue: sink }],
-    });
+    const loop = await openShop(
+      new ScriptedModel([calls(call('probe__read', { key: 'a' })), text('Done.')]),
+      {
+        providers: [{ provide: 'sink', useValue: sink }],
+      },
+    );
     const early: string[] = [];
-    for await (const event of loop.open(ask())) if (sink.events.at(-1) !== event) early.push(event.type);
+    for await (const event of loop.open(ask()))
+      if (sink.events.at(-1) !== event) early.push(event.type);
     expect(early).toEqual([]);
   });
 });
 
 /** A shop with these sinks, and its loop `support`. */
-async function inLoops(sinks: readonly LoopEventSink[], script: readonly ScriptedTurn[], options: Partial<ShopOptions> = {}) {
+async function inLoops(
+  sinks: readonly LoopEventSink[],
+  script: readonly ScriptedTurn[],
+  options: Partial<ShopOptions> = {},
+) {
   const providers = sinks.map((sink, index) => ({ provide: `sink ${index}`, useValue: sink }));
-  const module = await openModule(new ScriptedModel(script), { ...options, providers }, { support: {} });
-  return { loop: module.get<ToolLoopService>(ToolLoopService), support: module.get<ToolLoopService>(toolLoopToken('support')) };
+  const module = await openModule(
+    new ScriptedModel(script),
+    { ...options, providers },
+    { support: {} },
+  );
+  return {
+    loop: module.get<ToolLoopService>(ToolLoopService),
+    support: module.get<ToolLoopService>(toolLoopToken('support')),
+  };
 }
 
 describe('the identity that a sink is given', () => {
@@ -93,13 +129,20 @@ describe('the identity that a sink is given', () => {
     }
   }
 
-  it.each([false, true])('names run, tenant, actor and loop at every event, critical or not (%s)', async (critical) => {
-    const sink = new Identified(critical);
-    const { support } = await inLoops([sink], [calls(call('probe__read', { key: 'a' })), text('Done.')]);
-    const { runId } = await support.run(ask());
-    expect(sink.written.length).toBeGreaterThan(5);
-    for (const [, run] of sink.written) expect(run).toEqual({ runId, tenant: 'acme', actorId: 'alice', loop: 'support' });
-  });
+  it.each([false, true])(
+    'names run, tenant, actor and loop at every event, critical or not (%s)',
+    async (critical) => {
+      const sink = new Identified(critical);
+      const { support } = await inLoops(
+        [sink],
+        [calls(call('probe__read', { key: 'a' })), text('Done.')],
+      );
+      const { runId } = await support.run(ask());
+      expect(sink.written.length).toBeGreaterThan(5);
+      for (const [, run] of sink.written)
+        expect(run).toEqual({ runId, tenant: 'acme', actorId: 'alice', loop: 'support' });
+    },
+  );
 
   it('has no actor without an id, and no loop without a name', async () => {
     const sink = new Identified();
@@ -111,8 +154,17 @@ describe('the identity that a sink is given', () => {
   it('is that of the root run for what a sub-run does', async () => {
     const sink = new Identified();
     const inner = new ScriptedModel([text('Found.')]);
-    const research = subRunTool({ id: 'research', description: 'Finds out.', tools: ['probe__*'], model: inner });
-    const { loop } = await inLoops([sink], [calls(call('research', { prompt: 'Find.' })), text('Done.')], { tools: [research] });
+    const research = subRunTool({
+      id: 'research',
+      description: 'Finds out.',
+      tools: ['probe__*'],
+      model: inner,
+    });
+    const { loop } = await inLoops(
+      [sink],
+      [calls(call('research', { prompt: 'Find.' })), text('Done.')],
+      { tools: [research] },
+    );
     const { runId } = await loop.run(ask());
     const nested = sink.written.filter(([type]) => type === 'sub-run');
     expect(nested.length).toBeGreaterThan(2);
@@ -125,9 +177,16 @@ describe('the identity that a sink is given', () => {
     const tenants = ['acme', 'globex'] as const;
     const made = Array.from({ length: 30 }, (_, index) => {
       const tenant = tenants[index % 2] ?? 'acme';
-      return loop.call({ tool: 'probe__read', args: { key: 'a' }, actor: { id: `${tenant}-user` }, tenant });
+      return loop.call({
+        tool: 'probe__read',
+        args: { key: 'a' },
+        actor: { id: `${tenant}-user` },
+        tenant,
+      });
     });
-    const ofRuns = new Map((await Promise.all(made)).map(({ runId }, index) => [runId, tenants[index % 2]]));
+    const ofRuns = new Map(
+      (await Promise.all(made)).map(({ runId }, index) => [runId, tenants[index % 2]]),
+    );
     for (const [, run] of sink.written) {
       expect(run.tenant).toBe(ofRuns.get(run.runId));
       expect(run.actorId).toBe(`${run.tenant}-user`);
@@ -191,7 +250,9 @@ describe('invariant 5: a sink that is not critical', () => {
 
   it('stays silent to a reader that iterates when it rejects after the end of the run', async () => {
     const sink = new NotedSink(() => later().then(() => Promise.reject(new Error('full'))));
-    const loop = await openShop(new ScriptedModel([text('Done.')]), { providers: [{ provide: 'sink', useValue: sink }] });
+    const loop = await openShop(new ScriptedModel([text('Done.')]), {
+      providers: [{ provide: 'sink', useValue: sink }],
+    });
     const handle = loop.open(ask());
     const iterator = handle[Symbol.asyncIterator]();
     const seen: string[] = [];
@@ -205,16 +266,21 @@ describe('invariant 5: a sink that is not critical', () => {
 });
 
 describe('invariant 5: a critical sink that fails', () => {
-  it.each(EVERY_EVENT)('ends the run at event %i, with everything every run has', async (sequence) => {
-    const sink = new NotedSink((event) => {
-      if (event.sequence === sequence) throw new Error('disk full');
-    }, true);
-    const { events, result } = await playWith(sink);
-    const isOver = events.at(-1)?.sequence === sequence;
-    expect(result).toMatchObject(isOver ? { finishReason: 'stop' } : { finishReason: 'error', error: { code: 'internal' } });
-    expect(sink.events).toEqual(events);
-    expect(JSON.stringify(events)).not.toContain('disk');
-  });
+  it.each(EVERY_EVENT)(
+    'ends the run at event %i, with everything every run has',
+    async (sequence) => {
+      const sink = new NotedSink((event) => {
+        if (event.sequence === sequence) throw new Error('disk full');
+      }, true);
+      const { events, result } = await playWith(sink);
+      const isOver = events.at(-1)?.sequence === sequence;
+      expect(result).toMatchObject(
+        isOver ? { finishReason: 'stop' } : { finishReason: 'error', error: { code: 'internal' } },
+      );
+      expect(sink.events).toEqual(events);
+      expect(JSON.stringify(events)).not.toContain('disk');
+    },
+  );
 
   it('ends the run at once when it fails at every event, and the model is not asked', async () => {
     const model = new ScriptedModel([]);
@@ -228,7 +294,9 @@ describe('invariant 5: a critical sink that fails', () => {
   it('has its error in the rejection of `run()`, as the cause', async () => {
     const failure = new Error('disk full');
     const sink = new NotedSink(() => Promise.reject(failure), true);
-    const loop = await openShop(new ScriptedModel([]), { providers: [{ provide: 'sink', useValue: sink }] });
+    const loop = await openShop(new ScriptedModel([]), {
+      providers: [{ provide: 'sink', useValue: sink }],
+    });
     const error: unknown = await loop.run(ask()).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(RunError);
     expect((error as RunError).cause).toMatchObject({ cause: failure });
@@ -237,14 +305,23 @@ describe('invariant 5: a critical sink that fails', () => {
   it('is left behind after 10 seconds without an answer, and the run ends', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
     try {
-      const sink = new NotedSink((event) => (event.type === 'step-start' ? new Promise(() => undefined) : undefined), true);
-      const loop = await openShop(new ScriptedModel([text('Done.')]), { providers: [{ provide: 'sink', useValue: sink }] });
+      const sink = new NotedSink(
+        (event) => (event.type === 'step-start' ? new Promise(() => undefined) : undefined),
+        true,
+      );
+      const loop = await openShop(new ScriptedModel([text('Done.')]), {
+        providers: [{ provide: 'sink', useValue: sink }],
+      });
       const handle = loop.open(ask());
       const reading = collect(handle.events$);
       await jest.advanceTimersByTimeAsync(10_001);
       expectRunEndsOnce(await reading);
-      expect(await resultOf(handle)).toMatchObject({ finishReason: 'error', error: { code: 'internal' } });
-      await jest.advanceTimersByTimeAsync(1_000); // the application's, which writes what its runs have used
+      expect(await resultOf(handle)).toMatchObject({
+        finishReason: 'error',
+        error: { code: 'internal' },
+      });
+      // the application's, which writes what its runs have used
+      await jest.advanceTimersByTimeAsync(1_000);
       expect(jest.getTimerCount()).toBe(0);
     } finally {
       jest.useRealTimers();
@@ -255,7 +332,9 @@ describe('invariant 5: a critical sink that fails', () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
     try {
       const sink = new NotedSink(() => new Promise(() => undefined), true);
-      const loop = await openShop(new ScriptedModel([]), { providers: [{ provide: 'sink', useValue: sink }] });
+      const loop = await openShop(new ScriptedModel([]), {
+        providers: [{ provide: 'sink', useValue: sink }],
+      });
       const reading = collect(loop.open(ask()).events$);
       await jest.advanceTimersByTimeAsync(10_001);
       expectRunEndsOnce(await reading);
@@ -277,7 +356,10 @@ describe('invariant 5: a hook of steps', () => {
     ['hangs', () => new Promise<void>(() => undefined)],
   ])('changes nothing when it %s', async (_, onIteration) => {
     const model = new ScriptedModel([calls(call('probe__read', { key: 'a' })), text('Done.')]);
-    const { result, events } = await play(await openShop(model), ask({ hooks: { onIteration }, limits: { runMs: 2_000 } }));
+    const { result, events } = await play(
+      await openShop(model),
+      ask({ hooks: { onIteration }, limits: { runMs: 2_000 } }),
+    );
     expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }] });
     expect(JSON.stringify(events)).not.toContain('hook');
   });
@@ -286,7 +368,10 @@ describe('invariant 5: a hook of steps', () => {
     const told: unknown[] = [];
     const onIteration: LoopHooks['onIteration'] = ({ step, toolCalls, usage }, { actor, tenant }) =>
       void told.push([step, toolCalls.length, usage.inputTokens, actor, tenant]);
-    const model = new ScriptedModel([calls(call('probe__read', { key: 'a' }), call('probe__raed', {})), text('Done.')]);
+    const model = new ScriptedModel([
+      calls(call('probe__read', { key: 'a' }), call('probe__raed', {})),
+      text('Done.'),
+    ]);
     await play(await openShop(model), ask({ hooks: { onIteration } }));
     expect(told).toEqual([
       [1, 2, 10, { id: 'alice' }, 'acme'],
@@ -296,7 +381,10 @@ describe('invariant 5: a hook of steps', () => {
 
   it('is told when each step ended, and how many messages the transcript has by then', async () => {
     const told: Pick<LoopIteration, 'timestamp' | 'messageCount'>[] = [];
-    const model = new ScriptedModel([calls(call('probe__read', { key: 'a' }), call('probe__raed', {})), text('Done.')]);
+    const model = new ScriptedModel([
+      calls(call('probe__read', { key: 'a' }), call('probe__raed', {})),
+      text('Done.'),
+    ]);
     const before: Message[] = [
       { role: 'user', content: 'Hello.' },
       { role: 'assistant', content: 'Hello.' },
@@ -308,7 +396,10 @@ describe('invariant 5: a hook of steps', () => {
       tenant: 'acme',
       hooks: { onIteration: (one) => void told.push(one) },
     });
-    expect(told.map(({ messageCount }) => messageCount)).toEqual([before.length + 4, before.length + 5]);
+    expect(told.map(({ messageCount }) => messageCount)).toEqual([
+      before.length + 4,
+      before.length + 5,
+    ]);
     expect(result.messages).toHaveLength(before.length + 5);
     for (const { timestamp } of told) expect(new Date(timestamp).toISOString()).toBe(timestamp);
   });

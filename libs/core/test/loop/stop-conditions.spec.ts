@@ -16,7 +16,11 @@ import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.mo
 const read = (key = 'a') => call('probe__read', { key });
 const write = (key = 'a') => call('probe__write', { key });
 
-async function playWith(script: readonly ScriptedTurn[], request: Partial<LoopRequest>, options: ShopOptions = {}): Promise<PlayedRun> {
+async function playWith(
+  script: readonly ScriptedTurn[],
+  request: Partial<LoopRequest>,
+  options: ShopOptions = {},
+): Promise<PlayedRun> {
   const model = new ScriptedModel(script);
   const played = await play(await openShop(model, options), ask(request));
   model.assertComplete();
@@ -32,7 +36,9 @@ const broken: StopCondition = () => {
 
 describe('a stop condition', () => {
   it('ends a run with `stop` after the step in which a tool was called, and says which it was', async () => {
-    const { events, result } = await playWith([calls(read('1')), calls(write('2'), read('3'))], { stopWhen: calledTool('probe__write') });
+    const { events, result } = await playWith([calls(read('1')), calls(write('2'), read('3'))], {
+      stopWhen: calledTool('probe__write'),
+    });
     expect(result).toMatchObject({
       finishReason: 'stop',
       steps: 2,
@@ -44,16 +50,23 @@ describe('a stop condition', () => {
   });
 
   it.each(['write', 'probe__write', 'probe__w*'])('knows the tool as %s', async (name) => {
-    expect((await playWith([calls(write())], { stopWhen: calledTool(name) })).result.finishReason).toBe('stop');
+    expect(
+      (await playWith([calls(write())], { stopWhen: calledTool(name) })).result.finishReason,
+    ).toBe('stop');
   });
 
   it('does not hold of a call that failed', async () => {
-    const { result } = await playWith([calls(write('bad')), calls(write('good'))], { stopWhen: calledTool('write'), context: { act } });
+    const { result } = await playWith([calls(write('bad')), calls(write('good'))], {
+      stopWhen: calledTool('write'),
+      context: { act },
+    });
     expect(result.steps).toBe(2);
   });
 
   it('may be a number of steps, which is no limit', async () => {
-    expect((await playWith([calls(read('1')), calls(read('2'))], { stopWhen: maxSteps(2) })).result).toMatchObject({
+    expect(
+      (await playWith([calls(read('1')), calls(read('2'))], { stopWhen: maxSteps(2) })).result,
+    ).toMatchObject({
       finishReason: 'stop',
       steps: 2,
     });
@@ -63,7 +76,13 @@ describe('a stop condition', () => {
   it('may be any function of the step that has just ended', async () => {
     const seen: unknown[] = [];
     const stopWhen: StopCondition = async ({ step, text: said, toolCalls, usage, run }) => {
-      seen.push({ step, said, calls: toolCalls.map(({ args }) => args?.['key']), usage, tenant: run.tenant });
+      seen.push({
+        step,
+        said,
+        calls: toolCalls.map(({ args }) => args?.['key']),
+        usage,
+        tenant: run.tenant,
+      });
       return Promise.resolve(step === 2);
     };
     await playWith([calls(read('1')), calls(read('2'))], { stopWhen });
@@ -74,7 +93,11 @@ describe('a stop condition', () => {
   });
 
   it('is one of several, of which any ends the run: of the application, the loop and the request', async () => {
-    const { result } = await playWith([calls(read('1')), calls(read('2'))], { stopWhen: [never, maxSteps(3)] }, { stopWhen: maxSteps(2) });
+    const { result } = await playWith(
+      [calls(read('1')), calls(read('2'))],
+      { stopWhen: [never, maxSteps(3)] },
+      { stopWhen: maxSteps(2) },
+    );
     expect(result).toMatchObject({ finishReason: 'stop', steps: 2 });
   });
 
@@ -86,14 +109,19 @@ describe('a stop condition', () => {
   });
 
   it('comes before a limit', async () => {
-    const { result } = await playWith([calls(read('1'))], { stopWhen: maxSteps(1), limits: { steps: 1 } });
+    const { result } = await playWith([calls(read('1'))], {
+      stopWhen: maxSteps(1),
+      limits: { steps: 1 },
+    });
     expect(result.finishReason).toBe('stop');
   });
 
   it('holds though somebody has said something meanwhile, which is in the transcript', async () => {
     const model = new ScriptedModel([calls(read('1'))]);
     const loop = await openShop(model);
-    const handle = loop.open(ask({ stopWhen: maxSteps(1), context: { act: () => handle.addInput('And this?') } }));
+    const handle = loop.open(
+      ask({ stopWhen: maxSteps(1), context: { act: () => handle.addInput('And this?') } }),
+    );
     const result = await resultOf(handle);
     expect(result.finishReason).toBe('stop');
     expect(result.messages.at(-1)).toMatchObject({ role: 'user', content: 'And this?' });
@@ -111,18 +139,30 @@ describe('a stop condition', () => {
 
   it('is the cause of the rejection when it throws', async () => {
     const loop = await openShop(new ScriptedModel([calls(read('1'))]));
-    const error: unknown = await loop.run(ask({ stopWhen: broken })).catch((thrown: unknown) => thrown);
+    const error: unknown = await loop
+      .run(ask({ stopWhen: broken }))
+      .catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(RunError);
     expect((error as RunError).cause).toMatchObject({ message: 'secret' });
   });
 
   it('never keeps the run from ending when it does not answer', async () => {
-    const { result } = await playWith([calls(read('1'))], { stopWhen: silent, limits: { toolCallMs: 20 } });
-    expect(result.error).toMatchObject({ code: 'stop_condition', message: 'The stop condition silent failed.' });
+    const { result } = await playWith([calls(read('1'))], {
+      stopWhen: silent,
+      limits: { toolCallMs: 20 },
+    });
+    expect(result.error).toMatchObject({
+      code: 'stop_condition',
+      message: 'The stop condition silent failed.',
+    });
   });
 
   it('is asked once the step that waited has ended', async () => {
-    const policy: Policy = { allow: ['*'], flow: 'off', requireApproval: [{ tools: ['probe__write'] }] };
+    const policy: Policy = {
+      allow: ['*'],
+      flow: 'off',
+      requireApproval: [{ tools: ['probe__write'] }],
+    };
     const model = new ScriptedModel([calls(write('w'))]);
     const module = await openModule(model, { policy });
     const loop = module.get(ToolLoopService);
@@ -134,6 +174,9 @@ describe('a stop condition', () => {
     const [{ approvalId } = { approvalId: '' }] = await approvals.list(who);
     await approvals.decide({ approvalId, decision: 'approve' }, who);
     const { prompt: _prompt, ...again } = request;
-    expect(await (await loop.resume(first.runId, again)).result).toMatchObject({ finishReason: 'stop', steps: 1 });
+    expect(await (await loop.resume(first.runId, again)).result).toMatchObject({
+      finishReason: 'stop',
+      steps: 1,
+    });
   });
 });

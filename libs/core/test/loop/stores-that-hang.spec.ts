@@ -1,7 +1,15 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { ActorDirectory, PendingService, type LoopRequest, type Policy, type RunHandle, tool, ToolLoopService } from '@toolloop/core';
+import {
+  ActorDirectory,
+  PendingService,
+  type LoopRequest,
+  type Policy,
+  type RunHandle,
+  tool,
+  ToolLoopService,
+} from '@toolloop/core';
 import {
   PendingStore,
   AuditStore,
@@ -30,7 +38,12 @@ const PORTS = {
   usage: { provide: UsageStore, make: () => new MemoryUsageStore() },
   runs: { provide: RunLog, make: () => new MemoryRunLog() },
 };
-const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] };
+const policy: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ effects: ['state_change'] }],
+};
 const write = (key: string) => call('probe__write', { key });
 @Injectable()
 class Directory extends ActorDirectory {
@@ -42,7 +55,12 @@ class Directory extends ActorDirectory {
 const remind = tool({
   id: 'remind',
   description: 'Reminds.',
-  input: { type: 'object', properties: { about: { type: 'string' } }, required: ['about'], additionalProperties: false },
+  input: {
+    type: 'object',
+    properties: { about: { type: 'string' } },
+    required: ['about'],
+    additionalProperties: false,
+  },
   effect: 'external_side_effect',
   reveal: 'all',
   directive: { type: 'remind', subject: '{about}' },
@@ -72,7 +90,12 @@ async function shop(port: keyof typeof PORTS, method: string, at: number) {
     useValue: name === port ? troubled<object>(make(), { method, at, answer }) : make(),
   }));
   const script = [
-    calls(call('probe__read', { key: 'r' }), call('remind', { about: 'x' }), call('probe__send', { key: 's' }), write('a')),
+    calls(
+      call('probe__read', { key: 'r' }),
+      call('remind', { about: 'x' }),
+      call('probe__send', { key: 's' }),
+      write('a'),
+    ),
     text('Done.'),
   ];
   const module = await openModule(new ScriptedModel(script), {
@@ -90,7 +113,10 @@ async function shop(port: keyof typeof PORTS, method: string, at: number) {
 }
 
 /** Approves what the first part of a run asked for, and opens the second. */
-async function resumed({ module, loop }: Awaited<ReturnType<typeof shop>>, request: LoopRequest): Promise<RunHandle> {
+async function resumed(
+  { module, loop }: Awaited<ReturnType<typeof shop>>,
+  request: LoopRequest,
+): Promise<RunHandle> {
   const { runId } = await loop.run(request);
   const approvals: PendingService = module.get(PendingService);
   const [asked] = await approvals.list(request);
@@ -122,8 +148,15 @@ const AFTER: [keyof typeof PORTS, string, number][] = [
   ['conversations', 'append', 2],
 ];
 
-/** Whether a run that is ended once its store hangs has ended before the store is given up; the clock is moved by hand. */
-async function endsInTime(handle: RunHandle, hung: Promise<unknown>, end: () => void): Promise<boolean> {
+/**
+ * Whether a run that is ended once its store hangs has ended before the store is given up; the
+ * clock is moved by hand.
+ */
+async function endsInTime(
+  handle: RunHandle,
+  hung: Promise<unknown>,
+  end: () => void,
+): Promise<boolean> {
   let isOver = false;
   const over = (): boolean => (isOver = true);
   handle.result.then(over, over);
@@ -156,43 +189,61 @@ describe('invariant 16: a run whose store hangs', () => {
     expect(await endsInTime(handle, hung, () => undefined)).toBe(true);
   });
 
-  it.each(AFTER)('ends with its cancellation where %s.%s hangs at call %d, after it waited', async (...place) => {
-    const opened = await shop(...place);
-    const handle = await resumed(opened, ask({ conversationId: 'c' }));
-    expect(await endsInTime(handle, opened.hung, () => handle.cancel())).toBe(true);
-  });
+  it.each(AFTER)(
+    'ends with its cancellation where %s.%s hangs at call %d, after it waited',
+    async (...place) => {
+      const opened = await shop(...place);
+      const handle = await resumed(opened, ask({ conversationId: 'c' }));
+      expect(await endsInTime(handle, opened.hung, () => handle.cancel())).toBe(true);
+    },
+  );
 
-  it.each(AFTER)('ends with its own time limit where %s.%s hangs at call %d, after it waited', async (...place) => {
-    const opened = await shop(...place);
-    const handle = await resumed(opened, ask({ conversationId: 'c', limits: { runMs: 150 } }));
-    expect(await endsInTime(handle, opened.hung, () => undefined)).toBe(true);
-  });
+  it.each(AFTER)(
+    'ends with its own time limit where %s.%s hangs at call %d, after it waited',
+    async (...place) => {
+      const opened = await shop(...place);
+      const handle = await resumed(opened, ask({ conversationId: 'c', limits: { runMs: 150 } }));
+      expect(await endsInTime(handle, opened.hung, () => undefined)).toBe(true);
+    },
+  );
 
   it.each([
     ['list', 2],
     ['answer', 1],
-  ])('ends with its cancellation where the withdrawal of what it asked for hangs (%s)', async (method, at) => {
-    const { loop } = await shop('approvals', method, at);
-    const { promise: waits, resolve: asked } = gate();
-    const handle = loop.open(ask({ approvals: 'wait' }));
-    handle.events$.subscribe((event) => (event.type === 'approval-request' ? asked() : undefined));
-    expect(await endsInTime(handle, waits, () => handle.cancel())).toBe(true);
-  });
+  ])(
+    'ends with its cancellation where the withdrawal of what it asked for hangs (%s)',
+    async (method, at) => {
+      const { loop } = await shop('approvals', method, at);
+      const { promise: waits, resolve: asked } = gate();
+      const handle = loop.open(ask({ approvals: 'wait' }));
+      handle.events$.subscribe((event) =>
+        event.type === 'approval-request' ? asked() : undefined,
+      );
+      expect(await endsInTime(handle, waits, () => handle.cancel())).toBe(true);
+    },
+  );
 
   it('gives back a key that is taken after the run has ended, so that the call may be made later', async () => {
     const journal = new MemoryCallJournal();
     const { promise: taken, resolve: take } = gate();
     const { promise: hung, resolve: began } = gate();
-    const late = troubled<CallJournal>(journal, { method: 'release', at: 99, answer: () => new Promise(() => undefined) });
+    const late = troubled<CallJournal>(journal, {
+      method: 'release',
+      at: 99,
+      answer: () => new Promise(() => undefined),
+    });
     const acquire = journal.acquire.bind(journal);
     journal.acquire = async (start) => {
       began();
       await taken;
       return acquire(start);
     };
-    const module = await openModule(new ScriptedModel([calls(write('a')), calls(write('a')), text('Done.')]), {
-      providers: [{ provide: CallJournal, useValue: late }],
-    });
+    const module = await openModule(
+      new ScriptedModel([calls(write('a')), calls(write('a')), text('Done.')]),
+      {
+        providers: [{ provide: CallJournal, useValue: late }],
+      },
+    );
     const loop: ToolLoopService = module.get(ToolLoopService);
     const handle = loop.open(ask({ requestId: 'once' }));
     expect(await endsInTime(handle, hung, () => handle.cancel())).toBe(true);

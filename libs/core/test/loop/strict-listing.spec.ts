@@ -50,13 +50,24 @@ const hooked = NAMES.map((id) =>
     execute: () => `${id} ran`,
   }),
 );
-const free = tool({ id: 'raw_free', description: 'Runs.', effect: 'read_only', reveal: 'all', execute: () => 'raw_free ran' });
+const free = tool({
+  id: 'raw_free',
+  description: 'Runs.',
+  effect: 'read_only',
+  reveal: 'all',
+  execute: () => 'raw_free ran',
+});
 const ALL = [...NAMES, 'raw_free'];
-const SHOP: ShopOptions = { tools: [...hooked, free], policy: { allow: ['raw_*'], flow: 'off' }, limits: { refusalsInARow: 100 } };
+const SHOP: ShopOptions = {
+  tools: [...hooked, free],
+  policy: { allow: ['raw_*'], flow: 'off' },
+  limits: { refusalsInARow: 100 },
+};
 const strict = { ...SHOP, strictListing: true };
 const everyTool = calls(...ALL.map((id) => call(id)));
 const ids = (specs: readonly ToolSpec[]) => specs.map(({ id }) => id);
-const saying = (answers: Answers, more: Partial<LoopRequest> = {}): LoopRequest => ask({ context: { answers }, ...more });
+const saying = (answers: Answers, more: Partial<LoopRequest> = {}): LoopRequest =>
+  ask({ context: { answers }, ...more });
 
 async function played(
   shop: ShopOptions,
@@ -80,7 +91,10 @@ const only = (tenant: string) =>
 
 describe('strict listing', () => {
   it('tells the model of what it may call alone', async () => {
-    const { model, events } = await played(strict, saying({ raw_a: true, raw_b: false, raw_c: 'later' }));
+    const { model, events } = await played(
+      strict,
+      saying({ raw_a: true, raw_b: false, raw_c: 'later' }),
+    );
     expect(ids(model.requests[0]?.tools ?? [])).toEqual(['raw_a', 'raw_c', 'raw_free']);
     expect(eventsOf(events, 'run-start')[0]?.tools).toEqual(['raw_a', 'raw_c', 'raw_free']);
   });
@@ -88,18 +102,32 @@ describe('strict listing', () => {
   it('is off unless it is asked for: then the call alone is denied', async () => {
     const { model, result } = await played(SHOP, saying({ raw_a: true }));
     expect(ids(model.requests[0]?.tools ?? [])).toEqual(ALL);
-    expect(result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'denied', 'denied', 'denied', 'succeeded']);
+    expect(result.toolCalls.map(({ status }) => status)).toEqual([
+      'succeeded',
+      'denied',
+      'denied',
+      'denied',
+      'succeeded',
+    ]);
   });
 
-  it.each(['throws', 'rejects', 'hangs', 1, null])('keeps out what does not answer with true: %j', async (answer) => {
-    const { model } = await played(strict, saying({ raw_a: answer, raw_b: true }, { limits: { toolCallMs: 20, refusalsInARow: 100 } }));
-    expect(ids(model.requests[0]?.tools ?? [])).toEqual(['raw_b', 'raw_free']);
-  });
+  it.each(['throws', 'rejects', 'hangs', 1, null])(
+    'keeps out what does not answer with true: %j',
+    async (answer) => {
+      const { model } = await played(
+        strict,
+        saying({ raw_a: answer, raw_b: true }, { limits: { toolCallMs: 20, refusalsInARow: 100 } }),
+      );
+      expect(ids(model.requests[0]?.tools ?? [])).toEqual(['raw_b', 'raw_free']);
+    },
+  );
 
   it('asks all hooks at once', async () => {
     const loop = await openShop(new ScriptedModel([]), strict);
     asked.clear();
-    const listing = loop.list(saying(Object.fromEntries(NAMES.map((name) => [name, 'waits for all']))));
+    const listing = loop.list(
+      saying(Object.fromEntries(NAMES.map((name) => [name, 'waits for all']))),
+    );
     expect(ids((await listing) as never)).toEqual(ALL);
   });
 
@@ -114,7 +142,10 @@ describe('strict listing', () => {
   });
 
   it('is for each tenant what its own hooks say', async () => {
-    const loop = await openShop(new ScriptedModel([]), { ...strict, tools: [only('acme'), only('globex')] });
+    const loop = await openShop(new ScriptedModel([]), {
+      ...strict,
+      tools: [only('acme'), only('globex')],
+    });
     const tenants = Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? 'acme' : 'globex'));
     const listed = await Promise.all(tenants.map((tenant) => loop.list(ask({ tenant }))));
     expect(listed.map(ids)).toEqual(tenants.map((tenant) => [`raw_${tenant}`]));
@@ -152,27 +183,49 @@ class DriveTools {
 }
 
 describe('tools that are injected', () => {
-  const drive: ShopOptions = { providers: [DriveTools], entities: [File], policy: { allow: ['drive__*', 'file_*_*'], flow: 'off' } };
-  const script = [calls(call('drive__files')), calls(call('file_a_open'), call('file_g_open')), text('Done.')];
+  const drive: ShopOptions = {
+    providers: [DriveTools],
+    entities: [File],
+    policy: { allow: ['drive__*', 'file_*_*'], flow: 'off' },
+  };
+  const script = [
+    calls(call('drive__files')),
+    calls(call('file_a_open'), call('file_g_open')),
+    text('Done.'),
+  ];
 
   it.each([
     ['acme', 'a'],
     ['globex', 'g'],
   ])('are asked as well: %s', async (tenant, own) => {
-    const { events, result } = await played({ ...drive, strictListing: true }, ask({ tenant }), script);
-    expect(eventsOf(events, 'tools-injected').flatMap(({ tools }) => tools)).toEqual([`file_${own}_open`]);
-    expect(resultsIn(result.messages).filter((content) => content.startsWith('content'))).toEqual([`content of ${own}`]);
+    const { events, result } = await played(
+      { ...drive, strictListing: true },
+      ask({ tenant }),
+      script,
+    );
+    expect(eventsOf(events, 'tools-injected').flatMap(({ tools }) => tools)).toEqual([
+      `file_${own}_open`,
+    ]);
+    expect(resultsIn(result.messages).filter((content) => content.startsWith('content'))).toEqual([
+      `content of ${own}`,
+    ]);
   });
 
   it('are all listed where listing is not strict, and only one’s own can be called', async () => {
     const { events, result } = await played(drive, ask(), script);
-    expect(eventsOf(events, 'tools-injected').flatMap(({ tools }) => tools)).toEqual(['file_a_open', 'file_g_open']);
+    expect(eventsOf(events, 'tools-injected').flatMap(({ tools }) => tools)).toEqual([
+      'file_a_open',
+      'file_g_open',
+    ]);
     expect(result.toolCalls.slice(1).map(({ status }) => status)).toEqual(['succeeded', 'denied']);
   });
 });
 
 const patterns = fc.array(fc.constantFrom('*', 'raw_*', ...ALL), { maxLength: 3 });
-const grants = fc.record({ allow: patterns, deny: fc.array(fc.constantFrom(...ALL), { maxLength: 2 }) });
+const grants = fc.record({
+  allow: patterns,
+  deny: fc.array(fc.constantFrom(...ALL), { maxLength: 2 }),
+});
 const anyPolicy: fc.Arbitrary<Policy> = fc.record({
   allow: patterns,
   deny: fc.array(fc.constantFrom(...ALL), { maxLength: 1 }),
@@ -185,7 +238,12 @@ const who = fc.record({
   actor: fc.record({ id: fc.constant('x'), roles: fc.subarray(['staff', 'chief', 'guest']) }),
 });
 const answers = fc.record(
-  Object.fromEntries(NAMES.map((name) => [name, fc.constantFrom(true, true, 'later', false, 'throws', 'rejects', undefined)])),
+  Object.fromEntries(
+    NAMES.map((name) => [
+      name,
+      fc.constantFrom(true, true, 'later', false, 'throws', 'rejects', undefined),
+    ]),
+  ),
 );
 
 describe('a call that waits for a yes', () => {
@@ -199,9 +257,20 @@ describe('a call that waits for a yes', () => {
       canCall: () => may.now,
       execute: () => 'written',
     });
-    const policy: Policy = { allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] };
-    const module = await openModule(new ScriptedModel([calls(call('raw_write')), text('Done.')]), { ...strict, tools: [write], policy });
-    const [loop, approvals]: [ToolLoopService, PendingService] = [module.get(ToolLoopService), module.get(PendingService)];
+    const policy: Policy = {
+      allow: ['*'],
+      flow: 'off',
+      requireApproval: [{ effects: ['state_change'] }],
+    };
+    const module = await openModule(new ScriptedModel([calls(call('raw_write')), text('Done.')]), {
+      ...strict,
+      tools: [write],
+      policy,
+    });
+    const [loop, approvals]: [ToolLoopService, PendingService] = [
+      module.get(ToolLoopService),
+      module.get(PendingService),
+    ];
     const alice = { actor: { id: 'alice' }, tenant: 'acme' };
     const handle = loop.open(ask({ approvals: 'wait' }));
     for await (const event of handle) {
@@ -217,7 +286,10 @@ describe('a call that waits for a yes', () => {
 
 describe('invariant 2: listing equals execution', () => {
   it('invariant 2: holds for any policies, roles and hooks, and a model that calls everything', async () => {
-    const loop = await openShop(new ScriptedModel([]), { ...strict, policy: { allow: ['raw_*'], flow: 'off' } });
+    const loop = await openShop(new ScriptedModel([]), {
+      ...strict,
+      policy: { allow: ['raw_*'], flow: 'off' },
+    });
     const property = fc.asyncProperty(anyPolicy, who, answers, async (own, actor, said) => {
       const request = saying(said, { ...actor, policy: own });
       const listed = new Set(ids(await loop.list(request)));
@@ -226,9 +298,12 @@ describe('invariant 2: listing equals execution', () => {
       expect(ids(script.requests[0]?.tools ?? [])).toEqual([...listed]);
       for (const [index, id] of ALL.entries()) {
         const { status, error } = result.toolCalls[index] ?? {};
-        expect([id, status, error?.code]).toEqual(listed.has(id) ? [id, 'succeeded', undefined] : [id, 'denied', 'policy_denied']);
+        expect([id, status, error?.code]).toEqual(
+          listed.has(id) ? [id, 'succeeded', undefined] : [id, 'denied', 'policy_denied'],
+        );
       }
-      for (const content of resultsIn(result.messages)) expect(content).toMatch(/ ran$|"code":"unknown_tool"/);
+      for (const content of resultsIn(result.messages))
+        expect(content).toMatch(/ ran$|"code":"unknown_tool"/);
     });
     await fc.assert(property, { numRuns: cases(150) });
   });

@@ -12,7 +12,13 @@ class Money {
 
 /** Says what no schema can. */
 const IsEven = () =>
-  ValidateBy({ name: 'isEven', validator: { validate: (value) => Number(value) % 2 === 0, defaultMessage: () => 'count must be even' } });
+  ValidateBy({
+    name: 'isEven',
+    validator: {
+      validate: (value) => Number(value) % 2 === 0,
+      defaultMessage: () => 'count must be even',
+    },
+  });
 
 class Answer {
   @IsString() summary!: string;
@@ -28,7 +34,10 @@ interface Played extends PlayedRun {
   readonly model: ScriptedModel;
 }
 
-async function playScript(script: readonly ScriptedTurn[], request: Partial<LoopRequest> = {}): Promise<Played> {
+async function playScript(
+  script: readonly ScriptedTurn[],
+  request: Partial<LoopRequest> = {},
+): Promise<Played> {
   const model = new ScriptedModel(script);
   const played = await play(await openShop(model), ask({ output: Answer, ...request }));
   model.assertComplete();
@@ -40,16 +49,22 @@ const json = JSON.stringify(good);
 
 describe('a run that asks for an answer of a class', () => {
   it('gives an instance of it, and plain JSON in its run-end', async () => {
-    const { events, result } = await playScript([text(JSON.stringify({ ...good, price: { cents: 5 } }))]);
+    const { events, result } = await playScript([
+      text(JSON.stringify({ ...good, price: { cents: 5 } })),
+    ]);
     expect(result.output).toBeInstanceOf(Answer);
     expect((result.output as Answer).describe()).toBe('Two: 2');
     expect((result.output as Answer).price).toBeInstanceOf(Money);
     expect(eventsOf(events, 'run-end')[0]?.output).toEqual({ ...good, price: { cents: 5 } });
-    expect(JSON.parse(JSON.stringify(result))).toMatchObject({ output: { ...good, price: { cents: 5 } } });
+    expect(JSON.parse(JSON.stringify(result))).toMatchObject({
+      output: { ...good, price: { cents: 5 } },
+    });
   });
 
   it('types the output', async () => {
-    const { output } = await (await openShop(new ScriptedModel([text(json)]))).run<Answer>({ ...ask(), output: Answer });
+    const { output } = await (
+      await openShop(new ScriptedModel([text(json)]))
+    ).run<Answer>({ ...ask(), output: Answer });
     const summary: string | undefined = output?.summary;
     expect(summary).toBe('Two');
   });
@@ -80,27 +95,48 @@ describe('a run that asks for an answer of a class', () => {
     ['a value out of bounds', '{"summary":"Two","count":102}', '/count'],
     ['a missing field', '{"summary":"Two"}', 'count'],
     ['an unknown field', '{"summary":"Two","count":2,"more":1}', 'more'],
-    ['a value that only class-validator refuses', '{"summary":"Two","count":3}', 'count must be even'],
-    ['a nested value of another type', '{"summary":"Two","count":2,"price":{"cents":"5"}}', '/price/cents'],
+    [
+      'a value that only class-validator refuses',
+      '{"summary":"Two","count":3}',
+      'count must be even',
+    ],
+    [
+      'a nested value of another type',
+      '{"summary":"Two","count":2,"price":{"cents":"5"}}',
+      '/price/cents',
+    ],
   ])('asks once more after %s, and says what is wrong', async (_, wrong, problem) => {
     const { result, model } = await playScript([text(wrong), text(json)]);
     expect(result).toMatchObject({ finishReason: 'stop', output: good, steps: 2 });
     expect(model.requests[1]?.messages.slice(-2)).toEqual([
       { role: 'assistant', content: wrong },
       // Our own words, but for what they repeat of the model's.
-      { role: 'user', content: expect.stringContaining(problem), labels: { returns: 'untrusted', reads: 'public' } },
+      {
+        role: 'user',
+        content: expect.stringContaining(problem),
+        labels: { returns: 'untrusted', reads: 'public' },
+      },
     ]);
   });
 
   it('ends with invalid_output after the second answer that does not fit', async () => {
     const { events, result } = await playScript([text('no'), text('still no')]);
-    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'invalid_output' }, text: 'still no', steps: 2 });
+    expect(result).toMatchObject({
+      finishReason: 'error',
+      error: { code: 'invalid_output' },
+      text: 'still no',
+      steps: 2,
+    });
     expect(result.output).toBeUndefined();
     expect(eventsOf(events, 'run-end')[0]).not.toHaveProperty('output');
   });
 
   it('asks for one correction in the whole run', async () => {
-    const { result } = await playScript([text('no'), calls(call('probe__read', { key: 'a' })), text('still no')]);
+    const { result } = await playScript([
+      text('no'),
+      calls(call('probe__read', { key: 'a' })),
+      text('still no'),
+    ]);
     expect(result).toMatchObject({ finishReason: 'error', steps: 3 });
   });
 

@@ -25,13 +25,27 @@ const saved: SavedRun = {
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 
 function stateWith(pages: ResultPages): ProcessState {
-  return { injected: [], specs: [], removedWithRole: [], state: new Map(), results: new Map(), subRuns: new Map(), pages };
+  return {
+    injected: [],
+    specs: [],
+    removedWithRole: [],
+    state: new Map(),
+    results: new Map(),
+    subRuns: new Map(),
+    pages,
+  };
 }
 
 /** Runs that wait, the oldest first, each with so many bytes of results. */
-async function waiting(sizes: readonly number[]): Promise<{ readonly runs: SuspendedRuns; readonly pages: readonly ResultPages[] }> {
+async function waiting(
+  sizes: readonly number[],
+): Promise<{ readonly runs: SuspendedRuns; readonly pages: readonly ResultPages[] }> {
   const runs = new SuspendedRuns(
-    { runs: new MemoryRunLog(), pending: new MemoryPendingStore(), conversations: new MemoryConversationStore() },
+    {
+      runs: new MemoryRunLog(),
+      pending: new MemoryPendingStore(),
+      conversations: new MemoryConversationStore(),
+    },
     new ActorIdentity({}),
   );
   const pages = sizes.map((size) => {
@@ -40,7 +54,11 @@ async function waiting(sizes: readonly number[]): Promise<{ readonly runs: Suspe
     return kept;
   });
   for (const [index, kept] of pages.entries())
-    await runs.suspend({ runId: `run_${index}`, tenant: 'acme', actorId: 'alice' }, saved, stateWith(kept));
+    await runs.suspend(
+      { runId: `run_${index}`, tenant: 'acme', actorId: 'alice' },
+      saved,
+      stateWith(kept),
+    );
   return { runs, pages };
 }
 
@@ -48,7 +66,9 @@ describe('results of runs that wait', () => {
   it('are kept up to 64 MB altogether, those of the longest waiting go first', async () => {
     const { pages } = await waiting([30 * MEGABYTE, 30 * MEGABYTE, 20 * MEGABYTE]);
     expect(pages.map(({ keptBytes }) => keptBytes / MEGABYTE)).toEqual([0, 30, 20]);
-    expect(() => pages[0]?.read({ handle: 'r1', offset: 0, length: 10 })).toThrow('Call tool again');
+    expect(() => pages[0]?.read({ handle: 'r1', offset: 0, length: 10 })).toThrow(
+      'Call tool again',
+    );
   });
 
   it('belong to their run, once it continues, and to no other', async () => {

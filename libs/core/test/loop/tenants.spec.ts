@@ -70,7 +70,8 @@ class BankTools {
     context.progress(whoAsks(context));
     await pause();
     const current = this.storage.current();
-    if (current?.toolCallId !== context.toolCallId || current.runId !== context.runId) throw new Error('mixed up');
+    if (current?.toolCallId !== context.toolCallId || current.runId !== context.runId)
+      throw new Error('mixed up');
     return whoAsks(context);
   }
 }
@@ -89,7 +90,10 @@ class DeskTools {
   }
 }
 
-/** Does the same in every run, step by step, and takes its time. It keeps nothing: the transcript says how far the run is. */
+/**
+ * Does the same in every run, step by step, and takes its time. It keeps nothing: the transcript
+ * says how far the run is.
+ */
 class SlowModel extends LanguageModel {
   readonly provider = 'slow';
   readonly modelId = 'slow';
@@ -160,7 +164,9 @@ describe('invariant 9: 200 runs of two tenants, all at once', () => {
 
   it('come to their end, each with everything every run has', () => {
     for (const { events, result } of done) expectSound({ events, result });
-    expect(done.map(({ result }) => result.finishReason)).toEqual(Array.from({ length: RUNS }, () => 'stop'));
+    expect(done.map(({ result }) => result.finishReason)).toEqual(
+      Array.from({ length: RUNS }, () => 'stop'),
+    );
   });
 
   it('see their own actor, tenant, context and state in every call', () => {
@@ -186,7 +192,9 @@ describe('invariant 9: 200 runs of two tenants, all at once', () => {
 
   it('have handles of their own', () => {
     for (const { tenant, events, result } of done) {
-      expect(eventsOf(events, 'tools-injected')).toMatchObject([{ instanceId: `account of ${tenant}`, tools: ['account_h1_deposit'] }]);
+      expect(eventsOf(events, 'tools-injected')).toMatchObject([
+        { instanceId: `account of ${tenant}`, tools: ['account_h1_deposit'] },
+      ]);
       expect(result.injectedTools).toHaveLength(1);
     }
   });
@@ -200,7 +208,11 @@ describe('invariant 9: 200 runs of two tenants, all at once', () => {
 
   it('keep conversations of their own, though the id is the same', async () => {
     for (const { tenant, run, result } of done) {
-      const kept: readonly Message[] = await store.load({ tenant, actorId: `actor of ${run}`, conversationId: 'the same for all' });
+      const kept: readonly Message[] = await store.load({
+        tenant,
+        actorId: `actor of ${run}`,
+        conversationId: 'the same for all',
+      });
       expect(kept).toMatchObject(result.messages);
       expect(kept).toHaveLength(result.messages.length);
     }

@@ -1,6 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { InvalidRequestError, LlmTool, type LoopRequest, ToolProvider, type ToolSpec } from '@toolloop/core';
+import {
+  InvalidRequestError,
+  LlmTool,
+  type LoopRequest,
+  ToolProvider,
+  type ToolSpec,
+} from '@toolloop/core';
 import type { ToolInjectionContext } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play } from '../fixtures/played-run.js';
@@ -54,7 +60,9 @@ describe('invariant 7: the toolset', () => {
   });
 
   it('is the very same array for as long as nothing changed', async () => {
-    const tools = await toolsOf([read('x'), find('a'), read('y'), find('a'), read('z')], { context: { act } });
+    const tools = await toolsOf([read('x'), find('a'), read('y'), find('a'), read('z')], {
+      context: { act },
+    });
     expect(tools[1]).toBe(tools[0]);
     expect(tools[2]).not.toBe(tools[1]);
     for (const later of tools.slice(3)) expect(later).toBe(tools[2]);
@@ -63,9 +71,13 @@ describe('invariant 7: the toolset', () => {
   it('keeps the very specs of what was found again, even when something else goes', async () => {
     const remover = {
       name: 'remover',
-      evaluate: ({ step }: ToolInjectionContext) => (step === 3 ? { remove: ['probe__write'] } : {}),
+      evaluate: ({ step }: ToolInjectionContext) =>
+        step === 3 ? { remove: ['probe__write'] } : {},
     };
-    const tools = await toolsOf([find('a'), find('a'), read('x')], { context: { act }, injection: [remover] });
+    const tools = await toolsOf([find('a'), find('a'), read('x')], {
+      context: { act },
+      injection: [remover],
+    });
     const [, before = [], , after = []] = tools;
     expect(after).toEqual(before.filter(({ id }) => id !== 'probe__write'));
     for (const spec of after) expect(before).toContain(spec);
@@ -86,21 +98,32 @@ describe('invariant 7: the toolset', () => {
   });
 
   it('does not change in the middle of a step', async () => {
-    const model = new ScriptedModel([calls(call('probe__customer', { key: 'a' }), call('customer_a_getAverageSpend')), text('Done.')]);
+    const model = new ScriptedModel([
+      calls(call('probe__customer', { key: 'a' }), call('customer_a_getAverageSpend')),
+      text('Done.'),
+    ]);
     const { result } = await play(await openShop(model), ask({ context: { act } }));
     expect(result.toolCalls[1]).toMatchObject({ error: { code: 'unknown_tool' } });
   });
 
   it('is told of with every step', async () => {
-    const { events } = await play(await openShop(new ScriptedModel([find('a'), text('Done.')])), ask({ context: { act } }));
+    const { events } = await play(
+      await openShop(new ScriptedModel([find('a'), text('Done.')])),
+      ask({ context: { act } }),
+    );
     expect(eventsOf(events, 'run-start')[0]?.tools).toEqual(OWN);
-    expect(eventsOf(events, 'step-start').map(({ tools }) => tools)).toEqual([OWN.length, OWN.length + 2]);
+    expect(eventsOf(events, 'step-start').map(({ tools }) => tools)).toEqual([
+      OWN.length,
+      OWN.length + 2,
+    ]);
   });
 
   it('is handed messages that are the very same objects, step by step', async () => {
     const model = new ScriptedModel([read('a'), read('b'), text('Done.')]);
     await play(await openShop(model), ask());
-    const [one = [], two = [], three = []] = model.requests.map(({ originalMessages }) => originalMessages);
+    const [one = [], two = [], three = []] = model.requests.map(
+      ({ originalMessages }) => originalMessages,
+    );
     one.forEach((message, index) => expect(two[index]).toBe(message));
     two.forEach((message, index) => expect(three[index]).toBe(message));
     expect([one.length, two.length, three.length]).toEqual([1, 3, 5]);
@@ -110,7 +133,12 @@ describe('invariant 7: the toolset', () => {
 @Injectable()
 @ToolProvider({ namespace: 'acme_only' })
 class AcmeTools {
-  @LlmTool({ description: 'Only for acme.', effect: 'read_only', reveal: 'all', when: ({ tenant }) => tenant === 'acme' })
+  @LlmTool({
+    description: 'Only for acme.',
+    effect: 'read_only',
+    reveal: 'all',
+    when: ({ tenant }) => tenant === 'acme',
+  })
   bell(): string {
     return 'ding';
   }
@@ -120,12 +148,28 @@ describe('what a run starts with', () => {
   it.each<[string, Partial<LoopRequest>, string[]]>([
     ['everything', {}, OWN],
     ['a glob', { tools: ['crm__*'] }, OWN.slice(0, 3)],
-    ['ids and short names, in the order of the catalog', { tools: ['write', 'probe__read'] }, ['probe__read', 'probe__write']],
+    [
+      'ids and short names, in the order of the catalog',
+      { tools: ['write', 'probe__read'] },
+      ['probe__read', 'probe__write'],
+    ],
     ['a class', { tools: [ProbeTools] }, OWN.slice(3)],
-    ['a predicate', { tools: [({ effect }) => effect === 'external_side_effect'] }, ['crm__sendMail', 'probe__send']],
-    ['all but some', { exclude: [ProbeTools, 'crm__open*'] }, ['crm__searchCustomers', 'crm__sendMail']],
+    [
+      'a predicate',
+      { tools: [({ effect }) => effect === 'external_side_effect'] },
+      ['crm__sendMail', 'probe__send'],
+    ],
+    [
+      'all but some',
+      { exclude: [ProbeTools, 'crm__open*'] },
+      ['crm__searchCustomers', 'crm__sendMail'],
+    ],
     ['nothing', { tools: [] }, []],
-    ["what the run's policy leaves", { policy: { allow: ['crm__*'], effects: ['read_only'] } }, ['crm__searchCustomers']],
+    [
+      "what the run's policy leaves",
+      { policy: { allow: ['crm__*'], effects: ['read_only'] } },
+      ['crm__searchCustomers'],
+    ],
     ["no more than the module's policy allows", { policy: { allow: ['*'] } }, OWN],
   ])('is %s', async (_, request, expected) => {
     expect(ids((await toolsOf([], request))[0])).toEqual(expected);
@@ -133,7 +177,9 @@ describe('what a run starts with', () => {
 
   it('is never more than the policy of the module', async () => {
     const policy = { allow: ['crm__searchCustomers'] };
-    expect(ids((await toolsOf([], { policy: { allow: ['*'] } }, { policy }))[0])).toEqual(['crm__searchCustomers']);
+    expect(ids((await toolsOf([], { policy: { allow: ['*'] } }, { policy }))[0])).toEqual([
+      'crm__searchCustomers',
+    ]);
   });
 
   it('is what makes sense for the run', async () => {
@@ -145,12 +191,21 @@ describe('what a run starts with', () => {
 
   it('is what `list` says', async () => {
     const loop = await openShop(new ScriptedModel([]), { providers: [AcmeTools] });
-    expect(ids(await loop.list(ask({ tenant: 'globex', exclude: [ProbeTools] })))).toEqual(OWN.slice(0, 3));
+    expect(ids(await loop.list(ask({ tenant: 'globex', exclude: [ProbeTools] })))).toEqual(
+      OWN.slice(0, 3),
+    );
   });
 
-  it.each(['tools', 'exclude'] as const)('is refused at once where %s names nothing, with what comes close', async (name) => {
-    const loop = await openShop(new ScriptedModel([]));
-    expect(() => loop.open(ask({ [name]: ['crm__searchCustomer'] }))).toThrow(InvalidRequestError);
-    expect(() => loop.open(ask({ [name]: ['crm__searchCustomer'] }))).toThrow('Did you mean "crm__searchCustomers"');
-  });
+  it.each(['tools', 'exclude'] as const)(
+    'is refused at once where %s names nothing, with what comes close',
+    async (name) => {
+      const loop = await openShop(new ScriptedModel([]));
+      expect(() => loop.open(ask({ [name]: ['crm__searchCustomer'] }))).toThrow(
+        InvalidRequestError,
+      );
+      expect(() => loop.open(ask({ [name]: ['crm__searchCustomer'] }))).toThrow(
+        'Did you mean "crm__searchCustomers"',
+      );
+    },
+  );
 });

@@ -1,24 +1,40 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import type { Provider } from '@nestjs/common';
-import { type ApprovalDecision, PendingService, type Policy, subRunTool, ToolLoopService } from '@toolloop/core';
+import {
+  type ApprovalDecision,
+  PendingService,
+  type Policy,
+  subRunTool,
+  ToolLoopService,
+} from '@toolloop/core';
 import { PendingStore, MemoryPendingStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
-const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] };
+const policy: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ effects: ['state_change'] }],
+};
 const write = (key: string) => call('probe__write', { key });
 
 async function shop(script: readonly ScriptedTurn[], providers: readonly Provider[] = []) {
   const inquire = subRunTool({ id: 'inquire', description: 'Finds out.', tools: ['probe__*'] });
-  const module = await openModule(new ScriptedModel(script), { policy, tools: [inquire], providers });
+  const module = await openModule(new ScriptedModel(script), {
+    policy,
+    tools: [inquire],
+    providers,
+  });
   const loop: ToolLoopService = module.get(ToolLoopService);
   const approvals: PendingService = module.get(PendingService);
   return {
     loop,
     approvals,
     waiting: async () => (await approvals.list(alice)).map(({ approvalId }) => approvalId),
-    decide: (approvalId = '', decision: ApprovalDecision['decision'] = 'approve') => approvals.decide({ approvalId, decision }, alice),
+    decide: (approvalId = '', decision: ApprovalDecision['decision'] = 'approve') =>
+      approvals.decide({ approvalId, decision }, alice),
   };
 }
 
@@ -40,7 +56,9 @@ describe('what a run asked a person for', () => {
     expect(await waiting()).toEqual([]);
     const message = expect.stringContaining('The run that asked for it has ended');
     await expect(decide(second)).rejects.toMatchObject({ code: 'withdrawn', message });
-    expect(await approvals.get(second, alice)).toMatchObject({ answer: { isWithdrawn: true, decidedBy: 'the run' } });
+    expect(await approvals.get(second, alice)).toMatchObject({
+      answer: { isWithdrawn: true, decidedBy: 'the run' },
+    });
   });
 
   it('is asked no more where the run was cancelled before it waited', async () => {
@@ -61,15 +79,23 @@ describe('what a run asked a person for', () => {
   });
 
   it('is asked on while its run waits, whatever ends beside it', async () => {
-    const { loop, waiting, decide } = await shop([calls(write('a'), write('b')), calls(write('c')), text('Well.')]);
+    const { loop, waiting, decide } = await shop([
+      calls(write('a'), write('b')),
+      calls(write('c')),
+      text('Well.'),
+    ]);
     const first = await loop.run(ask());
     const other = await loop.run(ask());
     const [a, b, c] = await waiting();
     await decide(a);
-    expect(await (await loop.resume(first.runId, alice)).result).toMatchObject({ finishReason: 'waiting' });
+    expect(await (await loop.resume(first.runId, alice)).result).toMatchObject({
+      finishReason: 'waiting',
+    });
     expect(await waiting()).toEqual([b, c]);
     await decide(c, 'deny');
-    expect(await (await loop.resume(other.runId, alice)).result).toMatchObject({ finishReason: 'stop' });
+    expect(await (await loop.resume(other.runId, alice)).result).toMatchObject({
+      finishReason: 'stop',
+    });
     expect(await waiting()).toEqual([b]);
   });
 

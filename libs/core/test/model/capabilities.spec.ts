@@ -26,13 +26,32 @@ class Limited extends LanguageModel {
   }
 }
 
-const image = { type: 'image', url: 'data:image/png;base64,AQIDBA==', mediaType: 'image/png' } as const;
-const file = { type: 'file', url: 'https://acme.test/a.pdf', mediaType: 'application/pdf' } as const;
-const shownByUser: Message[] = [{ role: 'user', content: [{ type: 'text', text: 'What is this?' }, image, file] }];
+const image = {
+  type: 'image',
+  url: 'data:image/png;base64,AQIDBA==',
+  mediaType: 'image/png',
+} as const;
+const file = {
+  type: 'file',
+  url: 'https://acme.test/a.pdf',
+  mediaType: 'application/pdf',
+} as const;
+const shownByUser: Message[] = [
+  { role: 'user', content: [{ type: 'text', text: 'What is this?' }, image, file] },
+];
 const shownByTool: Message[] = [
   { role: 'user', content: 'Go.' },
-  { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'c1', name: 'probe__read', arguments: '{}' }] },
-  { role: 'tool', toolCallId: 'c1', toolName: 'probe__read', content: [{ type: 'text', text: 'a chart' }, image, file] },
+  {
+    role: 'assistant',
+    content: '',
+    toolCalls: [{ toolCallId: 'c1', name: 'probe__read', arguments: '{}' }],
+  },
+  {
+    role: 'tool',
+    toolCallId: 'c1',
+    toolName: 'probe__read',
+    content: [{ type: 'text', text: 'a chart' }, image, file],
+  },
   { role: 'user', content: 'And?' },
 ];
 
@@ -59,7 +78,11 @@ describe('a model', () => {
   });
 
   it('hears a recording only if it says that it takes some, and reads otherwise that there was one', async () => {
-    const recording = { type: 'file', url: 'data:audio/wav;base64,AQIDBA==', mediaType: 'audio/wav' } as const;
+    const recording = {
+      type: 'file',
+      url: 'data:audio/wav;base64,AQIDBA==',
+      mediaType: 'audio/wav',
+    } as const;
     const heard: Message[] = [
       ...shownByTool.slice(0, 2),
       { role: 'tool', toolCallId: 'c1', toolName: 'probe__read', content: [recording] },
@@ -81,10 +104,17 @@ describe('a model', () => {
   });
 
   it('reads the form of its answer in words when it accepts no schema', async () => {
-    const model = new Limited(new ScriptedModel([text('{"city":"Dublin"}')]), { structuredOutput: false });
-    const { result } = await play(await openShop(model, { instructions: 'Help.' }), ask({ output: Answer }));
+    const model = new Limited(new ScriptedModel([text('{"city":"Dublin"}')]), {
+      structuredOutput: false,
+    });
+    const { result } = await play(
+      await openShop(model, { instructions: 'Help.' }),
+      ask({ output: Answer }),
+    );
     expect(result.output).toEqual({ city: 'Dublin' });
     expect(model.inner.requests[0]).not.toHaveProperty('answerFormat');
-    expect(model.inner.requests[0]?.instructions).toMatch(/^Help\.\n\nGive your final answer as one JSON object.*"city"/s);
+    expect(model.inner.requests[0]?.instructions).toMatch(
+      /^Help\.\n\nGive your final answer as one JSON object.*"city"/s,
+    );
   });
 });

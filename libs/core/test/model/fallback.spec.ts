@@ -2,7 +2,17 @@ import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError, LanguageModel, ModelError } from '@toolloop/core';
 import { fallback } from '@toolloop/core/models';
 import type { ModelCapabilities, ModelEvent } from '@toolloop/protocol';
-import { calls, call, cut, events, fails, hangs, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  calls,
+  call,
+  cut,
+  events,
+  fails,
+  hangs,
+  ScriptedModel,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { play } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 import { hear, QUESTION } from './reading.js';
@@ -44,7 +54,10 @@ describe('fallback', () => {
     ['has no such model', fails(new ModelError('No such model.', { status: 404 }))],
     ['refuses the key', fails(new ModelError('No.', { status: 401 }))],
     ['breaks off before its first word', cut()],
-    ['ends incomplete before its first word', events([{ type: 'finish', finishReason: 'incomplete' }])],
+    [
+      'ends incomplete before its first word',
+      events([{ type: 'finish', finishReason: 'incomplete' }]),
+    ],
   ])('asks the next where one %s', async (_why, turn) => {
     const [first, second] = [scripted('first', turn), scripted('second', text('Hello.'))];
     const heard = await hear(fallback([first, second]));
@@ -59,7 +72,10 @@ describe('fallback', () => {
 
   it.each([
     ['a word', fails(busy, 'Hel')],
-    ['a thought', { ...events([{ type: 'reasoning-delta', text: 'Hm' }]), ending: fails(busy).ending }],
+    [
+      'a thought',
+      { ...events([{ type: 'reasoning-delta', text: 'Hm' }]), ending: fails(busy).ending },
+    ],
     ['part of a call', { ...calls(call('probe__read')), ending: fails(busy).ending }],
   ])('asks no other model once %s has reached the caller', async (_what, turn) => {
     const [first, second] = [scripted('first', turn), scripted('second')];
@@ -68,21 +84,38 @@ describe('fallback', () => {
     expect(second.requests).toEqual([]);
   });
 
-  it.each([400, 413, 422])('asks no other model for a request that was refused with %i, unless it is told to', async (status) => {
-    const refusal = new ModelError('Wrong.', { status });
-    const second = scripted('second', text('Hello.'));
-    expect((await hear(fallback([scripted('first', fails(refusal)), second]))).error).toBe(refusal);
-    expect((await hear(fallback([scripted('first', fails(refusal)), second], { when: () => true }))).text).toBe('Hello.');
-  });
+  it.each([400, 413, 422])(
+    'asks no other model for a request that was refused with %i, unless it is told to',
+    async (status) => {
+      const refusal = new ModelError('Wrong.', { status });
+      const second = scripted('second', text('Hello.'));
+      expect((await hear(fallback([scripted('first', fails(refusal)), second]))).error).toBe(
+        refusal,
+      );
+      expect(
+        (await hear(fallback([scripted('first', fails(refusal)), second], { when: () => true })))
+          .text,
+      ).toBe('Hello.');
+    },
+  );
 
   it('asks the next model where the request is too long for this one, since that may have more room', async () => {
     const tooLong = new ModelError('Too long.', { status: 400, code: 'context_length' });
-    expect((await hear(fallback([scripted('first', fails(tooLong)), scripted('second', text('Hello.'))]))).text).toBe('Hello.');
+    expect(
+      (
+        await hear(
+          fallback([scripted('first', fails(tooLong)), scripted('second', text('Hello.'))]),
+        )
+      ).text,
+    ).toBe('Hello.');
   });
 
   it('fails as the last one does', async () => {
     const last = new ModelError('Gone.', { status: 500, retryable: true });
-    expect((await hear(fallback([scripted('first', fails(busy)), scripted('second', fails(last))]))).error).toBe(last);
+    expect(
+      (await hear(fallback([scripted('first', fails(busy)), scripted('second', fails(last))])))
+        .error,
+    ).toBe(last);
   });
 
   it('ends with an abort, and asks no other model', async () => {
@@ -96,14 +129,18 @@ describe('fallback', () => {
 
   it('leaves the model when its reader does', async () => {
     const first = scripted('first', hangs('Hello.'));
-    for await (const event of fallback([first]).stream(QUESTION, new AbortController().signal)) if (event.type === 'text-delta') break;
+    for await (const event of fallback([first]).stream(QUESTION, new AbortController().signal))
+      if (event.type === 'text-delta') break;
     expect(first.openStreams).toBe(0);
   });
 
   it('shows images to models alone that take them', async () => {
     const image = { type: 'image', url: 'data:image/png;base64,AQIDBA==' } as const;
     const request = { messages: [{ role: 'user' as const, content: [image] }], tools: [] };
-    const [blind, seeing] = [new Limited(scripted('blind'), { images: false }), scripted('seeing', text('A cat.'))];
+    const [blind, seeing] = [
+      new Limited(scripted('blind'), { images: false }),
+      scripted('seeing', text('A cat.')),
+    ];
     const model = fallback([blind, seeing]);
     expect(model.capabilities.images).toBe(true);
     expect((await hear(model, request)).text).toBe('A cat.');
@@ -113,7 +150,9 @@ describe('fallback', () => {
   it('tells a run who answered each step', async () => {
     const model = fallback([scripted('first', fails(busy)), scripted('second', text('Done.'))]);
     const { events: seen } = await play(await openShop(model), ask());
-    expect(seen.find(({ type }) => type === 'step-end')).toMatchObject({ model: 'scripted/second' });
+    expect(seen.find(({ type }) => type === 'step-end')).toMatchObject({
+      model: 'scripted/second',
+    });
     expect(seen[0]).toMatchObject({ type: 'run-start', model: 'first' });
   });
 

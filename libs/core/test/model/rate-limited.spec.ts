@@ -75,7 +75,11 @@ describe('rateLimited', () => {
 
   it('lets a request that is aborted leave the queue, and leaves nothing on its signal', async () => {
     const { model, subject } = limited({ concurrent: 1, queue: 1 }, hangs('Hel'));
-    const [first, second, third] = [new AbortController(), new AbortController(), new AbortController()];
+    const [first, second, third] = [
+      new AbortController(),
+      new AbortController(),
+      new AbortController(),
+    ];
     void hear(subject, QUESTION, first.signal);
     const waiting = hear(subject, QUESTION, second.signal);
     await settle();
@@ -95,7 +99,10 @@ describe('rateLimited', () => {
     await settle();
     const { error } = await hear(subject);
     expect(error).toBeInstanceOf(ModelError);
-    expect(error).toMatchObject({ isRetryable: true, message: '1 requests to scripted/script are waiting already, which is the maximum.' });
+    expect(error).toMatchObject({
+      isRetryable: true,
+      message: '1 requests to scripted/script are waiting already, which is the maximum.',
+    });
   });
 
   it.each([0, -1, Number.NaN])('takes no limit of %p', (requestsPerMinute) => {

@@ -10,9 +10,14 @@ export interface Heard {
   readonly error?: unknown;
 }
 
-export async function hear(model: LanguageModel, request = QUESTION, signal = new AbortController().signal): Promise<Heard> {
+export async function hear(
+  model: LanguageModel,
+  request = QUESTION,
+  signal = new AbortController().signal,
+): Promise<Heard> {
   const events: ModelEvent[] = [];
-  const textOf = (): string => events.map((event) => (event.type === 'text-delta' ? event.text : '')).join('');
+  const textOf = (): string =>
+    events.map((event) => (event.type === 'text-delta' ? event.text : '')).join('');
   try {
     for await (const event of model.stream(request, signal)) events.push(event);
     return { events, text: textOf() };

@@ -16,7 +16,12 @@ class TornModel extends LanguageModel {
 
   async *stream(): AsyncGenerator<ModelEvent, void, undefined> {
     this.asked += 1;
-    yield await Promise.resolve<ModelEvent>({ type: 'tool-call', toolCallId: `call_${this.asked}`, name: 'look', arguments: '{}' });
+    yield await Promise.resolve<ModelEvent>({
+      type: 'tool-call',
+      toolCallId: `call_${this.asked}`,
+      name: 'look',
+      arguments: '{}',
+    });
     yield { type: 'usage', usage: { inputTokens: 3, outputTokens: 4 } };
     yield { type: 'finish', finishReason: this.asked === 1 ? 'incomplete' : 'tool_calls' };
   }
@@ -34,7 +39,9 @@ describe('retried', () => {
 
   it('asks again after an answer that broke off in a call of which nothing was shown', async () => {
     const { events } = await hear(retried(new TornModel(), AT_ONCE));
-    expect(events.flatMap((event) => (event.type === 'tool-call' ? [event.toolCallId] : []))).toEqual(['call_2']);
+    expect(
+      events.flatMap((event) => (event.type === 'tool-call' ? [event.toolCallId] : [])),
+    ).toEqual(['call_2']);
     expect(events.at(-1)).toMatchObject({ type: 'finish', finishReason: 'tool_calls' });
   });
 
@@ -64,14 +71,22 @@ describe('retried', () => {
   });
 
   it('does not wait for a provider that asks for too long', async () => {
-    const asked = new ModelError('Tomorrow.', { status: 429, retryable: true, retryAfterMs: 86_400_000 });
+    const asked = new ModelError('Tomorrow.', {
+      status: 429,
+      retryable: true,
+      retryAfterMs: 86_400_000,
+    });
     expect((await hear(retried(new ScriptedModel([fails(asked)])))).error).toBe(asked);
   });
 
   it('stops waiting with an abort', async () => {
     const model = new ScriptedModel([fails(busy)]);
     const controller = new AbortController();
-    const hearing = hear(retried(model, { firstWaitMs: 60_000, longestWaitMs: 60_000 }), QUESTION, controller.signal);
+    const hearing = hear(
+      retried(model, { firstWaitMs: 60_000, longestWaitMs: 60_000 }),
+      QUESTION,
+      controller.signal,
+    );
     setTimeout(() => controller.abort(), 20);
     expect((await hearing).events).toEqual([]);
     expect(model.requests).toHaveLength(1);

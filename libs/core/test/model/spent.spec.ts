@@ -6,7 +6,9 @@ import { ScriptedModel, call, calls } from '@toolloop/testing';
 import { ask, openShop } from '../fixtures/shop.module.js';
 import { hear } from './reading.js';
 
-/** Reports 1,000 tokens, what each attempt cost as far as it is told, and fails or says something. */
+/**
+ * Reports 1,000 tokens, what each attempt cost as far as it is told, and fails or says something.
+ */
 class CostlyModel extends LanguageModel {
   readonly provider = 'costly';
   readonly modelId = 'costly';
@@ -22,8 +24,12 @@ class CostlyModel extends LanguageModel {
   async *stream(): AsyncGenerator<ModelEvent, void, undefined> {
     this.asked += 1;
     const costUsd = this.costs[this.asked - 1];
-    yield { type: 'usage', usage: { inputTokens: 1_000, outputTokens: 0, ...(costUsd !== undefined && { costUsd }) } };
-    if (this.asked <= this.failures) throw await Promise.resolve(new ModelError('Busy.', { retryable: true }));
+    yield {
+      type: 'usage',
+      usage: { inputTokens: 1_000, outputTokens: 0, ...(costUsd !== undefined && { costUsd }) },
+    };
+    if (this.asked <= this.failures)
+      throw await Promise.resolve(new ModelError('Busy.', { retryable: true }));
     yield { type: 'text-delta', text: 'Hello.' };
     yield { type: 'finish', finishReason: 'stop' };
   }
@@ -42,7 +48,8 @@ describe('what failed attempts have used', () => {
 });
 
 describe('the unknown cost of one of several attempts', () => {
-  const late = (costs: readonly (number | undefined)[]) => retried(new CostlyModel(costs.length - 1, costs), { firstWaitMs: 0 });
+  const late = (costs: readonly (number | undefined)[]) =>
+    retried(new CostlyModel(costs.length - 1, costs), { firstWaitMs: 0 });
   const behind = (first: number | undefined, second: number | undefined) =>
     fallback([new CostlyModel(1, [first]), new CostlyModel(0, [second])]);
 
@@ -50,7 +57,11 @@ describe('the unknown cost of one of several attempts', () => {
     ['fallback, the first', behind(undefined, 1), '"costUsd":1,"hasUnknownCost":true'],
     ['fallback, the last', behind(1, undefined), '"costUsd":1,"hasUnknownCost":true'],
     ['retried, the first of three', late([undefined, 1, 1]), '"costUsd":2,"hasUnknownCost":true'],
-    ['one within another', fallback([late([undefined, 1]), new CostlyModel(0)]), '"costUsd":1,"hasUnknownCost":true'],
+    [
+      'one within another',
+      fallback([late([undefined, 1]), new CostlyModel(0)]),
+      '"costUsd":1,"hasUnknownCost":true',
+    ],
     ['nowhere', behind(1, 1), '"costUsd":2}'],
   ])('is told: %s', async (_, model, told) => {
     expect(JSON.stringify(await hear(model))).toContain(told);
@@ -58,28 +69,43 @@ describe('the unknown cost of one of several attempts', () => {
 
   it('is priced with the others where none is told', async () => {
     const prices = { costly: { inputPerMillion: 10, outputPerMillion: 0 } };
-    expect(JSON.stringify(await hear(priced(behind(undefined, undefined), prices)))).toContain('"costUsd":0.02}');
+    expect(JSON.stringify(await hear(priced(behind(undefined, undefined), prices)))).toContain(
+      '"costUsd":0.02}',
+    );
   });
 
   it('takes a run beyond its limit, and keeps what is known', async () => {
     const after = new ScriptedModel([calls(call('probe__read', { key: 'a' }))]);
-    const model = fallback([new CostlyModel(1), priced(after, { [after.modelId]: { inputPerMillion: 100_000, outputPerMillion: 0 } })]);
-    const result = await (await openShop(new ScriptedModel([]))).open(ask({ model, limits: { usd: 50 } })).result;
-    expect(result).toMatchObject({ finishReason: 'budget', finishDetail: expect.stringContaining('is not known'), usage: { costUsd: 1 } });
+    const model = fallback([
+      new CostlyModel(1),
+      priced(after, { [after.modelId]: { inputPerMillion: 100_000, outputPerMillion: 0 } }),
+    ]);
+    const result = await (
+      await openShop(new ScriptedModel([]))
+    ).open(ask({ model, limits: { usd: 50 } })).result;
+    expect(result).toMatchObject({
+      finishReason: 'budget',
+      finishDetail: expect.stringContaining('is not known'),
+      usage: { costUsd: 1 },
+    });
   });
 });
 
 describe('prices of a model', () => {
   it('are refused where they are none', () => {
-    expect(() => priced(new ScriptedModel([]), { script: { inputPerMillion: 1, output: 4 } as never })).toThrow(
-      'There is no price "output".',
+    expect(() =>
+      priced(new ScriptedModel([]), { script: { inputPerMillion: 1, output: 4 } as never }),
+    ).toThrow('There is no price "output".');
+    expect(() => priced(new ScriptedModel([]), { script: null as never })).toThrow(
+      'prices "script": Its options are null.',
     );
-    expect(() => priced(new ScriptedModel([]), { script: null as never })).toThrow('prices "script": Its options are null.');
   });
 
   it('fill what inner ones leave open', async () => {
     const inner = priced(new CostlyModel(0), {});
-    const heard = await hear(priced(inner, { costly: { inputPerMillion: 10, outputPerMillion: 0 } }));
+    const heard = await hear(
+      priced(inner, { costly: { inputPerMillion: 10, outputPerMillion: 0 } }),
+    );
     expect(JSON.stringify(heard)).toContain('"costUsd":0.01');
   });
 });
@@ -87,6 +113,8 @@ describe('prices of a model', () => {
 describe('a stop condition', () => {
   it('is refused when it is not a function', async () => {
     const loop = await openShop(new ScriptedModel([]));
-    expect(() => loop.open(ask({ stopWhen: { steps: 1 } as never }))).toThrow('A stop condition is not a function.');
+    expect(() => loop.open(ask({ stopWhen: { steps: 1 } as never }))).toThrow(
+      'A stop condition is not a function.',
+    );
   });
 });

@@ -51,7 +51,11 @@ const BEFORE: Declared = {
   description: 'Tidies a folder.',
   effect: 'state_change',
   labels: { reads: 'private', egress: false },
-  input: { type: 'object', properties: { folder: { type: 'string' }, deep: { type: 'boolean' } }, required: ['folder'] },
+  input: {
+    type: 'object',
+    properties: { folder: { type: 'string' }, deep: { type: 'boolean' } },
+    required: ['folder'],
+  },
   presentation: { label: 'Tidy up', confirm: 'Tidy this folder?' },
 };
 
@@ -61,7 +65,10 @@ class Staff extends ActorDirectory<{ readonly id: string }> {
   }
 }
 
-/** Keeps the first approval as an earlier release did: without a form, under an id in which there is none. */
+/**
+ * Keeps the first approval as an earlier release did: without a form, under an id in which there is
+ * none.
+ */
 class EarlierStore extends MemoryPendingStore {
   private isFirst = true;
 
@@ -69,7 +76,12 @@ class EarlierStore extends MemoryPendingStore {
     if (!this.isFirst || record.kind !== 'approval') return super.add(record);
     this.isFirst = false;
     const { form: _form, ...binding } = record.binding;
-    return super.add({ ...record, id: 'apr_earlier', request: { ...record.request, approvalId: 'apr_earlier' }, binding });
+    return super.add({
+      ...record,
+      id: 'apr_earlier',
+      request: { ...record.request, approvalId: 'apr_earlier' },
+      binding,
+    });
   }
 }
 
@@ -103,7 +115,12 @@ function world(pending = new MemoryPendingStore()) {
     execute: () => 'noted',
   });
   /** One release: an application that declares the tool so. */
-  const release = async (script: readonly ScriptedTurn[], declared: Declared = {}, policy: Policy = ASKING, perform = true) => {
+  const release = async (
+    script: readonly ScriptedTurn[],
+    declared: Declared = {},
+    policy: Policy = ASKING,
+    perform = true,
+  ) => {
     const module = await Test.createTestingModule({
       imports: [
         ToolLoopModule.forRoot({
@@ -125,8 +142,11 @@ function world(pending = new MemoryPendingStore()) {
       module,
       inbox,
       open: () => inbox.list(alice),
-      run: (more: Partial<LoopRequest> = {}): Promise<LoopResult> => resultOf(loop.open({ prompt: 'Tidy up.', ...alice, ...more })),
-      resume: async (runId: string): Promise<LoopResult & { readonly events: readonly LoopEvent[] }> => {
+      run: (more: Partial<LoopRequest> = {}): Promise<LoopResult> =>
+        resultOf(loop.open({ prompt: 'Tidy up.', ...alice, ...more })),
+      resume: async (
+        runId: string,
+      ): Promise<LoopResult & { readonly events: readonly LoopEvent[] }> => {
         const handle = await loop.resume(runId, alice);
         const events = await collect(handle.events$);
         return Object.assign(await resultOf(handle), { events });
@@ -144,17 +164,42 @@ function world(pending = new MemoryPendingStore()) {
 
 const INPUT = BEFORE.input as { readonly properties: object };
 
-/** Everything of a tool that may change between question and yes, and the field that the person is told. */
+/**
+ * Everything of a tool that may change between question and yes, and the field that the person is
+ * told.
+ */
 const CHANGES: readonly (readonly [string, Declared, string])[] = [
   ['description', { description: 'Deletes everything.' }, 'description'],
   ['effect', { effect: 'external_side_effect' }, 'effect'],
   ['label for egress', { labels: { reads: 'private', egress: true } }, 'labels.egress'],
   ['label for what it reads', { labels: { reads: 'public', egress: false } }, 'labels.reads'],
-  ['label for what it returns', { labels: { reads: 'private', egress: false, returns: 'trusted' } }, 'labels.returns'],
-  ['arguments', { input: { ...INPUT, properties: { ...INPUT.properties, force: { type: 'boolean' } } } as never }, 'schemas'],
-  ['question on the card', { presentation: { label: 'Tidy up', confirm: 'Look at this folder?' } }, 'presentation.confirm'],
-  ['name for people', { presentation: { label: 'Look', confirm: 'Tidy this folder?' } }, 'presentation.label'],
-  ['tone', { presentation: { label: 'Tidy up', confirm: 'Tidy this folder?', tone: 'positive' } }, 'presentation.tone'],
+  [
+    'label for what it returns',
+    { labels: { reads: 'private', egress: false, returns: 'trusted' } },
+    'labels.returns',
+  ],
+  [
+    'arguments',
+    {
+      input: { ...INPUT, properties: { ...INPUT.properties, force: { type: 'boolean' } } } as never,
+    },
+    'schemas',
+  ],
+  [
+    'question on the card',
+    { presentation: { label: 'Tidy up', confirm: 'Look at this folder?' } },
+    'presentation.confirm',
+  ],
+  [
+    'name for people',
+    { presentation: { label: 'Look', confirm: 'Tidy this folder?' } },
+    'presentation.label',
+  ],
+  [
+    'tone',
+    { presentation: { label: 'Tidy up', confirm: 'Tidy this folder?', tone: 'positive' } },
+    'presentation.tone',
+  ],
 ];
 
 @Injectable()
@@ -187,7 +232,11 @@ const POLICY: Policy = {
   allow: ['*'],
   requireApproval: [{ effects: ['state_change', 'external_side_effect'], expiresAfterMs: 60_000 }],
 };
-const OF_MANAGERS: Policy = { ...POLICY, version: 'v2', requireApproval: [{ ...POLICY.requireApproval?.[0], roles: ['manager'] }] };
+const OF_MANAGERS: Policy = {
+  ...POLICY,
+  version: 'v2',
+  requireApproval: [{ ...POLICY.requireApproval?.[0], roles: ['manager'] }],
+};
 
 /** All that a yes is bound to, and the same call with another of it. */
 const MISMATCHES: readonly (readonly [string, Attempt])[] = [
@@ -202,7 +251,14 @@ const MISMATCHES: readonly (readonly [string, Attempt])[] = [
   ['description', { spec: { description: 'Deletes everything.' } }],
   ['effect', { spec: { effect: 'external_side_effect' } }],
   ['labels', { spec: { labels: { returns: 'trusted', reads: 'private', egress: true } } }],
-  ['schema of its arguments', { spec: { inputSchema: { type: 'object', properties: { amount: { type: 'number', minimum: 0 } } } } }],
+  [
+    'schema of its arguments',
+    {
+      spec: {
+        inputSchema: { type: 'object', properties: { amount: { type: 'number', minimum: 0 } } },
+      },
+    },
+  ],
   ['schema of its result', { spec: { outputSchema: { type: 'object' } } }],
 ];
 
@@ -210,16 +266,28 @@ const MISMATCHES: readonly (readonly [string, Attempt])[] = [
 async function approved(isKnown: boolean) {
   const bench = await Bench.start({ providers: [BankTools] });
   const store = bench.module.get(PendingStore);
-  const attempt = ({ tool: id = 'bank__pay', amount = 5, spec = {}, presentation, ...options }: Attempt, approvals: RunApprovals) => {
+  const attempt = (
+    { tool: id = 'bank__pay', amount = 5, spec = {}, presentation, ...options }: Attempt,
+    approvals: RunApprovals,
+  ) => {
     const tools = bench.catalog
       .build({})
-      .map((one) => Object.assign({}, one, { spec: Object.assign({}, one.spec, spec) }, presentation && { presentation }));
+      .map((one) =>
+        Object.assign(
+          {},
+          one,
+          { spec: Object.assign({}, one.spec, spec) },
+          presentation && { presentation },
+        ),
+      );
     return bench.run({ policies: [POLICY], tools, approvals, ...options }).exec(id, { amount });
   };
   await attempt({}, new RunApprovals('suspend'));
   const [asked] = await store.list({ tenant: 'acme' });
   const approvalId = asked?.id ?? '';
-  await bench.module.get(PendingService).decide({ approvalId, decision: 'approve' }, { actor: { id: 'ada' }, tenant: 'acme' });
+  await bench.module
+    .get(PendingService)
+    .decide({ approvalId, decision: 'approve' }, { actor: { id: 'ada' }, tenant: 'acme' });
   return {
     done: bench.module.get(BankTools).done,
     attempt: (one: Attempt) => {
@@ -242,7 +310,10 @@ describe('a yes to one call', () => {
     it.each(MISMATCHES)('is not used with another %s', async (_what, other) => {
       const { attempt, done } = await approved(isKnown);
       if (other.afterMs !== undefined)
-        jest.useFakeTimers({ now: Date.now() + other.afterMs, doNotFake: ['nextTick', 'setImmediate', 'setTimeout', 'queueMicrotask'] });
+        jest.useFakeTimers({
+          now: Date.now() + other.afterMs,
+          doNotFake: ['nextTick', 'setImmediate', 'setTimeout', 'queueMicrotask'],
+        });
       const { isPending, record } = await attempt(other);
       expect([isPending, done]).toEqual([record.error ? undefined : true, []]);
       expect(record.error?.code).toBe(other.afterMs === undefined ? undefined : 'approval_denied');
@@ -287,7 +358,11 @@ describe('a yes to a call', () => {
     const second = await release([text('Done.')], {
       presentation: { confirm: 'Tidy this folder?', label: 'Tidy up' },
       labels: { egress: false, reads: 'private' },
-      input: { required: ['folder'], properties: { deep: { type: 'boolean' }, folder: { type: 'string' } }, type: 'object' },
+      input: {
+        required: ['folder'],
+        properties: { deep: { type: 'boolean' }, folder: { type: 'string' } },
+        type: 'object',
+      },
     });
     expect((await second.resume(runId)).finishReason).toBe('stop');
     expect(done).toEqual(['old']);
@@ -315,12 +390,19 @@ describe('a question that waits while the tool changes', () => {
       const next = await release([], { effect: 'external_side_effect' });
       expect((await next.resume(runId)).finishReason).toBe('waiting');
       expect(await next.open()).toMatchObject([
-        { changed: expect.arrayContaining([{ field: 'effect', before: 'state_change', after: 'external_side_effect' }]) },
+        {
+          changed: expect.arrayContaining([
+            { field: 'effect', before: 'state_change', after: 'external_side_effect' },
+          ]),
+        },
       ]);
     }
     expect((await all()).map(({ answer }) => answer?.isWithdrawn)).toEqual([true, undefined]);
     const last = await release([text('Done.')], { effect: 'external_side_effect' });
-    const late = last.inbox.decide({ approvalId: before?.approvalId ?? '', decision: 'approve' }, alice);
+    const late = last.inbox.decide(
+      { approvalId: before?.approvalId ?? '', decision: 'approve' },
+      alice,
+    );
     await expect(late).rejects.toMatchObject({
       code: 'withdrawn',
       message: 'The tool has changed since this was asked, so it is asked anew.',
@@ -335,9 +417,14 @@ describe('a question that waits while the tool changes', () => {
     const first = await release([TIDY]);
     const { runId } = await first.run();
     const [before] = await first.open();
-    const { events } = await (await release([], { description: 'Deletes everything.' })).resume(runId);
+    const { events } = await (
+      await release([], { description: 'Deletes everything.' })
+    ).resume(runId);
     const told = events.find((event) => event.type === 'approval-decision');
-    expect(told).toMatchObject({ decision: { approvalId: before?.approvalId, decision: 'deny' }, decidedBy: 'the run' });
+    expect(told).toMatchObject({
+      decision: { approvalId: before?.approvalId, decision: 'deny' },
+      decidedBy: 'the run',
+    });
   });
 
   it('is not asked anew where a person has said no to it', async () => {
@@ -354,23 +441,29 @@ describe('a question that waits while the tool changes', () => {
   it.each([
     ['answered', true],
     ['open', false],
-  ] as const)('is asked anew once where it is of a release that kept no form, and was %s', async (_, isAnswered) => {
-    const { release, done, all } = world(new EarlierStore());
-    const first = await release([TIDY]);
-    const { runId } = await first.run();
-    if (isAnswered) await first.say('approve');
-    const second = await release([text('Done.')]);
-    expect((await second.resume(runId)).finishReason).toBe('waiting');
-    expect((await second.resume(runId)).finishReason).toBe('waiting');
-    expect(await second.open()).toHaveLength(1);
-    await second.say('approve');
-    await second.resume(runId);
-    expect(done).toEqual(['old']);
-    expect(await all()).toHaveLength(2);
-  });
+  ] as const)(
+    'is asked anew once where it is of a release that kept no form, and was %s',
+    async (_, isAnswered) => {
+      const { release, done, all } = world(new EarlierStore());
+      const first = await release([TIDY]);
+      const { runId } = await first.run();
+      if (isAnswered) await first.say('approve');
+      const second = await release([text('Done.')]);
+      expect((await second.resume(runId)).finishReason).toBe('waiting');
+      expect((await second.resume(runId)).finishReason).toBe('waiting');
+      expect(await second.open()).toHaveLength(1);
+      await second.say('approve');
+      await second.resume(runId);
+      expect(done).toEqual(['old']);
+      expect(await all()).toHaveLength(2);
+    },
+  );
 });
 
-/** A run whose yes to all calls of the tool is remembered, and that waits for another one while the application is replaced. */
+/**
+ * A run whose yes to all calls of the tool is remembered, and that waits for another one while the
+ * application is replaced.
+ */
 async function remembered() {
   const { release, done } = world();
   const first = await release([TIDY, calls(call('files__note', {}))]);
@@ -378,7 +471,8 @@ async function remembered() {
   await first.say('approve', { remember: true });
   await first.resume(runId);
   await first.say('approve');
-  const next = (declared: Declared) => release([calls(call('files__tidy', { folder: 'older' })), text('Done.')], declared);
+  const next = (declared: Declared) =>
+    release([calls(call('files__tidy', { folder: 'older' })), text('Done.')], declared);
   return { next, runId, done };
 }
 
@@ -389,27 +483,41 @@ describe('a remembered yes', () => {
     expect(done).toEqual(['old', 'older']);
   });
 
-  it.each(CHANGES)('covers no further call once the %s of the tool is another, which the person is shown', async (_, declared, field) => {
-    const { next, runId, done } = await remembered();
-    const second = await next(declared);
-    expect((await second.resume(runId)).finishReason).toBe('waiting');
-    expect((await second.open()).map(({ changed }) => changed?.map((one) => one.field))).toEqual([[field]]);
-    expect(done).toEqual(['old']);
-    await second.say('approve');
-    expect((await second.resume(runId)).finishReason).toBe('stop');
-    expect(done).toEqual(['old', 'older']);
-  });
+  it.each(CHANGES)(
+    'covers no further call once the %s of the tool is another, which the person is shown',
+    async (_, declared, field) => {
+      const { next, runId, done } = await remembered();
+      const second = await next(declared);
+      expect((await second.resume(runId)).finishReason).toBe('waiting');
+      expect((await second.open()).map(({ changed }) => changed?.map((one) => one.field))).toEqual([
+        [field],
+      ]);
+      expect(done).toEqual(['old']);
+      await second.say('approve');
+      expect((await second.resume(runId)).finishReason).toBe('stop');
+      expect(done).toEqual(['old', 'older']);
+    },
+  );
 });
 
 describe('a directive', () => {
   it('is not performed by a release whose tool is another than the one that was approved', async () => {
     const { release, done } = world();
     const directive = { type: 'files.tidy', subject: '{folder}' };
-    const first = await release([TIDY, text('Asked for.')], { effect: 'external_side_effect', directive }, ASKING, false);
+    const first = await release(
+      [TIDY, text('Asked for.')],
+      { effect: 'external_side_effect', directive },
+      ASKING,
+      false,
+    );
     const { runId } = await first.run();
     await first.say('approve');
     expect((await first.resume(runId)).finishReason).toBe('stop');
-    const second = await release([], { effect: 'external_side_effect', directive, description: 'Deletes everything.' });
+    const second = await release([], {
+      effect: 'external_side_effect',
+      directive,
+      description: 'Deletes everything.',
+    });
     const service = second.module.get(DirectiveService);
     const settled = async (status: string): Promise<string | undefined> => {
       for (let left = 200; left > 0; left -= 1) {
@@ -433,14 +541,20 @@ describe('a directive', () => {
 
 describe('an approved rehearsal', () => {
   const OPEN: Policy = { version: 'v1', allow: ['*'], flow: 'off' };
-  it.each(CHANGES)('performs nothing once the %s of a tool in it is another, and says so', async (_, declared) => {
-    const { release, done } = world();
-    const first = await release([TIDY, text('Done.')], {}, OPEN);
-    const { runId } = await first.run({ rehearse: true });
-    const [asked] = await first.inbox.inbox(alice, { kind: 'rehearsal' });
-    await first.inbox.answer({ rehearsalId: asked?.id ?? '', decision: 'approve' }, alice, runId);
-    const { rehearsal } = await (await release([], declared, OPEN)).resume(runId);
-    expect(rehearsal).toMatchObject({ status: 'changed', change: { declaredId: 'files__tidy', isTool: true } });
-    expect(done).toEqual([]);
-  });
+  it.each(CHANGES)(
+    'performs nothing once the %s of a tool in it is another, and says so',
+    async (_, declared) => {
+      const { release, done } = world();
+      const first = await release([TIDY, text('Done.')], {}, OPEN);
+      const { runId } = await first.run({ rehearse: true });
+      const [asked] = await first.inbox.inbox(alice, { kind: 'rehearsal' });
+      await first.inbox.answer({ rehearsalId: asked?.id ?? '', decision: 'approve' }, alice, runId);
+      const { rehearsal } = await (await release([], declared, OPEN)).resume(runId);
+      expect(rehearsal).toMatchObject({
+        status: 'changed',
+        change: { declaredId: 'files__tidy', isTool: true },
+      });
+      expect(done).toEqual([]);
+    },
+  );
 });

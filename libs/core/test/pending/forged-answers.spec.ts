@@ -73,14 +73,18 @@ const KINDS: Readonly<Record<PendingView['kind'], Kind>> = {
   },
 };
 
-function callOf({ id: pendingId, request }: PendingView): { readonly toolCallId: string; readonly pendingId: string } {
+function callOf({ id: pendingId, request }: PendingView): {
+  readonly toolCallId: string;
+  readonly pendingId: string;
+} {
   return { toolCallId: 'toolCallId' in request ? request.toolCallId : '', pendingId };
 }
 
 /** Two runs that ask for the same, each its own. */
 async function asked(kind: PendingView['kind']) {
   const { call, request } = KINDS[kind];
-  const play: ScriptedTurn = ({ messages }) => (messages.at(-1)?.role === 'tool' ? text('Done.') : calls(call));
+  const play: ScriptedTurn = ({ messages }) =>
+    messages.at(-1)?.role === 'tool' ? text('Done.') : calls(call);
   const { loop, inbox, module, called } = await desk(
     Array.from({ length: 10 }, () => play),
     policy,
@@ -103,65 +107,82 @@ async function asked(kind: PendingView['kind']) {
   return { runId, view, say, resume, ask, runs, called };
 }
 
-describe.each(Object.keys(KINDS) as PendingView['kind'][])('invariant 12: the answer to a request of the kind %s', (kind) => {
-  const { reply, misshapen } = KINDS[kind];
+describe.each(Object.keys(KINDS) as PendingView['kind'][])(
+  'invariant 12: the answer to a request of the kind %s',
+  (kind) => {
+    const { reply, misshapen } = KINDS[kind];
 
-  it('is not taken of another person, for another run or call, or in another form; the run waits on', async () => {
-    const { view, say, ask, called, resume } = await asked(kind);
-    const other = await ask();
-    const right = reply(view);
-    expect(await say(right, { actor: { id: 'bob' }, tenant: 'acme' })).toBe('not_found');
-    expect(await say(right, { ...alice, tenant: 'globex' })).toBe('not_found');
-    expect(await say(right, alice, other.runId)).toBe('not_found');
-    for (const named of IDS.filter((id) => id in right)) expect(await say({ ...right, [named]: 'another' })).toBe('not_found');
-    for (const form of misshapen(view)) expect([form, await say(form)]).toEqual([form, expect.stringMatching(/^invalid_answer$/)]);
-    expect(await resume()).toMatchObject({ finishReason: 'waiting', waitingFor: kind });
-    expect(called).toEqual([]);
-    expect(await say(right)).toBe('taken');
-  });
+    it('is not taken of another person, for another run or call, or in another form; the run waits on', async () => {
+      const { view, say, ask, called, resume } = await asked(kind);
+      const other = await ask();
+      const right = reply(view);
+      expect(await say(right, { actor: { id: 'bob' }, tenant: 'acme' })).toBe('not_found');
+      expect(await say(right, { ...alice, tenant: 'globex' })).toBe('not_found');
+      expect(await say(right, alice, other.runId)).toBe('not_found');
+      for (const named of IDS.filter((id) => id in right))
+        expect(await say({ ...right, [named]: 'another' })).toBe('not_found');
+      for (const form of misshapen(view))
+        expect([form, await say(form)]).toEqual([form, expect.stringMatching(/^invalid_answer$/)]);
+      expect(await resume()).toMatchObject({ finishReason: 'waiting', waitingFor: kind });
+      expect(called).toEqual([]);
+      expect(await say(right)).toBe('taken');
+    });
 
-  it('is taken once, also of two at once, and used once', async () => {
-    const { view, say, resume, called } = await asked(kind);
-    expect((await Promise.all([say(reply(view)), say(reply(view))])).toSorted()).toEqual(['already_answered', 'taken']);
-    expect(await resume()).toMatchObject({ finishReason: 'stop', text: 'Done.' });
-    expect(await say(reply(view))).toBe('already_answered');
-    await expect(resume()).rejects.toMatchObject({ code: 'unknown_run' });
-    expect(called.length).toBeLessThanOrEqual(1);
-  });
+    it('is taken once, also of two at once, and used once', async () => {
+      const { view, say, resume, called } = await asked(kind);
+      expect((await Promise.all([say(reply(view)), say(reply(view))])).toSorted()).toEqual([
+        'already_answered',
+        'taken',
+      ]);
+      expect(await resume()).toMatchObject({ finishReason: 'stop', text: 'Done.' });
+      expect(await say(reply(view))).toBe('already_answered');
+      await expect(resume()).rejects.toMatchObject({ code: 'unknown_run' });
+      expect(called.length).toBeLessThanOrEqual(1);
+    });
 
-  it('stands for nothing that another run asks', async () => {
-    const { view, say, ask, called } = await asked(kind);
-    expect(await say(reply(view))).toBe('taken');
-    const { view: second } = await ask();
-    expect([second.id === view.id, second.answer, called]).toEqual([false, undefined, []]);
-  });
+    it('stands for nothing that another run asks', async () => {
+      const { view, say, ask, called } = await asked(kind);
+      expect(await say(reply(view))).toBe('taken');
+      const { view: second } = await ask();
+      expect([second.id === view.id, second.answer, called]).toEqual([false, undefined, []]);
+    });
 
-  it('comes too late once it has expired', async () => {
-    const { view, say, resume, called } = await asked(kind);
-    fakeTheDate(Date.now() + WEEK);
-    expect(await say(reply(view))).toBe('expired');
-    expect((await resume()).finishReason).not.toBe('waiting');
-    expect(called).toEqual([]);
-  });
+    it('comes too late once it has expired', async () => {
+      const { view, say, resume, called } = await asked(kind);
+      fakeTheDate(Date.now() + WEEK);
+      expect(await say(reply(view))).toBe('expired');
+      expect((await resume()).finishReason).not.toBe('waiting');
+      expect(called).toEqual([]);
+    });
 
-  it('comes too late once the actor has withdrawn the request, which no one else may', async () => {
-    const { view, say, resume, called } = await asked(kind);
-    const { approvalId, rehearsalId, questionId, toolCallId, pendingId } = reply(view) as Readonly<Record<string, unknown>>;
-    const withdraws = { approvalId, rehearsalId, questionId, toolCallId, pendingId, decision: 'withdraw' };
-    expect(await say(withdraws, { actor: { id: 'bob' }, tenant: 'acme' })).toBe('not_found');
-    expect(await say(withdraws)).toBe('taken');
-    expect(await say(reply(view))).toBe('withdrawn');
-    expect((await resume()).finishReason).not.toBe('waiting');
-    expect(called).toEqual([]);
-  });
+    it('comes too late once the actor has withdrawn the request, which no one else may', async () => {
+      const { view, say, resume, called } = await asked(kind);
+      const { approvalId, rehearsalId, questionId, toolCallId, pendingId } = reply(
+        view,
+      ) as Readonly<Record<string, unknown>>;
+      const withdraws = {
+        approvalId,
+        rehearsalId,
+        questionId,
+        toolCallId,
+        pendingId,
+        decision: 'withdraw',
+      };
+      expect(await say(withdraws, { actor: { id: 'bob' }, tenant: 'acme' })).toBe('not_found');
+      expect(await say(withdraws)).toBe('taken');
+      expect(await say(reply(view))).toBe('withdrawn');
+      expect((await resume()).finishReason).not.toBe('waiting');
+      expect(called).toEqual([]);
+    });
 
-  it('comes too late once its run was cancelled', async () => {
-    const { view, say, runId, runs, called } = await asked(kind);
-    await runs.cancel(runId, alice);
-    expect(await say(reply(view))).toBe('withdrawn');
-    expect(called).toEqual([]);
-  });
-});
+    it('comes too late once its run was cancelled', async () => {
+      const { view, say, runId, runs, called } = await asked(kind);
+      await runs.cancel(runId, alice);
+      expect(await say(reply(view))).toBe('withdrawn');
+      expect(called).toEqual([]);
+    });
+  },
+);
 
 function fakeTheDate(now: number): void {
   jest.useFakeTimers({

@@ -27,7 +27,9 @@ class Told extends Notifier {
 
   override notify(notice: PendingNotice): Promise<void> {
     this.notices.push(notice);
-    return this.failures > 0 ? Promise.reject(new Error(`down, ${(this.failures -= 1)} times more`)) : Promise.resolve();
+    return this.failures > 0
+      ? Promise.reject(new Error(`down, ${(this.failures -= 1)} times more`))
+      : Promise.resolve();
   }
 }
 
@@ -59,7 +61,14 @@ async function desk(
   const pays = calls(call('bank__pay', { to: 'SECRET-IBAN' }));
   const model = new ScriptedModel(Array.from({ length: asks }, () => pays).concat(text('Paid.')));
   const module = await Test.createTestingModule({
-    imports: [ToolLoopModule.forRoot({ model, policy, tools: [pay], providers: [{ provide: PendingStore, useValue: store }] })],
+    imports: [
+      ToolLoopModule.forRoot({
+        model,
+        policy,
+        tools: [pay],
+        providers: [{ provide: PendingStore, useValue: store }],
+      }),
+    ],
     providers: notifiers.map((useValue, index) => ({ provide: `notifier ${index}`, useValue })),
   }).compile();
   module.useLogger(false);
@@ -85,7 +94,15 @@ async function desk(
 describe('notices about what waits', () => {
   beforeEach(() => {
     jest.useFakeTimers({
-      doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
+      doNotFake: [
+        'nextTick',
+        'setImmediate',
+        'queueMicrotask',
+        'setTimeout',
+        'clearTimeout',
+        'setInterval',
+        'clearInterval',
+      ],
     });
   });
   afterEach(() => {
@@ -99,13 +116,27 @@ describe('notices about what waits', () => {
     for (let hour = 0; hour < 30; hour += 1) await pass(HOUR);
     const [first] = told.notices;
     const hours = told.notices.map(({ noticeId, type }) => `${type} ${noticeId.split('.')[1]}`);
-    expect(hours).toEqual([`reminder ${4 * HOUR}`, `reminder ${12 * HOUR}`, `reminder ${20 * HOUR}`, 'expired expired']);
-    expect(first).toMatchObject({ kind: 'approval', tenant: 'acme', tool: 'bank__pay', requesterId: 'alice', roles: ['manager'] });
+    expect(hours).toEqual([
+      `reminder ${4 * HOUR}`,
+      `reminder ${12 * HOUR}`,
+      `reminder ${20 * HOUR}`,
+      'expired expired',
+    ]);
+    expect(first).toMatchObject({
+      kind: 'approval',
+      tenant: 'acme',
+      tool: 'bank__pay',
+      requesterId: 'alice',
+      roles: ['manager'],
+    });
   });
 
   it('have no argument in them', async () => {
     const told = new Told();
-    const { ask, pass } = await desk({ roles: ['manager'], reason: 'SECRET-REASON' } as ApprovalTerms, { notifiers: [told] });
+    const { ask, pass } = await desk(
+      { roles: ['manager'], reason: 'SECRET-REASON' } as ApprovalTerms,
+      { notifiers: [told] },
+    );
     await ask();
     await pass(5 * HOUR);
     expect(JSON.stringify(told.notices)).not.toContain('SECRET');
@@ -113,7 +144,10 @@ describe('notices about what waits', () => {
 
   it('are told of a rehearsal, and let further people approve it, as of a single call', async () => {
     const told = new Told();
-    const terms: ApprovalTerms = { roles: ['manager'], escalation: [{ afterMs: 5 * HOUR, roles: ['director'] }] };
+    const terms: ApprovalTerms = {
+      roles: ['manager'],
+      escalation: [{ afterMs: 5 * HOUR, roles: ['director'] }],
+    };
     const { ask, pass, inbox, loop } = await desk(terms, { notifiers: [told] });
     const { runId } = await ask({ rehearse: true });
     await pass(4 * HOUR);
@@ -125,7 +159,9 @@ describe('notices about what waits', () => {
     const director = as('dora', 'director');
     const [asked] = await inbox.inbox(director, { kind: 'rehearsal' });
     await inbox.answer({ rehearsalId: asked?.id, decision: 'approve' }, director, runId);
-    expect(await (await loop.resume(runId, alice)).result).toMatchObject({ rehearsal: { status: 'performed' } });
+    expect(await (await loop.resume(runId, alice)).result).toMatchObject({
+      rehearsal: { status: 'performed' },
+    });
     expect(JSON.stringify(told.notices)).not.toContain('SECRET');
   });
 
@@ -143,7 +179,10 @@ describe('notices about what waits', () => {
 
   it('let further people answer, from then on and not before', async () => {
     const told = new Told();
-    const terms: ApprovalTerms = { roles: ['manager'], escalation: [{ afterMs: 2 * HOUR, roles: ['director'] }] };
+    const terms: ApprovalTerms = {
+      roles: ['manager'],
+      escalation: [{ afterMs: 2 * HOUR, roles: ['director'] }],
+    };
     const { ask, pass, inbox, loop } = await desk(terms, { notifiers: [told] });
     const { runId } = await ask();
     const director = as('dora', 'director');
@@ -153,30 +192,51 @@ describe('notices about what waits', () => {
     await pass(1);
     expect(told.notices).toMatchObject([{ type: 'escalation', roles: ['manager', 'director'] }]);
     const [request] = await inbox.list(director);
-    await expect(inbox.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, as('eve', 'clerk'))).rejects.toMatchObject({
+    await expect(
+      inbox.decide(
+        { approvalId: request?.approvalId ?? '', decision: 'approve' },
+        as('eve', 'clerk'),
+      ),
+    ).rejects.toMatchObject({
       code: 'not_found',
     });
     await inbox.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, director);
-    expect(await (await loop.resume(runId, alice)).result).toMatchObject({ toolCalls: [{ status: 'succeeded' }] });
+    expect(await (await loop.resume(runId, alice)).result).toMatchObject({
+      toolCalls: [{ status: 'succeeded' }],
+    });
   });
 
   it('show in the list of the requester whose answer counts by now', async () => {
-    const terms: ApprovalTerms = { roles: ['manager'], escalation: [{ afterMs: 2 * HOUR, roles: ['director'] }] };
+    const terms: ApprovalTerms = {
+      roles: ['manager'],
+      escalation: [{ afterMs: 2 * HOUR, roles: ['director'] }],
+    };
     const { ask, pass, inbox } = await desk(terms);
     await ask();
-    expect(await inbox.inbox(alice)).toMatchObject([{ requestedBy: 'alice', mayAnswer: false, roles: ['manager'] }]);
+    expect(await inbox.inbox(alice)).toMatchObject([
+      { requestedBy: 'alice', mayAnswer: false, roles: ['manager'] },
+    ]);
     await pass(2 * HOUR);
-    expect(await inbox.inbox(alice)).toMatchObject([{ mayAnswer: false, roles: ['manager', 'director'] }]);
+    expect(await inbox.inbox(alice)).toMatchObject([
+      { mayAnswer: false, roles: ['manager', 'director'] },
+    ]);
     expect(await inbox.inbox(as('dora', 'director'))).toMatchObject([{ mayAnswer: true }]);
   });
 
   it('never let the requester answer their own call by an escalation', async () => {
-    const terms: ApprovalTerms = { roles: ['manager'], notRequester: true, escalation: [{ afterMs: HOUR, roles: ['clerk'] }] };
+    const terms: ApprovalTerms = {
+      roles: ['manager'],
+      notRequester: true,
+      escalation: [{ afterMs: HOUR, roles: ['clerk'] }],
+    };
     const { ask, pass, inbox } = await desk(terms);
     await ask();
     await pass(2 * HOUR);
     const [request] = await inbox.list(as('alice', 'clerk'));
-    const deciding = inbox.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, as('alice', 'clerk'));
+    const deciding = inbox.decide(
+      { approvalId: request?.approvalId ?? '', decision: 'approve' },
+      as('alice', 'clerk'),
+    );
     await expect(deciding).rejects.toMatchObject({ code: 'not_permitted' });
   });
 
@@ -220,11 +280,16 @@ describe('notices about what waits', () => {
     await pass(13 * HOUR);
     await pass(0);
     await pass(8 * HOUR);
-    expect(told.notices.map(({ noticeId }) => Number(noticeId.split('.')[1]) / HOUR)).toEqual([4, 20]);
+    expect(told.notices.map(({ noticeId }) => Number(noticeId.split('.')[1]) / HOUR)).toEqual([
+      4, 20,
+    ]);
   });
 
   it('do not keep an application from ending where a notifier hangs', async () => {
-    const { ask, module, notices } = await desk({ roles: ['manager'] }, { notifiers: [new Hanging()] });
+    const { ask, module, notices } = await desk(
+      { roles: ['manager'] },
+      { notifiers: [new Hanging()] },
+    );
     await ask();
     jest.setSystemTime(Date.now() + 4 * HOUR);
     const sweeping = notices.sweep();
@@ -233,11 +298,17 @@ describe('notices about what waits', () => {
   });
 
   it.each([
-    ['an escalation after the approval has expired', { escalation: [{ afterMs: 25 * HOUR, roles: ['director'] }] }, /never be asked/],
+    [
+      'an escalation after the approval has expired',
+      { escalation: [{ afterMs: 25 * HOUR, roles: ['director'] }] },
+      /never be asked/,
+    ],
     ['an escalation to no one', { escalation: [{ afterMs: HOUR, roles: [] }] }, /.+/],
     ['a reminder within a minute', { remindAfterMs: 1_000 }, /.+/],
   ])('are a finding at start where the policy names %s', async (_, terms, problem) => {
     const starting = desk(terms).catch((error: ConfigurationError) => error.findings);
-    expect(await starting).toMatchObject([{ at: expect.stringContaining('requireApproval/0'), problem: expect.stringMatching(problem) }]);
+    expect(await starting).toMatchObject([
+      { at: expect.stringContaining('requireApproval/0'), problem: expect.stringMatching(problem) },
+    ]);
   });
 });

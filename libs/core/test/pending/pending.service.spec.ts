@@ -16,7 +16,11 @@ const bob: Person = { id: 'bob', roles: ['support'] };
 const mia: Person = { id: 'mia', roles: ['manager'] };
 const HOUR = 3_600_000;
 
-function recordOf(approvalId: string, terms: readonly ApprovalTerms[] = [], expiresIn = HOUR): Pending {
+function recordOf(
+  approvalId: string,
+  terms: readonly ApprovalTerms[] = [],
+  expiresIn = HOUR,
+): Pending {
   const expiresAt = new Date(Date.now() + expiresIn).toISOString();
   return {
     id: approvalId,
@@ -56,7 +60,11 @@ const sent = (approvalId: string) => ({ approvalId, decision: 'approve' }) as co
 async function desk(...records: Pending[]) {
   const store = new MemoryPendingStore();
   for (const record of records) await store.add(record);
-  const service = new PendingService<Person>(store, new ActorIdentity<Person>({}), new PendingAudit());
+  const service = new PendingService<Person>(
+    store,
+    new ActorIdentity<Person>({}),
+    new PendingAudit(),
+  );
   const as = (actor: Person, tenant = 'acme') => ({ actor, tenant });
   const approve = (approvalId: string, who: Person, tenant = 'acme') =>
     service.decide({ approvalId, decision: 'approve' }, as(who, tenant)).then(
@@ -74,7 +82,8 @@ async function auditedDesk() {
   const process = () => {
     const witness = new PendingAudit(new AuditTrail(entries, { key: 'k'.repeat(32) }));
     const service = new PendingService<Person>(store, new ActorIdentity<Person>({}), witness);
-    return (actor: Person) => service.decide(sent('a1'), { actor, tenant: 'acme' }).catch((error: unknown) => error);
+    return (actor: Person) =>
+      service.decide(sent('a1'), { actor, tenant: 'acme' }).catch((error: unknown) => error);
   };
   return {
     store,
@@ -83,7 +92,9 @@ async function auditedDesk() {
     kinds: async (what: 'code' | 'by' = 'code') =>
       (await entries.read('acme', { from: 1, limit: 10 })).map((entry) => {
         const { kind, code, decidedBy } = { code: undefined, decidedBy: undefined, ...entry };
-        return [kind, what === 'by' ? decidedBy : code].filter((part) => part !== undefined).join(' ');
+        return [kind, what === 'by' ? decidedBy : code]
+          .filter((part) => part !== undefined)
+          .join(' ');
       }),
   };
 }
@@ -96,11 +107,23 @@ describe('invariant 12: an approval', () => {
     ['of nobody without it', [{ roles: ['manager'] }], ann, 'not_permitted'],
     ['of anybody but the requester', [{ notRequester: true }], bob, 'approved'],
     ['of the requester, where it must be another', [{ notRequester: true }], ann, 'not_permitted'],
-    ['of one who meets every rule', [{ roles: ['manager'] }, { notRequester: true }], mia, 'approved'],
-    ['of one who meets only one', [{ roles: ['manager'] }, { roles: ['auditor'] }], mia, 'not_found'],
+    [
+      'of one who meets every rule',
+      [{ roles: ['manager'] }, { notRequester: true }],
+      mia,
+      'approved',
+    ],
+    [
+      'of one who meets only one',
+      [{ roles: ['manager'] }, { roles: ['auditor'] }],
+      mia,
+      'not_found',
+    ],
   ])('invariant 12: is taken %s', async (_, terms, who, outcome) => {
     const { approve, service, as } = await desk(recordOf('a1', terms));
-    const mayDecide = await service.mayDecide('a1', as(who)).catch(({ code }: PendingError) => code);
+    const mayDecide = await service
+      .mayDecide('a1', as(who))
+      .catch(({ code }: PendingError) => code);
     expect(mayDecide).toBe(outcome === 'not_found' ? outcome : outcome === 'approved');
     expect(await approve('a1', who)).toBe(outcome);
   });
@@ -113,31 +136,50 @@ describe('invariant 12: an approval', () => {
 
   it('invariant 12: is decided once, by the first decision', async () => {
     const { approve } = await desk(recordOf('a1', [{ notRequester: true }]));
-    const outcomes = await Promise.all([approve('a1', bob), approve('a1', mia), approve('a1', bob)]);
+    const outcomes = await Promise.all([
+      approve('a1', bob),
+      approve('a1', mia),
+      approve('a1', bob),
+    ]);
     expect(outcomes.toSorted()).toEqual(['already_answered', 'already_answered', 'approved']);
   });
 
   it('invariant 12: has one decision in the audit, and a refusal of each that came too late', async () => {
     const { decide, kinds } = await auditedDesk();
     await Promise.all([decide(bob), decide(mia), decide(bob)]);
-    expect(await kinds()).toEqual(['approval-decision', 'approval-refusal already_answered', 'approval-refusal already_answered']);
+    expect(await kinds()).toEqual([
+      'approval-decision',
+      'approval-refusal already_answered',
+      'approval-refusal already_answered',
+    ]);
   });
 
   it('invariant 12: has one decision in the audit where two processes decide at once, and a refusal of the one that lost', async () => {
     const { store, decide, decideElsewhere, kinds } = await auditedDesk();
     await Promise.all([decide(bob), decideElsewhere(mia)]);
     const taken = (await store.find('a1'))?.answer?.decidedBy ?? '';
-    expect(await kinds('by')).toEqual([`approval-decision ${taken}`, `approval-refusal ${taken === 'bob' ? 'mia' : 'bob'}`]);
+    expect(await kinds('by')).toEqual([
+      `approval-decision ${taken}`,
+      `approval-refusal ${taken === 'bob' ? 'mia' : 'bob'}`,
+    ]);
   });
 
   it('invariant 12: stays open where the audit could not keep its decision, and is decided by the next', async () => {
     const store = new MemoryPendingStore();
     await store.add(recordOf('a1', [{ notRequester: true }]));
-    const entries = troubled(new MemoryAuditStore(), { method: 'append', at: 1, answer: () => Promise.reject(new Error('It is full.')) });
+    const entries = troubled(new MemoryAuditStore(), {
+      method: 'append',
+      at: 1,
+      answer: () => Promise.reject(new Error('It is full.')),
+    });
     const witness = new PendingAudit(new AuditTrail(entries, { key: 'k'.repeat(32) }));
     const service = new PendingService<Person>(store, new ActorIdentity<Person>({}), witness);
-    await expect(service.decide(sent('a1'), { actor: bob, tenant: 'acme' })).rejects.toThrow('could not keep');
-    expect((await service.decide(sent('a1'), { actor: mia, tenant: 'acme' })).answer?.decidedBy).toBe('mia');
+    await expect(service.decide(sent('a1'), { actor: bob, tenant: 'acme' })).rejects.toThrow(
+      'could not keep',
+    );
+    expect(
+      (await service.decide(sent('a1'), { actor: mia, tenant: 'acme' })).answer?.decidedBy,
+    ).toBe('mia');
   });
 
   it('invariant 12: is used once', async () => {
@@ -170,16 +212,36 @@ describe('invariant 12: an approval', () => {
 
   it('invariant 12: ignores whatever else a client sends', async () => {
     const { service, as } = await desk(recordOf('a1'));
-    const forged = { approvalId: 'a1', decision: 'approve', args: { amount: 9_999 }, remember: true, decidedBy: 'mia' } as const;
+    const forged = {
+      approvalId: 'a1',
+      decision: 'approve',
+      args: { amount: 9_999 },
+      remember: true,
+      decidedBy: 'mia',
+    } as const;
     const { answer } = await service.decide(forged, as(ann));
-    expect(answer).toEqual({ decision: 'approve', decidedBy: 'ann', decidedAt: expect.any(String) });
+    expect(answer).toEqual({
+      decision: 'approve',
+      decidedBy: 'ann',
+      decidedAt: expect.any(String),
+    });
   });
 
   it('invariant 12: lets arguments be changed, and a yes be kept, only where the policy says so', async () => {
-    const { service, as } = await desk(recordOf('a1'), recordOf('a2', [{ mayEdit: true, mayRemember: true, roles: ['manager'] }]));
-    await expect(service.decide(sent('a1'), as(ann), { args: {} })).rejects.toMatchObject({ code: 'invalid_answer' });
-    await expect(service.decide(sent('a1'), as(ann), { remember: true })).rejects.toMatchObject({ code: 'invalid_answer' });
-    const { answer } = await service.decide(sent('a2'), as(mia), { args: { amount: 2 }, remember: true });
+    const { service, as } = await desk(
+      recordOf('a1'),
+      recordOf('a2', [{ mayEdit: true, mayRemember: true, roles: ['manager'] }]),
+    );
+    await expect(service.decide(sent('a1'), as(ann), { args: {} })).rejects.toMatchObject({
+      code: 'invalid_answer',
+    });
+    await expect(service.decide(sent('a1'), as(ann), { remember: true })).rejects.toMatchObject({
+      code: 'invalid_answer',
+    });
+    const { answer } = await service.decide(sent('a2'), as(mia), {
+      args: { amount: 2 },
+      remember: true,
+    });
     expect(answer).toMatchObject({ args: { amount: 2 }, remember: true });
   });
 });
@@ -189,7 +251,9 @@ describe('the list of approvals', () => {
     const { service, as, approve } = await desk(recordOf('a1'), recordOf('a2'), recordOf('a3'));
     await approve('a2', ann);
     expect((await service.list(as(ann))).map(({ approvalId }) => approvalId)).toEqual(['a1', 'a3']);
-    expect((await service.list(as(ann), { limit: 1, after: 'a1' })).map(({ approvalId }) => approvalId)).toEqual(['a3']);
+    expect(
+      (await service.list(as(ann), { limit: 1, after: 'a1' })).map(({ approvalId }) => approvalId),
+    ).toEqual(['a3']);
   });
 });
 

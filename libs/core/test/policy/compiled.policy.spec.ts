@@ -13,7 +13,11 @@ const search: PolicySubject = subjectOf({ declaredId: 'crm__search', call: callO
 const remove: PolicySubject = { ...search, declaredId: 'crm__remove', effect: 'state_change' };
 const send: PolicySubject = { ...search, declaredId: 'mail__send', effect: 'external_side_effect' };
 const spend: PolicySubject = { ...search, declaredId: 'customer_*_getSpend' };
-const remote: PolicySubject = { ...search, declaredId: 'remote__run', origin: { source: 'remote', trusted: false } };
+const remote: PolicySubject = {
+  ...search,
+  declaredId: 'remote__run',
+  origin: { source: 'remote', trusted: false },
+};
 
 function decided(subject: PolicySubject, ...given: Policy[]): Decision {
   return decide(
@@ -29,7 +33,12 @@ describe('invariant 2: a policy', () => {
       rule: 'default',
       reason: 'No rule of the policy allows this tool.',
     });
-    expect(decided(search)).toEqual({ kind: 'deny', rule: 'default', reason: 'There is no policy.', policyVersion: 'none' });
+    expect(decided(search)).toEqual({
+      kind: 'deny',
+      rule: 'default',
+      reason: 'There is no policy.',
+      policyVersion: 'none',
+    });
   });
 
   it('invariant 2: allows by id and by glob, and says which rule did', () => {
@@ -43,8 +52,14 @@ describe('invariant 2: a policy', () => {
   });
 
   it('invariant 2: lets deny win, whichever is the more exact', () => {
-    expect(decided(search, { allow: ['crm__search'], deny: ['crm__*'] })).toMatchObject({ kind: 'deny', rule: 'deny: crm__*' });
-    expect(decided(search, { allow: ['*'], deny: ['crm__search'] })).toMatchObject({ kind: 'deny', rule: 'deny: crm__search' });
+    expect(decided(search, { allow: ['crm__search'], deny: ['crm__*'] })).toMatchObject({
+      kind: 'deny',
+      rule: 'deny: crm__*',
+    });
+    expect(decided(search, { allow: ['*'], deny: ['crm__search'] })).toMatchObject({
+      kind: 'deny',
+      rule: 'deny: crm__search',
+    });
   });
 
   it('invariant 2: allows the tools of an entity by their one declared id, or by a glob', () => {
@@ -65,23 +80,39 @@ describe('invariant 2: a policy', () => {
     [search, 'allow'],
     [remove, 'require_approval'],
     [send, 'deny'],
-  ])('invariant 2: asks for approval of what is allowed otherwise, and of nothing else: $declaredId', (subject, kind) => {
-    const policy: Policy = { allow: ['crm__*'], requireApproval: [{ effects: ['state_change', 'external_side_effect'] }] };
-    expect(decided(subject, policy).kind).toBe(kind);
-  });
+  ])(
+    'invariant 2: asks for approval of what is allowed otherwise, and of nothing else: $declaredId',
+    (subject, kind) => {
+      const policy: Policy = {
+        allow: ['crm__*'],
+        requireApproval: [{ effects: ['state_change', 'external_side_effect'] }],
+      };
+      expect(decided(subject, policy).kind).toBe(kind);
+    },
+  );
 
   it('invariant 2: lets no glob, not even the widest, match a tool of an untrusted source', () => {
-    for (const glob of ['*', 'remote__*', '*run', 'remote__ru*n']) expect(decided(remote, { allow: [glob] }).kind).toBe('deny');
-    expect(decided(remote, { allow: ['remote__run'] })).toMatchObject({ kind: 'allow', rule: 'allow: remote__run' });
+    for (const glob of ['*', 'remote__*', '*run', 'remote__ru*n'])
+      expect(decided(remote, { allow: [glob] }).kind).toBe('deny');
+    expect(decided(remote, { allow: ['remote__run'] })).toMatchObject({
+      kind: 'allow',
+      rule: 'allow: remote__run',
+    });
   });
 
   it('invariant 2: lets a deny glob match a tool of an untrusted source', () => {
-    expect(decided(remote, { allow: ['remote__run'], deny: ['remote__*'] })).toMatchObject({ kind: 'deny', rule: 'deny: remote__*' });
+    expect(decided(remote, { allow: ['remote__run'], deny: ['remote__*'] })).toMatchObject({
+      kind: 'deny',
+      rule: 'deny: remote__*',
+    });
   });
 
-  it.each(['*', 'crm__*', '**'])('invariant 2: takes the pattern %s for no id, even where an untrusted tool is called so', (declaredId) => {
-    expect(decided({ ...remote, declaredId }, { allow: [declaredId] }).kind).toBe('deny');
-  });
+  it.each(['*', 'crm__*', '**'])(
+    'invariant 2: takes the pattern %s for no id, even where an untrusted tool is called so',
+    (declaredId) => {
+      expect(decided({ ...remote, declaredId }, { allow: [declaredId] }).kind).toBe('deny');
+    },
+  );
 
   it('invariant 2: does not take one tool for another of the same words', () => {
     const policy = new CompiledPolicy({ allow: ['*'] }, validators);
@@ -92,19 +123,41 @@ describe('invariant 2: a policy', () => {
   });
 
   it("invariant 2: narrows, as a run's, that of the application, and the strictest decides", () => {
-    const app: Policy = { version: 'app', allow: ['crm__*', 'mail__*'], requireApproval: [{ effects: ['external_side_effect'] }] };
+    const app: Policy = {
+      version: 'app',
+      allow: ['crm__*', 'mail__*'],
+      requireApproval: [{ effects: ['external_side_effect'] }],
+    };
     expect(decided(search, app, { allow: ['mail__*'] }).kind).toBe('deny');
-    expect(decided(send, app, { allow: ['*'] })).toMatchObject({ kind: 'require_approval', policyVersion: 'app' });
+    expect(decided(send, app, { allow: ['*'] })).toMatchObject({
+      kind: 'require_approval',
+      policyVersion: 'app',
+    });
     expect(decided(spend, app, { allow: ['*'] }).kind).toBe('deny');
-    expect(decided(search, app, { version: 'run', allow: ['*'], requireApproval: [{ effects: ['read_only'] }] })).toMatchObject({
+    expect(
+      decided(search, app, {
+        version: 'run',
+        allow: ['*'],
+        requireApproval: [{ effects: ['read_only'] }],
+      }),
+    ).toMatchObject({
       kind: 'require_approval',
       policyVersion: 'run',
     });
   });
 });
 
-const ids = fc.constantFrom('crm__search', 'crm__remove', 'mail__send', 'customer_*_getSpend', 'remote__run');
-const patterns = fc.array(fc.oneof(ids, fc.constantFrom('*', 'crm__*', '*__send', 'customer_*_*', 'remote__*', 'c*')), { maxLength: 4 });
+const ids = fc.constantFrom(
+  'crm__search',
+  'crm__remove',
+  'mail__send',
+  'customer_*_getSpend',
+  'remote__run',
+);
+const patterns = fc.array(
+  fc.oneof(ids, fc.constantFrom('*', 'crm__*', '*__send', 'customer_*_*', 'remote__*', 'c*')),
+  { maxLength: 4 },
+);
 const effects = fc.subarray([...TOOL_EFFECTS]);
 const subjects = fc
   .record({
@@ -118,12 +171,15 @@ const anyPolicy: fc.Arbitrary<Policy> = fc.record(
     allow: patterns,
     deny: patterns,
     effects,
-    requireApproval: fc.array(fc.record({ effects, tools: patterns }, { requiredKeys: [] }), { maxLength: 2 }),
+    requireApproval: fc.array(fc.record({ effects, tools: patterns }, { requiredKeys: [] }), {
+      maxLength: 2,
+    }),
   },
   { requiredKeys: ['allow'] },
 );
 const SEVERITY = { allow: 0, require_approval: 1, deny: 2 };
-const severity = (subject: PolicySubject, ...given: Policy[]): number => SEVERITY[decided(subject, ...given).kind];
+const severity = (subject: PolicySubject, ...given: Policy[]): number =>
+  SEVERITY[decided(subject, ...given).kind];
 
 describe('invariant 2: whatever the policy', () => {
   it('invariant 2: another deny never allows more', () => {
@@ -139,7 +195,9 @@ describe('invariant 2: whatever the policy', () => {
   it('invariant 2: one allow less never allows more', () => {
     fc.assert(
       fc.property(anyPolicy, subjects, (policy, subject) => {
-        expect(severity(subject, { ...policy, allow: policy.allow.slice(1) })).toBeGreaterThanOrEqual(severity(subject, policy));
+        expect(
+          severity(subject, { ...policy, allow: policy.allow.slice(1) }),
+        ).toBeGreaterThanOrEqual(severity(subject, policy));
       }),
       { numRuns: cases(500) },
     );
@@ -158,13 +216,19 @@ describe('invariant 2: whatever the policy', () => {
 
   it('invariant 2: answers the same when it is asked twice, and in any order', () => {
     fc.assert(
-      fc.property(anyPolicy, fc.array(subjects, { minLength: 1, maxLength: 6 }), (policy, asked) => {
-        const compiled = new CompiledPolicy(policy, validators);
-        const first = asked.map((subject) => compiled.decide(subject));
-        const again = asked.toReversed().map((subject) => compiled.decide(subject));
-        expect(again.toReversed()).toEqual(first);
-        expect(asked.map((subject) => new CompiledPolicy(policy, validators).decide(subject))).toEqual(first);
-      }),
+      fc.property(
+        anyPolicy,
+        fc.array(subjects, { minLength: 1, maxLength: 6 }),
+        (policy, asked) => {
+          const compiled = new CompiledPolicy(policy, validators);
+          const first = asked.map((subject) => compiled.decide(subject));
+          const again = asked.toReversed().map((subject) => compiled.decide(subject));
+          expect(again.toReversed()).toEqual(first);
+          expect(
+            asked.map((subject) => new CompiledPolicy(policy, validators).decide(subject)),
+          ).toEqual(first);
+        },
+      ),
       { numRuns: cases(300) },
     );
   });
@@ -202,7 +266,9 @@ describe('policies', () => {
     ['approveWrites', ['allow', 'require_approval', 'require_approval', 'deny']],
     ['allowAll', ['allow', 'allow', 'allow', 'deny']],
   ])('%s decides on a read, a write, an external effect and an untrusted read', (name, kinds) => {
-    expect([search, remove, send, remote].map((subject) => decided(subject, policies[name]).kind)).toEqual(kinds);
+    expect(
+      [search, remove, send, remote].map((subject) => decided(subject, policies[name]).kind),
+    ).toEqual(kinds);
   });
 
   it('can be spread and changed', () => {

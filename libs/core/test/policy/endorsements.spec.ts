@@ -39,7 +39,11 @@ function reading(id: string, words: string): RawTool {
   });
 }
 
-function changing(id: string, decisive: readonly string[], effect: 'state_change' | 'external_side_effect' = 'state_change'): RawTool {
+function changing(
+  id: string,
+  decisive: readonly string[],
+  effect: 'state_change' | 'external_side_effect' = 'state_change',
+): RawTool {
   return tool<JsonObject>({
     id,
     description: 'Changes something.',
@@ -73,7 +77,9 @@ const olga = { actor: { id: 'olga', roles: ['ops'] }, tenant: 'acme' };
 const usesNewest =
   (id: string, argument: string): ScriptedTurn =>
   ({ messages }) => {
-    const told = messages.flatMap(({ content }) => (typeof content === 'string' ? (content.match(/⟦[^⟧]*⟧/g) ?? []) : []));
+    const told = messages.flatMap(({ content }) =>
+      typeof content === 'string' ? (content.match(/⟦[^⟧]*⟧/g) ?? []) : [],
+    );
     return calls(call(id, { [argument]: told.at(-1) ?? 'none' }));
   };
 const sendToNewest = usesNewest('mail__send', 'to');
@@ -89,7 +95,11 @@ function sharedStores() {
 }
 
 /** An application whose runs play this script, one after the other. */
-async function desk(script: readonly ScriptedTurn[], policy: Partial<Policy>, providers = sharedStores()) {
+async function desk(
+  script: readonly ScriptedTurn[],
+  policy: Partial<Policy>,
+  providers = sharedStores(),
+) {
   made.splice(0);
   const module = await openModule(new ScriptedModel(script), {
     policy: { version: 'v1', allow: ['*'], ...policy },
@@ -111,7 +121,10 @@ async function desk(script: readonly ScriptedTurn[], policy: Partial<Policy>, pr
     policies: module.get<PolicyService>(PolicyService),
     run: (more: JsonObject = {}) => loop.run(ask({ conversationId: 'c-1', ...more })),
     resume: async ({ runId }: LoopResult) => (await loop.resume(runId, alice)).result,
-    approve: async (endorse?: { readonly arguments?: readonly string[]; readonly sources?: readonly string[] }) => {
+    approve: async (endorse?: {
+      readonly arguments?: readonly string[];
+      readonly sources?: readonly string[];
+    }) => {
       const { approvalId } = await first();
       return pending.decide({ approvalId, decision: 'approve' }, alice, endorse && { endorse });
     },
@@ -127,13 +140,19 @@ function fail(): never {
   throw new Error('Nothing waits.');
 }
 
-const codeOf = (error: unknown): string => (error instanceof PendingError ? error.code : String(error));
+const codeOf = (error: unknown): string =>
+  error instanceof PendingError ? error.code : String(error);
 
-const BY_SOURCE: Partial<Policy> = { endorsements: [{ tools: ['orders__*'], sources: ['mail__read'] }] };
+const BY_SOURCE: Partial<Policy> = {
+  endorsements: [{ tools: ['orders__*'], sources: ['mail__read'] }],
+};
 
 describe('invariant 15: a source that a person trusts with an approval', () => {
   it('invariant 15: taints the run no more, and every other one does', async () => {
-    const { run, approve, resume, first, pending } = await desk([read, cancel('o-1'), cancel('o-2'), page, cancel('o-3')], BY_SOURCE);
+    const { run, approve, resume, first, pending } = await desk(
+      [read, cancel('o-1'), cancel('o-2'), page, cancel('o-3')],
+      BY_SOURCE,
+    );
     const waiting = await run();
     const { approvalId, mayEndorse } = await first();
     expect(mayEndorse).toEqual({ sources: ['mail__read'] });
@@ -142,7 +161,9 @@ describe('invariant 15: a source that a person trusts with an approval', () => {
     expect(made.map(({ id }) => id)).toEqual(['o-1', 'o-2']);
     expect(last.toolCalls[2]?.decision).toMatchObject({ kind: 'allow', endorsedBy: approvalId });
     expect(last.finishReason).toBe('waiting');
-    expect((await pending.get(approvalId, alice)).answer).toMatchObject({ endorse: { sources: ['mail__read'] } });
+    expect((await pending.get(approvalId, alice)).answer).toMatchObject({
+      endorse: { sources: ['mail__read'] },
+    });
   });
 
   it('invariant 15: is shown as trusted in the audit, with who did it', async () => {
@@ -157,7 +178,10 @@ describe('invariant 15: a source that a person trusts with an approval', () => {
   });
 
   it('invariant 15: is trusted for this run alone', async () => {
-    const { run, approve, resume } = await desk([read, cancel('o-1'), done, cancel('o-2')], BY_SOURCE);
+    const { run, approve, resume } = await desk(
+      [read, cancel('o-1'), done, cancel('o-2')],
+      BY_SOURCE,
+    );
     const waiting = await run();
     await approve({ sources: ['mail__read'] });
     expect((await resume(waiting)).finishReason).toBe('stop');
@@ -184,7 +208,14 @@ describe('invariant 15: a source that a person trusts with an approval', () => {
 
   it('invariant 15: is trusted in a sub-run as well, whose own answer is not', async () => {
     const handing = calls(call('desk__handle', { prompt: 'Cancel them.' }));
-    const script = [read, handing, cancel('o-1'), cancel('o-2'), text('They are cancelled.'), cancel('o-3')];
+    const script = [
+      read,
+      handing,
+      cancel('o-1'),
+      cancel('o-2'),
+      text('They are cancelled.'),
+      cancel('o-3'),
+    ];
     const { run, approve, resume } = await desk(script, BY_SOURCE);
     const waiting = await run();
     await approve({ sources: ['mail__read'] });
@@ -208,16 +239,23 @@ describe('invariant 15: a source that a person trusts with an approval', () => {
     await run();
     const { approvalId } = await first();
     const said = { approvalId, decision: decision as 'approve' };
-    expect(await pending.decide(said, alice, { endorse }).then(() => 'taken', codeOf)).toBe('invalid_answer');
+    expect(await pending.decide(said, alice, { endorse }).then(() => 'taken', codeOf)).toBe(
+      'invalid_answer',
+    );
     expect(made).toEqual([]);
   });
 });
 
-const BY_VALUE: Partial<Policy> = { endorsements: [{ tools: ['orders__*', 'mail__send'], arguments: ['id', 'to'], always: true }] };
+const BY_VALUE: Partial<Policy> = {
+  endorsements: [{ tools: ['orders__*', 'mail__send'], arguments: ['id', 'to'], always: true }],
+};
 
 describe('invariant 15: a value that a person trusts with an approval', () => {
   it('invariant 15: needs no further approval as that argument of that tool, and any other value does', async () => {
-    const { run, approve, resume, first } = await desk([read, cancel('o-1'), cancel('o-1'), refund('o-1')], BY_VALUE);
+    const { run, approve, resume, first } = await desk(
+      [read, cancel('o-1'), cancel('o-1'), refund('o-1')],
+      BY_VALUE,
+    );
     const waiting = await run();
     expect((await first()).mayEndorse).toEqual({ arguments: ['id'], always: ['id'] });
     await approve({ arguments: ['id'] });
@@ -229,7 +267,10 @@ describe('invariant 15: a value that a person trusts with an approval', () => {
   });
 
   it('invariant 15: is named by each decision that rests on it, also behind others that people trust', async () => {
-    const { run, approve, resume, first } = await desk([read, cancel('o-1'), refund('o-2'), cancel('o-1'), refund('o-2'), done], BY_VALUE);
+    const { run, approve, resume, first } = await desk(
+      [read, cancel('o-1'), refund('o-2'), cancel('o-1'), refund('o-2'), done],
+      BY_VALUE,
+    );
     const waiting = await run();
     const { approvalId } = await first();
     await approve({ arguments: ['id'] });
@@ -258,8 +299,14 @@ describe('invariant 15: a value that a person trusts with an approval', () => {
 
   it('invariant 15: may be every text of a place, in the tools of the rule', async () => {
     const other = calls(call('mail__read', { n: '2' }));
-    const policy: Partial<Policy> = { flow: 'values', endorsements: [{ tools: ['mail__send'], sources: ['mail__read#'] }] };
-    const { run, approve, resume } = await desk([read, sendToNewest, other, sendToNewest, page, sendToNewest], policy);
+    const policy: Partial<Policy> = {
+      flow: 'values',
+      endorsements: [{ tools: ['mail__send'], sources: ['mail__read#'] }],
+    };
+    const { run, approve, resume } = await desk(
+      [read, sendToNewest, other, sendToNewest, page, sendToNewest],
+      policy,
+    );
     const waiting = await run();
     await approve({ sources: ['mail__read#'] });
     expect((await resume(waiting)).finishReason).toBe('waiting');
@@ -287,7 +334,15 @@ describe('invariant 15: a value that an operator trusts for good', () => {
   const REASON = { argument: 'to', reason: 'Our accountant.' };
 
   it('invariant 15: is a version of the tenant’s policy with an author, which can be rolled back', async () => {
-    const script = [read, send('tax@acme.example'), done, read, send('mallory@evil.example'), read, send('tax@acme.example')];
+    const script = [
+      read,
+      send('tax@acme.example'),
+      done,
+      read,
+      send('mallory@evil.example'),
+      read,
+      send('tax@acme.example'),
+    ];
     const { endorsements, policies, approvalId, run } = await sendingOnce(script);
     const version = await endorsements.always(approvalId, REASON, olga);
     expect(version).toMatchObject({
@@ -306,15 +361,27 @@ describe('invariant 15: a value that an operator trusts for good', () => {
 
   it('invariant 15: is trusted in no other tenant, and stays when operators change the policy', async () => {
     const twice = [read, send('tax@acme.example')];
-    const { endorsements, policies, approvalId, run } = await sendingOnce([...twice, ...twice, done]);
+    const { endorsements, policies, approvalId, run } = await sendingOnce([
+      ...twice,
+      ...twice,
+      done,
+    ]);
     await endorsements.always(approvalId, REASON, olga);
     expect((await run({ tenant: 'globex' })).finishReason).toBe('waiting');
-    await policies.put({ allow: ['*'], deny: ['web__page'] }, olga, { expected: 1, reason: 'Not the web.' });
+    await policies.put({ allow: ['*'], deny: ['web__page'] }, olga, {
+      expected: 1,
+      reason: 'Not the web.',
+    });
     expect((await run({ conversationId: 'second' })).finishReason).toBe('stop');
   });
 
   it.each<[string, object, typeof olga, string]>([
-    ['by one who is no operator', {}, { ...alice, actor: { id: 'alice', roles: [] } }, 'Only operators'],
+    [
+      'by one who is no operator',
+      {},
+      { ...alice, actor: { id: 'alice', roles: [] } },
+      'Only operators',
+    ],
     ['by an operator of another tenant', {}, { ...olga, tenant: 'globex' }, 'not_found'],
     ['of an argument that the rule does not name', { argument: 'body' }, olga, 'invalid_answer'],
     ['without a reason', { reason: ' ' }, olga, 'invalid_answer'],
@@ -333,7 +400,9 @@ describe('invariant 15: a value that an operator trusts for good', () => {
   it('invariant 15: is not trusted before someone has approved the call', async () => {
     const { run, first, endorsements } = await desk([read, send('tax@acme.example')], BY_VALUE);
     await run();
-    await expect(endorsements.always((await first()).approvalId, REASON, olga)).rejects.toMatchObject({ code: 'invalid_answer' });
+    await expect(
+      endorsements.always((await first()).approvalId, REASON, olga),
+    ).rejects.toMatchObject({ code: 'invalid_answer' });
   });
 });
 
@@ -341,7 +410,10 @@ describe('invariant 15: a policy of a tenant', () => {
   it('invariant 15: hides no text that the application shows, which would make changes go unasked', async () => {
     const { run, policies, first } = await desk([read, usesNewest('orders__cancel', 'id')], {});
     const flows = [{ tool: 'orders__cancel', argument: 'id', from: 'mail__read#' }];
-    await policies.put({ allow: ['*'], flow: 'values', flows }, olga, { expected: 0, reason: 'It asks too often.' });
+    await policies.put({ allow: ['*'], flow: 'values', flows }, olga, {
+      expected: 0,
+      reason: 'It asks too often.',
+    });
     expect((await run()).finishReason).toBe('waiting');
     expect(await first()).toMatchObject({
       args: { id: 'none' },
@@ -352,7 +424,11 @@ describe('invariant 15: a policy of a tenant', () => {
 
 describe('a rule about what people may trust', () => {
   it('is checked at the start like any other', async () => {
-    const endorsements = [{ tools: ['orders__cancel'] }, { sources: ['mail__reed'] }, { tools: ['mail__send'], arguments: ['recipient'] }];
+    const endorsements = [
+      { tools: ['orders__cancel'] },
+      { sources: ['mail__reed'] },
+      { tools: ['mail__send'], arguments: ['recipient'] },
+    ];
     const opening = desk([], { endorsements });
     await expect(opening).rejects.toThrow('lets no one trust anything');
     await expect(opening).rejects.toThrow('names "mail__reed"');
@@ -378,7 +454,11 @@ describe('calls of one kind that a step makes', () => {
 
   it('invariant 12: are a group, each call listed, and have one decision with an entry for each in the audit', async () => {
     const { first, second, ids, pending, open, waiting, resume, audited } = await asked();
-    expect(first).toMatchObject({ declaredId: 'orders__cancel', step: 1, calls: [{ args: { id: 'o-1' } }, { args: { id: 'o-2' } }] });
+    expect(first).toMatchObject({
+      declaredId: 'orders__cancel',
+      step: 1,
+      calls: [{ args: { id: 'o-1' } }, { args: { id: 'o-2' } }],
+    });
     expect(second?.calls).toMatchObject([{ declaredId: 'mail__send' }]);
     await pending.decideTogether(ids(), { decision: 'approve' }, alice);
     expect((await open()).map(({ declaredId }) => declaredId)).toEqual(['mail__send']);
@@ -386,21 +466,38 @@ describe('calls of one kind that a step makes', () => {
     expect((await resume(waiting)).finishReason).toBe('stop');
     expect(made.map(({ id }) => id)).toEqual(['o-1', 'o-2']);
     const decided = (await audited()).filter(({ kind }) => kind === 'approval-decision');
-    expect(decided.map((entry) => Reflect.get(entry, 'approvalId') as string)).toEqual([...ids(), ...ids(second)]);
+    expect(decided.map((entry) => Reflect.get(entry, 'approvalId') as string)).toEqual([
+      ...ids(),
+      ...ids(second),
+    ]);
   });
 
-  it.each<[string, (ids: readonly string[], other: readonly string[]) => readonly string[], typeof alice, string]>([
+  it.each<
+    [
+      string,
+      (ids: readonly string[], other: readonly string[]) => readonly string[],
+      typeof alice,
+      string,
+    ]
+  >([
     ['that are of two groups', (ids, other) => [...ids, ...other], alice, 'invalid_answer'],
     ['of which one is not there', (ids) => [...ids, 'apr_none'], alice, 'not_found'],
     ['of another tenant', (ids) => ids, { ...alice, tenant: 'globex' }, 'not_found'],
     ['of another person', (ids) => ids, { ...alice, actor: { id: 'bob' } }, 'not_found'],
     ['that are none', () => [], alice, 'invalid_answer'],
-  ])('invariant 12: have no decision, not one of them, where it is about calls %s', async (_, chosen, who, code) => {
-    const { ids, second, pending, open } = await asked();
-    const deciding = pending.decideTogether(chosen(ids(), ids(second)), { decision: 'approve' }, who);
-    expect(await deciding.then(() => 'taken', codeOf)).toBe(code);
-    expect(await open()).toHaveLength(3);
-  });
+  ])(
+    'invariant 12: have no decision, not one of them, where it is about calls %s',
+    async (_, chosen, who, code) => {
+      const { ids, second, pending, open } = await asked();
+      const deciding = pending.decideTogether(
+        chosen(ids(), ids(second)),
+        { decision: 'approve' },
+        who,
+      );
+      expect(await deciding.then(() => 'taken', codeOf)).toBe(code);
+      expect(await open()).toHaveLength(3);
+    },
+  );
 
   it('are one refusal where a person says no to all of them, so that the model can answer', async () => {
     const many = calls(...['o-1', 'o-2', 'o-3', 'o-4'].map((id) => call('orders__cancel', { id })));
@@ -414,8 +511,12 @@ describe('calls of one kind that a step makes', () => {
 
   it('invariant 12: are decided once, also by two people at once', async () => {
     const { ids, pending, waiting, resume } = await asked();
-    const decide = (decision: 'approve' | 'deny') => pending.decideTogether(ids(), { decision }, alice).then(() => 'taken', codeOf);
-    expect((await Promise.all([decide('approve'), decide('approve')])).toSorted()).toEqual(['already_answered', 'taken']);
+    const decide = (decision: 'approve' | 'deny') =>
+      pending.decideTogether(ids(), { decision }, alice).then(() => 'taken', codeOf);
+    expect((await Promise.all([decide('approve'), decide('approve')])).toSorted()).toEqual([
+      'already_answered',
+      'taken',
+    ]);
     expect((await resume(waiting)).finishReason).toBe('waiting');
     expect(made).toHaveLength(2);
   });

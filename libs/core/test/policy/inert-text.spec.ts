@@ -3,7 +3,11 @@ import * as fc from 'fast-check';
 import { cases } from '../../../../test/cases.js';
 import { inertText } from '../../src/policy/inert-text.js';
 
-/** The forms of which remark-gfm 4 and markdown-it 14 make a link, an image, a heading or another block, by their own rules; both were run over these texts, and over 12,000 random ones, as this was written. */
+/**
+ * The forms of which remark-gfm 4 and markdown-it 14 make a link, an image, a heading or another
+ * block, by their own rules; both were run over these texts, and over 12,000 random ones, as this
+ * was written.
+ */
 const LINK = /https?:\/\/|\/\/|www\.|[\w.+-]@[\w-]|[\p{L}\p{N}_-]\.\p{L}{2}/iu;
 const MARKUP = /(?<!\\)(?:\\\\)*[`*_[\]!|~<>]|&(?!(?:amp|lt|gt);)/;
 const BLOCK = /^(?: {2,}|\t| ?(?:[#+=:-]|\d{1,9}[.)]))/m;
@@ -21,7 +25,12 @@ function rendered(text: string): string {
 /** Returns what of a text a renderer or a terminal would still obey. */
 function obeyedIn(text: string): readonly (string | undefined)[] {
   const inert = inertText(text);
-  return [LINK.exec(rendered(inert)), MARKUP.exec(inert), BLOCK.exec(inert), UNSEEN.exec(inert)].flatMap((found) => found?.[0] ?? []);
+  return [
+    LINK.exec(rendered(inert)),
+    MARKUP.exec(inert),
+    BLOCK.exec(inert),
+    UNSEEN.exec(inert),
+  ].flatMap((found) => found?.[0] ?? []);
 }
 
 const TEXTS = [
@@ -67,7 +76,9 @@ describe('a text that stands in an answer for its reader', () => {
 
   it('is none of them in any combination of their parts', () => {
     const parts = fc.constantFrom(
-      ...'https http : / // @ . www com evil & ; # &#46; &commat; < > [ ] ( ) ! ` * _ - + = | ~ \\ 1 1. 2) mailto: jp 例'.split(' '),
+      ...'https http : / // @ . www com evil & ; # &#46; &commat; < > [ ] ( ) ! ` * _ - + = | ~ \\ 1 1. 2) mailto: jp 例'.split(
+        ' ',
+      ),
       '\n',
       ' ',
       '\t',
@@ -76,7 +87,9 @@ describe('a text that stands in an answer for its reader', () => {
       '\u2028',
     );
     fc.assert(
-      fc.property(fc.array(parts, { maxLength: 14 }), (some) => expect(obeyedIn(some.join(''))).toEqual([])),
+      fc.property(fc.array(parts, { maxLength: 14 }), (some) =>
+        expect(obeyedIn(some.join(''))).toEqual([]),
+      ),
       { numRuns: cases(20_000) },
     );
   });
@@ -87,7 +100,11 @@ describe('a text that stands in an answer for its reader', () => {
       'The offsite is on 12 March, at 10.30, in Lakeside House: bring shoes.',
       'The offsite is on 12 March, at 10.30, in Lakeside House: bring shoes.',
     ],
-    ['keeps its lines, and emoji of several characters', 'One\r\ntwo 👩\u200D💻', 'One\ntwo 👩\u200D💻'],
+    [
+      'keeps its lines, and emoji of several characters',
+      'One\r\ntwo 👩\u200D💻',
+      'One\ntwo 👩\u200D💻',
+    ],
     ['keeps an address readable', 'Ask mallory@evil.example.', 'Ask mallory@ evil .example.'],
     ['keeps the marks of a list readable', '- one\n2. two', String.raw`\- one${'\n'}2\. two`],
   ])('%s', (_, text, shown) => {

@@ -70,14 +70,27 @@ class Letter {
   summary!: string;
 }
 
-const REMOTE = { description: 'Looks it up.', inputSchema: { type: 'object', properties: { of: TEXT } } } as const;
+const REMOTE = {
+  description: 'Looks it up.',
+  inputSchema: { type: 'object', properties: { of: TEXT } },
+} as const;
 
-/** A source that is not trusted, as an MCP server is; the application has pinned what its tool says of itself. */
+/**
+ * A source that is not trusted, as an MCP server is; the application has pinned what its tool says
+ * of itself.
+ */
 class Strangers extends ToolSource {
   override readonly origin = { source: 'mcp', trusted: false };
   override tools(): readonly Tool[] {
     const tools = builtInTool({ id: 'mcp__look', ...REMOTE });
-    return [{ ...tools, origin: this.origin, output: compileReveal('all'), invoke: () => ({ found: ATTACK }) }];
+    return [
+      {
+        ...tools,
+        origin: this.origin,
+        output: compileReveal('all'),
+        invoke: () => ({ found: ATTACK }),
+      },
+    ];
   }
 }
 
@@ -107,7 +120,10 @@ const TOOLS = [
   }),
   reading('mail__read', {}, () => ATTACK),
   reading('web__page', {}, () => `${'Nothing. '.repeat(200)}${ATTACK}`),
-  reading('people__find', { returns: 'trusted' }, ({ of }) => ({ asked: of ?? 'nothing', id: 'p-1' })),
+  reading('people__find', { returns: 'trusted' }, ({ of }) => ({
+    asked: of ?? 'nothing',
+    id: 'p-1',
+  })),
   reading('notes__all', { returns: 'trusted', from: 'notes' }, () => kept.join('\n')),
   changing('notes__keep', { decisive: [], writes: 'notes' }),
   changing('orders__cancel'),
@@ -139,20 +155,35 @@ const asking =
 
 /** A turn that looks at the newest directive, where the model knows of one. */
 const status: ScriptedTurn = ({ messages }) => {
-  const told = messages.flatMap(({ content }) => (typeof content === 'string' ? (content.match(/dir_[0-9a-f]{32}/g) ?? []) : []));
+  const told = messages.flatMap(({ content }) =>
+    typeof content === 'string' ? (content.match(/dir_[0-9a-f]{32}/g) ?? []) : [],
+  );
   const directive_id = told.at(-1);
-  return calls(directive_id === undefined ? call('people__find', {}) : call('directives__status', { directive_id }));
+  return calls(
+    directive_id === undefined
+      ? call('people__find', {})
+      : call('directives__status', { directive_id }),
+  );
 };
 
 const reader: ScriptedTurn = ({ instructions }) =>
-  instructions === READER_INSTRUCTIONS ? text(JSON.stringify({ answer: `Read: ${ATTACK}` })) : calls(call('people__find', {}));
+  instructions === READER_INSTRUCTIONS
+    ? text(JSON.stringify({ answer: `Read: ${ATTACK}` }))
+    : calls(call('people__find', {}));
 
-/** What a run may do with a text from outside before it changes something: the turns of its model, and what else happens. */
+/**
+ * What a run may do with a text from outside before it changes something: the turns of its model,
+ * and what else happens.
+ */
 const WAYS = {
   nothing: [calls(call('people__find', {}))],
   read: [calls(call('mail__read', {}))],
   page: [calls(call('web__page', {})), calls(call('results__read', { handle: 'r1', offset: 300 }))],
-  inSubRun: [calls(call('mail__sort', { prompt: 'Sort them.' })), calls(call('mail__read', {})), text('They are sorted.')],
+  inSubRun: [
+    calls(call('mail__sort', { prompt: 'Sort them.' })),
+    calls(call('mail__read', {})),
+    text('They are sorted.'),
+  ],
   lookUp: [using('people__find', 'of')],
   mixed: [using('people__find', 'of', 'about ')],
   asked: [asking({ tell: false }), reader],
@@ -164,7 +195,9 @@ const WAYS = {
   trusted: [calls(call('desk__trust', { title: 'May I?' }))],
   nextTurn: [text('Well.')],
   structured: [text('{"words":"Well."}')],
-  summarised: [(request) => text(JSON.stringify({ words: `It says ${newestIn(request) ?? 'nothing'}` }))],
+  summarised: [
+    (request) => text(JSON.stringify({ words: `It says ${newestIn(request) ?? 'nothing'}` })),
+  ],
   transformed: [calls(call('letters__get', {}))],
   remote: [calls(call('mcp__look', { of: 'it' }))],
   requested: [using('desk__order', 'title'), status],
@@ -174,7 +207,13 @@ type Way = keyof typeof WAYS;
 const { trusted: _trusted, ...PLAIN } = WAYS;
 const WAY = fc.constantFrom(...(Object.keys(PLAIN) as Way[]));
 /** The ways that bring a text from outside themselves. */
-const BRINGS: ReadonlySet<Way> = new Set<Way>(['read', 'page', 'inSubRun', 'transformed', 'remote']);
+const BRINGS: ReadonlySet<Way> = new Set<Way>([
+  'read',
+  'page',
+  'inSubRun',
+  'transformed',
+  'remote',
+]);
 
 /** The ways that end a turn. */
 const ENDS: ReadonlySet<Way> = new Set<Way>(['nextTurn', 'structured', 'summarised']);
@@ -186,8 +225,15 @@ interface Played {
 
 const LIMITS = { steps: 100, callsPerTool: 100, identicalCalls: 100, refusalsInARow: 100 };
 
-/** Plays ways one after the other, over several turns of one conversation whose history is cut, and ends with a change. */
-async function played(ways: readonly Way[], level: 'taint' | 'values', change: ScriptedTurn): Promise<Played> {
+/**
+ * Plays ways one after the other, over several turns of one conversation whose history is cut, and
+ * ends with a change.
+ */
+async function played(
+  ways: readonly Way[],
+  level: 'taint' | 'values',
+  change: ScriptedTurn,
+): Promise<Played> {
   made.splice(0);
   kept.splice(0);
   const policy: Policy = {
@@ -196,10 +242,20 @@ async function played(ways: readonly Way[], level: 'taint' | 'values', change: S
     flow: level,
     requireApproval: [{ tools: ['desk__ask', 'desk__trust'] }],
     endorsements: [{ sources: ['mail__read'] }],
-    vouched: { mcp__look: { effect: 'read_only', egress: false, schemaHash: sha256(canonicalDeclaration(REMOTE)) } },
+    vouched: {
+      mcp__look: {
+        effect: 'read_only',
+        egress: false,
+        schemaHash: sha256(canonicalDeclaration(REMOTE)),
+      },
+    },
     callBudgets: [{ tools: ['web__page', 'results__read'], maxResultBytes: 600 }],
   };
-  const model = new ScriptedModel([...ways.flatMap((way): readonly ScriptedTurn[] => WAYS[way]), change, text('Done.')]);
+  const model = new ScriptedModel([
+    ...ways.flatMap((way): readonly ScriptedTurn[] => WAYS[way]),
+    change,
+    text('Done.'),
+  ]);
   const module = await openModule(model, {
     policy,
     tools: TOOLS,
@@ -212,7 +268,9 @@ async function played(ways: readonly Way[], level: 'taint' | 'values', change: S
   const ends = [...ways.filter((way) => ENDS.has(way)), 'nextTurn' as const];
   let last: LoopResult | undefined;
   for (const end of ends) {
-    const started = await loop.run(ask({ conversationId: 'c-1', ...(end !== 'nextTurn' && { output: Summary }) }));
+    const started = await loop.run(
+      ask({ conversationId: 'c-1', ...(end !== 'nextTurn' && { output: Summary }) }),
+    );
     last = await approved(started, loop, module.get(PendingService));
   }
   await module.close();
@@ -221,13 +279,21 @@ async function played(ways: readonly Way[], level: 'taint' | 'values', change: S
 }
 
 /** Says yes to everything but the cancellation, and resumes. */
-async function approved(started: LoopResult, loop: ToolLoopService, pending: PendingService): Promise<LoopResult> {
+async function approved(
+  started: LoopResult,
+  loop: ToolLoopService,
+  pending: PendingService,
+): Promise<LoopResult> {
   let last = started;
   while (last.finishReason === 'waiting') {
     const asked = (await pending.list(WHO)).find(({ tool: id }) => id !== 'orders__cancel');
     if (!asked) return last;
     const sources = asked.tool === 'desk__trust' ? asked.mayEndorse?.sources : undefined;
-    await pending.decide({ approvalId: asked.approvalId, decision: 'approve' }, WHO, sources && { endorse: { sources } });
+    await pending.decide(
+      { approvalId: asked.approvalId, decision: 'approve' },
+      WHO,
+      sources && { endorse: { sources } },
+    );
     last = await (await loop.resume(last.runId, WHO)).result;
   }
   return last;
@@ -236,11 +302,15 @@ async function approved(started: LoopResult, loop: ToolLoopService, pending: Pen
 /** All that the models of a run were sent, but for the one that reads hidden texts. */
 function sentTo({ requests }: ScriptedModel): string {
   const acting = requests.filter(({ instructions }) => instructions !== READER_INSTRUCTIONS);
-  return JSON.stringify(acting.map(({ messages, tools }) => [messages.map(({ content }) => content), tools]));
+  return JSON.stringify(
+    acting.map(({ messages, tools }) => [messages.map(({ content }) => content), tools]),
+  );
 }
 
 const property = (holds: (ways: readonly Way[]) => Promise<void>) =>
-  fc.assert(fc.asyncProperty(fc.array(WAY, { minLength: 1, maxLength: 6 }), holds), { numRuns: cases(80) });
+  fc.assert(fc.asyncProperty(fc.array(WAY, { minLength: 1, maxLength: 6 }), holds), {
+    numRuns: cases(80),
+  });
 
 const literally = calls(call('orders__cancel', { title: 'o-1' }));
 
@@ -259,10 +329,18 @@ describe('invariant 15: a text from outside, whatever way it takes', () => {
     'invariant 15: decides no change unasked at `values`',
     () =>
       property(async (ways) => {
-        const { last } = await played([...ways, 'read'], 'values', using('orders__cancel', 'title'));
+        const { last } = await played(
+          [...ways, 'read'],
+          'values',
+          using('orders__cancel', 'title'),
+        );
         expect(last.finishReason).toBe('waiting');
         expect(
-          made.filter(({ title }) => JSON.stringify(title ?? '').includes('mallory') && !kept.includes(JSON.stringify(title))),
+          made.filter(
+            ({ title }) =>
+              JSON.stringify(title ?? '').includes('mallory') &&
+              !kept.includes(JSON.stringify(title)),
+          ),
         ).toEqual([]);
       }),
     120_000,
@@ -287,9 +365,20 @@ describe('invariant 15: a text from outside, whatever way it takes', () => {
     () =>
       fc.assert(
         fc.asyncProperty(
-          fc.array(fc.constantFrom<Way>('read', 'transformed', 'inSubRun', 'suspended', 'trusted', 'nothing', 'nextTurn'), {
-            maxLength: 6,
-          }),
+          fc.array(
+            fc.constantFrom<Way>(
+              'read',
+              'transformed',
+              'inSubRun',
+              'suspended',
+              'trusted',
+              'nothing',
+              'nextTurn',
+            ),
+            {
+              maxLength: 6,
+            },
+          ),
           async (ways) => {
             const { last } = await played(ways, 'taint', literally);
             expect(last.finishReason).toBe(isTaintedAfter(ways) ? 'waiting' : 'stop');
@@ -301,11 +390,18 @@ describe('invariant 15: a text from outside, whatever way it takes', () => {
   );
 });
 
-/** Tells whether a text from outside taints what follows: all but those of the one source that a person can trust, and has trusted in this run. */
+/**
+ * Tells whether a text from outside taints what follows: all but those of the one source that a
+ * person can trust, and has trusted in this run.
+ */
 function isTaintedAfter(ways: readonly Way[]): boolean {
   const begin = ways.lastIndexOf('nextTurn') + 1;
   const [earlier, here] = [ways.slice(0, begin), ways.slice(begin)];
-  if (earlier.some((way) => BRINGS.has(way)) || here.some((way) => BRINGS.has(way) && way !== 'read')) return true;
+  if (
+    earlier.some((way) => BRINGS.has(way)) ||
+    here.some((way) => BRINGS.has(way) && way !== 'read')
+  )
+    return true;
   // It is offered where the run would ask for those mails.
   const isTrusted = here.includes('read') && here.lastIndexOf('trusted') > here.indexOf('read');
   return here.includes('read') && !isTrusted;

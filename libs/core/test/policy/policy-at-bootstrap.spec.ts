@@ -1,6 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { Expose } from 'class-transformer';
-import { LlmTool, type Policy, type Tool, ToolLoopModule, ToolParam, ToolProvider, ToolSource } from '@toolloop/core';
+import {
+  LlmTool,
+  type Policy,
+  type Tool,
+  ToolLoopModule,
+  ToolParam,
+  ToolProvider,
+  ToolSource,
+} from '@toolloop/core';
 import { findingsOf, start, RecordingLogger } from '../discovery/application.js';
 import { toolOf } from '../discovery/tools.js';
 
@@ -34,7 +42,11 @@ class Remote extends ToolSource {
   }
 }
 
-const declared = { providers: [CrmTools], ports: [Remote], imports: [ToolLoopModule.forFeature({ entities: [Customer] })] };
+const declared = {
+  providers: [CrmTools],
+  ports: [Remote],
+  imports: [ToolLoopModule.forFeature({ entities: [Customer] })],
+};
 const withPolicy = (policy: Policy) => ({ ...declared, options: { policy } });
 
 describe('invariant 3: a policy at bootstrap', () => {
@@ -45,28 +57,51 @@ describe('invariant 3: a policy at bootstrap', () => {
     ['customer_c1_getSpend', 'Did you mean "customer_*_getSpend"?'],
     ['searchCustomers', 'Did you mean "crm__searchCustomers"?'],
   ])('invariant 3: is refused when it names %s', async (wrong, remedy) => {
-    const finding = { at: 'ToolLoopModule policy', problem: `The policy names "${wrong}", and no tool has such an id.`, remedy };
+    const finding = {
+      at: 'ToolLoopModule policy',
+      problem: `The policy names "${wrong}", and no tool has such an id.`,
+      remedy,
+    };
     expect(await findingsOf(withPolicy({ allow: ['crm__*', wrong] }))).toEqual([finding]);
     expect(await findingsOf(withPolicy({ allow: [], deny: [wrong] }))).toEqual([finding]);
   });
 
   it.each<[string, unknown, string, string]>([
-    ['an unknown field', { allow: [], denny: [] }, 'ToolLoopModule policy/denny', 'did you mean "deny"?'],
+    [
+      'an unknown field',
+      { allow: [], denny: [] },
+      'ToolLoopModule policy/denny',
+      'did you mean "deny"?',
+    ],
     [
       'a field within approval',
       { allow: [], requireApproval: [{ effect: [] }] },
       'ToolLoopModule policy/requireApproval/0/effect',
       '"effects"?',
     ],
-    ['a wrong effect', { allow: [], effects: ['readonly'] }, 'ToolLoopModule policy/effects/0', 'must be one of: read_only, state_change'],
+    [
+      'a wrong effect',
+      { allow: [], effects: ['readonly'] },
+      'ToolLoopModule policy/effects/0',
+      'must be one of: read_only, state_change',
+    ],
     ['nothing to allow', { deny: [] }, 'ToolLoopModule policy/allow', 'is required'],
     ['a text for a list', { allow: '*' }, 'ToolLoopModule policy/allow', 'must be an array'],
     ['an empty pattern', { allow: [''] }, 'ToolLoopModule policy/allow/0', 'must not be empty'],
-    ['a function', { allow: [], when: () => true }, 'ToolLoopModule policy/when', 'unknown field "when"'],
+    [
+      'a function',
+      { allow: [], when: () => true },
+      'ToolLoopModule policy/when',
+      'unknown field "when"',
+    ],
     ['no object', 'allow-all', 'ToolLoopModule policy', 'must be an object'],
   ])('invariant 3: is refused with %s', async (_, policy, at, problem) => {
     expect(await findingsOf(withPolicy(policy as Policy))).toEqual([
-      { at, problem: expect.stringContaining(problem), remedy: 'See the type Policy for the fields and their values.' },
+      {
+        at,
+        problem: expect.stringContaining(problem),
+        remedy: 'See the type Policy for the fields and their values.',
+      },
     ]);
   });
 
@@ -74,16 +109,23 @@ describe('invariant 3: a policy at bootstrap', () => {
     expect(await findingsOf(withPolicy({ allow: ['crm__*', 'remote__*'] }))).toEqual([
       {
         at: 'ToolLoopModule policy',
-        problem: 'The policy allows "remote__*", which matches only tools of untrusted sources, and no glob can allow those.',
+        problem:
+          'The policy allows "remote__*", which matches only tools of untrusted sources, and no glob can allow those.',
         remedy: 'Name each exactly: "remote__run".',
       },
     ]);
   });
 
   it('invariant 3: is refused when a rule is about an argument that no tool has', async () => {
-    const rule = { tools: ['crm__findByName'], arguments: { properties: { nmae: { const: 'x' } } } };
+    const rule = {
+      tools: ['crm__findByName'],
+      arguments: { properties: { nmae: { const: 'x' } } },
+    };
     const budget = { tools: ['crm__findByName'], sum: { argument: '/nam', most: 1 } };
-    const named = { ...withPolicy({ allow: [], requireApproval: [rule], runBudgets: [budget] }), providers: [CrmTools, NamedTools] };
+    const named = {
+      ...withPolicy({ allow: [], requireApproval: [rule], runBudgets: [budget] }),
+      providers: [CrmTools, NamedTools],
+    };
     expect(await findingsOf(named)).toEqual([
       {
         at: 'ToolLoopModule policy/requireApproval/0/arguments',
@@ -99,7 +141,11 @@ describe('invariant 3: a policy at bootstrap', () => {
   });
 
   it('invariant 3: is refused when a budget limits nothing', async () => {
-    const policy: Policy = { allow: [], runBudgets: [{ tools: ['crm__*'], beyond: 'ask' }], callBudgets: [{}] };
+    const policy: Policy = {
+      allow: [],
+      runBudgets: [{ tools: ['crm__*'], beyond: 'ask' }],
+      callBudgets: [{}],
+    };
     expect((await findingsOf(withPolicy(policy))).map(({ at, problem }) => [at, problem])).toEqual([
       ['ToolLoopModule policy/runBudgets/0', 'The budget limits nothing.'],
       ['ToolLoopModule policy/callBudgets/0', 'The budget limits nothing.'],
@@ -123,8 +169,14 @@ describe('invariant 3: a policy at bootstrap', () => {
       @LlmTool({ ...writes, name: 'tear_book' }) tear(): void {}
       @LlmTool({ ...fine, name: 'see_book' }) see(): void {}
     }
-    const imports = [ToolLoopModule.forFeature({ entities: [Shelf], loops: { support: { tools: [wrong] } } })];
-    const findings = await findingsOf({ providers: [DeskTools], imports, options: { policy: { allow: [wrong] } } });
+    const imports = [
+      ToolLoopModule.forFeature({ entities: [Shelf], loops: { support: { tools: [wrong] } } }),
+    ];
+    const findings = await findingsOf({
+      providers: [DeskTools],
+      imports,
+      options: { policy: { allow: [wrong] } },
+    });
     expect(findings.map((finding) => finding.remedy)).toEqual([remedy, remedy]);
   });
 
@@ -150,7 +202,9 @@ describe('invariant 3: a policy at bootstrap', () => {
       when: () => true,
     };
     const findings = await findingsOf(withPolicy(wrong as never));
-    expect(findings.map(({ at, problem }) => `${at.replace('ToolLoopModule ', '')}: ${problem}`)).toEqual([
+    expect(
+      findings.map(({ at, problem }) => `${at.replace('ToolLoopModule ', '')}: ${problem}`),
+    ).toEqual([
       'policy/denny: unknown field "denny"; did you mean "deny"?',
       expect.stringContaining('policy/when: unknown field "when"'),
       'policy/allow/1: must be a string',
@@ -170,10 +224,9 @@ describe('invariant 3: a policy at bootstrap', () => {
   });
 
   it('invariant 3: is refused for its ids, though it allows nothing', async () => {
-    expect((await findingsOf(withPolicy({ deny: ['crn__*'] } as never))).map(({ problem }) => problem)).toEqual([
-      'is required',
-      'The policy names "crn__*", and no tool has such an id.',
-    ]);
+    expect(
+      (await findingsOf(withPolicy({ deny: ['crn__*'] } as never))).map(({ problem }) => problem),
+    ).toEqual(['is required', 'The policy names "crn__*", and no tool has such an id.']);
   });
 
   it.each<Policy>([

@@ -1,5 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { LlmTool, type Policy, type Tool, ToolLoopService, ToolParam, ToolProvider, ToolSource } from '@toolloop/core';
+import {
+  LlmTool,
+  type Policy,
+  type Tool,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+  ToolSource,
+} from '@toolloop/core';
 import { Toolset } from '../../src/catalog/toolset.js';
 import { toolOf } from '../discovery/tools.js';
 import { Bench, errorOf } from '../execution/bench.js';
@@ -60,7 +68,9 @@ describe('invariant 2: a denied tool that is in the toolset all the same', () =>
     const denied = await bench.run({ policies }).exec('crm__remove', { id: '1' });
     const toolset = Toolset.of(bench.catalog.build({ tools: ['crm__search'] }));
     const unlisted = await bench.run({ policies, toolset }).exec('crm__remove', { id: '1' });
-    const missing = await bench.run({ policies, toolset, tools: [] }).exec('crm__removed', { id: '1' });
+    const missing = await bench
+      .run({ policies, toolset, tools: [] })
+      .exec('crm__removed', { id: '1' });
     expect(denied.content).toBe(unlisted.content);
     expect(denied.content).toBe(missing.content.replace('crm__removed', 'crm__remove'));
     expect(errorOf(denied)).toMatchObject({ code: 'unknown_tool', status: '400' });
@@ -76,7 +86,10 @@ describe('invariant 2: a denied tool that is in the toolset all the same', () =>
   ])('invariant 2: tells nothing about its arguments: %s', async (_, args) => {
     const run = (await start()).run({ policies });
     const outcome = await run.exec('crm__remove', args);
-    expect([errorOf(outcome).code, outcome.record.error?.code]).toEqual(['unknown_tool', 'policy_denied']);
+    expect([errorOf(outcome).code, outcome.record.error?.code]).toEqual([
+      'unknown_tool',
+      'policy_denied',
+    ]);
   });
 
   it('invariant 2: is never named as the closest to a wrong name', async () => {
@@ -102,18 +115,25 @@ describe('invariant 2: listing and execution', () => {
     { allow: ['*'], requireApproval: [{ effects: ['state_change'] }] },
   ])('invariant 2: agree under %j', async (policy) => {
     const bench = await Bench.start({ providers: [CrmTools, RemoteSource], options: { policy } });
-    const listed = await bench.module.get(ToolLoopService).list({ actor: { id: 'ada' }, tenant: 'acme' });
+    const listed = await bench.module
+      .get(ToolLoopService)
+      .list({ actor: { id: 'ada' }, tenant: 'acme' });
     const run = bench.run({ policies: [policy] });
     for (const { id } of bench.catalog.list()) {
       const { record } = await run.exec(id, id === 'crm__remove' ? { id: '1' } : {});
-      expect([id, record.error?.code !== 'policy_denied']).toEqual([id, listed.some((spec) => spec.id === id)]);
+      expect([id, record.error?.code !== 'policy_denied']).toEqual([
+        id,
+        listed.some((spec) => spec.id === id),
+      ]);
     }
   });
 });
 
 describe('invariant 2: the policy of a run', () => {
   it('invariant 2: narrows that of the application', async () => {
-    const run = (await start()).run({ policies: [{ allow: ['crm__*'] }, { allow: ['crm__search'] }] });
+    const run = (await start()).run({
+      policies: [{ allow: ['crm__*'] }, { allow: ['crm__search'] }],
+    });
     expect((await run.exec('crm__search')).record.status).toBe('succeeded');
     expect((await run.exec('crm__removeAll')).record.error?.code).toBe('policy_denied');
   });
@@ -126,7 +146,9 @@ describe('invariant 2: the policy of a run', () => {
 });
 
 describe('a tool that needs approval', () => {
-  const policies: Policy[] = [{ version: 'v1', allow: ['*'], requireApproval: [{ effects: ['state_change'] }] }];
+  const policies: Policy[] = [
+    { version: 'v1', allow: ['*'], requireApproval: [{ effects: ['state_change'] }] },
+  ];
 
   it('is not executed without an approver, and the model reads why', async () => {
     const run = (await start()).run({ policies });
@@ -141,7 +163,9 @@ describe('a tool that needs approval', () => {
     expect(errorOf(outcome)).toMatchObject({
       status: '403',
       code: 'approval_denied',
-      detail: expect.stringContaining("A tool with the effect state_change needs a person's approval."),
+      detail: expect.stringContaining(
+        "A tool with the effect state_change needs a person's approval.",
+      ),
     });
   });
 
@@ -161,7 +185,8 @@ describe('a tool of an untrusted source', () => {
 
   it('invariant 2: is executed where its id is named, and not by a glob', async () => {
     const bench = await start();
-    const by = (pattern: string) => bench.run({ tools: [remote], policies: [{ allow: [pattern] }] }).exec('remote__run');
+    const by = (pattern: string) =>
+      bench.run({ tools: [remote], policies: [{ allow: [pattern] }] }).exec('remote__run');
     expect((await by('remote__run')).content).toBe('ran');
     expect((await by('remote__*')).record.error?.code).toBe('policy_denied');
   });

@@ -18,7 +18,10 @@ function decided(policy: Policy | readonly Policy[], subject: PolicySubject): De
 const pay = subjectOf({
   declaredId: 'bank__pay',
   effect: 'external_side_effect',
-  inputSchema: { type: 'object', properties: { to: { type: 'string' }, amount: { type: 'number' } } },
+  inputSchema: {
+    type: 'object',
+    properties: { to: { type: 'string' }, amount: { type: 'number' } },
+  },
 });
 const paying = (call: Partial<PolicyCall>): PolicySubject => ({ ...pay, call: callOf(call) });
 
@@ -38,13 +41,22 @@ describe('grants of tenants and roles', () => {
     ['prices__set', 'acme', ['staff'], 'deny', 'default'],
     ['prices__set', 'constructor', ['__proto__', 'toString'], 'deny', 'default'],
   ])('`%s` decides for %s as %j: %s', (declaredId, tenant, roles, kind, rule) => {
-    expect(decided(policy, subjectOf({ declaredId, actor: { tenant, roles } }))).toMatchObject({ kind, rule });
+    expect(decided(policy, subjectOf({ declaredId, actor: { tenant, roles } }))).toMatchObject({
+      kind,
+      rule,
+    });
   });
 
   it('are not mixed up between those who ask one after the other', () => {
     const compiled = new CompiledPolicy(policy, validators);
-    const asked = (tenant: string) => compiled.decide(subjectOf({ declaredId: 'bank__pay', actor: { tenant, roles: [] } })).kind;
-    expect(['acme', 'globex', 'acme', 'initech'].map(asked)).toEqual(['allow', 'deny', 'allow', 'deny']);
+    const asked = (tenant: string) =>
+      compiled.decide(subjectOf({ declaredId: 'bank__pay', actor: { tenant, roles: [] } })).kind;
+    expect(['acme', 'globex', 'acme', 'initech'].map(asked)).toEqual([
+      'allow',
+      'deny',
+      'allow',
+      'deny',
+    ]);
   });
 });
 
@@ -53,16 +65,30 @@ describe('rules for approval', () => {
     const policy: Policy = {
       allow: ['*'],
       flow: 'off',
-      requireApproval: [{ tools: ['bank__*'], arguments: { properties: { amount: { minimum: 100 } } }, reason: 'Large.' }],
+      requireApproval: [
+        {
+          tools: ['bank__*'],
+          arguments: { properties: { amount: { minimum: 100 } } },
+          reason: 'Large.',
+        },
+      ],
     };
     expect(decided(policy, paying({ args: { amount: 99 } })).kind).toBe('allow');
-    expect(decided(policy, paying({ args: { amount: 100 } }))).toMatchObject({ kind: 'require_approval', reason: 'Large.' });
-    expect(decided(policy, { ...paying({ args: { amount: 100 } }), declaredId: 'crm__x' }).kind).toBe('allow');
+    expect(decided(policy, paying({ args: { amount: 100 } }))).toMatchObject({
+      kind: 'require_approval',
+      reason: 'Large.',
+    });
+    expect(
+      decided(policy, { ...paying({ args: { amount: 100 } }), declaredId: 'crm__x' }).kind,
+    ).toBe('allow');
   });
 
   it('do not fill defaults into what they look at', () => {
     const args = {};
-    decided({ allow: ['*'], requireApproval: [{ arguments: { properties: { to: { default: 'x' } } } }] }, paying({ args }));
+    decided(
+      { allow: ['*'], requireApproval: [{ arguments: { properties: { to: { default: 'x' } } } }] },
+      paying({ args }),
+    );
     expect(args).toEqual({});
   });
 
@@ -73,9 +99,16 @@ describe('rules for approval', () => {
   });
 
   it('ask of an approver what every rule and every policy asks', () => {
-    const app: Policy = { allow: ['*'], requireApproval: [{ roles: ['manager'] }, { tools: ['bank__*'], notRequester: true }] };
+    const app: Policy = {
+      allow: ['*'],
+      requireApproval: [{ roles: ['manager'] }, { tools: ['bank__*'], notRequester: true }],
+    };
     const own: Policy = { allow: ['*'], requireApproval: [{ mayEdit: true }] };
-    expect(decided([own, app], paying({})).approval).toEqual([{ mayEdit: true }, { roles: ['manager'] }, { notRequester: true }]);
+    expect(decided([own, app], paying({})).approval).toEqual([
+      { mayEdit: true },
+      { roles: ['manager'] },
+      { notRequester: true },
+    ]);
   });
 
   it('say nothing of what is listed only', () => {
@@ -90,7 +123,11 @@ const spent = (...amounts: number[]) => ({
 });
 
 describe('budgets of a run', () => {
-  const sum: Policy = { allow: ['*'], flow: 'off', runBudgets: [{ tools: ['bank__*'], sum: { argument: '/amount', most: 100 } }] };
+  const sum: Policy = {
+    allow: ['*'],
+    flow: 'off',
+    runBudgets: [{ tools: ['bank__*'], sum: { argument: '/amount', most: 100 } }],
+  };
 
   it('stop small steps under a threshold', () => {
     expect(decided(sum, paying({ args: { amount: 40 }, spent: spent(30, 30) })).kind).toBe('allow');
@@ -108,10 +145,16 @@ describe('budgets of a run', () => {
   });
 
   it('count the calls of the tools they name', () => {
-    const policy: Policy = { allow: ['*'], flow: 'off', runBudgets: [{ tools: ['bank__pay'], calls: 2 }] };
+    const policy: Policy = {
+      allow: ['*'],
+      flow: 'off',
+      runBudgets: [{ tools: ['bank__pay'], calls: 2 }],
+    };
     expect(decided(policy, paying({ spent: spent(1) })).kind).toBe('allow');
     expect(decided(policy, paying({ spent: spent(1, 1) })).kind).toBe('deny');
-    expect(decided(policy, { ...paying({ spent: spent(1, 1) }), declaredId: 'bank__read' }).kind).toBe('allow');
+    expect(
+      decided(policy, { ...paying({ spent: spent(1, 1) }), declaredId: 'bank__read' }).kind,
+    ).toBe('allow');
   });
 
   it('may ask instead of denying', () => {
@@ -121,8 +164,12 @@ describe('budgets of a run', () => {
 
   it.each([{ tokens: 10 }, { usd: 0.5 }])('hold for %j', (budget) => {
     const policy: Policy = { allow: ['*'], flow: 'off', runBudgets: [budget] };
-    expect(decided(policy, paying({ spent: { calls: [], tokens: 10, usd: 0.5 } })).kind).toBe('allow');
-    expect(decided(policy, paying({ spent: { calls: [], tokens: 11, usd: 0.51 } })).kind).toBe('deny');
+    expect(decided(policy, paying({ spent: { calls: [], tokens: 10, usd: 0.5 } })).kind).toBe(
+      'allow',
+    );
+    expect(decided(policy, paying({ spent: { calls: [], tokens: 11, usd: 0.51 } })).kind).toBe(
+      'deny',
+    );
   });
 });
 
@@ -136,7 +183,10 @@ describe('a policy in shadow', () => {
   });
 
   it('invariant 2: allows nothing where no other policy does', () => {
-    expect(decided({ allow: ['*'], shadow: true }, paying({}))).toMatchObject({ kind: 'deny', reason: 'There is no policy.' });
+    expect(decided({ allow: ['*'], shadow: true }, paying({}))).toMatchObject({
+      kind: 'deny',
+      reason: 'There is no policy.',
+    });
   });
 });
 
@@ -147,6 +197,8 @@ describe('an engine that fails', () => {
         throw new Error('unreachable');
       },
     };
-    expect(decide([new CompiledPolicy({ allow: ['*'] }, validators), broken], pay).kind).toBe('deny');
+    expect(decide([new CompiledPolicy({ allow: ['*'] }, validators), broken], pay).kind).toBe(
+      'deny',
+    );
   });
 });

@@ -1,6 +1,8 @@
 import type { InformationFlow, PolicyCall, PolicySubject } from '@toolloop/core/policy';
 
-/** Of a caller whose every word the application vouches for: nothing was read, everything was meant. */
+/**
+ * Of a caller whose every word the application vouches for: nothing was read, everything was meant.
+ */
 export const TRUSTED_FLOW: InformationFlow = {
   integrity: 'trusted',
   confidentiality: 'public',
@@ -12,7 +14,9 @@ export const TRUSTED_FLOW: InformationFlow = {
   isSaid: () => true,
 };
 
-/** What a policy is asked about, for a trusted tool of tenant acme that reads unless told otherwise. */
+/**
+ * What a policy is asked about, for a trusted tool of tenant acme that reads unless told otherwise.
+ */
 export function subjectOf(given: Partial<PolicySubject> = {}): PolicySubject {
   const effect = given.effect ?? 'read_only';
   return {

@@ -18,7 +18,12 @@ import { ask, openModule, openShop } from '../fixtures/shop.module.js';
 
 const PRICE = { inputPerMillion: 1, outputPerMillion: 1 };
 const TOKENS: Usage = { inputTokens: 1, outputTokens: 1 };
-const policyOf = (runBudgets: NonNullable<Policy['runBudgets']>): Policy => ({ version: 'v1', allow: ['*'], flow: 'off', runBudgets });
+const policyOf = (runBudgets: NonNullable<Policy['runBudgets']>): Policy => ({
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  runBudgets,
+});
 const inUsd = policyOf([{ usd: 5 }]);
 
 /** An answer that reads, and says what it used, if anything. */
@@ -30,8 +35,13 @@ function reads(key: string, usage?: Usage): ScriptedTurn {
   ]);
 }
 
-async function runOf(script: readonly ScriptedTurn[], options: Partial<ToolLoopOptions>): Promise<LoopResult> {
-  return resultOf((await openShop(new ScriptedModel(script, { modelId: 'dear' }), options)).open(ask()));
+async function runOf(
+  script: readonly ScriptedTurn[],
+  options: Partial<ToolLoopOptions>,
+): Promise<LoopResult> {
+  return resultOf(
+    (await openShop(new ScriptedModel(script, { modelId: 'dear' }), options)).open(ask()),
+  );
 }
 
 const codes = ({ toolCalls }: LoopResult) => toolCalls.map(({ error }) => error?.code);
@@ -43,22 +53,35 @@ describe('a budget in USD', () => {
   ])('lets no call through where a model %s, and says why', async (_, script) => {
     const result = await runOf(script, { policy: inUsd });
     expect(result.toolCalls).toMatchObject([
-      { error: { code: 'budget_exceeded', safeMessage: 'The cost of the run is unknown, and its limit is 5 USD.' } },
+      {
+        error: {
+          code: 'budget_exceeded',
+          safeMessage: 'The cost of the run is unknown, and its limit is 5 USD.',
+        },
+      },
     ]);
   });
 
   it('lets no call through once one answer has no cost', async () => {
-    const result = await runOf([reads('a', { ...TOKENS, costUsd: 1 }), reads('b', TOKENS), text('Done.')], { policy: inUsd });
+    const result = await runOf(
+      [reads('a', { ...TOKENS, costUsd: 1 }), reads('b', TOKENS), text('Done.')],
+      { policy: inUsd },
+    );
     expect(codes(result)).toEqual([undefined, 'budget_exceeded']);
   });
 
   it('holds where the model has a price', async () => {
-    const result = await runOf([reads('a', TOKENS), text('Done.')], { policy: inUsd, prices: { dear: PRICE } });
+    const result = await runOf([reads('a', TOKENS), text('Done.')], {
+      policy: inUsd,
+      prices: { dear: PRICE },
+    });
     expect(codes(result)).toEqual([undefined]);
   });
 
   it('asks instead, where it says so', async () => {
-    const result = await runOf([reads('a', TOKENS)], { policy: policyOf([{ usd: 5, beyond: 'ask' }]) });
+    const result = await runOf([reads('a', TOKENS)], {
+      policy: policyOf([{ usd: 5, beyond: 'ask' }]),
+    });
     expect(result.finishReason).toBe('waiting');
   });
 
@@ -69,12 +92,18 @@ describe('a budget in USD', () => {
       reads('c', { ...TOKENS, costUsd: 2 }),
       text('Done.'),
     ];
-    expect(codes(await runOf(script, { policy: inUsd }))).toEqual([undefined, undefined, 'budget_exceeded']);
+    expect(codes(await runOf(script, { policy: inUsd }))).toEqual([
+      undefined,
+      undefined,
+      'budget_exceeded',
+    ]);
   });
 
   it('knows of an answer without a cost after the run has waited, too', async () => {
     const policy: Policy = { ...policyOf([]), requireApproval: [{ tools: ['probe__read'] }] };
-    const module = await openModule(new ScriptedModel([reads('a', TOKENS), text('Done.')]), { policy });
+    const module = await openModule(new ScriptedModel([reads('a', TOKENS), text('Done.')]), {
+      policy,
+    });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const { runId } = await loop.run(ask());
     const alice = { actor: { id: 'alice' }, tenant: 'acme' };
@@ -86,7 +115,10 @@ describe('a budget in USD', () => {
 });
 
 /** What is logged as a warning. */
-const told = async (options: Partial<ToolLoopOptions>, loops: Parameters<typeof ToolLoopModule.forFeature>[0] = {}) => {
+const told = async (
+  options: Partial<ToolLoopOptions>,
+  loops: Parameters<typeof ToolLoopModule.forFeature>[0] = {},
+) => {
   const logger = new RecordingLogger();
   await start({ options, logger, imports: [ToolLoopModule.forFeature(loops)] });
   return logger.warnings().map(({ message }) => String(message));
@@ -96,7 +128,11 @@ describe('the start of an application whose budget is in USD', () => {
   const model = new SilentModel();
 
   it('says which models have no price', async () => {
-    const [warning] = await told({ policy: inUsd, models: { other: new ScriptedModel([], { modelId: 'dear' }) }, prices: { dear: PRICE } });
+    const [warning] = await told({
+      policy: inUsd,
+      models: { other: new ScriptedModel([], { modelId: 'dear' }) },
+      prices: { dear: PRICE },
+    });
     expect(warning).toContain('there is no price for silent/silent. Unless');
   });
 
@@ -111,8 +147,24 @@ describe('the start of an application whose budget is in USD', () => {
   it.each<[string, Partial<ToolLoopOptions>, Parameters<typeof ToolLoopModule.forFeature>[0]]>([
     ['the application', { limits: { usd: 5 } }, {}],
     ['a loop', {}, { loops: { a: { limits: { usd: 5 } } } }],
-    ['a sub-run', { tools: [subRunTool({ id: 'research', description: 'Finds out.', tools: [], limits: { usd: 5 } })] }, {}],
-    ['a policy of a sub-run', { tools: [subRunTool({ id: 'research', description: 'Finds out.', tools: [], policy: inUsd })] }, {}],
+    [
+      'a sub-run',
+      {
+        tools: [
+          subRunTool({ id: 'research', description: 'Finds out.', tools: [], limits: { usd: 5 } }),
+        ],
+      },
+      {},
+    ],
+    [
+      'a policy of a sub-run',
+      {
+        tools: [
+          subRunTool({ id: 'research', description: 'Finds out.', tools: [], policy: inUsd }),
+        ],
+      },
+      {},
+    ],
   ])('says it of a limit or a budget of %s', async (_, options, loops) => {
     const [warning] = await told({ policy: policyOf([]), ...options }, loops);
     expect(warning).toContain('there is no price for silent/silent. Unless');
@@ -132,22 +184,41 @@ describe('what is no number', () => {
   const broken: Usage = { inputTokens: NaN, outputTokens: 1, costUsd: NaN };
 
   it.each([{ tokens: 1_000 }, { usd: 5 }])('is beyond the budget %j', async (budget) => {
-    expect(codes(await runOf([reads('a', broken), text('Done.')], { policy: policyOf([budget]) }))).toEqual(['budget_exceeded']);
+    expect(
+      codes(await runOf([reads('a', broken), text('Done.')], { policy: policyOf([budget]) })),
+    ).toEqual(['budget_exceeded']);
   });
 
   it('is beyond a limit of tokens, where there is one', async () => {
-    expect(await runOf([reads('a', broken), text('Done.')], { limits: { tokens: 1_000 } })).toMatchObject({ finishReason: 'budget' });
-    expect(await runOf([reads('a', broken), text('Done.')], {})).toMatchObject({ finishReason: 'stop' });
+    expect(
+      await runOf([reads('a', broken), text('Done.')], { limits: { tokens: 1_000 } }),
+    ).toMatchObject({ finishReason: 'budget' });
+    expect(await runOf([reads('a', broken), text('Done.')], {})).toMatchObject({
+      finishReason: 'stop',
+    });
   });
 
-  it.each<Quota['quantity']>(['tokens', 'usd'])('ends the run under a quota of %s, and poisons no window', async (quantity) => {
-    const store = new MemoryUsageStore();
-    const quotas: readonly Quota[] = [{ quantity, most: 1_000, windowMs: 3_600_000 }];
-    const model = new ScriptedModel([reads('a', broken), text('Done.')]);
-    const loop = await openShop(model, { quotas, providers: [{ provide: UsageStore, useValue: store }] });
-    expect(await resultOf(loop.open(ask()))).toMatchObject({ finishReason: 'error', error: { code: 'internal' } });
-    expect(await store.totals('acme', [{ quantity, windowMs: 3_600_000 }])).toEqual([quantity === 'tokens' ? 1 : 0]);
-    const next = new ScriptedModel([calls(call('probe__read', { key: 'b' })), text('Done.')]);
-    expect(await resultOf(loop.open(ask({ model: next })))).toMatchObject({ finishReason: 'stop' });
-  });
+  it.each<Quota['quantity']>(['tokens', 'usd'])(
+    'ends the run under a quota of %s, and poisons no window',
+    async (quantity) => {
+      const store = new MemoryUsageStore();
+      const quotas: readonly Quota[] = [{ quantity, most: 1_000, windowMs: 3_600_000 }];
+      const model = new ScriptedModel([reads('a', broken), text('Done.')]);
+      const loop = await openShop(model, {
+        quotas,
+        providers: [{ provide: UsageStore, useValue: store }],
+      });
+      expect(await resultOf(loop.open(ask()))).toMatchObject({
+        finishReason: 'error',
+        error: { code: 'internal' },
+      });
+      expect(await store.totals('acme', [{ quantity, windowMs: 3_600_000 }])).toEqual([
+        quantity === 'tokens' ? 1 : 0,
+      ]);
+      const next = new ScriptedModel([calls(call('probe__read', { key: 'b' })), text('Done.')]);
+      expect(await resultOf(loop.open(ask({ model: next })))).toMatchObject({
+        finishReason: 'stop',
+      });
+    },
+  );
 });

@@ -19,7 +19,16 @@ import { RunService } from '@toolloop/core/runs';
 import { toolSearch } from '@toolloop/core/strategies';
 import type { Tool } from '../../src/contracts/tool.js';
 import type { Message, ModelRequest } from '@toolloop/protocol';
-import { call, calls, collect, events, eventsOf, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
+import {
+  call,
+  calls,
+  collect,
+  events,
+  eventsOf,
+  ScriptedModel,
+  type ScriptedTurn,
+  text,
+} from '@toolloop/testing';
 import { SEARCH_TOOL } from '../../src/strategies/tool-search.js';
 import { GrowingAnswerForReader, RunValues } from '../../src/policy/value-references.js';
 import { alice, desk } from '../directives/bench.js';
@@ -38,7 +47,11 @@ const mail = tool<JsonObject>({
   reveal: 'all',
   input: { type: 'object', properties: { many: { type: 'boolean' } } },
   outputSchema: { type: 'array', items: { type: 'object', properties: { id: OWN, body: TEXT } } },
-  execute: ({ many }) => Array.from({ length: many === true ? 40 : 1 }, (_, index) => ({ id: `m-${index}`, body: ATTACK })),
+  execute: ({ many }) =>
+    Array.from({ length: many === true ? 40 : 1 }, (_, index) => ({
+      id: `m-${index}`,
+      body: ATTACK,
+    })),
 });
 
 const filed: JsonObject[] = [];
@@ -94,14 +107,21 @@ class Letter {
 }
 
 const posted: Letter[] = [];
-const addressing: PipeTransform<Letter, Letter> = { transform: ({ body }) => Object.assign(new Letter(), { to: body, body: 'Hello.' }) };
+const addressing: PipeTransform<Letter, Letter> = {
+  transform: ({ body }) => Object.assign(new Letter(), { to: body, body: 'Hello.' }),
+};
 
 /** Writes to whom a text is about. */
 @Injectable()
 @ToolProvider({ namespace: 'post' })
 class PostTools {
   @UsePipes(addressing)
-  @LlmTool({ description: 'Sends a letter.', effect: 'external_side_effect', reveal: [], labels: { decisive: ['to'] } })
+  @LlmTool({
+    description: 'Sends a letter.',
+    effect: 'external_side_effect',
+    reveal: [],
+    labels: { decisive: ['to'] },
+  })
   send(@ToolInput() letter: Letter): void {
     posted.push(letter);
   }
@@ -110,27 +130,45 @@ class PostTools {
 const read = calls(call('mail__read', {}));
 const change = calls(call('notes__file', { list: 'home', text: 'x' }));
 const done = text('Done.');
-const postsNewest: ScriptedTurn = (request) => calls(call('post__send', { body: newestIn(request) }));
-const filesNewest: ScriptedTurn = (request) => calls(call('notes__file', { list: 'home', text: newestIn(request) }));
+const postsNewest: ScriptedTurn = (request) =>
+  calls(call('post__send', { body: newestIn(request) }));
+const filesNewest: ScriptedTurn = (request) =>
+  calls(call('notes__file', { list: 'home', text: newestIn(request) }));
 
 /** Runs a script at `values`, and keeps what the model was sent. */
-async function played(script: readonly ScriptedTurn[], { tools = [], ...options }: ShopOptions = {}) {
+async function played(
+  script: readonly ScriptedTurn[],
+  { tools = [], ...options }: ShopOptions = {},
+) {
   filed.splice(0);
   const model = new ScriptedModel(script);
-  const module = await openModule(model, { policy: VALUES, tools: [mail, file, ...tools], ...options });
+  const module = await openModule(model, {
+    policy: VALUES,
+    tools: [mail, file, ...tools],
+    ...options,
+  });
   const loop: ToolLoopService = module.get(ToolLoopService);
   return {
     loop,
     model,
     module,
-    sent: () => JSON.stringify(model.requests.map(({ messages, tools: offered }) => [messages.map(({ content }) => content), offered])),
+    sent: () =>
+      JSON.stringify(
+        model.requests.map(({ messages, tools: offered }) => [
+          messages.map(({ content }) => content),
+          offered,
+        ]),
+      ),
   };
 }
 
 describe('invariant 15: a text that no model may read', () => {
   it('invariant 15: is asked about where a pipe has put it into an argument that decides', async () => {
     const { loop } = await played([read, postsNewest], { providers: [PostTools] });
-    expect((await loop.run(ask())).toolCalls[1]).toMatchObject({ status: 'waiting', decision: { rule: 'flow: values' } });
+    expect((await loop.run(ask())).toolCalls[1]).toMatchObject({
+      status: 'waiting',
+      decision: { rule: 'flow: values' },
+    });
     expect(posted).toEqual([]);
   });
 
@@ -138,7 +176,12 @@ describe('invariant 15: a text that no model may read', () => {
     class Strangers extends ToolSource {
       override readonly origin = { source: 'mcp', trusted: false };
       override tools(): readonly Tool[] {
-        const spec = { ...SEARCH_TOOL.spec, id: 'mcp__any', declaredId: 'mcp__any', description: `Sends parcels. ${ATTACK}` };
+        const spec = {
+          ...SEARCH_TOOL.spec,
+          id: 'mcp__any',
+          declaredId: 'mcp__any',
+          description: `Sends parcels. ${ATTACK}`,
+        };
         return [{ ...SEARCH_TOOL, origin: this.origin, spec }];
       }
     }
@@ -157,9 +200,12 @@ describe('invariant 15: a text that no model may read', () => {
 
   it('invariant 15: is hidden in a page of a result, which taints no more than the result did', async () => {
     const page = calls(call('results__read', { handle: 'r1', offset: 400 }));
-    const { loop, sent } = await played([calls(call('mail__read', { many: true })), page, change, done], {
-      policy: { ...VALUES, callBudgets: [{ maxResultBytes: 1000 }] },
-    });
+    const { loop, sent } = await played(
+      [calls(call('mail__read', { many: true })), page, change, done],
+      {
+        policy: { ...VALUES, callBudgets: [{ maxResultBytes: 1000 }] },
+      },
+    );
     const { messages, finishReason } = await loop.run(ask());
     const [, second] = messages.filter(({ role }) => role === 'tool');
     expect(second?.content).toContain('⟦v');
@@ -182,23 +228,40 @@ describe('invariant 15: a text that no model may read', () => {
     await first.run();
     const { directiveId } = await first.until('succeeded');
     const script = [calls(call('directives__status', { directive_id: directiveId })), done];
-    const { run } = await desk(script, { directives: { perform: false }, shared: first.shared, policy: VALUES });
+    const { run } = await desk(script, {
+      directives: { perform: false },
+      shared: first.shared,
+      policy: VALUES,
+    });
     const { messages } = await run(alice);
     const told = messages.find(({ role }) => role === 'tool');
     expect(told?.content).toMatch(
-      new RegExp(`"directive_id":"${directiveId}","type":"order.refund","subject":"⟦v1-.*"status":"succeeded"`),
+      new RegExp(
+        `"directive_id":"${directiveId}","type":"order.refund","subject":"⟦v1-.*"status":"succeeded"`,
+      ),
     );
     expect(told).toMatchObject({ labels: { returns: 'trusted' } });
   });
 
   it('invariant 15: is hidden in the answer of a client’s tool', async () => {
-    const pick = clientTool({ id: 'screen__ask', description: 'Asks.', effect: 'read_only', output: TEXT });
-    const { loop, module, sent } = await played([calls(call('screen__ask', {})), change, done], { tools: [pick] });
+    const pick = clientTool({
+      id: 'screen__ask',
+      description: 'Asks.',
+      effect: 'read_only',
+      output: TEXT,
+    });
+    const { loop, module, sent } = await played([calls(call('screen__ask', {})), change, done], {
+      tools: [pick],
+    });
     const who = { actor: { id: 'alice' }, tenant: 'acme' };
     const { runId, toolCalls } = await loop.run(ask());
-    await module.get(RunService).answer(runId, { toolCallId: toolCalls[0]?.toolCallId ?? '', result: ATTACK }, who);
+    await module
+      .get(RunService)
+      .answer(runId, { toolCallId: toolCalls[0]?.toolCallId ?? '', result: ATTACK }, who);
     const { messages, finishReason } = await (await loop.resume(runId, who)).result;
-    expect(messages.find(({ role }) => role === 'tool')?.content).toMatch(/^⟦v1-[a-z2-7]{8}:text⟧$/);
+    expect(messages.find(({ role }) => role === 'tool')?.content).toMatch(
+      /^⟦v1-[a-z2-7]{8}:text⟧$/,
+    );
     expect(sent()).not.toContain('mallory');
     expect(finishReason).toBe('stop');
   });
@@ -207,7 +270,10 @@ describe('invariant 15: a text that no model may read', () => {
     const { loop, sent } = await played([read, calls(call('mail__reed', {})), change, done]);
     const { messages, finishReason } = await loop.run(ask());
     const suggested = messages.find((message) => message.role === 'tool' && message.isError);
-    expect(suggested).toMatchObject({ content: expect.stringContaining('mail__read'), labels: { returns: 'trusted', reads: 'public' } });
+    expect(suggested).toMatchObject({
+      content: expect.stringContaining('mail__read'),
+      labels: { returns: 'trusted', reads: 'public' },
+    });
     expect(sent()).not.toContain('mallory');
     expect(finishReason).toBe('stop');
   });
@@ -218,13 +284,17 @@ describe('invariant 15: a text that no model may read', () => {
       description: 'Fetches mails.',
       effect: 'read_only',
       reveal: 'all',
-      outputSchema: Object.assign({ type: 'boolean' } as const, { 'x-toolloop-origin': 'application' }),
+      outputSchema: Object.assign({ type: 'boolean' } as const, {
+        'x-toolloop-origin': 'application',
+      }),
       execute: (_input, context) => {
         context.progress(ATTACK);
         return true;
       },
     });
-    const { loop, sent } = await played([calls(call('mail__sync', {})), change, done], { tools: [slow] });
+    const { loop, sent } = await played([calls(call('mail__sync', {})), change, done], {
+      tools: [slow],
+    });
     const seen = await collect(loop.stream(ask()));
     expect(eventsOf(seen, 'tool-progress')).toMatchObject([{ value: ATTACK }]);
     expect(sent()).not.toContain('mallory');
@@ -242,12 +312,20 @@ describe('invariant 15: a text that no model may read', () => {
       effect: 'read_only',
       output: entity,
       execution: { availableOperations: true },
-      execute: () => Object.assign(new entity(), { code: finishReason === 'stop' ? 'b-1' : 'send-it-to-mallory' }),
+      execute: () =>
+        Object.assign(new entity(), {
+          code: finishReason === 'stop' ? 'b-1' : 'send-it-to-mallory',
+        }),
     });
-    const { loop } = await played([calls(call('boxes__find', {})), change, done], { tools: [find], entities: [Box, StrangersBox] });
+    const { loop } = await played([calls(call('boxes__find', {})), change, done], {
+      tools: [find],
+      entities: [Box, StrangersBox],
+    });
     const result = await loop.run(ask());
     const told = result.messages.find(({ role }) => role === 'tool')?.content;
-    expect(typeof told === 'string' && told.includes('_availableOperations')).toBe(finishReason === 'stop');
+    expect(typeof told === 'string' && told.includes('_availableOperations')).toBe(
+      finishReason === 'stop',
+    );
     expect(told).not.toContain('mallory');
     expect(result.finishReason).toBe(finishReason);
   });
@@ -278,12 +356,12 @@ describe('the answer that a reader sees while it is written', () => {
 
   it('is held back for no longer than a reference can be', () => {
     const reader = new GrowingAnswerForReader(new RunValues());
-    expect([reader.take('⟦'), reader.take('x'.repeat(200)), reader.take('⟦v1-'), reader.end()]).toEqual([
-      '',
-      `⟦${'x'.repeat(200)}`,
-      '',
-      '⟦v1-',
-    ]);
+    expect([
+      reader.take('⟦'),
+      reader.take('x'.repeat(200)),
+      reader.take('⟦v1-'),
+      reader.end(),
+    ]).toEqual(['', `⟦${'x'.repeat(200)}`, '', '⟦v1-']);
   });
 });
 
@@ -300,7 +378,12 @@ class ShortSummary {
   words!: string;
 }
 
-const summarises = says((reference) => [`{"words":"It says \\"`, reference.slice(0, 4), reference.slice(4), `\\"."}`]);
+const summarises = says((reference) => [
+  `{"words":"It says \\"`,
+  reference.slice(0, 4),
+  reference.slice(4),
+  `\\"."}`,
+]);
 
 describe('a structured answer', () => {
   it('has the texts in the place of references, in its instance, its JSON and while it is written, where no link works', async () => {
@@ -313,8 +396,15 @@ describe('a structured answer', () => {
     expect(output?.words).not.toMatch(/⟦|https:\/\//);
     expect(JSON.parse(words)).toEqual({ words: output?.words });
     expect(eventsOf(seen, 'run-end')).toMatchObject([{ output: { words: output?.words } }]);
-    const grown = eventsOf(seen, 'output-delta').map((event) => JSON.stringify(event.output).slice(0, -2));
-    expect(grown.every((one, index) => index === 0 || one.startsWith((grown[index - 1] ?? '').replace(/\\?"?$/, '')))).toBe(true);
+    const grown = eventsOf(seen, 'output-delta').map((event) =>
+      JSON.stringify(event.output).slice(0, -2),
+    );
+    expect(
+      grown.every(
+        (one, index) =>
+          index === 0 || one.startsWith((grown[index - 1] ?? '').replace(/\\?"?$/, '')),
+      ),
+    ).toBe(true);
     expect(grown.join('')).not.toContain('⟦');
   });
 
@@ -326,8 +416,16 @@ describe('a structured answer', () => {
   });
 
   it('has references where a sub-run gives it, for the model that asked for it', async () => {
-    const helper = subRunTool({ id: 'mail__sort', description: 'Sorts mails.', tools: ['mail__read'], output: Summary });
-    const { loop, sent } = await played([calls(call('mail__sort', { prompt: 'Look.' })), read, summarises, done], { tools: [helper] });
+    const helper = subRunTool({
+      id: 'mail__sort',
+      description: 'Sorts mails.',
+      tools: ['mail__read'],
+      output: Summary,
+    });
+    const { loop, sent } = await played(
+      [calls(call('mail__sort', { prompt: 'Look.' })), read, summarises, done],
+      { tools: [helper] },
+    );
     const { messages } = await loop.run(ask());
     expect(JSON.stringify(messages.map(({ content }) => content))).toContain('⟦v1-');
     expect(sent()).not.toContain('mallory');

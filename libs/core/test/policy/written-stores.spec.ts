@@ -1,5 +1,13 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { ActorDirectory, type JsonObject, type LoopRequest, PendingService, type Policy, tool, ToolLoopService } from '@toolloop/core';
+import {
+  ActorDirectory,
+  type JsonObject,
+  type LoopRequest,
+  PendingService,
+  type Policy,
+  tool,
+  ToolLoopService,
+} from '@toolloop/core';
 import { DirectiveService } from '@toolloop/core/directives';
 import { EndorsementService } from '@toolloop/core/runs';
 import { AccountStore, MemoryAccountStore, type SessionAccount } from '@toolloop/core/stores';
@@ -76,7 +84,9 @@ const add = (note: string): ScriptedTurn => calls(call('notes__add', { text: not
 const writesReference =
   (id: string): ScriptedTurn =>
   ({ messages }) => {
-    const told = messages.flatMap(({ content }) => (typeof content === 'string' ? (content.match(/⟦[^⟧]*⟧/g) ?? []) : []));
+    const told = messages.flatMap(({ content }) =>
+      typeof content === 'string' ? (content.match(/⟦[^⟧]*⟧/g) ?? []) : [],
+    );
     return calls(call(id, { text: told.at(-1) ?? 'none' }));
   };
 const addReference = writesReference('notes__add');
@@ -104,7 +114,9 @@ async function application(
     pending: module.get<PendingService>(PendingService),
     /** The notes, once a directive has written one. */
     written: new Promise<readonly string[]>((resolve) => {
-      module.get(DirectiveService).events$.subscribe(({ status }) => void (status === 'succeeded' && resolve(notes)));
+      module
+        .get(DirectiveService)
+        .events$.subscribe(({ status }) => void (status === 'succeeded' && resolve(notes)));
     }),
     run: (tenant = 'acme', more: Partial<LoopRequest> = {}) => loop.run(ask({ tenant, ...more })),
     loop,
@@ -160,9 +172,14 @@ describe('invariant 15: a store that remembers', () => {
   });
 
   it('is endorsed by no one who is no operator', async () => {
-    const module = await openModule(new ScriptedModel([]), { tools: TOOLS, providers: [{ provide: ActorDirectory, useClass: Staff }] });
+    const module = await openModule(new ScriptedModel([]), {
+      tools: TOOLS,
+      providers: [{ provide: ActorDirectory, useClass: Staff }],
+    });
     const endorsements = module.get(EndorsementService);
-    await expect(endorsements.endorse('notes', operator, { reason: 'I say so.' })).rejects.toThrow('policy');
+    await expect(endorsements.endorse('notes', operator, { reason: 'I say so.' })).rejects.toThrow(
+      'policy',
+    );
   });
 
   it('invariant 15: is hidden at the level values, by what was written under a reference too', async () => {
@@ -177,7 +194,9 @@ describe('invariant 15: a store that remembers', () => {
     expect(notes).toEqual([LETTER]);
     const later = await run();
     expect(JSON.stringify(later.messages.map(({ content }) => content))).not.toContain('Mallory."');
-    expect(later.messages.find(({ role }) => role === 'tool')).toMatchObject({ content: expect.stringMatching(/^⟦v1-/) });
+    expect(later.messages.find(({ role }) => role === 'tool')).toMatchObject({
+      content: expect.stringMatching(/^⟦v1-/),
+    });
     expect(later.finishReason).toBe('stop');
   });
 
@@ -193,27 +212,40 @@ describe('invariant 15: a store that remembers', () => {
     expect(await written).toEqual([LETTER]);
     expect(await endorsements.isFromOutside('notes', operator)).toBe(true);
     const later = await run();
-    expect(later.messages.find(({ role }) => role === 'tool')).toMatchObject({ content: expect.stringMatching(/^⟦v1-/) });
+    expect(later.messages.find(({ role }) => role === 'tool')).toMatchObject({
+      content: expect.stringMatching(/^⟦v1-/),
+    });
   });
 
   it('invariant 15: gives back from outside what was rehearsed with such a text, once it is performed', async () => {
-    const { run, loop, pending, endorsements } = await application([[read, addReference, done]], { flow: 'values' });
+    const { run, loop, pending, endorsements } = await application([[read, addReference, done]], {
+      flow: 'values',
+    });
     const { runId } = await run('acme', { rehearse: true });
     expect(await endorsements.isFromOutside('notes', operator)).toBe(false);
     const [asked] = await pending.inbox(operator);
     await pending.answer({ rehearsalId: asked?.id ?? '', decision: 'approve' }, operator, runId);
-    expect((await (await loop.resume(runId, operator)).result).rehearsal).toMatchObject({ status: 'performed' });
+    expect((await (await loop.resume(runId, operator)).result).rehearsal).toMatchObject({
+      status: 'performed',
+    });
     expect(notes).toEqual([LETTER]);
     expect(await endorsements.isFromOutside('notes', operator)).toBe(true);
   });
 
   it('invariant 15: gives back from outside what a person changed a word of', async () => {
     const requireApproval = [{ tools: ['notes__add'], mayEdit: true }];
-    const { run, loop, pending, endorsements } = await application([[read, addReference, done]], { flow: 'values', requireApproval });
+    const { run, loop, pending, endorsements } = await application([[read, addReference, done]], {
+      flow: 'values',
+      requireApproval,
+    });
     const { runId } = await run();
     const [asked] = await pending.list(operator);
     const edited = { args: { text: `${LETTER} Thanks.` } };
-    await pending.decide({ approvalId: asked?.approvalId ?? '', decision: 'approve' }, operator, edited);
+    await pending.decide(
+      { approvalId: asked?.approvalId ?? '', decision: 'approve' },
+      operator,
+      edited,
+    );
     expect((await (await loop.resume(runId, operator)).result).finishReason).toBe('stop');
     expect(notes).toEqual([`${LETTER} Thanks.`]);
     expect(await endorsements.isFromOutside('notes', operator)).toBe(true);
@@ -235,7 +267,9 @@ describe('invariant 15: a store that remembers', () => {
       }
     }
     const { run } = await application([[read, add(LETTER), done]], {}, new Broken());
-    await expect(run()).rejects.toMatchObject({ result: { error: { code: 'storage_unavailable' } } });
+    await expect(run()).rejects.toMatchObject({
+      result: { error: { code: 'storage_unavailable' } },
+    });
     expect(notes).toEqual([]);
   });
 });

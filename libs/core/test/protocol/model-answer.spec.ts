@@ -1,7 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { assemble, NO_USAGE, type ModelEvent } from '@toolloop/protocol';
 
-async function* eventsOf(events: readonly ModelEvent[], failure?: Error): AsyncGenerator<ModelEvent> {
+async function* eventsOf(
+  events: readonly ModelEvent[],
+  failure?: Error,
+): AsyncGenerator<ModelEvent> {
   for (const event of events) yield await Promise.resolve(event);
   if (failure) throw failure;
 }
@@ -35,9 +38,21 @@ describe('an assembled answer', () => {
   });
 
   it('has no count of tokens that is negative', async () => {
-    const usage = { inputTokens: -5, outputTokens: 7, cachedInputTokens: -1, cacheWriteInputTokens: -2, reasoningTokens: -3 };
+    const usage = {
+      inputTokens: -5,
+      outputTokens: 7,
+      cachedInputTokens: -1,
+      cacheWriteInputTokens: -2,
+      reasoningTokens: -3,
+    };
     const answer = await assemble(eventsOf([{ type: 'usage', usage }]));
-    expect(answer.usage).toEqual({ inputTokens: 0, outputTokens: 7, cachedInputTokens: 0, cacheWriteInputTokens: 0, reasoningTokens: 0 });
+    expect(answer.usage).toEqual({
+      inputTokens: 0,
+      outputTokens: 7,
+      cachedInputTokens: 0,
+      cacheWriteInputTokens: 0,
+      reasoningTokens: 0,
+    });
   });
 
   it('has no call of which deltas came only, and is incomplete where nothing says why it ended', async () => {

@@ -9,9 +9,15 @@ describe('invariant 10: a secret', () => {
     ['as JSON', () => JSON.stringify({ secret })],
     ['as text', () => String(secret)],
     ['in a template', () => `a ${secret as unknown as string}`],
-    ['inspected, at any depth', () => inspect({ a: { secret } }, { showHidden: true, depth: null })],
+    [
+      'inspected, at any depth',
+      () => inspect({ a: { secret } }, { showHidden: true, depth: null }),
+    ],
     ['by its keys', () => JSON.stringify(Object.entries(secret))],
-    ['by its property names', () => JSON.stringify(Reflect.ownKeys(secret).map((key): unknown => Reflect.get(secret, key)))],
+    [
+      'by its property names',
+      () => JSON.stringify(Reflect.ownKeys(secret).map((key): unknown => Reflect.get(secret, key))),
+    ],
     ['spread', () => JSON.stringify(Object.assign({}, secret))],
   ])('invariant 10: shows nothing %s', (_, print) => {
     expect(print()).not.toContain('sk-live');

@@ -8,7 +8,8 @@ const read = calls(call('inbox__read', { page: 1 }));
 
 async function talked(script: readonly ScriptedTurn[], ...ids: readonly string[]) {
   const { run, module } = await desk(script, everything, { inbox: 'a secret of the inbox' });
-  for (const conversationId of ids) await run({ conversationId, prompt: `Hello ${conversationId}` });
+  for (const conversationId of ids)
+    await run({ conversationId, prompt: `Hello ${conversationId}` });
   const service: ConversationService = module.get(ConversationService);
   return { service, run };
 }
@@ -21,9 +22,15 @@ const strangers = [
 
 describe('conversations', () => {
   it('are listed to whose they are, the last used first, page by page', async () => {
-    const { service, run } = await talked([text('1'), text('2'), text('3'), text('4')], 'a', 'b', 'c');
+    const { service, run } = await talked(
+      [text('1'), text('2'), text('3'), text('4')],
+      'a',
+      'b',
+      'c',
+    );
     await run({ conversationId: 'a', prompt: 'Again' });
-    const ids = async (listing?: object) => (await service.list(alice, listing)).map(({ conversationId }) => conversationId);
+    const ids = async (listing?: object) =>
+      (await service.list(alice, listing)).map(({ conversationId }) => conversationId);
     expect(await ids()).toEqual(['a', 'c', 'b']);
     expect(await ids({ limit: 2 })).toEqual(['a', 'c']);
     expect(await ids({ limit: 2, after: 'c' })).toEqual(['b']);
@@ -37,7 +44,12 @@ describe('conversations', () => {
       conversationId: 'a',
       entries: [
         { position: 0, role: 'user', text: 'Hello a' },
-        { position: 2, role: 'tool', text: '', call: expect.objectContaining({ declaredId: 'inbox__read', status: 'succeeded' }) },
+        {
+          position: 2,
+          role: 'tool',
+          text: '',
+          call: expect.objectContaining({ declaredId: 'inbox__read', status: 'succeeded' }),
+        },
         { position: 3, role: 'assistant', text: 'Nothing new.' },
       ],
     });
@@ -48,13 +60,22 @@ describe('conversations', () => {
     const first = await service.read('a', alice, { limit: 3 });
     expect([first?.entries.length, first?.next]).toEqual([3, 3]);
     const second = await service.read('a', alice, { from: 3, limit: 3 });
-    expect([second?.entries.map(({ text: said }) => said), second?.next]).toEqual([['2'], undefined]);
-    expect(await service.read('a', alice, { from: 9 })).toEqual({ conversationId: 'a', entries: [] });
+    expect([second?.entries.map(({ text: said }) => said), second?.next]).toEqual([
+      ['2'],
+      undefined,
+    ]);
+    expect(await service.read('a', alice, { from: 9 })).toEqual({
+      conversationId: 'a',
+      entries: [],
+    });
   });
 
   it('are deleted, once, and begin anew', async () => {
     const { service, run } = await talked([text('1'), text('2')], 'a');
-    expect([await service.delete('a', alice), await service.delete('a', alice)]).toEqual([true, false]);
+    expect([await service.delete('a', alice), await service.delete('a', alice)]).toEqual([
+      true,
+      false,
+    ]);
     expect([await service.read('a', alice), await service.list(alice)]).toEqual([undefined, []]);
     expect((await run({ conversationId: 'a', prompt: 'New' })).messages).toHaveLength(2);
   });
@@ -62,7 +83,10 @@ describe('conversations', () => {
   it.each(strangers)('do not exist for %s', async (_, who) => {
     const { service } = await talked([text('1')], 'a');
     expect(await service.list(who)).toEqual([]);
-    expect([await service.read('a', who), await service.delete('a', who)]).toEqual([undefined, false]);
+    expect([await service.read('a', who), await service.delete('a', who)]).toEqual([
+      undefined,
+      false,
+    ]);
     expect(await service.read('a', alice)).toBeDefined();
   });
 });

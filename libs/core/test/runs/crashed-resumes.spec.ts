@@ -1,8 +1,29 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { PendingService, type LoopEvent, type Policy, RunElsewhereError, ToolLoopService } from '@toolloop/core';
+import {
+  PendingService,
+  type LoopEvent,
+  type Policy,
+  RunElsewhereError,
+  ToolLoopService,
+} from '@toolloop/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { PendingStore, CallJournal, MemoryPendingStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
-import { call, calls, ScriptedModel, type ScriptedTurn, type StoreTrouble, text, troubled } from '@toolloop/testing';
+import {
+  PendingStore,
+  CallJournal,
+  MemoryPendingStore,
+  MemoryCallJournal,
+  MemoryRunLog,
+  RunLog,
+} from '@toolloop/core/stores';
+import {
+  call,
+  calls,
+  ScriptedModel,
+  type ScriptedTurn,
+  type StoreTrouble,
+  text,
+  troubled,
+} from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
 afterEach(() => {
@@ -11,10 +32,16 @@ afterEach(() => {
 });
 
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
-const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] };
+const policy: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ effects: ['state_change'] }],
+};
 const never = (): Promise<never> => new Promise(() => undefined);
 const gone = (): Promise<never> => Promise.reject(new Error('The connection is gone.'));
-const lost = (): Promise<never> => Promise.reject(new StorageUnavailableError('The connection is gone.'));
+const lost = (): Promise<never> =>
+  Promise.reject(new StorageUnavailableError('The connection is gone.'));
 
 /** A promise, and what resolves it. */
 function gate(): { readonly promise: Promise<void>; readonly resolve: () => void } {
@@ -66,18 +93,35 @@ describe('a run whose process dies after it has claimed it', () => {
     first.result.catch(() => undefined);
     await untilSo(() => done.length === 1);
     const other = await start([text('It is done.')]);
-    await expect((await other.loop.resume(runId, request)).result).rejects.toMatchObject({ code: 'unknown_run' });
+    await expect((await other.loop.resume(runId, request)).result).rejects.toMatchObject({
+      code: 'unknown_run',
+    });
     passTime();
     const result = await (await other.loop.resume(runId, request)).result;
-    expect(result).toMatchObject({ finishReason: 'stop', text: 'It is done.', toolCalls: [{ status: 'succeeded' }] });
+    expect(result).toMatchObject({
+      finishReason: 'stop',
+      text: 'It is done.',
+      toolCalls: [{ status: 'succeeded' }],
+    });
     expect(done).toEqual(['w']);
-    expect(await runs.find(runId)).toMatchObject({ status: 'ended', finishReason: 'stop', epoch: 3 });
+    expect(await runs.find(runId)).toMatchObject({
+      status: 'ended',
+      finishReason: 'stop',
+      epoch: 3,
+    });
   });
 
   it('is resumed by that process where only the answer to the claim is lost, which asks again', async () => {
     const { runs, runId, done, start, request } = await waiting();
-    const cut = await start([text('It is done.')], { method: 'acquire', at: 1, answer: lost, isDone: true });
-    expect(await (await cut.loop.resume(runId, request)).result).toMatchObject({ finishReason: 'stop' });
+    const cut = await start([text('It is done.')], {
+      method: 'acquire',
+      at: 1,
+      answer: lost,
+      isDone: true,
+    });
+    expect(await (await cut.loop.resume(runId, request)).result).toMatchObject({
+      finishReason: 'stop',
+    });
     expect(await runs.find(runId)).toMatchObject({ status: 'ended', epoch: 2 });
     expect(done).toEqual(['w']);
   });
@@ -85,11 +129,15 @@ describe('a run whose process dies after it has claimed it', () => {
   it('is not lost where the claim holds and its answer does not come', async () => {
     const { runs, runId, done, start, request } = await waiting();
     const cut = await start([], { method: 'acquire', answer: gone, isDone: true });
-    await expect((await cut.loop.resume(runId, request)).result).rejects.toMatchObject({ name: 'StorageUnavailableError' });
+    await expect((await cut.loop.resume(runId, request)).result).rejects.toMatchObject({
+      name: 'StorageUnavailableError',
+    });
     expect(await runs.find(runId)).toMatchObject({ status: 'running' });
     passTime();
     const other = await start([text('It is done.')]);
-    expect(await (await other.loop.resume(runId, request)).result).toMatchObject({ finishReason: 'stop' });
+    expect(await (await other.loop.resume(runId, request)).result).toMatchObject({
+      finishReason: 'stop',
+    });
     expect(done).toEqual(['w']);
   });
 
@@ -113,7 +161,9 @@ describe('a run whose process dies after it has claimed it', () => {
     await untilSo(() => !isFrozen);
     passTime();
     const other = await start([text('It is done.')]);
-    expect(await (await other.loop.resume(runId, request)).result).toMatchObject({ text: 'It is done.' });
+    expect(await (await other.loop.resume(runId, request)).result).toMatchObject({
+      text: 'It is done.',
+    });
     thaw();
     expect(await zombie).toBeInstanceOf(RunElsewhereError);
     expect(seen).not.toContain('run-end');
@@ -123,7 +173,17 @@ describe('a run whose process dies after it has claimed it', () => {
 
 describe('a process whose run was taken over', () => {
   it('breaks it off with its next report', async () => {
-    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'setTimeout', 'clearTimeout', 'queueMicrotask', 'Date', 'performance'] });
+    jest.useFakeTimers({
+      doNotFake: [
+        'nextTick',
+        'setImmediate',
+        'setTimeout',
+        'clearTimeout',
+        'queueMicrotask',
+        'Date',
+        'performance',
+      ],
+    });
     const { runs, runId, start, request } = await waiting();
     const { loop } = await start([]);
     const { promise: begun, resolve: begin } = gate();
@@ -145,7 +205,8 @@ describe('a process whose run was taken over', () => {
 describe('a log in memory', () => {
   it('takes no more waiting runs of a tenant that has 1,000, and forgets none of them', async () => {
     const runs = new MemoryRunLog();
-    const add = (tenant: string, index: number) => runs.add({ runId: `${tenant} ${index}`, tenant, actorId: 'alice' }, 'waiting');
+    const add = (tenant: string, index: number) =>
+      runs.add({ runId: `${tenant} ${index}`, tenant, actorId: 'alice' }, 'waiting');
     for (let index = 0; index < 1_000; index += 1) await add('acme', index);
     await expect(add('acme', 1_000)).rejects.toThrow('Bind a durable RunLog.');
     await add('globex', 0);
@@ -158,7 +219,10 @@ describe('a log in memory', () => {
     for (let index = 0; index <= 1_000; index += 1) {
       const run = { runId: `run ${index}`, tenant: 'acme', actorId: 'alice' };
       const lease = await runs.begin(run, { owner: 'one', forMs: 60_000 });
-      await runs.append({ ...run, ...lease }, { entries: [], events: [], ending: { status: 'ended', finishReason: 'stop' } });
+      await runs.append(
+        { ...run, ...lease },
+        { entries: [], events: [], ending: { status: 'ended', finishReason: 'stop' } },
+      );
     }
     expect(await runs.find('run 0')).toBeUndefined();
     expect(await runs.find('run 1')).toMatchObject({ status: 'ended' });

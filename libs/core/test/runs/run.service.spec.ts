@@ -1,5 +1,12 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { type LoopEvent, type LoopRequest, type Policy, ToolLoopModule, type ToolLoopService, toolLoopToken } from '@toolloop/core';
+import {
+  type LoopEvent,
+  type LoopRequest,
+  type Policy,
+  ToolLoopModule,
+  type ToolLoopService,
+  toolLoopToken,
+} from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
 import { ScriptedModel, call, calls, collect, text } from '@toolloop/testing';
 import { lastValueFrom, toArray } from 'rxjs';
@@ -28,7 +35,13 @@ async function waiting() {
 describe('a run that is suspended and not durable', () => {
   it('is listed and read like any other run', async () => {
     const { runs, runId } = await waiting();
-    const view = { runId, status: 'waiting', durable: false, finishReason: 'waiting', lastSequence: 0 };
+    const view = {
+      runId,
+      status: 'waiting',
+      durable: false,
+      finishReason: 'waiting',
+      lastSequence: 0,
+    };
     expect(await runs.list(alice)).toMatchObject([view]);
     expect(await runs.list(alice, { status: 'waiting' })).toHaveLength(1);
     expect(await runs.list(alice, { status: 'ended' })).toEqual([]);
@@ -37,8 +50,13 @@ describe('a run that is suspended and not durable', () => {
 
   it('is listed with those of all of its tenant for operators alone', async () => {
     const { runs } = await waiting();
-    await expect(runs.list(alice, { ofTenant: true })).rejects.toMatchObject({ name: 'OperatorError', action: 'runs' });
-    await expect(runs.list(alice, { ofTenant: true, actorId: 'bob' })).rejects.toThrow('do not go together');
+    await expect(runs.list(alice, { ofTenant: true })).rejects.toMatchObject({
+      name: 'OperatorError',
+      action: 'runs',
+    });
+    await expect(runs.list(alice, { ofTenant: true, actorId: 'bob' })).rejects.toThrow(
+      'do not go together',
+    );
   });
 
   it('is resumed by the service, with the events that follow, and has ended then', async () => {
@@ -68,18 +86,34 @@ describe('a run that is suspended and not durable', () => {
     const [approvalId = ''] = await open();
     const yes = { approvalId, decision: 'approve' } as const;
     const { runId: second } = (await run({ prompt: 'Once more.' })).result;
-    for (const [id, person] of [[second, alice], ['', alice], ...others.map((other) => [runId, other] as const)] as const)
-      await expect(runs.answer(id, yes, person)).rejects.toMatchObject({ name: 'PendingError', code: 'not_found' });
-    await expect(runs.answer(runId, { decision: 'approve' }, alice)).rejects.toMatchObject({ code: 'invalid_answer' });
-    await expect(runs.answer(runId, { ...yes, decision: 'yes' }, alice)).rejects.toMatchObject({ code: 'invalid_answer' });
-    const taken = await Promise.allSettled([runs.answer(runId, yes, alice), runs.answer(runId, { ...yes, decision: 'deny' }, alice)]);
+    for (const [id, person] of [
+      [second, alice],
+      ['', alice],
+      ...others.map((other) => [runId, other] as const),
+    ] as const)
+      await expect(runs.answer(id, yes, person)).rejects.toMatchObject({
+        name: 'PendingError',
+        code: 'not_found',
+      });
+    await expect(runs.answer(runId, { decision: 'approve' }, alice)).rejects.toMatchObject({
+      code: 'invalid_answer',
+    });
+    await expect(runs.answer(runId, { ...yes, decision: 'yes' }, alice)).rejects.toMatchObject({
+      code: 'invalid_answer',
+    });
+    const taken = await Promise.allSettled([
+      runs.answer(runId, yes, alice),
+      runs.answer(runId, { ...yes, decision: 'deny' }, alice),
+    ]);
     expect(taken.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
     expect([await open(), done]).toEqual([[], []]);
   });
 
   it('waits again where it is resumed before a decision', async () => {
     const { runs, runId, request } = await waiting();
-    expect((await collect(await runs.resume(runId, request()))).at(-1)).toMatchObject({ finishReason: 'waiting' });
+    expect((await collect(await runs.resume(runId, request()))).at(-1)).toMatchObject({
+      finishReason: 'waiting',
+    });
     expect(await runs.get(runId, alice)).toMatchObject({ status: 'waiting' });
   });
 
@@ -103,21 +137,36 @@ describe('a run that is suspended and not durable', () => {
 
   it('says that its events are not kept, instead of showing none', async () => {
     const { runs, runId } = await waiting();
-    await expect(lastValueFrom(runs.events(runId, alice).pipe(toArray()))).rejects.toThrow('is not durable: its events are not kept');
+    await expect(lastValueFrom(runs.events(runId, alice).pipe(toArray()))).rejects.toThrow(
+      'is not durable: its events are not kept',
+    );
   });
 
   it('ends where it is cancelled, and what it asked for is withdrawn', async () => {
     const { runs, runId, waiting: open, resume, done } = await waiting();
     expect(await open()).toHaveLength(1);
     await runs.cancel(runId, alice);
-    expect(await runs.get(runId, alice)).toMatchObject({ status: 'ended', finishReason: 'aborted' });
+    expect(await runs.get(runId, alice)).toMatchObject({
+      status: 'ended',
+      finishReason: 'aborted',
+    });
     expect(await open()).toEqual([]);
     await expect(resume(runId)).rejects.toMatchObject(unknown);
     expect(done).toEqual([]);
   });
 
   it('ends where it is cancelled while it continues', async () => {
-    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'setTimeout', 'clearTimeout', 'queueMicrotask', 'Date', 'performance'] });
+    jest.useFakeTimers({
+      doNotFake: [
+        'nextTick',
+        'setImmediate',
+        'setTimeout',
+        'clearTimeout',
+        'queueMicrotask',
+        'Date',
+        'performance',
+      ],
+    });
     const { runs, runId, decide, request } = await waiting();
     await decide('approve');
     let begin!: () => void;
@@ -129,19 +178,29 @@ describe('a run that is suspended and not durable', () => {
       return new Promise(() => undefined);
     };
     const events: LoopEvent[] = [];
-    const resumed = (await runs.resume(runId, request({ context: { act } }))).forEach((event) => void events.push(event));
+    const resumed = (await runs.resume(runId, request({ context: { act } }))).forEach(
+      (event) => void events.push(event),
+    );
     await begun;
     await runs.cancel(runId, alice, 'Never mind.');
     expect(await runs.get(runId, alice)).toMatchObject({ status: 'running' });
     jest.advanceTimersByTime(3_000); // its process reports the run, and hears of it
     await resumed;
     expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'aborted' });
-    expect(await runs.get(runId, alice)).toMatchObject({ status: 'ended', finishReason: 'aborted' });
+    expect(await runs.get(runId, alice)).toMatchObject({
+      status: 'ended',
+      finishReason: 'aborted',
+    });
   });
 
   it('is resumed with the options of the named loop that opened it', async () => {
     const model = new ScriptedModel([calls(call('probe__write', { key: 'w' })), text('Done.')]);
-    const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] };
+    const policy: Policy = {
+      version: 'v1',
+      allow: ['*'],
+      flow: 'off',
+      requireApproval: [{ effects: ['state_change'] }],
+    };
     const module = await Test.createTestingModule({
       imports: [
         ToolLoopModule.forRoot({ model, policy }),
@@ -157,6 +216,8 @@ describe('a run that is suspended and not durable', () => {
     await collect(await module.get<RunService>(RunService).resume(runId, alice));
     expect(model.requests.map(({ instructions }) => instructions)).toEqual(['You help.']);
     await module.get<RunService>(RunService).cancel(runId, alice);
-    expect(await module.get<RunService>(RunService).list(alice)).toMatchObject([{ runId, status: 'ended' }]);
+    expect(await module.get<RunService>(RunService).list(alice)).toMatchObject([
+      { runId, status: 'ended' },
+    ]);
   });
 });

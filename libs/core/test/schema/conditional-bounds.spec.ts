@@ -14,7 +14,11 @@ function schemaWith(...decorators: readonly PropertyDecorator[]) {
   for (const decorator of decorators) decorator(Input.prototype, 'value');
   const compiled = dtoSchema(Input);
   expect(compiled.findings).toEqual([]);
-  return { value: compiled.schema.properties?.value, required: compiled.schema.required ?? [], isExact: !compiled.needsClassValidator };
+  return {
+    value: compiled.schema.properties?.value,
+    required: compiled.schema.required ?? [],
+    isExact: !compiled.needsClassValidator,
+  };
 }
 
 function isThere(dto: Dto): boolean {
@@ -42,12 +46,20 @@ describe('bounds behind @ValidateIf()', () => {
     ],
     ['the property, in a function of the old form', isThere],
   ])('are in the schema where it asks only for %s', (_what, condition) => {
-    expect(schemaWith(cv.ValidateIf(condition), ...BOUNDED)).toEqual({ value: BOUNDS, required: [], isExact: true });
+    expect(schemaWith(cv.ValidateIf(condition), ...BOUNDED)).toEqual({
+      value: BOUNDS,
+      required: [],
+      isExact: true,
+    });
   });
 
   it('are in the schema of a property that must be there and may be null', () => {
     const value = { ...BOUNDS, type: ['integer', 'null'] };
-    expect(schemaWith(cv.ValidateIf(isNoNull), ...BOUNDED)).toEqual({ value, required: ['value'], isExact: true });
+    expect(schemaWith(cv.ValidateIf(isNoNull), ...BOUNDED)).toEqual({
+      value,
+      required: ['value'],
+      isExact: true,
+    });
   });
 
   it.each<[string, (dto: Dto, value: unknown) => boolean]>([
@@ -80,8 +92,16 @@ describe('bounds behind @ValidateIf()', () => {
       [cv.IsArray(), cv.ArrayMinSize(1), cv.ArrayMaxSize(3), cv.IsString({ each: true })],
       'At least 1 items. At most 3 items.',
     ],
-    ['items without repetition', [cv.IsArray(), cv.ArrayUnique(), cv.IsString({ each: true })], 'No item twice.'],
-    ['an object with something in it', [cv.IsObject(), cv.IsNotEmptyObject()], 'At least 1 properties.'],
+    [
+      'items without repetition',
+      [cv.IsArray(), cv.ArrayUnique(), cv.IsString({ each: true })],
+      'No item twice.',
+    ],
+    [
+      'an object with something in it',
+      [cv.IsObject(), cv.IsNotEmptyObject()],
+      'At least 1 properties.',
+    ],
   ])('are told in words: %s', (_what, decorators, description) => {
     expect(
       schemaWith(
@@ -98,11 +118,17 @@ describe('bounds behind @ValidateIf()', () => {
       cv.IsInt({ each: true }),
       cv.Min(1, { each: true }),
     );
-    expect(value).toEqual({ type: ['array', 'null'], items: { type: 'integer', description: 'At least 1.' } });
+    expect(value).toEqual({
+      type: ['array', 'null'],
+      items: { type: 'integer', description: 'At least 1.' },
+    });
   });
 
   it('are told for the condition of one decorator', () => {
-    const { value } = schemaWith(cv.IsInt(), cv.Min(3, { validateIf: (dto: Dto) => dto.kind === 'a' }));
+    const { value } = schemaWith(
+      cv.IsInt(),
+      cv.Min(3, { validateIf: (dto: Dto) => dto.kind === 'a' }),
+    );
     expect(value).toEqual({ type: 'integer', description: 'At least 3.' });
   });
 });

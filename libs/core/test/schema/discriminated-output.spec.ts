@@ -57,12 +57,17 @@ describe('a property whose @Type() has a discriminator', () => {
   it('shows the fields of the class that a value has, and says which it is', () => {
     const order = new Order(new Card(), [new Card(), new Transfer()]);
     expect(project(order)).toEqual({ payment: CARD, payments: [CARD, TRANSFER] });
-    expect(project(order)).toMatchObject(instanceToPlain(order, { strategy: 'excludeAll', groups: ['model'] }));
+    expect(project(order)).toMatchObject(
+      instanceToPlain(order, { strategy: 'excludeAll', groups: ['model'] }),
+    );
   });
 
   it('shows the fields of the class that a plain object names', () => {
     const card = { kind: 'card', amount: 5, last4: '4242', pan: '4242424242424242', iban: 'CH93' };
-    expect(project({ payment: card, payments: [{ ...TRANSFER, last4: '1' }] })).toEqual({ payment: CARD, payments: [TRANSFER] });
+    expect(project({ payment: card, payments: [{ ...TRANSFER, last4: '1' }] })).toEqual({
+      payment: CARD,
+      payments: [TRANSFER],
+    });
   });
 
   it('shows what the class at its head exposes of a value that is none of them', () => {
@@ -76,11 +81,16 @@ describe('a property whose @Type() has a discriminator', () => {
   });
 
   it('shows the nearest of the classes for an instance of one below them', () => {
-    expect(project(new Order(new InstantTransfer()))).toMatchObject({ payment: { amount: 5, iban: 'CH93' } });
+    expect(project(new Order(new InstantTransfer()))).toMatchObject({
+      payment: { amount: 5, iban: 'CH93' },
+    });
   });
 
   it('shows each audience what that class shows it', () => {
-    expect(project(new Order(new Card()), 'audit')).toEqual({ payment: { ...CARD, fingerprint: 'f00d' }, payments: [] });
+    expect(project(new Order(new Card()), 'audit')).toEqual({
+      payment: { ...CARD, fingerprint: 'f00d' },
+      payments: [],
+    });
     expect(project(new Order(new Card()), 'ui')).toEqual({ payment: CARD, payments: [] });
   });
 
@@ -108,13 +118,21 @@ describe('a property whose @Type() has a discriminator', () => {
       @Expose() radius = 2;
     }
     class Drawing {
-      @Expose() @Type(() => Shape, { discriminator: { property: 'form', subTypes: [{ name: 'circle', value: Circle }] } }) shape: unknown;
+      @Expose()
+      @Type(() => Shape, {
+        discriminator: { property: 'form', subTypes: [{ name: 'circle', value: Circle }] },
+      })
+      shape: unknown;
     }
     expect(compiled(Drawing).findings).toEqual([]);
-    expect(project(Object.assign(new Drawing(), { shape: new Circle() }), 'model', Drawing)).toEqual({
+    expect(
+      project(Object.assign(new Drawing(), { shape: new Circle() }), 'model', Drawing),
+    ).toEqual({
       shape: { form: 'circle', radius: 2 },
     });
-    expect(() => project(Object.assign(new Drawing(), { shape: new Shape() }), 'model', Drawing)).toThrow(/none of the classes/);
+    expect(() =>
+      project(Object.assign(new Drawing(), { shape: new Shape() }), 'model', Drawing),
+    ).toThrow(/none of the classes/);
   });
 
   it('is a finding where one of its classes exposes nothing', () => {
@@ -122,8 +140,14 @@ describe('a property whose @Type() has a discriminator', () => {
       @Exclude() override amount = 5;
     }
     class Holder {
-      @Expose() @Type(() => Payment, { discriminator: { property: 'kind', subTypes: [{ name: 'bare', value: Bare }] } }) payment: unknown;
+      @Expose()
+      @Type(() => Payment, {
+        discriminator: { property: 'kind', subTypes: [{ name: 'bare', value: Bare }] },
+      })
+      payment: unknown;
     }
-    expect(compiled(Holder).findings).toEqual([expect.objectContaining({ problem: 'Bare exposes no property' })]);
+    expect(compiled(Holder).findings).toEqual([
+      expect.objectContaining({ problem: 'Bare exposes no property' }),
+    ]);
   });
 });

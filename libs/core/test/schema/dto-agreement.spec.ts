@@ -10,7 +10,10 @@ import { instanceBuilder, compileDtoInput } from '../../src/schema/tool-input.js
 import { Priority } from './priority.js';
 import { SAMPLES } from './validator-samples.js';
 
-/** `@IsObject()` beside `@ValidateNested()`: without it class-validator takes a list where one is meant, and the schema does not. */
+/**
+ * `@IsObject()` beside `@ValidateNested()`: without it class-validator takes a list where one is
+ * meant, and the schema does not.
+ */
 class Line {
   @cv.IsString() @cv.Length(1, 3) sku!: string;
   @cv.IsInt() @cv.Min(1) @cv.Max(5) quantity = 1;
@@ -26,21 +29,36 @@ class Order {
   @cv.IsNotEmpty() @cv.Matches(/^[ab]*$/) code!: string;
   @cv.IsUUID() id!: string;
   @cv.IsNumberString() amount!: string;
-  @cv.IsArray() @cv.ArrayMinSize(1) @cv.ArrayMaxSize(2) @cv.IsString({ each: true }) @cv.IsNotEmpty({ each: true }) tags!: string[];
+  @cv.IsArray()
+  @cv.ArrayMinSize(1)
+  @cv.ArrayMaxSize(2)
+  @cv.IsString({ each: true })
+  @cv.IsNotEmpty({ each: true })
+  tags!: string[];
   @cv.IsObject() @cv.ValidateNested() @Type(() => Line) first!: Line;
-  @cv.IsArray() @cv.IsObject({ each: true }) @cv.ValidateNested({ each: true }) @Type(() => Line) lines!: Line[];
+  @cv.IsArray()
+  @cv.IsObject({ each: true })
+  @cv.ValidateNested({ each: true })
+  @Type(() => Line)
+  lines!: Line[];
 }
 
 const validators = new SchemaValidators();
 const { input, findings } = compileDtoInput({ at: 'Order', type: Order, reserved: [] });
 
 const copyOf = (args: object): JsonObject => JSON.parse(JSON.stringify(args)) as JsonObject;
-const schemaAccepts = (args: object): boolean => validators.validate(input.schema, input.normalize(copyOf(args))).length === 0;
+const schemaAccepts = (args: object): boolean =>
+  validators.validate(input.schema, input.normalize(copyOf(args))).length === 0;
 
-/** Null for an optional argument is the same as none. `kind` is not among them: its `@IsIn()` names null. */
+/**
+ * Null for an optional argument is the same as none. `kind` is not among them: its `@IsIn()` names
+ * null.
+ */
 const OPTIONAL = new Set(['discount', 'count', 'quantity']);
 const withoutOptionalNulls = (args: object): JsonObject =>
-  JSON.parse(JSON.stringify(args), (key, value: unknown) => (value === null && OPTIONAL.has(key) ? undefined : value)) as JsonObject;
+  JSON.parse(JSON.stringify(args), (key, value: unknown) =>
+    value === null && OPTIONAL.has(key) ? undefined : value,
+  ) as JsonObject;
 
 const classValidatorAccepts = async (args: object): Promise<boolean> => {
   const built = plainToInstance(Order, withoutOptionalNulls(args), { exposeUnsetFields: false });
@@ -48,26 +66,42 @@ const classValidatorAccepts = async (args: object): Promise<boolean> => {
 };
 
 /** Most often right, now and then on the edge, seldom anything at all. */
-const mostly = (right: fc.Arbitrary<unknown>, edge: fc.Arbitrary<unknown> = right): fc.Arbitrary<unknown> =>
+const mostly = (
+  right: fc.Arbitrary<unknown>,
+  edge: fc.Arbitrary<unknown> = right,
+): fc.Arbitrary<unknown> =>
   fc.oneof(
     { weight: 50, arbitrary: right },
     { weight: 2, arbitrary: edge },
-    { weight: 1, arbitrary: fc.oneof(fc.jsonValue({ maxDepth: 1 }), fc.constantFrom(0, '', null, [], {})) },
+    {
+      weight: 1,
+      arbitrary: fc.oneof(fc.jsonValue({ maxDepth: 1 }), fc.constantFrom(0, '', null, [], {})),
+    },
   );
 
 /** A model often sends null for what it does not want to give. */
-const optional = (given: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> => fc.option(given, { freq: 3 });
+const optional = (given: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
+  fc.option(given, { freq: 3 });
 
-const strange = fc.string({ unit: fc.constantFrom('a', 'b', '\u{1F600}', '\uFE0F', '❤'), maxLength: 6 });
+const strange = fc.string({
+  unit: fc.constantFrom('a', 'b', '\u{1F600}', '\uFE0F', '❤'),
+  maxLength: 6,
+});
 const text = fc.oneof(fc.string({ maxLength: 6 }), strange);
 const line = fc.record(
-  { sku: mostly(fc.string({ minLength: 1, maxLength: 3 }), text), quantity: mostly(optional(fc.integer({ min: 1, max: 5 })), fc.double()) },
+  {
+    sku: mostly(fc.string({ minLength: 1, maxLength: 3 }), text),
+    quantity: mostly(optional(fc.integer({ min: 1, max: 5 })), fc.double()),
+  },
   { requiredKeys: ['sku'] },
 );
 const order = fc.record(
   {
     name: mostly(fc.string({ minLength: 2, maxLength: 4 }), strange),
-    discount: mostly(optional(fc.double({ min: -2, max: 2.5, noNaN: true })), fc.integer({ min: -4, max: 4 })),
+    discount: mostly(
+      optional(fc.double({ min: -2, max: 2.5, noNaN: true })),
+      fc.integer({ min: -4, max: 4 }),
+    ),
     count: mostly(optional(fc.integer({ min: 1, max: 9 })), fc.integer({ min: -1, max: 1 })),
     urgent: mostly(fc.boolean()),
     priority: mostly(fc.constantFrom('low', 'high')),
@@ -75,11 +109,16 @@ const order = fc.record(
     code: mostly(fc.string({ unit: fc.constantFrom('a', 'b'), minLength: 1, maxLength: 3 }), text),
     id: mostly(fc.uuid()),
     amount: mostly(fc.integer().map(String), fc.double({ noNaN: true }).map(String)),
-    tags: mostly(fc.array(fc.string({ minLength: 1, maxLength: 2 }), { minLength: 1, maxLength: 2 }), fc.array(text, { maxLength: 3 })),
+    tags: mostly(
+      fc.array(fc.string({ minLength: 1, maxLength: 2 }), { minLength: 1, maxLength: 2 }),
+      fc.array(text, { maxLength: 3 }),
+    ),
     first: mostly(line),
     lines: mostly(fc.array(mostly(line), { maxLength: 2 })),
   },
-  { requiredKeys: ['name', 'urgent', 'priority', 'code', 'id', 'amount', 'tags', 'first', 'lines'] },
+  {
+    requiredKeys: ['name', 'urgent', 'priority', 'code', 'id', 'amount', 'tags', 'first', 'lines'],
+  },
 );
 
 const GOOD = {
@@ -115,10 +154,26 @@ describe('a DTO whose schema says all', () => {
   });
 
   it('gives the tool the defaults, where null was sent', () => {
-    const args = input.normalize({ ...GOOD, discount: null, count: null, kind: null, lines: [{ sku: 'a', quantity: null }] });
+    const args = input.normalize({
+      ...GOOD,
+      discount: null,
+      count: null,
+      kind: null,
+      lines: [{ sku: 'a', quantity: null }],
+    });
     expect(validators.validate(input.schema, args)).toEqual([]);
-    expect(args).toEqual({ ...GOOD, count: 3, kind: null, first: { sku: 'a', quantity: 1 }, lines: [{ sku: 'a', quantity: 1 }] });
-    expect(instanceBuilder(Order)(args)).toMatchObject({ count: 3, kind: null, lines: [{ quantity: 1 }] });
+    expect(args).toEqual({
+      ...GOOD,
+      count: 3,
+      kind: null,
+      first: { sku: 'a', quantity: 1 },
+      lines: [{ sku: 'a', quantity: 1 }],
+    });
+    expect(instanceBuilder(Order)(args)).toMatchObject({
+      count: 3,
+      kind: null,
+      lines: [{ quantity: 1 }],
+    });
     expect(GOOD.first).toEqual({ sku: 'a' });
   });
 
@@ -146,9 +201,14 @@ const decorators: readonly Named[] = [
       !/^Is(?:In|NotIn|Enum|Instance|Optional|DivisibleBy|Hash|IdentityCard|PostalCode|PassportNumber|TaxId|Empty|Date|Array|Object|NotEmptyObject|MobilePhone|ByteLength)$/.test(
         name,
       );
-    return takesNothing && typeof decorator === 'function' ? [[name, (decorator as () => PropertyDecorator)()]] : [];
+    return takesNothing && typeof decorator === 'function'
+      ? [[name, (decorator as () => PropertyDecorator)()]]
+      : [];
   }),
-  ...([4, '7', 'all', 'loose', 'nil'] as const).map((version): Named => [`IsUUID ${version}`, cv.IsUUID(version as never)]),
+  ...([4, '7', 'all', 'loose', 'nil'] as const).map((version): Named => [
+    `IsUUID ${version}`,
+    cv.IsUUID(version as never),
+  ]),
   ['IsIP 4', cv.IsIP('4')],
   ['IsIP 6', cv.IsIP('6')],
   ['Min', cv.Min(1)],
@@ -169,7 +229,10 @@ const decorators: readonly Named[] = [
   ['IsString each', cv.IsString({ each: true })],
 ];
 
-/** Where the schema is meant to be narrower: numbers sent as text, and what is no list where items are meant. */
+/**
+ * Where the schema is meant to be narrower: numbers sent as text, and what is no list where items
+ * are meant.
+ */
 const NARROWER = new Set(['IsLatitude', 'IsLongitude', 'IsString each']);
 
 describe('every decorator', () => {

@@ -49,7 +49,12 @@ class Other {
   @IsInt() value!: number;
 }
 
-const OTHER: JSONSchema7 = { type: 'object', properties: { value: { type: 'integer' } }, required: ['value'], additionalProperties: false };
+const OTHER: JSONSchema7 = {
+  type: 'object',
+  properties: { value: { type: 'integer' } },
+  required: ['value'],
+  additionalProperties: false,
+};
 
 class TreeNode {
   @IsString() name!: string;
@@ -59,7 +64,8 @@ class TreeNode {
 
 const properties = (schema: JSONSchema7): Record<string, unknown> => schema.properties ?? {};
 
-const canonicalOf = (schema: JSONSchema7): string => canonicalJson(JSON.parse(JSON.stringify(schema)) as JsonValue);
+const canonicalOf = (schema: JSONSchema7): string =>
+  canonicalJson(JSON.parse(JSON.stringify(schema)) as JsonValue);
 
 describe('nested classes', () => {
   it('stand where they are used', () => {
@@ -67,7 +73,12 @@ describe('nested classes', () => {
       @ValidateNested() @Type(() => Address) home!: Address;
     }
     expect(dtoSchema(Customer)).toEqual({
-      schema: { type: 'object', properties: { home: ADDRESS }, required: ['home'], additionalProperties: false },
+      schema: {
+        type: 'object',
+        properties: { home: ADDRESS },
+        required: ['home'],
+        additionalProperties: false,
+      },
       needsClassValidator: false,
       hidden: [],
       findings: [],
@@ -92,17 +103,28 @@ describe('nested classes', () => {
       @IsArray() @ValidateNested({ each: true }) @Type(() => Address) homes!: Address[];
     }
     class Grid {
-      @IsArray() @IsArray({ each: true }) @ValidateNested({ each: true }) @Type(() => Address) rows!: Address[][];
+      @IsArray()
+      @IsArray({ each: true })
+      @ValidateNested({ each: true })
+      @Type(() => Address)
+      rows!: Address[][];
     }
-    expect(properties(dtoSchema(Customer).schema)['homes']).toEqual({ type: 'array', items: ADDRESS });
-    expect(properties(dtoSchema(Grid).schema)['rows']).toEqual({ type: 'array', items: { type: 'array', items: ADDRESS } });
+    expect(properties(dtoSchema(Customer).schema)['homes']).toEqual({
+      type: 'array',
+      items: ADDRESS,
+    });
+    expect(properties(dtoSchema(Grid).schema)['rows']).toEqual({
+      type: 'array',
+      items: { type: 'array', items: ADDRESS },
+    });
   });
 
   it('are in $defs when they are used twice', () => {
     class Customer {
       @ValidateNested() @Type(() => Address) home!: Address;
       @IsOptional() @ValidateNested() @Type(() => Address) holiday?: Address;
-      @ToolField({ nullable: true }) @ValidateNested() @Type(() => Address) work: Address | null = null;
+      @ToolField({ nullable: true }) @ValidateNested() @Type(() => Address) work: Address | null =
+        null;
       @ValidateNested({ each: true }) @Type(() => Address) others!: Address[];
     }
     expect(dtoSchema(Customer).schema).toEqual({
@@ -239,10 +261,17 @@ describe('defaults', () => {
   it('are what the initialisers give, where JSON can say it', () => {
     const { schema, findings } = dtoSchema(Search);
     const given = Object.entries(properties(schema)).flatMap(([name, value]) =>
-      typeof value === 'object' && value !== null && 'default' in value ? [[name, value.default]] : [],
+      typeof value === 'object' && value !== null && 'default' in value
+        ? [[name, value.default]]
+        : [],
     );
     expect(findings).toEqual([]);
-    expect(Object.fromEntries(given)).toEqual({ limit: 10, tags: ['a'], note: null, filter: { open: true } });
+    expect(Object.fromEntries(given)).toEqual({
+      limit: 10,
+      tags: ['a'],
+      note: null,
+      filter: { open: true },
+    });
   });
 
   it('make a property optional, whether JSON can say them or not', () => {
@@ -320,7 +349,9 @@ describe('what the compiler recorded', () => {
     class Search {
       @IsNotEmpty() tags!: Set<string>;
     }
-    expect(dtoSchema(Search).findings[0]?.problem).toBe('is a Map or a Set, which JSON does not have');
+    expect(dtoSchema(Search).findings[0]?.problem).toBe(
+      'is a Map or a Set, which JSON does not have',
+    );
   });
 
   it('is not enough for a class without any decorator', () => {
@@ -352,7 +383,10 @@ describe('ToolField', () => {
     }
     const { schema, needsClassValidator } = dtoSchema(Search);
     expect(schema).toMatchObject({
-      properties: { name: { type: ['string', 'null'], minLength: 2 }, priority: { type: ['string', 'null'], enum: ['low', 'high', null] } },
+      properties: {
+        name: { type: ['string', 'null'], minLength: 2 },
+        priority: { type: ['string', 'null'], enum: ['low', 'high', null] },
+      },
       required: ['name'],
     });
     expect(needsClassValidator).toBe(false);
@@ -368,7 +402,11 @@ describe('ToolField', () => {
     class Search extends Base {
       @MinLength(2) declare name: string;
     }
-    expect(properties(dtoSchema(Search).schema)['name']).toEqual({ type: 'string', minLength: 2, description: 'Whom.' });
+    expect(properties(dtoSchema(Search).schema)['name']).toEqual({
+      type: 'string',
+      minLength: 2,
+      description: 'Whom.',
+    });
   });
 });
 
@@ -416,7 +454,10 @@ describe('class-transformer', () => {
 
   it('may change a value, which class-validator must look at then', () => {
     class Search {
-      @IsString() @MinLength(2) @Transform(({ value }: { value: string }) => value.trim()) name!: string;
+      @IsString()
+      @MinLength(2)
+      @Transform(({ value }: { value: string }) => value.trim())
+      name!: string;
     }
     expect(dtoSchema(Search).needsClassValidator).toBe(true);
   });

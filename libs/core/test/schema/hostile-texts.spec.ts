@@ -1,6 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable, type Type, UsePipes, ValidationPipe } from '@nestjs/common';
-import { clientTool, LlmTool, type Tool, tool, ToolInput, ToolLoopModule, ToolParam, ToolProvider, ToolSource } from '@toolloop/core';
+import {
+  clientTool,
+  LlmTool,
+  type Tool,
+  tool,
+  ToolInput,
+  ToolLoopModule,
+  ToolParam,
+  ToolProvider,
+  ToolSource,
+} from '@toolloop/core';
 import { sourceTool } from '@toolloop/core/sources';
 import { AuditStore } from '@toolloop/core/stores';
 import { Type as Holds } from 'class-transformer';
@@ -22,21 +32,34 @@ function takes(type: Type, own: object = {}): Type {
   return DeskTools;
 }
 
-/** Makes one call, and measures what the processor spends on it: others on the machine do not lengthen it. */
-async function measured(bench: Bench, args: object): Promise<{ readonly seconds: number; readonly refusal: string | undefined }> {
+/**
+ * Makes one call, and measures what the processor spends on it: others on the machine do not
+ * lengthen it.
+ */
+async function measured(
+  bench: Bench,
+  args: object,
+): Promise<{ readonly seconds: number; readonly refusal: string | undefined }> {
   const before = process.cpuUsage();
   const outcome = await bench.run().exec('desk__find', args);
   const { user, system } = process.cpuUsage(before);
-  return { seconds: (user + system) / 1_000_000, refusal: outcome.record.error ? errorOf(outcome).code : undefined };
+  return {
+    seconds: (user + system) / 1_000_000,
+    refusal: outcome.record.error ? errorOf(outcome).code : undefined,
+  };
 }
 
-const warningsOf = (bench: Bench): string[] => bench.logger.warnings().map(({ message }) => String(message));
+const warningsOf = (bench: Bench): string[] =>
+  bench.logger.warnings().map(({ message }) => String(message));
 
 /** Almost matches, and backtracking tries 2^40 ways before it knows, which takes an hour. */
 const AGES = `${'a'.repeat(40)}!`;
 /** Almost matches `^a*a*a*a*$`, in some 10^11 ways, which takes minutes. */
 const POLYNOMIAL = `${'a'.repeat(1_200)}!`;
-/** Far more than a check takes that does not backtrack, with whatever else the process does meanwhile. */
+/**
+ * Far more than a check takes that does not backtrack, with whatever else the process does
+ * meanwhile.
+ */
 const MOST_SECONDS = 2;
 
 class Plain {
@@ -111,19 +134,23 @@ describe('a pattern of a DTO that backtracking takes for ever with', () => {
     expect(seconds).toBeLessThan(MOST_SECONDS);
   });
 
-  // The pattern of the schema accepts these texts, and backtracking takes for ever to: that is why class-validator keeps none of these expressions.
+  // The pattern of the schema accepts these texts, and backtracking takes for ever to: that is why
+  // class-validator keeps none of these expressions.
   it.each<[string, Type, unknown]>([
     ['without a flag', BesideAnEmail, AGES],
     ['with a flag', FlaggedBesideAnEmail, AGES],
     ['of each item', ItemsBesideAnEmail, [AGES]],
     ['of a group', GroupedBesideAnEmail, AGES],
     ['under a condition', ConditionalBesideAnEmail, AGES],
-  ])('does not block the process where class-validator takes the text: %s', async (_, type, value) => {
-    const bench = await Bench.start({ providers: [takes(type)] });
-    const { seconds, refusal } = await measured(bench, { value });
-    expect(refusal).toBeUndefined();
-    expect(seconds).toBeLessThan(MOST_SECONDS);
-  });
+  ])(
+    'does not block the process where class-validator takes the text: %s',
+    async (_, type, value) => {
+      const bench = await Bench.start({ providers: [takes(type)] });
+      const { seconds, refusal } = await measured(bench, { value });
+      expect(refusal).toBeUndefined();
+      expect(seconds).toBeLessThan(MOST_SECONDS);
+    },
+  );
 
   it('does not block the process in a ValidationPipe of the application', async () => {
     @Injectable()
@@ -157,16 +184,27 @@ describe('a pattern of a parameter or of a raw tool that backtracking takes for 
     @Injectable()
     @ToolProvider({ namespace: 'desk' })
     class DeskTools {
-      @LlmTool(fine) find(@ToolParam('value', { description: 'x', type: 'string', pattern: '^a*a*a*a*$' }) value: string): string {
+      @LlmTool(fine) find(
+        @ToolParam('value', { description: 'x', type: 'string', pattern: '^a*a*a*a*$' })
+        value: string,
+      ): string {
         return value;
       }
     }
-    const { seconds, refusal } = await measured(await Bench.start({ providers: [DeskTools] }), { value: POLYNOMIAL });
+    const { seconds, refusal } = await measured(await Bench.start({ providers: [DeskTools] }), {
+      value: POLYNOMIAL,
+    });
     expect(refusal).toBe('invalid_args');
     expect(seconds).toBeLessThan(MOST_SECONDS);
-    const input = { type: 'object', properties: { value: { type: 'string', pattern: 'a*a*a*b' } } } as const;
+    const input = {
+      type: 'object',
+      properties: { value: { type: 'string', pattern: 'a*a*a*b' } },
+    } as const;
     const tools = [tool({ ...fine, id: 'desk__find', input, execute: () => 1 })];
-    expect((await measured(await Bench.start({ options: { tools } }), { value: 'a'.repeat(1_000) })).seconds).toBeLessThan(MOST_SECONDS);
+    expect(
+      (await measured(await Bench.start({ options: { tools } }), { value: 'a'.repeat(1_000) }))
+        .seconds,
+    ).toBeLessThan(MOST_SECONDS);
   });
 });
 
@@ -177,7 +215,8 @@ const LOOK = /^(?=a)(a+)+$/;
 const told = (place: string, pattern: string): string =>
   `${place} has the pattern ${pattern}, which the linear engine cannot run, so it could block the process.`;
 const WRITE_IT = 'Write it without look-around and back references';
-const OR_BACKTRACK = "or bound the text by maxLength and let the tool backtrack: patterns: { engine: 'backtracking', reason }.";
+const OR_BACKTRACK =
+  "or bound the text by maxLength and let the tool backtrack: patterns: { engine: 'backtracking', reason }.";
 const BOUND_IT = 'Bound the text: write @MaxLength(), or maxLength in the schema.';
 
 /** A tool of every kind with one argument, whose pattern is given. */
@@ -193,7 +232,9 @@ const KINDS: readonly (readonly [
       @Injectable()
       @ToolProvider({ namespace: 'desk' })
       class DeskTools {
-        @LlmTool({ ...fine, ...own }) find(@ToolParam('value', { description: 'x', type: 'string', ...schema }) value: string): string {
+        @LlmTool({ ...fine, ...own }) find(
+          @ToolParam('value', { description: 'x', type: 'string', ...schema }) value: string,
+        ): string {
           return value;
         }
       }
@@ -251,15 +292,23 @@ const KINDS: readonly (readonly [
     'a raw tool',
     'tool raw: "/properties/value"',
     (schema, own) => {
-      const input = { type: 'object', properties: { value: { type: 'string', ...schema } } } as const;
-      return { options: { tools: [tool({ ...fine, ...own, id: 'raw', input, execute: () => 1 })] } };
+      const input = {
+        type: 'object',
+        properties: { value: { type: 'string', ...schema } },
+      } as const;
+      return {
+        options: { tools: [tool({ ...fine, ...own, id: 'raw', input, execute: () => 1 })] },
+      };
     },
   ],
   [
     'a tool of the client, for its result',
     'client tool raw: "/properties/value"',
     (schema, own) => {
-      const output = { type: 'object', properties: { value: { type: 'string', ...schema } } } as const;
+      const output = {
+        type: 'object',
+        properties: { value: { type: 'string', ...schema } },
+      } as const;
       return { options: { tools: [clientTool({ ...fine, ...own, id: 'raw', output })] } };
     },
   ],
@@ -270,7 +319,9 @@ const saidOf = async (declared: Declared): Promise<readonly string[]> =>
 
 describe.each(KINDS)('a pattern that the linear engine cannot run, of %s', (_, at, declare) => {
   it('stops the start, and says tool, field, pattern and remedy', async () => {
-    expect(await saidOf(declare({ pattern: LOOK.source }, {}))).toEqual([`${told(at, String(LOOK))} ${WRITE_IT}, ${OR_BACKTRACK}`]);
+    expect(await saidOf(declare({ pattern: LOOK.source }, {}))).toEqual([
+      `${told(at, String(LOOK))} ${WRITE_IT}, ${OR_BACKTRACK}`,
+    ]);
   });
 
   it('stops the start although its text is short, as long as the tool does not let it backtrack', async () => {
@@ -280,12 +331,15 @@ describe.each(KINDS)('a pattern that the linear engine cannot run, of %s', (_, a
   });
 
   it('stops the start although the tool lets it backtrack, as long as its text has no bound', async () => {
-    expect(await saidOf(declare({ pattern: LOOK.source }, { patterns }))).toEqual([`${told(at, String(LOOK))} ${BOUND_IT}`]);
+    expect(await saidOf(declare({ pattern: LOOK.source }, { patterns }))).toEqual([
+      `${told(at, String(LOOK))} ${BOUND_IT}`,
+    ]);
   });
 
   it('starts with both, and the linear ones need neither', async () => {
     const allowed = declare({ pattern: LOOK.source, maxLength: 20 }, { patterns });
-    for (const declared of [allowed, declare({ pattern: '^(a+)+$' }, {})]) expect(await start(declared)).toBeDefined();
+    for (const declared of [allowed, declare({ pattern: '^(a+)+$' }, {})])
+      expect(await start(declared)).toBeDefined();
   });
 });
 
@@ -304,7 +358,10 @@ describe('a tool that lets patterns backtrack', () => {
   });
 
   it('has the reason in the audit with each call', async () => {
-    const bench = await Bench.start({ providers: [takes(Short, { patterns })], options: { audit: { key: 'k'.repeat(32) } } });
+    const bench = await Bench.start({
+      providers: [takes(Short, { patterns })],
+      options: { audit: { key: 'k'.repeat(32) } },
+    });
     await bench.run().exec('desk__find', { value: 'a' });
     const entries = await bench.module.get(AuditStore).read('acme', { from: 1, limit: 20 });
     expect(entries).toMatchObject([
@@ -317,21 +374,33 @@ describe('a tool that lets patterns backtrack', () => {
   it('holds its own examples and defaults against them', async () => {
     const input = {
       type: 'object',
-      properties: { code: { type: 'string', pattern: '^(?!-)[a-z-]+$', maxLength: 9, default: '-a' } },
+      properties: {
+        code: { type: 'string', pattern: '^(?!-)[a-z-]+$', maxLength: 9, default: '-a' },
+      },
     } as const;
-    expect(await saidOf({ options: { tools: [tool({ ...fine, id: 'raw', patterns, input, execute: () => 1 })] } })).toEqual([
+    expect(
+      await saidOf({
+        options: { tools: [tool({ ...fine, id: 'raw', patterns, input, execute: () => 1 })] },
+      }),
+    ).toEqual([
       expect.stringMatching(/contradicts itself .* default is "-a", which must match the pattern/),
     ]);
   });
 
   it.each([
-    ['no reason', { engine: 'backtracking', reason: ' ' }, /lets patterns backtrack, but gives no reason/],
+    [
+      'no reason',
+      { engine: 'backtracking', reason: ' ' },
+      /lets patterns backtrack, but gives no reason/,
+    ],
     ['another engine', { engine: 'fast', reason: REASON }, /engine/],
     ['a bare word', 'backtracking', /patterns/],
   ])('does not start with %s', async (_, given, problem) => {
-    expect((await findingsOf({ providers: [takes(Plain, { patterns: given })] })).map((one) => one.problem)).toEqual([
-      expect.stringMatching(problem),
-    ]);
+    expect(
+      (await findingsOf({ providers: [takes(Plain, { patterns: given })] })).map(
+        (one) => one.problem,
+      ),
+    ).toEqual([expect.stringMatching(problem)]);
   });
 });
 
@@ -357,57 +426,84 @@ describe('a pattern beside which a schema has nothing', () => {
   });
 
   it('stops the start in the schema of a result, and in that of an approval', async () => {
-    const outputSchema = { type: 'object', properties: { value: { type: 'string', pattern: LOOK.source } } } as const;
+    const outputSchema = {
+      type: 'object',
+      properties: { value: { type: 'string', pattern: LOOK.source } },
+    } as const;
     const result = tool({ ...fine, id: 'raw', outputSchema, execute: () => ({ value: 'a' }) });
     expect(await saidOf({ options: { tools: [result] } })).toEqual([
-      expect.stringMatching(/^tool raw: The output schema cannot be used: the linear engine cannot run its pattern \^\(\?=a\)/),
+      expect.stringMatching(
+        /^tool raw: The output schema cannot be used: the linear engine cannot run its pattern \^\(\?=a\)/,
+      ),
     ]);
-    const rule = { tools: ['desk__find'], arguments: { properties: { value: { type: 'string', pattern: LOOK.source } } } } as const;
+    const rule = {
+      tools: ['desk__find'],
+      arguments: { properties: { value: { type: 'string', pattern: LOOK.source } } },
+    } as const;
     expect(
-      await saidOf({ providers: [takes(Plain)], options: { policy: { allow: ['*'], requireApproval: [rule], flow: 'off' } } }),
-    ).toEqual([expect.stringMatching(/This JSON Schema cannot be used: the linear engine cannot run its pattern/)]);
+      await saidOf({
+        providers: [takes(Plain)],
+        options: { policy: { allow: ['*'], requireApproval: [rule], flow: 'off' } },
+      }),
+    ).toEqual([
+      expect.stringMatching(
+        /This JSON Schema cannot be used: the linear engine cannot run its pattern/,
+      ),
+    ]);
   });
 
   it('stops the start in the class of a structured answer', async () => {
     class Answer {
       @Matches(LOOK) value!: string;
     }
-    expect(await saidOf({ imports: [ToolLoopModule.forFeature({ loops: { support: { output: Answer } } })] })).toEqual([
-      expect.stringContaining(told('Answer: Answer.value', String(LOOK))),
-    ]);
+    expect(
+      await saidOf({
+        imports: [ToolLoopModule.forFeature({ loops: { support: { output: Answer } } })],
+      }),
+    ).toEqual([expect.stringContaining(told('Answer: Answer.value', String(LOOK)))]);
   });
 });
 
 describe('a source that lets its own patterns backtrack', () => {
-  it.each([true, false])('has them not applied, and no reason of its own in the audit (trusted: %s)', async (trusted) => {
-    const given = sourceTool({
-      id: 'remote__run',
-      origin: { source: 'remote', trusted },
-      description: 'Runs.',
-      effect: 'read_only',
-      inputSchema: { type: 'object', properties: { value: { type: 'string', pattern: LOOK.source, maxLength: 10_000 } } },
-      patterns,
-      invoke: () => 'ran',
-    });
-    class Remote extends ToolSource {
-      override readonly origin = { source: 'remote', trusted };
-      override tools(): Promise<readonly Tool[]> {
-        return Promise.resolve([given]);
+  it.each([true, false])(
+    'has them not applied, and no reason of its own in the audit (trusted: %s)',
+    async (trusted) => {
+      const given = sourceTool({
+        id: 'remote__run',
+        origin: { source: 'remote', trusted },
+        description: 'Runs.',
+        effect: 'read_only',
+        inputSchema: {
+          type: 'object',
+          properties: { value: { type: 'string', pattern: LOOK.source, maxLength: 10_000 } },
+        },
+        patterns,
+        invoke: () => 'ran',
+      });
+      class Remote extends ToolSource {
+        override readonly origin = { source: 'remote', trusted };
+        override tools(): Promise<readonly Tool[]> {
+          return Promise.resolve([given]);
+        }
       }
-    }
-    const source = { provide: Remote, useValue: new Remote() };
-    const bench = await Bench.start({
-      providers: [source],
-      options: { audit: { key: 'k'.repeat(32) }, policy: { allow: ['remote__run'] } },
-    });
-    const before = process.cpuUsage();
-    const { record } = await bench.run({ policies: [{ allow: ['remote__run'] }] }).exec('remote__run', { value: AGES });
-    expect(record).toMatchObject({ status: 'succeeded' });
-    expect(process.cpuUsage(before).user / 1_000_000).toBeLessThan(MOST_SECONDS);
-    const entries = await bench.module.get(AuditStore).read('acme', { from: 1, limit: 20 });
-    expect(entries.map(({ kind }) => kind)).toEqual(['decision', 'outcome']);
-    expect(warningsOf(bench)).toContainEqual(expect.stringMatching(/Its pattern .* cannot be run in linear time, so it is not applied/));
-  });
+      const source = { provide: Remote, useValue: new Remote() };
+      const bench = await Bench.start({
+        providers: [source],
+        options: { audit: { key: 'k'.repeat(32) }, policy: { allow: ['remote__run'] } },
+      });
+      const before = process.cpuUsage();
+      const { record } = await bench
+        .run({ policies: [{ allow: ['remote__run'] }] })
+        .exec('remote__run', { value: AGES });
+      expect(record).toMatchObject({ status: 'succeeded' });
+      expect(process.cpuUsage(before).user / 1_000_000).toBeLessThan(MOST_SECONDS);
+      const entries = await bench.module.get(AuditStore).read('acme', { from: 1, limit: 20 });
+      expect(entries.map(({ kind }) => kind)).toEqual(['decision', 'outcome']);
+      expect(warningsOf(bench)).toContainEqual(
+        expect.stringMatching(/Its pattern .* cannot be run in linear time, so it is not applied/),
+      );
+    },
+  );
 });
 
 describe('a pattern that is none', () => {
@@ -417,7 +513,9 @@ describe('a pattern that is none', () => {
       @IsString() @Matches('a' as never, 'zz') name!: string;
       other!: string;
     }
-    expect((await findingsOf({ providers: [takes(Search)] })).map(({ problem }) => problem)).toEqual([
+    expect(
+      (await findingsOf({ providers: [takes(Search)] })).map(({ problem }) => problem),
+    ).toEqual([
       expect.stringMatching(/^Search\.code has a pattern that is none: Invalid regular expression/),
       expect.stringMatching(/^Search\.name has a pattern that is none: Invalid flags/),
     ]);

@@ -1,6 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import { Exclude, Expose, plainToInstance, Transform, Type } from 'class-transformer';
-import { IsArray, IsBoolean, IsDate, IsInt, IsObject, IsOptional, IsString, ValidateNested } from 'class-validator';
+import {
+  IsArray,
+  IsBoolean,
+  IsDate,
+  IsInt,
+  IsObject,
+  IsOptional,
+  IsString,
+  ValidateNested,
+} from 'class-validator';
 import * as fc from 'fast-check';
 import { instanceBuilder } from '../../src/schema/tool-input.js';
 
@@ -27,7 +36,11 @@ class Order {
   }
 }
 
-const GROUPS = { groups: ['model', 'ui', 'audit'], exposeDefaultValues: true, exposeUnsetFields: false };
+const GROUPS = {
+  groups: ['model', 'ui', 'audit'],
+  exposeDefaultValues: true,
+  exposeUnsetFields: false,
+};
 
 const key = fc.string({ minLength: 1 }).filter((name) => !(name in Object.prototype));
 const line = fc.record(
@@ -47,7 +60,10 @@ const order = fc.record(
     first: fc.option(line),
     lines: fc.array(line, { maxLength: 3 }),
     grid: fc.array(fc.array(line, { maxLength: 2 }), { maxLength: 2 }),
-    next: fc.record({ name: fc.string(), lines: fc.array(line, { maxLength: 1 }) }, { requiredKeys: [] }),
+    next: fc.record(
+      { name: fc.string(), lines: fc.array(line, { maxLength: 1 }) },
+      { requiredKeys: [] },
+    ),
     filter: fc.dictionary(key, fc.oneof(fc.string(), fc.dictionary(key, fc.array(fc.integer())))),
   },
   { requiredKeys: [] },
@@ -76,7 +92,9 @@ describe('instanceBuilder', () => {
 
   it('gives each instance its own initial values', () => {
     const build = instanceBuilder(Order);
-    expect(Reflect.get(build({}) as object, 'lines')).not.toBe(Reflect.get(build({}) as object, 'lines'));
+    expect(Reflect.get(build({}) as object, 'lines')).not.toBe(
+      Reflect.get(build({}) as object, 'lines'),
+    );
   });
 
   it('leaves a DTO with a @Transform(), at any depth, to class-transformer', () => {
@@ -87,13 +105,20 @@ describe('instanceBuilder', () => {
       @ValidateNested() @Type(() => Trimmed) inner!: Trimmed;
       @IsObject() filter!: object;
     }
-    const built = instanceBuilder(Outer)({ inner: { name: ' a ' }, filter: JSON.parse('{ "constructor": "Buffer", "a": 1 }') as object });
+    const built = instanceBuilder(Outer)({
+      inner: { name: ' a ' },
+      filter: JSON.parse('{ "constructor": "Buffer", "a": 1 }') as object,
+    });
     expect(built).toBeInstanceOf(Outer);
     expect(built).toEqual({ inner: { name: 'a' }, filter: { a: 1 } });
   });
 
   it('takes over nothing that was not declared', () => {
-    const built = instanceBuilder(Line)(JSON.parse('{ "sku": "a", "isAdmin": true, "__proto__": { "isAdmin": true }, "constructor": 1 }'));
+    const built = instanceBuilder(Line)(
+      JSON.parse(
+        '{ "sku": "a", "isAdmin": true, "__proto__": { "isAdmin": true }, "constructor": 1 }',
+      ),
+    );
     expect(built).toEqual({ sku: 'a', quantity: 1 });
     expect(built).not.toHaveProperty('isAdmin');
   });

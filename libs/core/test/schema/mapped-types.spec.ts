@@ -9,7 +9,8 @@ import { compileDtoInput } from '../../src/schema/tool-input.js';
 class Order {
   @ToolField({ description: 'The number.', example: '2026-4' }) @IsString() number!: string;
   @ToolField({ description: 'How many.' }) @IsInt() @Max(9) amount: number = 1;
-  @ToolField({ description: 'A word of thanks.', nullable: true }) @IsOptional() @IsString() note?: string | null;
+  @ToolField({ description: 'A word of thanks.', nullable: true }) @IsOptional() @IsString() note?:
+    string | null;
   @ToolField({ description: 'No validator names its type.' }) gift!: boolean;
 }
 
@@ -26,7 +27,10 @@ const TOWN = { type: 'string', description: 'The town.' };
 class Changes extends PartialType(Order) {}
 class Numbered extends PickType(Order, ['number', 'gift'] as const) {}
 class Unnumbered extends OmitType(Order, ['number', 'gift'] as const) {}
-class Delivery extends IntersectionType(Place, PartialType(PickType(Order, ['number', 'note'] as const))) {}
+class Delivery extends IntersectionType(
+  Place,
+  PartialType(PickType(Order, ['number', 'note'] as const)),
+) {}
 class Renamed extends PartialType(Order) {
   @ToolField({ description: 'Another number.' }) @IsString() override number!: string;
 }
@@ -37,12 +41,19 @@ describe('a class that mapped types make of a DTO', () => {
     ['PickType()', Numbered, { number: NUMBER, gift: GIFT }, ['number', 'gift']],
     ['OmitType()', Unnumbered, { amount: AMOUNT, note: NOTE }, []],
     ['IntersectionType()', Delivery, { town: TOWN, number: NUMBER, note: NOTE }, ['town']],
-    ['PartialType() with a @ToolField() of its own', Renamed, { number: { type: 'string', description: 'Another number.' } }, []],
+    [
+      'PartialType() with a @ToolField() of its own',
+      Renamed,
+      { number: { type: 'string', description: 'Another number.' } },
+      [],
+    ],
   ])('keeps what @ToolField() says: %s', (_, type, properties, required) => {
     const { schema, findings } = dtoSchema(type);
     expect(findings).toEqual([]);
     expect(schema.properties).toMatchObject(properties);
-    expect(Object.keys(schema.properties ?? {})).toEqual(expect.arrayContaining(Object.keys(properties)));
+    expect(Object.keys(schema.properties ?? {})).toEqual(
+      expect.arrayContaining(Object.keys(properties)),
+    );
     expect(schema.required ?? []).toEqual(required);
   });
 
@@ -50,6 +61,8 @@ describe('a class that mapped types make of a DTO', () => {
     const { input } = compileDtoInput({ at: 'Changes', reserved: [], type: Changes });
     const args = input.normalize({ number: null, note: null });
     expect(args).toEqual({ note: null });
-    expect(await input.read(args)).toEqual({ value: expect.objectContaining({ note: null, amount: 1 }) });
+    expect(await input.read(args)).toEqual({
+      value: expect.objectContaining({ note: null, amount: 1 }),
+    });
   });
 });

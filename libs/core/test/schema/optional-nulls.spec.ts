@@ -1,6 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { Type } from 'class-transformer';
-import { IsArray, IsInt, IsObject, IsOptional, IsString, ValidateIf, ValidateNested } from 'class-validator';
+import {
+  IsArray,
+  IsInt,
+  IsObject,
+  IsOptional,
+  IsString,
+  ValidateIf,
+  ValidateNested,
+} from 'class-validator';
 import type { JSONSchema7 } from 'json-schema';
 import { ToolField } from '../../src/decorators/tool-parameters.decorator.js';
 import type { JsonObject } from '@toolloop/core';
@@ -24,23 +32,38 @@ class Order {
   @IsInt() limit = 10;
   @IsOptional() @ValidateNested() @Type(() => Line) first?: Line;
   @IsOptional() @IsArray() @ValidateNested({ each: true }) @Type(() => Line) lines?: Line[];
-  @IsOptional() @IsArray() @IsArray({ each: true }) @ValidateNested({ each: true }) @Type(() => Line) grid?: Line[][];
+  @IsOptional()
+  @IsArray()
+  @IsArray({ each: true })
+  @ValidateNested({ each: true })
+  @Type(() => Line)
+  grid?: Line[][];
   @IsOptional() @ValidateNested() @Type(() => Order) next?: Order;
   @IsOptional() @IsObject() filter?: object;
 }
 
 const order = optionalNullRemoval(dtoSchema(Order).schema);
 
-const object = (properties: Record<string, JSONSchema7>, more: JSONSchema7 = {}): JSONSchema7 => ({ type: 'object', properties, ...more });
+const object = (properties: Record<string, JSONSchema7>, more: JSONSchema7 = {}): JSONSchema7 => ({
+  type: 'object',
+  properties,
+  ...more,
+});
 
 describe('null for an optional argument of a DTO', () => {
-  it.each(['note', 'nothing', 'limit', 'first', 'lines', 'grid', 'next', 'filter'])('is the same as none: %s', (name) => {
-    expect(order({ name: 'a', [name]: null })).toEqual({ name: 'a' });
-  });
+  it.each(['note', 'nothing', 'limit', 'first', 'lines', 'grid', 'next', 'filter'])(
+    'is the same as none: %s',
+    (name) => {
+      expect(order({ name: 'a', [name]: null })).toEqual({ name: 'a' });
+    },
+  );
 
-  it.each(['comment', 'reason', 'name', 'unknown'])('stays where null is a value, or a mistake: %s', (name) => {
-    expect(order({ [name]: null })).toEqual({ [name]: null });
-  });
+  it.each(['comment', 'reason', 'name', 'unknown'])(
+    'stays where null is a value, or a mistake: %s',
+    (name) => {
+      expect(order({ [name]: null })).toEqual({ [name]: null });
+    },
+  );
 
   it('is left out at every depth', () => {
     const line = { sku: 'a', quantity: null };
@@ -69,19 +92,26 @@ describe('null for an optional argument of a DTO', () => {
     const { schema } = dtoSchema(Order);
     const sent = order({ name: 'a', limit: null, first: { sku: 'a', quantity: null } });
     const bare = order({ name: 'a', first: { sku: 'a' } });
-    for (const args of [sent, bare]) expect(new SchemaValidators().validate(schema, args)).toEqual([]);
+    for (const args of [sent, bare])
+      expect(new SchemaValidators().validate(schema, args)).toEqual([]);
     expect(canonicalJson(sent)).toBe('{"first":{"quantity":1,"sku":"a"},"limit":10,"name":"a"}');
     expect(canonicalJson(bare)).toBe(canonicalJson(sent));
   });
 
   it('leaves the object of the caller as it was', () => {
-    const args = Object.freeze({ name: 'a', note: null, lines: Object.freeze([Object.freeze({ sku: 'a', quantity: null })]) });
+    const args = Object.freeze({
+      name: 'a',
+      note: null,
+      lines: Object.freeze([Object.freeze({ sku: 'a', quantity: null })]),
+    });
     expect(order(args)).toEqual({ name: 'a', lines: [{ sku: 'a' }] });
     expect(args.lines[0]).toHaveProperty('quantity', null);
   });
 
   it('keeps names that every object has', () => {
-    const args = JSON.parse('{ "__proto__": null, "constructor": null, "first": { "__proto__": { "a": 1 } } }') as JsonObject;
+    const args = JSON.parse(
+      '{ "__proto__": null, "constructor": null, "first": { "__proto__": { "a": 1 } } }',
+    ) as JsonObject;
     expect(JSON.stringify(order(args))).toBe(JSON.stringify(args));
   });
 
@@ -99,12 +129,25 @@ describe('null for an optional parameter', () => {
         { kind: 'param', index: 0, name: 'query', options: { description: '' } },
         { kind: 'param', index: 1, name: 'limit', options: { description: '', default: 10 } },
         { kind: 'param', index: 2, name: 'page', options: { description: '', required: false } },
-        { kind: 'param', index: 3, name: 'since', options: { description: '', required: false, nullable: true } },
+        {
+          kind: 'param',
+          index: 3,
+          name: 'since',
+          options: { description: '', required: false, nullable: true },
+        },
         { kind: 'param', index: 4, name: 'until', options: { description: '', default: null } },
       ],
       [String, Number, Number, String, String],
     );
-    expect(optionalNullRemoval(schema)({ query: null, limit: null, page: null, since: null, until: null })).toEqual({
+    expect(
+      optionalNullRemoval(schema)({
+        query: null,
+        limit: null,
+        page: null,
+        since: null,
+        until: null,
+      }),
+    ).toEqual({
       query: null,
       since: null,
       until: null,
@@ -134,14 +177,21 @@ describe('null under a schema from outside', () => {
       Alias: { $ref: '#/$defs/Text' },
       Loop: { $ref: '#/$defs/Loop' },
     };
-    const args = optionalNullRemoval({ type: 'object', properties: { value: property }, $defs })({ value: null });
+    const args = optionalNullRemoval({ type: 'object', properties: { value: property }, $defs })({
+      value: null,
+    });
     expect(!Object.hasOwn(args, 'value')).toBe(expected);
   });
 
   it('is left out among properties without a name of their own', () => {
     const item = object({ note: { type: 'string' } });
-    const remove = optionalNullRemoval(object({ known: { type: 'object' } }, { required: ['known'], additionalProperties: item }));
-    expect(remove({ known: { note: null }, other: { note: null } })).toEqual({ known: { note: null }, other: {} });
+    const remove = optionalNullRemoval(
+      object({ known: { type: 'object' } }, { required: ['known'], additionalProperties: item }),
+    );
+    expect(remove({ known: { note: null }, other: { note: null } })).toEqual({
+      known: { note: null },
+      other: {},
+    });
   });
 
   it('costs nothing where there is none to leave out', () => {
@@ -150,7 +200,10 @@ describe('null under a schema from outside', () => {
     expect(optionalNullRemoval({ ...tree, $defs: { Node: tree } })(args)).toBe(args);
     const list = { items: [{ a: 1 }] };
     const partly = object(
-      { items: { type: 'array', items: object({ a: {} }, { required: ['a'] }) }, note: { type: 'string' } },
+      {
+        items: { type: 'array', items: object({ a: {} }, { required: ['a'] }) },
+        note: { type: 'string' },
+      },
       { required: ['items'] },
     );
     expect(optionalNullRemoval(partly)(list)['items']).toBe(list.items);

@@ -61,7 +61,10 @@ function place(property: string): Class {
 
 const CUSTOMER = {
   type: ['object', 'null'],
-  properties: { name: { type: ['string', 'null'] }, orders: { type: ['object', 'array', 'null'], items: { $ref: '#/$defs/Order' } } },
+  properties: {
+    name: { type: ['string', 'null'] },
+    orders: { type: ['object', 'array', 'null'], items: { $ref: '#/$defs/Order' } },
+  },
   additionalProperties: false,
 };
 
@@ -93,7 +96,10 @@ describe('an output schema', () => {
       $defs: {
         Money: {
           type: ['object', 'null'],
-          properties: { amount: { type: ['number', 'null'] }, currency: { type: ['string', 'null'] } },
+          properties: {
+            amount: { type: ['number', 'null'] },
+            currency: { type: ['string', 'null'] },
+          },
           additionalProperties: false,
         },
         Customer: CUSTOMER,
@@ -111,9 +117,18 @@ describe('an output schema', () => {
       additionalProperties: false,
     };
     const items = { ...money, type: ['object', 'null'] };
-    expect(outputSchema({ type: Money, list: false, nullable: true })).toEqual({ ...money, type: ['object', 'null'] });
-    expect(outputSchema({ type: Money, list: true, nullable: false })).toEqual({ type: 'array', items });
-    expect(outputSchema({ type: Money, list: true, nullable: true })).toEqual({ type: ['array', 'null'], items });
+    expect(outputSchema({ type: Money, list: false, nullable: true })).toEqual({
+      ...money,
+      type: ['object', 'null'],
+    });
+    expect(outputSchema({ type: Money, list: true, nullable: false })).toEqual({
+      type: 'array',
+      items,
+    });
+    expect(outputSchema({ type: Money, list: true, nullable: true })).toEqual({
+      type: ['array', 'null'],
+      items,
+    });
   });
 
   it('keeps classes of the same name apart', () => {
@@ -144,7 +159,12 @@ describe('an output schema from two compilers', () => {
     class Holder {
       declare value: unknown;
     }
-    Reflect.defineMetadata('design:type', designType === Self ? Holder : designType, Holder.prototype, 'value');
+    Reflect.defineMetadata(
+      'design:type',
+      designType === Self ? Holder : designType,
+      Holder.prototype,
+      'value',
+    );
     for (const decorate of [Expose(), ...decorators]) decorate(Holder.prototype, 'value');
     const { properties, $defs } = outputSchema({ type: Holder, list: false, nullable: false });
     return { properties, $defs };
@@ -189,14 +209,19 @@ const anything = fc.anything({
   withSparseArray: true,
 });
 
-function instance(type: Class<object>, fields: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<object> {
+function instance(
+  type: Class<object>,
+  fields: Record<string, fc.Arbitrary<unknown>>,
+): fc.Arbitrary<object> {
   return fc.record(fields, { requiredKeys: [] }).map((record) => Object.assign(new type(), record));
 }
 
 /** One, a list, a Set or a Map. */
 function many(one: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   const list = fc.array(one, { maxLength: 3 });
-  const map = fc.dictionary(fc.string(), one, { maxKeys: 2 }).map((record) => new Map(Object.entries(record)));
+  const map = fc
+    .dictionary(fc.string(), one, { maxKeys: 2 })
+    .map((record) => new Map(Object.entries(record)));
   return fc.oneof(
     { depthSize: 'small' },
     one,
@@ -208,10 +233,18 @@ function many(one: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
 
 /** What is declared, and now and then something else. */
 function mostly(declared: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
-  return fc.oneof({ weight: 30, arbitrary: declared }, { weight: 3, arbitrary: scalar }, anything, money);
+  return fc.oneof(
+    { weight: 30, arbitrary: declared },
+    { weight: 3, arbitrary: scalar },
+    anything,
+    money,
+  );
 }
 
-const date = fc.date({ min: new Date('0000-01-01T00:00:00Z'), max: new Date('9999-12-31T00:00:00Z') });
+const date = fc.date({
+  min: new Date('0000-01-01T00:00:00Z'),
+  max: new Date('9999-12-31T00:00:00Z'),
+});
 const money = instance(Money, { amount: fc.double(), currency: fc.string() });
 const { order } = fc.letrec<{ order: object; customer: object }>((tie) => ({
   order: instance(Order, {
@@ -253,7 +286,9 @@ describe('what a projection for the model returns', () => {
         projected += 1;
         validate(json);
         expect(validate.errors).toBeNull();
-        expect(JSON.stringify(json) === JSON.stringify(JSON.parse(JSON.stringify(json)))).toBe(true);
+        expect(JSON.stringify(json) === JSON.stringify(JSON.parse(JSON.stringify(json)))).toBe(
+          true,
+        );
       }),
       { numRuns: cases(1000) },
     );

@@ -69,17 +69,29 @@ const UNICODE_ATOMS = ['\\p{L}', '\\P{Lu}', '\\u{1F600}', '😀', '[😀-😂]']
 const quantified = fc
   .tuple(fc.constantFrom(...ATOMS), fc.constantFrom('', '', '*', '+?', '{1,2}', '?'))
   .map(([atom, times]) => (/^(?:\\b|\\B|\$|\(\?[=!])/.test(atom) ? atom : atom + times));
-const sequence = fc.array(quantified, { minLength: 1, maxLength: 3 }).map((parts) => parts.join(''));
+const sequence = fc
+  .array(quantified, { minLength: 1, maxLength: 3 })
+  .map((parts) => parts.join(''));
 const group = fc.tuple(
   fc.constantFrom('(?:', '('),
   fc.array(sequence, { minLength: 1, maxLength: 2 }),
   fc.constantFrom('*', '+', '?', '{0,2}'),
 );
 const pattern = fc
-  .tuple(fc.constantFrom('', '^'), group, fc.oneof(sequence, fc.constantFrom(...UNICODE_ATOMS)), fc.constantFrom('', '$'))
-  .map(([begin, [open, alternatives, times], rest, end]) => `${begin}${open}${alternatives.join('|')})${times}${rest}${end}`);
+  .tuple(
+    fc.constantFrom('', '^'),
+    group,
+    fc.oneof(sequence, fc.constantFrom(...UNICODE_ATOMS)),
+    fc.constantFrom('', '$'),
+  )
+  .map(
+    ([begin, [open, alternatives, times], rest, end]) =>
+      `${begin}${open}${alternatives.join('|')})${times}${rest}${end}`,
+  );
 const flags = fc.subarray(['i', 'm', 's', 'u']).map((letters) => letters.join(''));
-const text = fc.array(fc.constantFrom(...CHARACTERS), { maxLength: 6 }).map((characters) => characters.join(''));
+const text = fc
+  .array(fc.constantFrom(...CHARACTERS), { maxLength: 6 })
+  .map((characters) => characters.join(''));
 
 /** Some patterns are none with the flag u. */
 function expressionOf(source: string, letters: string): RegExp | undefined {
@@ -94,25 +106,36 @@ describe('linearMatcher', () => {
   it('takes the texts that JavaScript takes, whatever the pattern and its flags', () => {
     let linear = 0;
     fc.assert(
-      fc.property(pattern, flags, fc.array(text, { minLength: 4, maxLength: 8 }), (source, letters, texts) => {
-        const expression = expressionOf(source, letters);
-        const matches = expression && linearMatcher(expression);
-        if (!matches) return;
-        linear += 1;
-        expect(texts.map((one) => [one, matches(one)])).toEqual(texts.map((one) => [one, new RegExp(source, letters).test(one)]));
-      }),
+      fc.property(
+        pattern,
+        flags,
+        fc.array(text, { minLength: 4, maxLength: 8 }),
+        (source, letters, texts) => {
+          const expression = expressionOf(source, letters);
+          const matches = expression && linearMatcher(expression);
+          if (!matches) return;
+          linear += 1;
+          expect(texts.map((one) => [one, matches(one)])).toEqual(
+            texts.map((one) => [one, new RegExp(source, letters).test(one)]),
+          );
+        },
+      ),
       { numRuns: 3_000 },
     );
     expect(linear).toBeGreaterThan(500);
   });
 
   it('takes few steps for any text', () => {
-    const hostile = ['a', 'ab', 'aab', ' ', 'k1'].flatMap((part) => [part.repeat(20_000), `${part.repeat(20_000)}!`]);
+    const hostile = ['a', 'ab', 'aab', ' ', 'k1'].flatMap((part) => [
+      part.repeat(20_000),
+      `${part.repeat(20_000)}!`,
+    ]);
     fc.assert(
       fc.property(pattern, flags, (source, letters) => {
         const expression = expressionOf(source, letters);
         const matches = expression && linearMatcher(expression);
-        for (const one of matches ? hostile : []) expect(cpuSecondsOf(() => matches?.(one))).toBeLessThan(2);
+        for (const one of matches ? hostile : [])
+          expect(cpuSecondsOf(() => matches?.(one))).toBeLessThan(2);
       }),
       { numRuns: 200 },
     );
@@ -148,7 +171,8 @@ describe('linearMatcher', () => {
     const matches = linearMatcher(expression);
     expect(taken.map((one) => matches?.(one))).toEqual(taken.map(() => true));
     expect(refused.map((one) => matches?.(one))).toEqual(refused.map(() => false));
-    expect(taken.map((one) => matches?.(one))).toEqual(taken.map(() => true)); // it keeps no position
+    // it keeps no position
+    expect(taken.map((one) => matches?.(one))).toEqual(taken.map(() => true));
     expect(patternProblem(expression)).toBeUndefined();
   });
 

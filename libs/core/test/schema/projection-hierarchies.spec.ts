@@ -50,7 +50,9 @@ function project(type: Class, value: unknown, audience: Audience = 'model', list
 }
 
 function both(type: Class, value: unknown, observer?: () => void, list = false) {
-  return new ProjectionCompiler().compile({ type, list, nullable: false }).projectBoth?.(value, observer);
+  return new ProjectionCompiler()
+    .compile({ type, list, nullable: false })
+    .projectBoth?.(value, observer);
 }
 
 /** The same, made for model and ui at once. */
@@ -70,13 +72,24 @@ describe('invariant 18: what the class of an instance hides', () => {
   ])('invariant 18: stays hidden where a tool declares the class above it: %s', (_, instance) => {
     const shown = { name: 'Ada' };
     expect(project(Person, instance)).toEqual(shown);
-    expect(project(Person, [instance, new Person()], 'model', true)).toEqual([shown, { ...shown, email: 'ada@home.example' }]);
-    expect(project(Team, new Team(instance))).toEqual({ lead: shown, members: [shown, { ...shown, email: 'ada@home.example' }] });
-    expect(project(Team, { members: new Map([['a', instance]]) })).toEqual({ members: { a: shown } });
+    expect(project(Person, [instance, new Person()], 'model', true)).toEqual([
+      shown,
+      { ...shown, email: 'ada@home.example' },
+    ]);
+    expect(project(Team, new Team(instance))).toEqual({
+      lead: shown,
+      members: [shown, { ...shown, email: 'ada@home.example' }],
+    });
+    expect(project(Team, { members: new Map([['a', instance]]) })).toEqual({
+      members: { a: shown },
+    });
   });
 
   it('is shown to the audiences that the subclass leaves it to', () => {
-    expect(project(Person, new ForTheAudit(), 'audit')).toEqual({ name: 'Ada', email: 'ada@home.example' });
+    expect(project(Person, new ForTheAudit(), 'audit')).toEqual({
+      name: 'Ada',
+      email: 'ada@home.example',
+    });
     expect(project(Person, new ForTheAudit(), 'ui')).toEqual({ name: 'Ada' });
   });
 
@@ -92,7 +105,10 @@ describe('invariant 18: what the class of an instance hides', () => {
       { name: 'Ada' },
       { name: 'Ada', email: 'ada@home.example' },
     ]);
-    expect(reveal.project(new ForTheAudit(), 'audit')).toEqual({ name: 'Ada', email: 'ada@home.example' });
+    expect(reveal.project(new ForTheAudit(), 'audit')).toEqual({
+      name: 'Ada',
+      email: 'ada@home.example',
+    });
   });
 });
 
@@ -112,11 +128,23 @@ const level = fc.record({
   marks: fc.record({ a: mark, b: mark, child: mark }),
 });
 
-/** A chain of classes, of which one is declared and the same or one below it is the instance's own. */
+/**
+ * A chain of classes, of which one is declared and the same or one below it is the instance's own.
+ */
 const hierarchy = fc
   .array(level, { minLength: 1, maxLength: 4 })
-  .chain((levels) => fc.record({ levels: fc.constant(levels), declared: fc.nat(levels.length - 1), own: fc.nat(levels.length - 1) }))
-  .map(({ levels, declared, own }) => ({ levels, declared: Math.min(declared, own), own: Math.max(declared, own) }));
+  .chain((levels) =>
+    fc.record({
+      levels: fc.constant(levels),
+      declared: fc.nat(levels.length - 1),
+      own: fc.nat(levels.length - 1),
+    }),
+  )
+  .map(({ levels, declared, own }) => ({
+    levels,
+    declared: Math.min(declared, own),
+    own: Math.max(declared, own),
+  }));
 type Hierarchy = typeof hierarchy extends fc.Arbitrary<infer Value> ? Value : never;
 
 function classesOf({ levels }: Hierarchy, child?: Class): Class[] {
@@ -125,7 +153,8 @@ function classesOf({ levels }: Hierarchy, child?: Class): Class[] {
     const type: Class = class extends (classes[index - 1] ?? Object) {};
     if (strategy === 'excludeAll') Exclude()(type);
     if (strategy === 'exposeAll') Expose()(type);
-    for (const property of PROPERTIES) decorate(type.prototype as object, property, { mark: marks[property], index });
+    for (const property of PROPERTIES)
+      decorate(type.prototype as object, property, { mark: marks[property], index });
     if (child && index === 0) Type(() => child)(type.prototype as object, 'child');
     classes.push(type);
   }
@@ -137,10 +166,17 @@ function decorate(
   property: Property,
   { mark: { expose, exclude, transform }, index }: { mark: Mark; index: number },
 ): void {
-  if (expose) Expose({ toClassOnly: expose.toClassOnly, ...(expose.groups && { groups: expose.groups }) })(prototype, property);
+  if (expose)
+    Expose({ toClassOnly: expose.toClassOnly, ...(expose.groups && { groups: expose.groups }) })(
+      prototype,
+      property,
+    );
   if (exclude) Exclude({ toClassOnly: exclude === 'input' })(prototype, property);
   if (!transform || property === 'child') return;
-  Transform(({ value }) => `${value}${index}`, transform.groups && { groups: transform.groups })(prototype, property);
+  Transform(({ value }) => `${value}${index}`, transform.groups && { groups: transform.groups })(
+    prototype,
+    property,
+  );
 }
 
 /** Whether the class at this place shows a property, told from the decorators alone. */
@@ -148,14 +184,27 @@ function shows({ levels }: Hierarchy, at: number, property: Property, audience: 
   const marks = levels.slice(0, at + 1).map((one) => one.marks[property]);
   const exposure = marks.findLast(({ expose }) => expose)?.expose;
   const isExcluded = marks.some(({ exclude }) => exclude === 'always');
-  return exposure !== undefined && !isExcluded && !exposure.toClassOnly && (exposure.groups?.includes(audience) ?? true);
+  return (
+    exposure !== undefined &&
+    !isExcluded &&
+    !exposure.toClassOnly &&
+    (exposure.groups?.includes(audience) ?? true)
+  );
 }
 
 /** What may be shown of an instance, and of those within it. */
 function expected(outer: Hierarchy, audience: Audience, child?: unknown): Record<string, unknown> {
-  const shown = PROPERTIES.filter((property) => [outer.declared, outer.own].every((at) => shows(outer, at, property, audience)));
-  const values = shown.map((property) => [property, property === 'child' ? child : transformed(outer, property, audience)]);
-  return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as Record<string, unknown>;
+  const shown = PROPERTIES.filter((property) =>
+    [outer.declared, outer.own].every((at) => shows(outer, at, property, audience)),
+  );
+  const values = shown.map((property) => [
+    property,
+    property === 'child' ? child : transformed(outer, property, audience),
+  ]);
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as Record<
+    string,
+    unknown
+  >;
 }
 
 function transformed({ levels, own }: Hierarchy, property: Property, audience: Audience): string {
@@ -167,7 +216,11 @@ function transformed({ levels, own }: Hierarchy, property: Property, audience: A
 }
 
 function instanceOf(type: Class, child?: unknown): object {
-  return Object.assign(Object.create(type.prototype as object) as object, { a: 'a', b: 'b', child });
+  return Object.assign(Object.create(type.prototype as object) as object, {
+    a: 'a',
+    b: 'b',
+    child,
+  });
 }
 
 function entryOf<Value>(list: readonly Value[], index: number): Value {
@@ -177,25 +230,36 @@ function entryOf<Value>(list: readonly Value[], index: number): Value {
 }
 
 const exposesSomething = (one: Hierarchy): boolean =>
-  PROPERTIES.some((property) => AUDIENCES.some((audience) => shows(one, one.declared, property, audience)));
+  PROPERTIES.some((property) =>
+    AUDIENCES.some((audience) => shows(one, one.declared, property, audience)),
+  );
 
 describe('invariant 18: of any hierarchy', () => {
   it('invariant 18: a property is shown where the declared class shows it and the class of the instance does not hide it, nested and in lists as well', () => {
     fc.assert(
-      fc.property(hierarchy, hierarchy.filter(exposesSomething), fc.boolean(), fc.boolean(), (outer, inner, isList, isOfList) => {
-        const innerClasses = classesOf(inner);
-        const classes = classesOf(outer, entryOf(innerClasses, inner.declared));
-        const nested = instanceOf(entryOf(innerClasses, inner.own));
-        const instance = instanceOf(entryOf(classes, outer.own), isOfList ? [nested, nested] : nested);
-        for (const audience of AUDIENCES) {
-          const within = expected(inner, audience);
-          const wanted = expected(outer, audience, isOfList ? [within, within] : within);
-          const type = entryOf(classes, outer.declared);
-          const result = isList ? [instance] : instance;
-          expect(project(type, result, audience, isList)).toEqual(isList ? [wanted] : wanted);
-          expect(atOnce(type, result, audience, isList)).toEqual(isList ? [wanted] : wanted);
-        }
-      }),
+      fc.property(
+        hierarchy,
+        hierarchy.filter(exposesSomething),
+        fc.boolean(),
+        fc.boolean(),
+        (outer, inner, isList, isOfList) => {
+          const innerClasses = classesOf(inner);
+          const classes = classesOf(outer, entryOf(innerClasses, inner.declared));
+          const nested = instanceOf(entryOf(innerClasses, inner.own));
+          const instance = instanceOf(
+            entryOf(classes, outer.own),
+            isOfList ? [nested, nested] : nested,
+          );
+          for (const audience of AUDIENCES) {
+            const within = expected(inner, audience);
+            const wanted = expected(outer, audience, isOfList ? [within, within] : within);
+            const type = entryOf(classes, outer.declared);
+            const result = isList ? [instance] : instance;
+            expect(project(type, result, audience, isList)).toEqual(isList ? [wanted] : wanted);
+            expect(atOnce(type, result, audience, isList)).toEqual(isList ? [wanted] : wanted);
+          }
+        },
+      ),
       { numRuns: cases(300) },
     );
   });

@@ -21,7 +21,9 @@ function everythingThatLeaves(type: Class, value: unknown): string {
 
 function errorOf(type: Class, value: unknown): ProjectionError {
   try {
-    new ProjectionCompiler().compile({ type, list: false, nullable: false }).project(value, 'model');
+    new ProjectionCompiler()
+      .compile({ type, list: false, nullable: false })
+      .project(value, 'model');
   } catch (error) {
     if (error instanceof ProjectionError) return error;
     throw error;
@@ -109,7 +111,9 @@ describe('what no audience ever sees', () => {
   it('is undecorated, private, of a group that is none, or a method; and none of it is touched', () => {
     const customer = new Customer();
     const holder = new Holder(customer);
-    expect(everythingThatLeaves(Customer, customer)).toBe('{"name":"Ada"},{"name":"Ada"},{"name":"Ada"}');
+    expect(everythingThatLeaves(Customer, customer)).toBe(
+      '{"name":"Ada"},{"name":"Ada"},{"name":"Ada"}',
+    );
     expect(everythingThatLeaves(Holder, holder)).not.toContain(SECRET);
     expect(everythingThatLeaves(Holder, holder)).toContain('Ada');
     expect(customer.touched).toEqual([]);
@@ -123,13 +127,23 @@ describe('what no audience ever sees', () => {
   });
 
   it('is what a plain object has beside the exposed properties of its declared class', () => {
-    const plain = { name: 'Ada', passwordHash: SECRET, [Symbol('s')]: SECRET, toJSON: () => SECRET };
-    expect(everythingThatLeaves(Holder, { one: plain, many: new Map([['a', plain]]) })).not.toContain(SECRET);
+    const plain = {
+      name: 'Ada',
+      passwordHash: SECRET,
+      [Symbol('s')]: SECRET,
+      toJSON: () => SECRET,
+    };
+    expect(
+      everythingThatLeaves(Holder, { one: plain, many: new Map([['a', plain]]) }),
+    ).not.toContain(SECRET);
   });
 
   it.each<[string, unknown]>([
     ['an instance that exposes nothing', new Repository()],
-    ['an instance whose JSON is an object', Object.assign(new Repository(), { toJSON: () => ({ url: SECRET }) })],
+    [
+      'an instance whose JSON is an object',
+      Object.assign(new Repository(), { toJSON: () => ({ url: SECRET }) }),
+    ],
     ['an error', new Error(SECRET)],
     ['a Promise', Promise.resolve(SECRET)],
     ['a thenable', new Thenable()],
@@ -152,7 +166,9 @@ describe('what no audience ever sees', () => {
       }
     }
     const error = errorOf(Hostile, new Hostile());
-    expect(error.message).toBe('Cannot project "value" of Hostile: it threw when it was read. See the cause.');
+    expect(error.message).toBe(
+      'Cannot project "value" of Hostile: it threw when it was read. See the cause.',
+    );
     expect(error.cause).toEqual(new Error(SECRET));
   });
 
@@ -200,19 +216,34 @@ describe('what has no end', () => {
     ['a Map', (map: Map<string, unknown>) => map.set('a', map), new Map<string, unknown>()],
     ['a Set', (set: Set<unknown>) => set.add(set), new Set<unknown>()],
     ['an object', (object: { self?: unknown }) => (object.self = object), {}],
-  ] as [string, (value: object) => unknown, object][])('finds %s within itself', (_, close, value) => {
-    close(value);
-    expect(errorOf(Node, { any: value }).message).toContain('is an object that it is itself a part of');
-  });
+  ] as [string, (value: object) => unknown, object][])(
+    'finds %s within itself',
+    (_, close, value) => {
+      close(value);
+      expect(errorOf(Node, { any: value }).message).toContain(
+        'is an object that it is itself a part of',
+      );
+    },
+  );
 
   it('is not a thing that is there twice', () => {
     const shared = { a: 1 };
-    const projection = new ProjectionCompiler().compile({ type: Node, list: false, nullable: false });
-    expect(projection.project({ any: [shared, shared] }, 'model')).toEqual({ any: [shared, shared] });
+    const projection = new ProjectionCompiler().compile({
+      type: Node,
+      list: false,
+      nullable: false,
+    });
+    expect(projection.project({ any: [shared, shared] }, 'model')).toEqual({
+      any: [shared, shared],
+    });
   });
 
   it('ends at 64 levels', () => {
-    const projection = new ProjectionCompiler().compile({ type: Node, list: false, nullable: false });
+    const projection = new ProjectionCompiler().compile({
+      type: Node,
+      list: false,
+      nullable: false,
+    });
     expect(JSON.stringify(projection.project(chain(64), 'model'))).toContain('last');
     expect(errorOf(Node, chain(65)).message).toContain('lies more than 64 levels deep');
     expect(errorOf(Node, chain(100_000))).toBeInstanceOf(ProjectionError);
@@ -233,8 +264,15 @@ describe('what has no end', () => {
   it('ends at 100000 values', () => {
     let doubled: unknown = [1];
     for (let level = 0; level < 40; level += 1) doubled = [doubled, doubled];
-    for (const any of [endless(), doubled, Array.from({ length: 100_001 }), new Set(Array.from({ length: 100_001 }).keys())]) {
-      expect(errorOf(Node, { any }).message).toContain('is past the 100000 values a result may hold');
+    for (const any of [
+      endless(),
+      doubled,
+      Array.from({ length: 100_001 }),
+      new Set(Array.from({ length: 100_001 }).keys()),
+    ]) {
+      expect(errorOf(Node, { any }).message).toContain(
+        'is past the 100000 values a result may hold',
+      );
     }
   });
 });

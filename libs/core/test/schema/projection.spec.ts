@@ -47,11 +47,15 @@ function holder(designType: unknown, ...decorators: PropertyDecorator[]): Class 
 }
 
 function project(type: Class, value: unknown, audience: Audience = 'model'): unknown {
-  return new ProjectionCompiler().compile({ type, list: false, nullable: false }).project(value, audience);
+  return new ProjectionCompiler()
+    .compile({ type, list: false, nullable: false })
+    .project(value, audience);
 }
 
 function projectList(type: Class, value: unknown): unknown {
-  return new ProjectionCompiler().compile({ type, list: true, nullable: false }).project(value, 'model');
+  return new ProjectionCompiler()
+    .compile({ type, list: true, nullable: false })
+    .project(value, 'model');
 }
 
 function errorOf(act: () => unknown): ProjectionError {
@@ -79,8 +83,17 @@ function findingsOf(type: Class): string[] {
 
 describe('a projection', () => {
   it('shows an audience the exposed properties without a group and those of its group', () => {
-    const common = { id: 'c-1', name: 'Ada', joined_on: '2026-01-02T03:04:05.000Z', orders: [], initials: 'A' };
-    expect(project(Customer, new Customer(), 'model')).toEqual({ ...common, email: 'ada@acme.test' });
+    const common = {
+      id: 'c-1',
+      name: 'Ada',
+      joined_on: '2026-01-02T03:04:05.000Z',
+      orders: [],
+      initials: 'A',
+    };
+    expect(project(Customer, new Customer(), 'model')).toEqual({
+      ...common,
+      email: 'ada@acme.test',
+    });
     expect(project(Customer, new Customer(), 'ui')).toEqual({ ...common, phone: '123' });
     expect(project(Customer, new Customer(), 'audit')).toEqual({ ...common, phone: '123' });
   });
@@ -91,7 +104,13 @@ describe('a projection', () => {
     order.customer = new Customer();
     customer.orders = [order];
     expect(project(Customer, customer)).toMatchObject({
-      orders: [{ number: 7, total: { amount: 12.5, currency: 'EUR' }, customer: { id: 'c-1', orders: [] } }],
+      orders: [
+        {
+          number: 7,
+          total: { amount: 12.5, currency: 'EUR' },
+          customer: { id: 'c-1', orders: [] },
+        },
+      ],
     });
     expect(JSON.stringify(project(Customer, customer))).not.toMatch(/hash|ledger/);
   });
@@ -103,7 +122,10 @@ describe('a projection', () => {
         return 'Ada';
       }
     }
-    expect(project(Customer, { id: 1, name: 'Ada', passwordHash: 'x', total: 3 })).toEqual({ id: '1', name: 'Ada' });
+    expect(project(Customer, { id: 1, name: 'Ada', passwordHash: 'x', total: 3 })).toEqual({
+      id: '1',
+      name: 'Ada',
+    });
     expect(project(Customer, new CustomerDocument())).toEqual({ name: 'Ada' });
   });
 
@@ -124,11 +146,23 @@ describe('a projection', () => {
     ['null', null, null],
     ['NaN', Number.NaN, null],
     ['an infinity', Number.NEGATIVE_INFINITY, null],
-    ['a plain object', { a: { b: [1, { c: undefined, d: null }] } }, { a: { b: [1, { d: null }] } }],
+    [
+      'a plain object',
+      { a: { b: [1, { c: undefined, d: null }] } },
+      { a: { b: [1, { d: null }] } },
+    ],
     ['an object without a prototype', Object.setPrototypeOf({ a: 1 }, null), { a: 1 }],
-    ['an object of another realm', structuredClone({ a: new Map([['b', new Date(0)]]) }), { a: { b: '1970-01-01T00:00:00.000Z' } }],
+    [
+      'an object of another realm',
+      structuredClone({ a: new Map([['b', new Date(0)]]) }),
+      { a: { b: '1970-01-01T00:00:00.000Z' } },
+    ],
     ['gaps in a list', [1, undefined, () => 1, Symbol('s')], [1, null, null, null]],
-    ['functions and symbols in an object', { a: () => 1, b: Symbol('s'), [Symbol('key')]: 1, c: 2 }, { c: 2 }],
+    [
+      'functions and symbols in an object',
+      { a: () => 1, b: Symbol('s'), [Symbol('key')]: 1, c: 2 },
+      { c: 2 },
+    ],
     ['an instance that exposes something', new Money(1), { amount: 1, currency: 'EUR' }],
     ['instances in JSON', { lines: [new Money(1)] }, { lines: [{ amount: 1, currency: 'EUR' }] }],
     ['an instance whose JSON is a scalar', new URL('https://acme.test/a'), 'https://acme.test/a'],
@@ -142,7 +176,8 @@ describe('a projection', () => {
     ['a function', () => 1],
     ['a symbol', Symbol('s')],
   ])('leaves out a property that is %s', (_, value) => {
-    for (const type of [Object, String, Number, Date, Money]) expect(project(holder(type), { value })).toEqual({});
+    for (const type of [Object, String, Number, Date, Money])
+      expect(project(holder(type), { value })).toEqual({});
   });
 
   it('does not let a key named __proto__ through', () => {
@@ -177,7 +212,9 @@ describe('a projection', () => {
         yield new Money(this.owner.length);
       }
     }
-    expect(project(holder(Collection), { value: new Collection() })).toEqual({ value: [{ amount: 8, currency: 'EUR' }] });
+    expect(project(holder(Collection), { value: new Collection() })).toEqual({
+      value: [{ amount: 8, currency: 'EUR' }],
+    });
     expect(
       project(
         holder(
@@ -222,23 +259,36 @@ describe('a projection of lists and nulls', () => {
     function* generate() {
       yield new Money(1);
     }
-    for (const list of [[new Money(1)], new Set([new Money(1)]), generate()]) expect(projectList(Money, list)).toEqual([money]);
+    for (const list of [[new Money(1)], new Set([new Money(1)]), generate()])
+      expect(projectList(Money, list)).toEqual([money]);
     expect(projectList(Money, [null, new Money(1)])).toEqual([null, money]);
   });
 
-  it.each([['a string'], [new Money(1)], [new Map([['a', new Money(1)]])], [{ items: [] }], [Buffer.from('a')], [3]])(
-    'refuses %p for a declared list',
-    (value) => {
-      expect(errorOf(() => projectList(Money, value)).message).toContain('it is not a list');
-    },
-  );
+  it.each([
+    ['a string'],
+    [new Money(1)],
+    [new Map([['a', new Money(1)]])],
+    [{ items: [] }],
+    [Buffer.from('a')],
+    [3],
+  ])('refuses %p for a declared list', (value) => {
+    expect(errorOf(() => projectList(Money, value)).message).toContain('it is not a list');
+  });
 
   it('refuses nothing for something, unless it is nullable', () => {
     for (const value of [null, undefined]) {
-      expect(errorOf(() => project(Money, value)).message).toContain(`it is ${String(value)}. Declare`);
-      expect(errorOf(() => projectList(Money, value)).message).toContain('{ type: [Money], nullable: true }');
+      expect(errorOf(() => project(Money, value)).message).toContain(
+        `it is ${String(value)}. Declare`,
+      );
+      expect(errorOf(() => projectList(Money, value)).message).toContain(
+        '{ type: [Money], nullable: true }',
+      );
       for (const list of [true, false]) {
-        expect(new ProjectionCompiler().compile({ type: Money, list, nullable: true }).project(value, 'ui')).toBeNull();
+        expect(
+          new ProjectionCompiler()
+            .compile({ type: Money, list, nullable: true })
+            .project(value, 'ui'),
+        ).toBeNull();
       }
     }
   });
@@ -275,11 +325,20 @@ describe('a projection of lists and nulls', () => {
 describe('a projection with @Transform()', () => {
   class Account {
     @Expose() @Transform(({ value }: { value: string }) => `…${value.slice(-2)}`) iban = 'DE1234';
-    @Expose() @Transform(({ value }: { value: string }) => value.length, { groups: ['model'] }) note = 'abc';
+    @Expose()
+    @Transform(({ value }: { value: string }) => value.length, { groups: ['model'] })
+    note = 'abc';
     @Expose() @Transform(() => 'in', { toClassOnly: true }) kept = 'kept';
-    @Expose() @Type(() => Money) @Transform(({ value }: { value: Money[] }) => value.slice(0, 1)) moneys = [new Money(1), new Money(2)];
-    @Expose() @Type(() => Money) @Transform(({ value }: { value: Money }) => value.amount) money = new Money(3);
-    @Expose() @Type(() => Money) @Transform(({ value }: { value: object }) => ({ ...value, more: 'x' })) spread = new Money(4);
+    @Expose()
+    @Type(() => Money)
+    @Transform(({ value }: { value: Money[] }) => value.slice(0, 1))
+    moneys = [new Money(1), new Money(2)];
+    @Expose() @Type(() => Money) @Transform(({ value }: { value: Money }) => value.amount) money =
+      new Money(3);
+    @Expose()
+    @Type(() => Money)
+    @Transform(({ value }: { value: object }) => ({ ...value, more: 'x' }))
+    spread = new Money(4);
   }
 
   it('applies what is meant for plain objects and for the audience', () => {
@@ -302,7 +361,11 @@ describe('a projection with @Transform()', () => {
       }),
     );
     const error = errorOf(() => project(type, { value: 'x' }));
-    expect(error).toMatchObject({ path: 'value', subject: 'Holder', cause: new Error('iban DE1234') });
+    expect(error).toMatchObject({
+      path: 'value',
+      subject: 'Holder',
+      cause: new Error('iban DE1234'),
+    });
     expect(error.message).not.toContain('DE1234');
   });
 });
@@ -355,7 +418,9 @@ describe('the findings of a projection', () => {
     expect(findingsOf(Marked)).toEqual([
       'Marked exposes no property. Put @Expose() on each property that may be shown; @Expose() on the class exposes none.',
     ]);
-    expect(findingsOf(String)).toEqual(["String exposes no property. Declare `reveal: 'all'` instead of `output`."]);
+    expect(findingsOf(String)).toEqual([
+      "String exposes no property. Declare `reveal: 'all'` instead of `output`.",
+    ]);
   });
 
   it('let two properties share a name where no audience sees both', () => {

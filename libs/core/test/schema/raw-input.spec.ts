@@ -22,26 +22,51 @@ async function read({ input }: CompiledInput, sent: JsonObject): Promise<unknown
   return { canonical, ...(await input.read(args)) };
 }
 
-const problemsOf = ({ findings }: CompiledInput): string[] => findings.map(({ problem }) => problem);
+const problemsOf = ({ findings }: CompiledInput): string[] =>
+  findings.map(({ problem }) => problem);
 
 const PAGE: JSONSchema7 = {
   type: 'object',
-  properties: { url: { type: 'string' }, since: { type: 'string' }, limit: { type: 'integer', default: 5 } },
+  properties: {
+    url: { type: 'string' },
+    since: { type: 'string' },
+    limit: { type: 'integer', default: 5 },
+  },
   required: ['url', 'since'],
 };
 
-/** As a schema library makes one; Zod is no dependency. What it gives the tool has a Date where the arguments have text. */
-function standard(options: { json?: object; issues?: readonly StandardSchemaV1.Issue[]; slow?: boolean } = {}): StandardInput {
-  const { json = { $schema: 'http://json-schema.org/draft-07/schema#', ...PAGE }, issues, slow = false } = options;
+/**
+ * As a schema library makes one; Zod is no dependency. What it gives the tool has a Date where the
+ * arguments have text.
+ */
+function standard(
+  options: { json?: object; issues?: readonly StandardSchemaV1.Issue[]; slow?: boolean } = {},
+): StandardInput {
+  const {
+    json = { $schema: 'http://json-schema.org/draft-07/schema#', ...PAGE },
+    issues,
+    slow = false,
+  } = options;
   const result = (value: unknown): StandardSchemaV1.Result<unknown> =>
-    issues ? { issues } : { value: { ...(value as object), since: new Date(Reflect.get(value as object, 'since') as string) } };
-  const validate = (value: unknown): StandardSchemaV1.Result<unknown> | Promise<StandardSchemaV1.Result<unknown>> =>
+    issues
+      ? { issues }
+      : {
+          value: {
+            ...(value as object),
+            since: new Date(Reflect.get(value as object, 'since') as string),
+          },
+        };
+  const validate = (
+    value: unknown,
+  ): StandardSchemaV1.Result<unknown> | Promise<StandardSchemaV1.Result<unknown>> =>
     slow ? Promise.resolve(result(value)) : result(value);
   const input = ({ target }: { readonly target: string }): Record<string, unknown> => {
     if (target !== 'draft-07') throw new Error(`No ${target}`);
     return { ...json };
   };
-  return { '~standard': { version: 1, vendor: 'tiny', validate, jsonSchema: { input, output: input } } };
+  return {
+    '~standard': { version: 1, vendor: 'tiny', validate, jsonSchema: { input, output: input } },
+  };
 }
 
 const object = (properties: Record<string, JSONSchema7>, required?: string[]): JSONSchema7 => ({
@@ -56,7 +81,11 @@ describe('a raw tool without an input', () => {
     const compiled = compile(undefined);
     expect(compiled).toMatchObject({
       findings: [],
-      input: { schema: { type: 'object', properties: {}, additionalProperties: false }, hidden: [], reserved: ['tenant'] },
+      input: {
+        schema: { type: 'object', properties: {}, additionalProperties: false },
+        hidden: [],
+        reserved: ['tenant'],
+      },
     });
     expect(await read(compiled, {})).toEqual({ canonical: '{}', value: {} });
   });
@@ -88,13 +117,28 @@ describe('a raw tool with a JSON Schema', () => {
   });
 
   it('is closed at every depth, unless it says otherwise; the original is not touched', () => {
-    const inner: JSONSchema7 = { type: 'object', properties: { a: {} }, default: { properties: {} } };
-    const open: JSONSchema7 = { type: 'object', properties: { a: {} }, additionalProperties: inner };
+    const inner: JSONSchema7 = {
+      type: 'object',
+      properties: { a: {} },
+      default: { properties: {} },
+    };
+    const open: JSONSchema7 = {
+      type: 'object',
+      properties: { a: {} },
+      additionalProperties: inner,
+    };
     const free: JSONSchema7 = { type: 'object' };
     const source: JSONSchema7 = {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       type: 'object',
-      properties: { inner, open, free, properties: inner, list: { type: 'array', items: inner }, named: { $ref: '#/definitions/Named' } },
+      properties: {
+        inner,
+        open,
+        free,
+        properties: inner,
+        list: { type: 'array', items: inner },
+        named: { $ref: '#/definitions/Named' },
+      },
       definitions: { Named: inner },
     };
     const before = structuredClone(source);
@@ -117,24 +161,39 @@ describe('a raw tool with a JSON Schema', () => {
   });
 
   it('takes no properties when it declares none', () => {
-    expect(compile({ type: 'object' }).input.schema).toEqual({ type: 'object', properties: {}, additionalProperties: false });
+    expect(compile({ type: 'object' }).input.schema).toEqual({
+      type: 'object',
+      properties: {},
+      additionalProperties: false,
+    });
   });
 
   it.each<[JSONSchema7, string]>([
-    [{ type: 'array' }, 'The input schema leaves the supported subset at "/type": the type of the whole must be "object".'],
+    [
+      { type: 'array' },
+      'The input schema leaves the supported subset at "/type": the type of the whole must be "object".',
+    ],
     [
       { type: 'object', properties: { a: { anyOf: [{}, {}] } } },
       'The input schema leaves the supported subset at "/properties/a/anyOf": "anyOf" is not supported.',
     ],
     [{ type: 'object', properties: { tenant: {} } }, 'The argument "tenant" has a reserved name.'],
   ])('%j is a finding', (schema, problem) => {
-    expect(compile(schema).findings).toEqual([{ at: 'web__fetch_page', problem, remedy: expect.any(String) }]);
+    expect(compile(schema).findings).toEqual([
+      { at: 'web__fetch_page', problem, remedy: expect.any(String) },
+    ]);
   });
 
   it.each<[string, JSONSchema7, JSONSchema7]>([
     [
       'an optional value as pydantic writes it',
-      object({ limit: { anyOf: [{ type: 'integer', minimum: 1 }, { type: 'null' }], default: null, title: 'Limit' } }),
+      object({
+        limit: {
+          anyOf: [{ type: 'integer', minimum: 1 }, { type: 'null' }],
+          default: null,
+          title: 'Limit',
+        },
+      }),
       object({ limit: { type: 'integer', minimum: 1, title: 'Limit' } }),
     ],
     [
@@ -144,12 +203,17 @@ describe('a raw tool with a JSON Schema', () => {
     ],
     [
       'a value that must be given',
-      object({ unit: { anyOf: [{ type: 'string', enum: ['c', 'f'] }, { type: 'null' }] } }, ['unit']),
+      object({ unit: { anyOf: [{ type: 'string', enum: ['c', 'f'] }, { type: 'null' }] } }, [
+        'unit',
+      ]),
       object({ unit: { type: ['string', 'null'], enum: ['c', 'f', null] } }, ['unit']),
     ],
     [
       'a reference that must be given',
-      { ...object({ at: { anyOf: [{ $ref: '#/$defs/Place' }, { type: 'null' }] } }, ['at']), $defs: { Place: object({}) } },
+      {
+        ...object({ at: { anyOf: [{ $ref: '#/$defs/Place' }, { type: 'null' }] } }, ['at']),
+        $defs: { Place: object({}) },
+      },
       {
         ...object({ at: { $ref: '#/$defs/PlaceOrNull' } }, ['at']),
         $defs: { Place: object({}), PlaceOrNull: { ...object({}), type: ['object', 'null'] } },
@@ -157,32 +221,51 @@ describe('a raw tool with a JSON Schema', () => {
     ],
     [
       'a reference that may be left out',
-      { ...object({ at: { anyOf: [{ $ref: '#/$defs/Place' }, { type: 'null' }], default: null } }), $defs: { Place: object({}) } },
+      {
+        ...object({ at: { anyOf: [{ $ref: '#/$defs/Place' }, { type: 'null' }], default: null } }),
+        $defs: { Place: object({}) },
+      },
       { ...object({ at: { $ref: '#/$defs/Place' } }), $defs: { Place: object({}) } },
     ],
     [
       'a definition that contains itself',
       {
         ...object({ first: { $ref: '#/$defs/Node' } }),
-        $defs: { Node: object({ next: { oneOf: [{ $ref: '#/$defs/Node' }, { type: 'null' }] } }, ['next']) },
+        $defs: {
+          Node: object({ next: { oneOf: [{ $ref: '#/$defs/Node' }, { type: 'null' }] } }, ['next']),
+        },
       },
       {
         ...object({ first: { $ref: '#/$defs/Node' } }),
         $defs: {
           Node: object({ next: { $ref: '#/$defs/NodeOrNull' } }, ['next']),
-          NodeOrNull: { ...object({ next: { $ref: '#/$defs/NodeOrNull' } }, ['next']), type: ['object', 'null'] },
+          NodeOrNull: {
+            ...object({ next: { $ref: '#/$defs/NodeOrNull' } }, ['next']),
+            type: ['object', 'null'],
+          },
         },
       },
     ],
     [
       'values without a type that must be given',
-      object({ a: { anyOf: [{ enum: ['c', 'f'] }, { type: 'null' }] }, b: { anyOf: [{ const: 1 }, { type: 'null' }] } }, ['a', 'b']),
+      object(
+        {
+          a: { anyOf: [{ enum: ['c', 'f'] }, { type: 'null' }] },
+          b: { anyOf: [{ const: 1 }, { type: 'null' }] },
+        },
+        ['a', 'b'],
+      ),
       object({ a: { enum: ['c', 'f', null] }, b: { enum: [1, null] } }, ['a', 'b']),
     ],
     [
       'a list of references or nulls',
       {
-        ...object({ at: { type: 'array', items: { anyOf: [{ $ref: '#/definitions/Place' }, { type: 'null' }] } } }),
+        ...object({
+          at: {
+            type: 'array',
+            items: { anyOf: [{ $ref: '#/definitions/Place' }, { type: 'null' }] },
+          },
+        }),
         definitions: { Place: object({}) },
       },
       {
@@ -200,18 +283,37 @@ describe('a raw tool with a JSON Schema', () => {
         },
         ['a', 'b'],
       ),
-      object({ a: { type: ['string', 'null'] }, b: { type: 'string' }, c: { type: 'string', description: 'C' } }, ['a', 'b']),
+      object(
+        {
+          a: { type: ['string', 'null'] },
+          b: { type: 'string' },
+          c: { type: 'string', description: 'C' },
+        },
+        ['a', 'b'],
+      ),
     ],
     [
       'an optional value whose examples show null',
-      object({ limit: { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null, examples: [null, 3] } }),
+      object({
+        limit: {
+          anyOf: [{ type: 'integer' }, { type: 'null' }],
+          default: null,
+          examples: [null, 3],
+        },
+      }),
       object({ limit: { type: 'integer', examples: [3] } }),
     ],
     [
       'a model that contains itself, as pydantic writes it',
       {
         $ref: '#/$defs/Node',
-        $defs: { Node: { type: 'object', title: 'Node', properties: { next: { anyOf: [{ $ref: '#/$defs/Node' }, { type: 'null' }] } } } },
+        $defs: {
+          Node: {
+            type: 'object',
+            title: 'Node',
+            properties: { next: { anyOf: [{ $ref: '#/$defs/Node' }, { type: 'null' }] } },
+          },
+        },
       },
       {
         ...object({ next: { $ref: '#/$defs/Node' } }),
@@ -221,15 +323,36 @@ describe('a raw tool with a JSON Schema', () => {
     ],
     [
       'such a model as older versions write it',
-      { allOf: [{ $ref: '#/definitions/Node' }], title: 'Tree', definitions: { Node: object({ name: { type: 'string' } }) } },
-      { ...object({ name: { type: 'string' } }), title: 'Tree', $defs: { Node: object({ name: { type: 'string' } }) } },
+      {
+        allOf: [{ $ref: '#/definitions/Node' }],
+        title: 'Tree',
+        definitions: { Node: object({ name: { type: 'string' } }) },
+      },
+      {
+        ...object({ name: { type: 'string' } }),
+        title: 'Tree',
+        $defs: { Node: object({ name: { type: 'string' } }) },
+      },
     ],
     [
       'an item, and what is nested',
       object({
-        list: { type: 'array', items: { anyOf: [object({ a: { anyOf: [{ type: 'boolean' }, { type: 'null' }] } }), { type: 'null' }] } },
+        list: {
+          type: 'array',
+          items: {
+            anyOf: [
+              object({ a: { anyOf: [{ type: 'boolean' }, { type: 'null' }] } }),
+              { type: 'null' },
+            ],
+          },
+        },
       }),
-      object({ list: { type: 'array', items: { ...object({ a: { type: 'boolean' } }), type: ['object', 'null'] } } }),
+      object({
+        list: {
+          type: 'array',
+          items: { ...object({ a: { type: 'boolean' } }), type: ['object', 'null'] },
+        },
+      }),
     ],
   ])('reads a union with null: %s', (_, source, schema) => {
     const compiled = compile(source);
@@ -238,7 +361,9 @@ describe('a raw tool with a JSON Schema', () => {
   });
 
   it('takes null for an optional value as not given', async () => {
-    const compiled = compile(object({ limit: { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null } }));
+    const compiled = compile(
+      object({ limit: { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null } }),
+    );
     expect(await read(compiled, { limit: null })).toMatchObject({ value: {} });
     expect(await read(compiled, { limit: 2 })).toMatchObject({ value: { limit: 2 } });
   });
@@ -258,37 +383,48 @@ describe('a raw tool with a JSON Schema', () => {
     ['three kinds', { anyOf: [{ type: 'string' }, { type: 'integer' }, { type: 'null' }] }],
     ['two kinds', { anyOf: [{ type: 'string' }, { type: 'integer' }] }],
     ['no kind but null', { anyOf: [{ type: 'null' }, { type: 'null' }] }],
-    ['one kind that the schema beside it contradicts', { type: 'string', maxLength: 9, anyOf: [{ type: 'string', maxLength: 3 }] }],
+    [
+      'one kind that the schema beside it contradicts',
+      { type: 'string', maxLength: 9, anyOf: [{ type: 'string', maxLength: 3 }] },
+    ],
   ])('is a finding with a union of %s', (_, union) => {
-    expect(problemsOf(compile(object({ a: union })))).toEqual([expect.stringContaining('"anyOf" is not supported')]);
+    expect(problemsOf(compile(object({ a: union })))).toEqual([
+      expect.stringContaining('"anyOf" is not supported'),
+    ]);
   });
 
   it('is a finding when it does not compile', () => {
-    expect(problemsOf(compile({ type: 'object', properties: { a: { type: 'text' as never } } }))).toEqual([
-      expect.stringMatching(/^The input schema cannot be used: .*type/),
-    ]);
+    expect(
+      problemsOf(compile({ type: 'object', properties: { a: { type: 'text' as never } } })),
+    ).toEqual([expect.stringMatching(/^The input schema cannot be used: .*type/)]);
   });
 
   it('is a finding when it contains itself, or is deeper than the stack', () => {
     const cycle: JSONSchema7 = { type: 'object', properties: {} };
     Reflect.set(cycle.properties ?? {}, 'self', cycle);
     let deep: JSONSchema7 = {};
-    for (let depth = 0; depth < 100_000; depth += 1) deep = { type: 'object', properties: { deep } };
+    for (let depth = 0; depth < 100_000; depth += 1)
+      deep = { type: 'object', properties: { deep } };
     for (const schema of [cycle, deep])
-      expect(problemsOf(compile(schema))).toEqual([expect.stringMatching(/^The input has no JSON Schema: /)]);
+      expect(problemsOf(compile(schema))).toEqual([
+        expect.stringMatching(/^The input has no JSON Schema: /),
+      ]);
   });
 });
 
 describe('a raw tool with a Standard Schema', () => {
-  it.each([false, true])('receives what the schema makes of the arguments, asynchronous: %s', async (slow) => {
-    const compiled = compile(standard({ slow }));
-    expect(compiled.findings).toEqual([]);
-    expect(compiled.input.schema).toEqual({ ...PAGE, additionalProperties: false });
-    expect(await read(compiled, { url: 'a', since: '2026-01-31', limit: null })).toEqual({
-      canonical: '{"limit":5,"since":"2026-01-31","url":"a"}',
-      value: { url: 'a', since: new Date('2026-01-31'), limit: 5 },
-    });
-  });
+  it.each([false, true])(
+    'receives what the schema makes of the arguments, asynchronous: %s',
+    async (slow) => {
+      const compiled = compile(standard({ slow }));
+      expect(compiled.findings).toEqual([]);
+      expect(compiled.input.schema).toEqual({ ...PAGE, additionalProperties: false });
+      expect(await read(compiled, { url: 'a', since: '2026-01-31', limit: null })).toEqual({
+        canonical: '{"limit":5,"since":"2026-01-31","url":"a"}',
+        value: { url: 'a', since: new Date('2026-01-31'), limit: 5 },
+      });
+    },
+  );
 
   it('may be a function, or a class', async () => {
     const callable = Object.assign(() => undefined, standard());
@@ -297,7 +433,10 @@ describe('a raw tool with a Standard Schema', () => {
       static readonly '~standard' = standard()['~standard'];
     }
     for (const schema of [callable, Page])
-      expect(await read(compile(schema), { url: 'a', since: '2026-01-31' })).toHaveProperty('value.since', new Date('2026-01-31'));
+      expect(await read(compile(schema), { url: 'a', since: '2026-01-31' })).toHaveProperty(
+        'value.since',
+        new Date('2026-01-31'),
+      );
   });
 
   it('is converted once', async () => {
@@ -329,12 +468,22 @@ describe('a raw tool with a Standard Schema', () => {
   it('says at most ten things, and at least one', async () => {
     const many = Array.from({ length: 30 }, () => ({ message: 'is wrong' }));
     const args = { url: 'a', since: 'b' };
-    expect(await read(compile(standard({ issues: many, slow: true })), args)).toHaveProperty('problems.length', 10);
-    expect(await read(compile(standard({ issues: [] })), args)).toHaveProperty('problems', [{ pointer: '', message: 'is not valid' }]);
+    expect(await read(compile(standard({ issues: many, slow: true })), args)).toHaveProperty(
+      'problems.length',
+      10,
+    );
+    expect(await read(compile(standard({ issues: [] })), args)).toHaveProperty('problems', [
+      { pointer: '', message: 'is not valid' },
+    ]);
   });
 
   it('is a finding with a remedy when it leaves the subset, or has no JSON Schema', () => {
-    const union = standard({ json: { type: 'object', properties: { a: { anyOf: [{ type: 'string' }, { type: 'object' }] } } } });
+    const union = standard({
+      json: {
+        type: 'object',
+        properties: { a: { anyOf: [{ type: 'string' }, { type: 'object' }] } },
+      },
+    });
     const inner = standard();
     const dates: RawInput = {
       '~standard': {
@@ -350,7 +499,8 @@ describe('a raw tool with a Standard Schema', () => {
     expect(compile(union).findings).toEqual([
       {
         at: 'web__fetch_page',
-        problem: 'The input schema leaves the supported subset at "/properties/a/anyOf": "anyOf" is not supported.',
+        problem:
+          'The input schema leaves the supported subset at "/properties/a/anyOf": "anyOf" is not supported.',
         remedy: expect.stringContaining('For a nullable argument take an optional one'),
       },
     ]);
@@ -373,5 +523,7 @@ describe('a raw tool with a Standard Schema', () => {
 
 it.each([null, 'a', 1, [], () => undefined, String, Date])('%p is no input', (input) => {
   expect(compile(input as never)).toMatchObject({ input: { schema: { properties: {} } } });
-  expect(problemsOf(compile(input as never))).toEqual(['The input is neither a class nor a schema.']);
+  expect(problemsOf(compile(input as never))).toEqual([
+    'The input is neither a class nor a schema.',
+  ]);
 });

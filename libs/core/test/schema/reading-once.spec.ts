@@ -1,6 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { Expose } from 'class-transformer';
-import { getMetadataStorage, IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
+import {
+  getMetadataStorage,
+  IsInt,
+  IsOptional,
+  IsString,
+  Max,
+  MaxLength,
+  Min,
+} from 'class-validator';
 import * as fc from 'fast-check';
 import type { JsonValue } from '@toolloop/core';
 import { canonicalDeclaration, canonicalJson } from '../../src/schema/canonical-json.js';
@@ -31,12 +39,21 @@ describe('validationRulesOf', () => {
   it.each([Base, Middle, Leaf, Unrelated])('knows of %p what class-validator knows', (type) => {
     const own = getMetadataStorage().getTargetValidationMetadatas(type, '', false, false);
     const known = validationRulesOf(type).map(({ property, name }) => `${property} ${name}`);
-    expect(known.toSorted()).toEqual(own.map(({ propertyName, name }) => `${propertyName} ${name ?? ''}`).toSorted());
+    expect(known.toSorted()).toEqual(
+      own.map(({ propertyName, name }) => `${propertyName} ${name ?? ''}`).toSorted(),
+    );
   });
 
   it('names base classes first', () => {
     const known = validationRulesOf(Leaf).map(({ property, name }) => `${property} ${name}`);
-    expect(known).toEqual(['name isString', 'name maxLength', 'limit max', 'limit isInt', 'note isString', 'note isOptional']);
+    expect(known).toEqual([
+      'name isString',
+      'name maxLength',
+      'limit max',
+      'limit isInt',
+      'note isString',
+      'note isOptional',
+    ]);
   });
 });
 
@@ -56,9 +73,19 @@ const copy = (value: object): JsonValue => JSON.parse(JSON.stringify(value)) as 
 
 describe('canonicalDeclaration', () => {
   it('is the canonical text of the JSON copy, without the copy', () => {
-    const odd = fc.constantFrom(undefined, new Date(0), Number.NaN, Number.POSITIVE_INFINITY, () => 1);
+    const odd = fc.constantFrom(
+      undefined,
+      new Date(0),
+      Number.NaN,
+      Number.POSITIVE_INFINITY,
+      () => 1,
+    );
     const value = fc.dictionary(fc.string(), fc.oneof(fc.jsonValue(), odd, fc.array(odd)));
-    fc.assert(fc.property(value, (declared) => expect(canonicalDeclaration(declared)).toBe(canonicalJson(copy(declared)))));
+    fc.assert(
+      fc.property(value, (declared) =>
+        expect(canonicalDeclaration(declared)).toBe(canonicalJson(copy(declared))),
+      ),
+    );
   });
 
   it('throws for what holds itself', () => {
@@ -78,13 +105,18 @@ describe('ProjectionCompiler', () => {
     const one = { type: Row, list: false, nullable: false };
     expect(compiler.compile(one).schema).toBe(compiler.compile({ ...one }).schema);
     expect(compiler.compile({ ...one, list: true }).schema).toMatchObject({ type: 'array' });
-    expect(compiler.compile({ ...one, nullable: true }).schema).toMatchObject({ type: ['object', 'null'] });
+    expect(compiler.compile({ ...one, nullable: true }).schema).toMatchObject({
+      type: ['object', 'null'],
+    });
   });
 });
 
 describe('SchemaValidators', () => {
   it('holds a schema from outside against the schema of schemas', () => {
-    const negative = { type: 'object', properties: { a: { type: 'string', minLength: -1 } } } as const;
+    const negative = {
+      type: 'object',
+      properties: { a: { type: 'string', minLength: -1 } },
+    } as const;
     expect(new SchemaValidators().problemWith(negative)).toMatch(/minLength/);
   });
 });

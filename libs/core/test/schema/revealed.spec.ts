@@ -51,15 +51,29 @@ describe("reveal: 'all'", () => {
     ['a Date', new Date(0), '1970-01-01T00:00:00.000Z'],
     ['a Map', new Map([['a', new Set([1n])]]), { a: ['1'] }],
     ['a plain object', { a: [{ b: undefined, c: null }], d: () => 1 }, { a: [{ c: null }] }],
-    ['a class with a scalar as JSON', { at: new URL('https://acme.test/') }, { at: 'https://acme.test/' }],
+    [
+      'a class with a scalar as JSON',
+      { at: new URL('https://acme.test/') },
+      { at: 'https://acme.test/' },
+    ],
   ])('shows %s', (_, value, json) => {
     expect(reveal('all', value)).toEqual(json);
   });
 
   it.each([
     ['an instance', new Customer(), '', 'Declare `output: Customer`'],
-    ['an instance somewhere', { customers: [new Customer()] }, 'customers.0', 'Declare `output: Customer`'],
-    ['an instance in a Map', new Map([['ada@acme.test', new Customer()]]), '*', 'Declare `output: Customer`'],
+    [
+      'an instance somewhere',
+      { customers: [new Customer()] },
+      'customers.0',
+      'Declare `output: Customer`',
+    ],
+    [
+      'an instance in a Map',
+      new Map([['ada@acme.test', new Customer()]]),
+      '*',
+      'Declare `output: Customer`',
+    ],
     ['a Promise', [Promise.resolve(1)], '0', 'Promise.all()'],
     ['a Buffer', Buffer.from('a'), '', 'Return its text, a base64 string, or a link to it.'],
     ['a typed array', { data: new Float32Array(2) }, 'data', 'base64'],
@@ -96,22 +110,43 @@ describe("reveal: 'all'", () => {
 
 describe('reveal: names', () => {
   it('picks them from a plain object, and copies what they hold', () => {
-    expect(reveal(['a', 'b', 'absent'], { a: { x: 1, y: [2n] }, b: undefined, c: 3 })).toEqual({ a: { x: 1, y: ['2'] } });
+    expect(reveal(['a', 'b', 'absent'], { a: { x: 1, y: [2n] }, b: undefined, c: 3 })).toEqual({
+      a: { x: 1, y: ['2'] },
+    });
   });
 
   it('picks own properties and getters of an instance, never a method or what is not enumerable', () => {
-    const names = ['id', 'initials', 'tags', 'secret', 'hidden', 'constructor', 'toString', '__proto__'];
+    const names = [
+      'id',
+      'initials',
+      'tags',
+      'secret',
+      'hidden',
+      'constructor',
+      'toString',
+      '__proto__',
+    ];
     expect(reveal(names, new Customer())).toEqual({ id: 'c-1', initials: 'A', tags: ['vip'] });
-    expect(reveal(names, new (class extends Customer {})())).toEqual({ id: 'c-1', initials: 'A', tags: ['vip'] });
+    expect(reveal(names, new (class extends Customer {})())).toEqual({
+      id: 'c-1',
+      initials: 'A',
+      tags: ['vip'],
+    });
   });
 
   it('picks them from every object of a list', () => {
-    expect(reveal(['id'], [new Customer(), { id: 2, x: 3 }, null])).toEqual([{ id: 'c-1' }, { id: 2 }, null]);
+    expect(reveal(['id'], [new Customer(), { id: 2, x: 3 }, null])).toEqual([
+      { id: 'c-1' },
+      { id: 2 },
+      null,
+    ]);
     expect(reveal(['id'], undefined)).toBeNull();
   });
 
   it('picks no prototype, even where an object has a property of that name', () => {
-    expect(JSON.stringify(reveal(['__proto__', 'a'], JSON.parse('{"__proto__":{"x":1},"a":1}')))).toBe('{"a":1}');
+    expect(
+      JSON.stringify(reveal(['__proto__', 'a'], JSON.parse('{"__proto__":{"x":1},"a":1}'))),
+    ).toBe('{"a":1}');
   });
 
   it.each([
@@ -127,12 +162,18 @@ describe('reveal: names', () => {
   });
 
   it('says which getter threw, and not what', () => {
-    expect(errorOf(['broken'], [new Customer()])).toMatchObject({ path: '0.broken', message: expect.not.stringContaining('S3CRET') });
+    expect(errorOf(['broken'], [new Customer()])).toMatchObject({
+      path: '0.broken',
+      message: expect.not.stringContaining('S3CRET'),
+    });
   });
 });
 
 describe('reveal: []', () => {
-  it.each([[undefined], ['secret'], [{ secret: 1 }], [new Customer()]])('shows nothing of %p', (value) => {
-    expect(reveal([], value)).toBeNull();
-  });
+  it.each([[undefined], ['secret'], [{ secret: 1 }], [new Customer()]])(
+    'shows nothing of %p',
+    (value) => {
+      expect(reveal([], value)).toBeNull();
+    },
+  );
 });

@@ -4,41 +4,75 @@ import type { JsonValue } from '@toolloop/core';
 import { propertyNamesOf, subsetProblems } from '../../src/schema/subset.js';
 import { isReserved, reservedNamesIn } from '../../src/schema/tool-input.js';
 
-const object = (properties: object, more: object = {}): JSONSchema7 => ({ type: 'object', properties: { ...properties }, ...more });
+const object = (properties: object, more: object = {}): JSONSchema7 => ({
+  type: 'object',
+  properties: { ...properties },
+  ...more,
+});
 
 describe('subsetProblems', () => {
   it('accepts objects, arrays, enums, bounds and local definitions', () => {
     const schema = object(
-      { name: { type: 'string', minLength: 1 }, kinds: { type: 'array', items: { enum: ['a'] } }, tree: { $ref: '#/$defs/Node' } },
+      {
+        name: { type: 'string', minLength: 1 },
+        kinds: { type: 'array', items: { enum: ['a'] } },
+        tree: { $ref: '#/$defs/Node' },
+      },
       { additionalProperties: false, $defs: { Node: object({ next: { $ref: '#/$defs/Node' } }) } },
     );
     expect(subsetProblems(schema)).toEqual([]);
   });
 
-  it.each(['oneOf', 'anyOf', 'allOf', 'not', 'if', 'then', 'else', 'patternProperties', 'dependencies'])(
-    'rejects %s wherever it is',
-    (keyword) => {
-      const schema = object({ list: { type: 'array', items: object({ value: { [keyword]: {} } }) } }, { [keyword]: {} });
-      expect(subsetProblems(schema).map(({ pointer }) => pointer)).toEqual([
-        `/${keyword}`,
-        `/properties/list/items/properties/value/${keyword}`,
-      ]);
-    },
-  );
+  it.each([
+    'oneOf',
+    'anyOf',
+    'allOf',
+    'not',
+    'if',
+    'then',
+    'else',
+    'patternProperties',
+    'dependencies',
+  ])('rejects %s wherever it is', (keyword) => {
+    const schema = object(
+      { list: { type: 'array', items: object({ value: { [keyword]: {} } }) } },
+      { [keyword]: {} },
+    );
+    expect(subsetProblems(schema).map(({ pointer }) => pointer)).toEqual([
+      `/${keyword}`,
+      `/properties/list/items/properties/value/${keyword}`,
+    ]);
+  });
 
   it('takes a property for a property, though its name be a keyword', () => {
-    expect(subsetProblems(object({ not: { type: 'string' }, oneOf: { type: 'string' }, $ref: { type: 'string' } }))).toEqual([]);
+    expect(
+      subsetProblems(
+        object({ not: { type: 'string' }, oneOf: { type: 'string' }, $ref: { type: 'string' } }),
+      ),
+    ).toEqual([]);
   });
 
   it('does not look into data', () => {
-    expect(subsetProblems(object({ filter: { default: { anyOf: [] }, enum: [{ $ref: 'x' }], examples: [{ not: 1 }] } }))).toEqual([]);
+    expect(
+      subsetProblems(
+        object({
+          filter: { default: { anyOf: [] }, enum: [{ $ref: 'x' }], examples: [{ not: 1 }] },
+        }),
+      ),
+    ).toEqual([]);
   });
 
-  it.each(['https://example.com/schema.json', '#/definitions/Node', '#', 'other.json#/$defs/A'])('rejects the reference %s', ($ref) => {
-    expect(subsetProblems(object({ a: { $ref } }))).toEqual([
-      { pointer: '/properties/a/$ref', problem: `"${$ref}" is not supported; only "#/$defs/Name" is` },
-    ]);
-  });
+  it.each(['https://example.com/schema.json', '#/definitions/Node', '#', 'other.json#/$defs/A'])(
+    'rejects the reference %s',
+    ($ref) => {
+      expect(subsetProblems(object({ a: { $ref } }))).toEqual([
+        {
+          pointer: '/properties/a/$ref',
+          problem: `"${$ref}" is not supported; only "#/$defs/Name" is`,
+        },
+      ]);
+    },
+  );
 
   it('finds a reference that leads nowhere', () => {
     expect(subsetProblems(object({ a: { $ref: '#/$defs/toString' } }))).toEqual([
@@ -54,7 +88,9 @@ describe('subsetProblems', () => {
   });
 
   it('escapes names in pointers', () => {
-    expect(subsetProblems(object({ 'a/b~c': { not: {} } }))[0]?.pointer).toBe('/properties/a~1b~0c/not');
+    expect(subsetProblems(object({ 'a/b~c': { not: {} } }))[0]?.pointer).toBe(
+      '/properties/a~1b~0c/not',
+    );
   });
 
   it('does not overflow on a schema nested a hundred thousand deep', () => {
@@ -66,7 +102,10 @@ describe('subsetProblems', () => {
 
 describe('propertyNamesOf', () => {
   it('names every property once, in definitions and items too', () => {
-    const schema = object({ a: { type: 'array', items: object({ b: {}, a: {} }) } }, { $defs: { Node: object({ c: {} }) } });
+    const schema = object(
+      { a: { type: 'array', items: object({ b: {}, a: {} }) } },
+      { $defs: { Node: object({ c: {} }) } },
+    );
     expect(propertyNamesOf(schema)).toEqual(['a', 'b', 'c']);
   });
 });
@@ -74,13 +113,20 @@ describe('propertyNamesOf', () => {
 describe('reservedNamesIn', () => {
   const reserved = ['tenant', 'tenantId', 'actor'];
 
-  it.each(['tenantId', 'tenant_id', 'TenantId', 'TENANT-ID', 'tenantid'])('takes %s for tenantId', (key) => {
-    expect(reservedNamesIn({ filter: [{ ok: 1 }, { [key]: 'globex' }] }, reserved)).toBe(`/filter/1/${key}`);
-    expect(isReserved(key, reserved)).toBe(true);
-  });
+  it.each(['tenantId', 'tenant_id', 'TenantId', 'TENANT-ID', 'tenantid'])(
+    'takes %s for tenantId',
+    (key) => {
+      expect(reservedNamesIn({ filter: [{ ok: 1 }, { [key]: 'globex' }] }, reserved)).toBe(
+        `/filter/1/${key}`,
+      );
+      expect(isReserved(key, reserved)).toBe(true);
+    },
+  );
 
   it('finds nothing in values, or in names that only begin alike', () => {
-    expect(reservedNamesIn({ name: 'tenant', tenants: ['actor'], actorName: 'Jo' }, reserved)).toBeUndefined();
+    expect(
+      reservedNamesIn({ name: 'tenant', tenants: ['actor'], actorName: 'Jo' }, reserved),
+    ).toBeUndefined();
   });
 
   it('gives the first in the order of the text', () => {

@@ -16,11 +16,21 @@ import {
 import { cpuSecondsOf } from '../fixtures/time.js';
 import { LlmTool } from '../../src/decorators/llm-tool.decorator.js';
 import { toolMethodsOf, type ToolMethod } from '../../src/decorators/tool-metadata.js';
-import { ToolContext, ToolInput, ToolParam } from '../../src/decorators/tool-parameters.decorator.js';
+import {
+  ToolContext,
+  ToolInput,
+  ToolParam,
+} from '../../src/decorators/tool-parameters.decorator.js';
 import type { JsonObject } from '@toolloop/core';
 import type { ToolCallContext } from '../../src/contracts/tool-call.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
-import { argumentsOf, compileDtoInput, compileSchemaInput, compileToolInput, type CompiledInput } from '../../src/schema/tool-input.js';
+import {
+  argumentsOf,
+  compileDtoInput,
+  compileSchemaInput,
+  compileToolInput,
+  type CompiledInput,
+} from '../../src/schema/tool-input.js';
 import { type Priority, Priority as Importance } from './priority.js';
 
 const RESERVED = ['tenant', 'tenantId', 'actor', 'actorId'];
@@ -62,7 +72,10 @@ class Filter {
 }
 
 class CustomerTools {
-  @LlmTool(TOOL) search(@ToolInput() input: SearchCustomers, @ToolContext() ctx: ToolCallContext): unknown {
+  @LlmTool(TOOL) search(
+    @ToolInput() input: SearchCustomers,
+    @ToolContext() ctx: ToolCallContext,
+  ): unknown {
     return [input, ctx];
   }
 
@@ -77,7 +90,8 @@ class CustomerTools {
   @LlmTool(TOOL) recent(
     @ToolContext() ctx: ToolCallContext,
     @ToolParam('limit', { description: 'How many.', default: 10, maximum: 50 }) limit: number,
-    @ToolParam('importance', { description: 'How bad.', enum: Importance, required: false }) importance?: Priority,
+    @ToolParam('importance', { description: 'How bad.', enum: Importance, required: false })
+    importance?: Priority,
   ): unknown {
     return [ctx, limit, importance];
   }
@@ -98,19 +112,31 @@ class CustomerTools {
     return input;
   }
 
-  @LlmTool(TOOL) both(@ToolInput() input: SearchCustomers, @ToolParam('limit', { description: 'How many.' }) limit: number): unknown {
+  @LlmTool(TOOL) both(
+    @ToolInput() input: SearchCustomers,
+    @ToolParam('limit', { description: 'How many.' }) limit: number,
+  ): unknown {
     return [input, limit];
   }
 
-  @LlmTool(TOOL) two(@ToolInput() one: SearchCustomers, @ToolInput() other: SearchCustomers): unknown {
+  @LlmTool(TOOL) two(
+    @ToolInput() one: SearchCustomers,
+    @ToolInput() other: SearchCustomers,
+  ): unknown {
     return [one, other];
   }
 
-  @LlmTool(TOOL) contexts(@ToolContext() one: ToolCallContext, @ToolContext() other: ToolCallContext): unknown {
+  @LlmTool(TOOL) contexts(
+    @ToolContext() one: ToolCallContext,
+    @ToolContext() other: ToolCallContext,
+  ): unknown {
     return [one, other];
   }
 
-  @LlmTool(TOOL) twins(@ToolParam('a', { description: '' }) one: string, @ToolParam('a', { description: '' }) other: string): unknown {
+  @LlmTool(TOOL) twins(
+    @ToolParam('a', { description: '' }) one: string,
+    @ToolParam('a', { description: '' }) other: string,
+  ): unknown {
     return [one, other];
   }
 
@@ -118,7 +144,10 @@ class CustomerTools {
     return one;
   }
 
-  @LlmTool(TOOL) forgotten(@ToolParam('a', { description: '' }) one: string, other: string): unknown {
+  @LlmTool(TOOL) forgotten(
+    @ToolParam('a', { description: '' }) one: string,
+    other: string,
+  ): unknown {
     return [one, other];
   }
 
@@ -126,7 +155,8 @@ class CustomerTools {
     return input;
   }
 
-  @LlmTool({ ...TOOL, allowReserved: { arguments: ['tenantId'], reason: 'For auditors.' } }) audited(@ToolInput() input: Filter): unknown {
+  @LlmTool({ ...TOOL, allowReserved: { arguments: ['tenantId'], reason: 'For auditors.' } })
+  audited(@ToolInput() input: Filter): unknown {
     return input;
   }
 
@@ -144,14 +174,19 @@ function methodOf(property: keyof CustomerTools): ToolMethod {
 }
 
 const compile = (property: keyof CustomerTools): CompiledInput =>
-  compileToolInput({ at: `CustomerTools.${property}`, method: methodOf(property), reserved: RESERVED });
+  compileToolInput({
+    at: `CustomerTools.${property}`,
+    method: methodOf(property),
+    reserved: RESERVED,
+  });
 
 const read = async ({ input }: CompiledInput, args: JsonObject): Promise<unknown> => {
   const reading = await input.read(args);
   return 'problems' in reading ? reading.problems : reading.value;
 };
 
-const problemsOf = (property: keyof CustomerTools): string[] => compile(property).findings.map(({ problem }) => problem);
+const problemsOf = (property: keyof CustomerTools): string[] =>
+  compile(property).findings.map(({ problem }) => problem);
 
 describe('a tool with a DTO', () => {
   it('takes the class from the parameter, or from the decorator', () => {
@@ -159,7 +194,10 @@ describe('a tool with a DTO', () => {
     expect(findings).toEqual([]);
     expect(input.schema).toEqual({
       type: 'object',
-      properties: { name: { type: 'string', minLength: 2 }, limit: { type: 'integer', maximum: 50, default: 10 } },
+      properties: {
+        name: { type: 'string', minLength: 2 },
+        limit: { type: 'integer', maximum: 50, default: 10 },
+      },
       required: ['name'],
       additionalProperties: false,
     });
@@ -177,12 +215,19 @@ describe('a tool with a DTO', () => {
     const compiled = compileDtoInput({ at: 'x', type: Dated, reserved: [] });
     const built = await read(compiled, { since: '2026-01-31T09:30:00Z', search: { name: 'Jo' } });
     expect(compiled.findings).toEqual([]);
-    expect(built).toEqual({ since: new Date('2026-01-31T09:30:00Z'), search: { name: 'Jo', limit: 10 }, order: 'name' });
+    expect(built).toEqual({
+      since: new Date('2026-01-31T09:30:00Z'),
+      search: { name: 'Jo', limit: 10 },
+      order: 'name',
+    });
     expect(built).toHaveProperty('search', expect.any(SearchCustomers));
   });
 
   it('converts nothing that no decorator converts', async () => {
-    expect(await read(compile('search'), { name: 'Jo', limit: '5' })).toEqual({ name: 'Jo', limit: '5' });
+    expect(await read(compile('search'), { name: 'Jo', limit: '5' })).toEqual({
+      name: 'Jo',
+      limit: '5',
+    });
   });
 
   it('never calls what an argument names its constructor', async () => {
@@ -206,11 +251,18 @@ describe('a tool with a DTO', () => {
   });
 
   it('points to what class-validator finds, at any depth', async () => {
-    expect(await read(compile('create'), { name: 'taken', contacts: [{ email: 'jo@example.com' }, { email: 'jo' }] })).toEqual([
+    expect(
+      await read(compile('create'), {
+        name: 'taken',
+        contacts: [{ email: 'jo@example.com' }, { email: 'jo' }],
+      }),
+    ).toEqual([
       { pointer: '/name', message: 'is taken; choose another name' },
       { pointer: '/contacts/1/email', message: 'email must be an email' },
     ]);
-    expect(await read(compile('create'), { name: 'free', contacts: [] })).toBeInstanceOf(CreateCustomer);
+    expect(await read(compile('create'), { name: 'free', contacts: [] })).toBeInstanceOf(
+      CreateCustomer,
+    );
   });
 
   it('says at most ten things', async () => {
@@ -239,7 +291,11 @@ describe('a tool with parameters', () => {
   it.each(['nothing', 'onlyContext'] as const)('may have none: %s', (property) => {
     expect(compile(property)).toMatchObject({
       findings: [],
-      input: { schema: { type: 'object', properties: {}, additionalProperties: false }, hidden: [], reserved: RESERVED },
+      input: {
+        schema: { type: 'object', properties: {}, additionalProperties: false },
+        hidden: [],
+        reserved: RESERVED,
+      },
     });
   });
 });
@@ -256,13 +312,29 @@ describe('argumentsOf', () => {
   });
 
   it('fills gaps', () => {
-    const method: ToolMethod = { property: 'x', options: undefined, parameters: [{ kind: 'context', index: 2 }], designTypes: [] };
+    const method: ToolMethod = {
+      property: 'x',
+      options: undefined,
+      parameters: [{ kind: 'context', index: 2 }],
+      designTypes: [],
+    };
     expect(argumentsOf(method, {}, context)).toEqual([undefined, undefined, context]);
   });
 
   it('never hands over what every object inherits', () => {
-    const parameter = { kind: 'param', index: 0, name: 'toString', options: { description: '' } } as const;
-    expect(argumentsOf({ property: 'x', options: undefined, parameters: [parameter], designTypes: [] }, {}, context)).toEqual([undefined]);
+    const parameter = {
+      kind: 'param',
+      index: 0,
+      name: 'toString',
+      options: { description: '' },
+    } as const;
+    expect(
+      argumentsOf(
+        { property: 'x', options: undefined, parameters: [parameter], designTypes: [] },
+        {},
+        context,
+      ),
+    ).toEqual([undefined]);
   });
 });
 
@@ -287,7 +359,9 @@ describe('findings', () => {
     class Broken {
       @IsDate() since!: Date;
     }
-    expect(compileDtoInput({ at: 'CustomerTools.search', type: Broken, reserved: [] }).findings).toEqual([
+    expect(
+      compileDtoInput({ at: 'CustomerTools.search', type: Broken, reserved: [] }).findings,
+    ).toEqual([
       {
         at: 'CustomerTools.search',
         problem: 'Broken.since is text in JSON, which @IsDate() never accepts.',
@@ -300,10 +374,15 @@ describe('findings', () => {
   });
 
   it('count reserved names in a schema from outside, at any depth', () => {
-    const schema = { type: 'object', properties: { filter: { type: 'object', properties: { tenant: { type: 'string' } } } } } as const;
-    expect(compileSchemaInput({ at: 'x', schema, reserved: RESERVED }).findings.map(({ problem }) => problem)).toEqual([
-      'The argument "tenant" has a reserved name.',
-    ]);
+    const schema = {
+      type: 'object',
+      properties: { filter: { type: 'object', properties: { tenant: { type: 'string' } } } },
+    } as const;
+    expect(
+      compileSchemaInput({ at: 'x', schema, reserved: RESERVED }).findings.map(
+        ({ problem }) => problem,
+      ),
+    ).toEqual(['The argument "tenant" has a reserved name.']);
   });
 
   it('release what a tool was allowed', () => {

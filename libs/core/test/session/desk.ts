@@ -14,7 +14,11 @@ export interface Desk extends ShopOptions {
 }
 
 /** A shop whose model is never asked, and what its tools did. */
-export async function shop({ accounts = new MemoryAccountStore(), providers = [], ...options }: Desk = {}) {
+export async function shop({
+  accounts = new MemoryAccountStore(),
+  providers = [],
+  ...options
+}: Desk = {}) {
   const module = await openModule(new ScriptedModel([]), {
     ...options,
     providers: [...providers, { provide: AccountStore, useValue: accounts }],
@@ -23,11 +27,15 @@ export async function shop({ accounts = new MemoryAccountStore(), providers = []
   const runs: RunService = module.get(RunService);
   const done: string[] = [];
   const context = { act: (key: string) => (done.push(key), `${key} done`) };
-  const open = (more: Partial<SessionRequest> = {}): Promise<ToolSession> => loop.session({ ...alice, context, ...more });
+  const open = (more: Partial<SessionRequest> = {}): Promise<ToolSession> =>
+    loop.session({ ...alice, context, ...more });
   const decide = async (decision: 'approve' | 'deny') => {
     const approvals: PendingService = module.get(PendingService);
     const [first] = await approvals.list(alice);
-    return approvals.decide({ approvalId: first?.approvalId ?? '', decision, reason: 'I say so.' }, alice);
+    return approvals.decide(
+      { approvalId: first?.approvalId ?? '', decision, reason: 'I say so.' },
+      alice,
+    );
   };
   return { module, loop, runs, accounts, done, context, open, decide };
 }

@@ -9,7 +9,10 @@ import { openModule } from '../fixtures/shop.module.js';
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** Sessions until what the engine compiles and learns of the code is there: that stays, whatever becomes of sessions. */
+/**
+ * Sessions until what the engine compiles and learns of the code is there: that stays, whatever
+ * becomes of sessions.
+ */
 const WARM_UP = 400;
 
 /** The heap once nothing more is let go of. */
@@ -27,7 +30,10 @@ function timers(): number {
   return process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
 }
 
-/** The timers once there are no more than that: one of a moment, also of a file that this process has tested before, is gone soon, and one that was left stays. */
+/**
+ * The timers once there are no more than that: one of a moment, also of a file that this process
+ * has tested before, is gone soon, and one that was left stays.
+ */
 async function timersDownTo(most: number): Promise<number> {
   for (let round = 0; round < 50 && timers() > most; round += 1) await wait(100);
   return timers();
@@ -40,13 +46,23 @@ async function shop(idleMs?: number) {
   const loop: ToolLoopService = module.get(ToolLoopService);
   const { signal } = new AbortController();
   let listeners = 0;
-  const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
+  const [add, remove] = [
+    signal.addEventListener.bind(signal),
+    signal.removeEventListener.bind(signal),
+  ];
   signal.addEventListener = (...given: Parameters<typeof add>) => ((listeners += 1), add(...given));
-  signal.removeEventListener = (...given: Parameters<typeof remove>) => ((listeners -= 1), remove(...given));
+  signal.removeEventListener = (...given: Parameters<typeof remove>) => (
+    (listeners -= 1),
+    remove(...given)
+  );
   /** One session of each of these users, which is used as a client would. */
   const use = async (count: number, isClosed: boolean): Promise<void> => {
     for (let index = 0; index < count; index += 1) {
-      const session = await loop.session({ actor: { id: `user ${index % 50}` }, tenant: `tenant ${index % 5}`, scope: 'desk' });
+      const session = await loop.session({
+        actor: { id: `user ${index % 50}` },
+        tenant: `tenant ${index % 5}`,
+        scope: 'desk',
+      });
       session.changes$.subscribe();
       await session.call('crm__searchCustomers', { name: 'ann' }, { signal });
       await session.call('customer_c-1_getAverageSpend');

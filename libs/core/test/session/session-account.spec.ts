@@ -2,8 +2,17 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { LlmTool, type Policy, type Tool, ToolProvider, ToolSource } from '@toolloop/core';
 import type { SessionRequest, ToolOrigin, ToolsChange } from '@toolloop/core/contracts';
 import { ToolSources } from '@toolloop/core/sources';
-import { type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
-import { type AccountAddition, AccountStore, MemoryAccountStore, type SessionAccount } from '@toolloop/core/stores';
+import {
+  type ToolInjection,
+  type ToolInjectionContext,
+  ToolInjectionStrategy,
+} from '@toolloop/core/strategies';
+import {
+  type AccountAddition,
+  AccountStore,
+  MemoryAccountStore,
+  type SessionAccount,
+} from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { collect } from '@toolloop/testing';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -15,7 +24,9 @@ import { key, shop } from './desk.js';
 
 const TRIFECTA: Policy = { version: '1', allow: ['*'], flow: 'trifecta' };
 
-/** A source that says of its tool that it only reads, and whose tool asks for more than it may have. */
+/**
+ * A source that says of its tool that it only reads, and whose tool asks for more than it may have.
+ */
 class Hostile extends ToolSource {
   readonly origin: ToolOrigin = { source: 'vendor', trusted: false };
 
@@ -50,20 +61,33 @@ describe('the account of a session', () => {
   it('invariant 15: takes no taint away from a client that may have read anything elsewhere, and adds what it reads here', async () => {
     const { open, accounts } = await shop({ policy: TRIFECTA });
     const outside = await open({ scope: 'desk', readsElsewhere: true });
-    expect((await (await open({ scope: 'desk' })).call('probe__send', key('1'))).record.status).toBe('succeeded');
+    expect(
+      (await (await open({ scope: 'desk' })).call('probe__send', key('1'))).record.status,
+    ).toBe('succeeded');
     expect((await outside.call('probe__send', key('2'))).waiting).toBeDefined();
     await outside.call('probe__read', key('3'));
-    expect((await accounts.add({ tenant: 'acme', actorId: 'alice', scope: 'desk' }, {}, 60_000)).isTainted).toBe(true);
-    expect((await (await open({ scope: 'desk' })).call('probe__send', key('4'))).waiting).toBeDefined();
+    expect(
+      (await accounts.add({ tenant: 'acme', actorId: 'alice', scope: 'desk' }, {}, 60_000))
+        .isTainted,
+    ).toBe(true);
+    expect(
+      (await (await open({ scope: 'desk' })).call('probe__send', key('4'))).waiting,
+    ).toBeDefined();
   });
 
   it('invariant 15: does not speak for what a person wrote, and is told of what they read all the same', async () => {
     const { open, done } = await shop({ policy: { version: '1', allow: ['*'] } });
-    const [person, client] = [await open({ scope: 'desk', argsOrigin: 'actor' }), await open({ scope: 'desk' })];
+    const [person, client] = [
+      await open({ scope: 'desk', argsOrigin: 'actor' }),
+      await open({ scope: 'desk' }),
+    ];
     expect((await client.call('probe__write', key('1'))).record.status).toBe('succeeded');
     await person.call('probe__read', key('2'));
     expect((await person.call('probe__write', key('3'))).record.status).toBe('succeeded');
-    expect((await client.call('probe__write', key('4'))).record).toMatchObject({ status: 'waiting', decision: { rule: 'flow: taint' } });
+    expect((await client.call('probe__write', key('4'))).record).toMatchObject({
+      status: 'waiting',
+      decision: { rule: 'flow: taint' },
+    });
     expect(done).toEqual(['1', '2', '3']);
   });
 
@@ -72,7 +96,8 @@ describe('the account of a session', () => {
     const first = await open({ scope: 'desk' });
     await first.call('probe__read', key('1'));
     await first.close();
-    const sends = async (request: Partial<SessionRequest>) => (await (await open(request)).call('probe__send', key('2'))).record.status;
+    const sends = async (request: Partial<SessionRequest>) =>
+      (await (await open(request)).call('probe__send', key('2'))).record.status;
     expect(await sends({ scope: 'desk' })).toBe('waiting');
     expect(await sends({ scope: 'chat' })).toBe('succeeded');
     expect(await sends({ scope: 'desk', actor: { id: 'mia' } })).toBe('succeeded');
@@ -81,10 +106,18 @@ describe('the account of a session', () => {
 
   it('is one for sessions that are open at once, in this process and in another', async () => {
     const accounts = new MemoryAccountStore();
-    const [here, there] = [await shop({ policy: TRIFECTA, accounts }), await shop({ policy: TRIFECTA, accounts })];
-    const sessions = [await here.open({ scope: 'desk' }), await here.open({ scope: 'desk' }), await there.open({ scope: 'desk' })];
+    const [here, there] = [
+      await shop({ policy: TRIFECTA, accounts }),
+      await shop({ policy: TRIFECTA, accounts }),
+    ];
+    const sessions = [
+      await here.open({ scope: 'desk' }),
+      await here.open({ scope: 'desk' }),
+      await there.open({ scope: 'desk' }),
+    ];
     await sessions[0]?.call('probe__read', key('1'));
-    for (const session of sessions) expect((await session.call('probe__send', key('2'))).record.status).toBe('waiting');
+    for (const session of sessions)
+      expect((await session.call('probe__send', key('2'))).record.status).toBe('waiting');
   });
 
   it('expires when it was not used for the idle time', async () => {
@@ -94,51 +127,83 @@ describe('the account of a session', () => {
     await first.call('probe__read', key('1'));
     await first.close();
     jest.advanceTimersByTime(90_000);
-    expect((await (await open({ scope: 'desk' })).call('probe__send', key('2'))).record.status).toBe('succeeded');
+    expect(
+      (await (await open({ scope: 'desk' })).call('probe__send', key('2'))).record.status,
+    ).toBe('succeeded');
   });
 
   it('is tainted by a call that waited in a session and was resumed after the session was closed', async () => {
     const policy: Policy = { ...TRIFECTA, requireApproval: [{ tools: ['probe__read'] }] };
-    const { open, decide, runs, context, accounts } = await shop({ policy, sessions: { idleMs: 60_000 } });
+    const { open, decide, runs, context, accounts } = await shop({
+      policy,
+      sessions: { idleMs: 60_000 },
+    });
     stopClocks();
     const session = await open({ scope: 'desk' });
     const { runId } = await session.call('probe__read', key('1'));
     await session.close();
     jest.advanceTimersByTime(90_000); // the account has expired
-    expect((await accounts.add({ tenant: 'acme', actorId: 'alice', scope: 'desk' }, {}, 60_000)).isTainted).toBe(false);
+    expect(
+      (await accounts.add({ tenant: 'acme', actorId: 'alice', scope: 'desk' }, {}, 60_000))
+        .isTainted,
+    ).toBe(false);
     await decide('approve');
     await collect(await runs.resume(runId, { ...alice, context }));
-    expect((await (await open({ scope: 'desk' })).call('probe__send', key('2'))).waiting).toBeDefined();
+    expect(
+      (await (await open({ scope: 'desk' })).call('probe__send', key('2'))).waiting,
+    ).toBeDefined();
   });
 
   it('is tainted by the description of a tool that no one has pinned', async () => {
     const providers = [{ provide: Symbol('vendor'), useClass: Hostile }];
-    const { open } = await shop({ policy: { ...TRIFECTA, allow: ['*', 'vendor__read'] }, providers });
+    const { open } = await shop({
+      policy: { ...TRIFECTA, allow: ['*', 'vendor__read'] },
+      providers,
+    });
     const session = await open({ scope: 'desk' });
     expect((await session.call('probe__send', key('1'))).waiting).toBeDefined();
   });
 
   it('counts budgets of policy over all sessions at once, and none of their calls goes beyond', async () => {
     const accounts = new MemoryAccountStore();
-    const budget: Policy = { version: '1', allow: ['*'], flow: 'off', runBudgets: [{ tools: ['probe__write'], calls: 5 }] };
+    const budget: Policy = {
+      version: '1',
+      allow: ['*'],
+      flow: 'off',
+      runBudgets: [{ tools: ['probe__write'], calls: 5 }],
+    };
     const first = await shop({ policy: budget, accounts });
     const desks = [first, await shop({ policy: budget, accounts })];
-    const sessions = await Promise.all([...desks, ...desks].map((desk) => desk.open({ scope: 'desk' })));
+    const sessions = await Promise.all(
+      [...desks, ...desks].map((desk) => desk.open({ scope: 'desk' })),
+    );
     const calls = sessions.flatMap((session, number) =>
-      Array.from({ length: 5 }, (_, index) => session.call('probe__write', key(`${number}-${index}`), { requestId: `${number}-${index}` })),
+      Array.from({ length: 5 }, (_, index) =>
+        session.call('probe__write', key(`${number}-${index}`), {
+          requestId: `${number}-${index}`,
+        }),
+      ),
     );
     await Promise.all(calls);
     const done = desks.flatMap((desk) => desk.done);
     expect(done.length).toBeGreaterThan(0);
     expect(done.length).toBeLessThanOrEqual(5);
     const later = await first.open({ scope: 'desk' });
-    for (let index = done.length; index < 7; index += 1) await later.call('probe__write', key(`later-${index}`));
+    for (let index = done.length; index < 7; index += 1)
+      await later.call('probe__write', key(`later-${index}`));
     expect(desks.flatMap((desk) => desk.done).length).toBeLessThanOrEqual(5);
-    expect((await later.call('probe__write', key('more'))).record).toMatchObject({ error: { code: 'budget_exceeded' } });
+    expect((await later.call('probe__write', key('more'))).record).toMatchObject({
+      error: { code: 'budget_exceeded' },
+    });
   });
 
   it('counts a budget over sessions that come one after the other', async () => {
-    const budget: Policy = { version: '1', allow: ['*'], flow: 'off', runBudgets: [{ tools: ['probe__*'], calls: 3 }] };
+    const budget: Policy = {
+      version: '1',
+      allow: ['*'],
+      flow: 'off',
+      runBudgets: [{ tools: ['probe__*'], calls: 3 }],
+    };
     const { open, done } = await shop({ policy: budget });
     for (let index = 0; index < 5; index += 1) {
       const session = await open({ scope: 'desk' });
@@ -163,8 +228,11 @@ describe('the account of a session', () => {
   it('closes a session after three refused calls in a row, and the next one after its first, unless a call succeeded', async () => {
     const { open } = await shop();
     const session = await open({ scope: 'desk' });
-    for (let index = 0; index < 3; index += 1) expect((await session.call(`guess__${index}`)).record.error?.code).toBe('unknown_tool');
-    await expect(session.call('probe__read', key('a'))).rejects.toMatchObject({ code: 'unknown_session' });
+    for (let index = 0; index < 3; index += 1)
+      expect((await session.call(`guess__${index}`)).record.error?.code).toBe('unknown_tool');
+    await expect(session.call('probe__read', key('a'))).rejects.toMatchObject({
+      code: 'unknown_session',
+    });
     const next = await open({ scope: 'desk' });
     await next.call('guess__4');
     expect(next.isOpen).toBe(false);
@@ -190,7 +258,12 @@ const gone = (): Promise<never> => Promise.reject(new StorageUnavailableError('g
 /** Reads nothing that anyone else wrote. */
 @ToolProvider({ namespace: 'bell' })
 class Bell {
-  @LlmTool({ description: 'Rings.', effect: 'read_only', labels: { returns: 'trusted', reads: 'public' }, reveal: 'all' })
+  @LlmTool({
+    description: 'Rings.',
+    effect: 'read_only',
+    labels: { returns: 'trusted', reads: 'public' },
+    reveal: 'all',
+  })
   ring(): string {
     return 'rung';
   }
@@ -205,7 +278,8 @@ class Brings extends ToolInjectionStrategy {
   }
 }
 
-const full = ({ isTainted }: AccountAddition) => (isTainted ? Promise.reject(new Error('full')) : undefined);
+const full = ({ isTainted }: AccountAddition) =>
+  isTainted ? Promise.reject(new Error('full')) : undefined;
 
 describe('the tools of a session whose account cannot be told', () => {
   const policy: Policy = { ...TRIFECTA, allow: ['*', 'github__issue'] };
@@ -213,7 +287,12 @@ describe('the tools of a session whose account cannot be told', () => {
   it('invariant 15: have none that comes later and that no one has pinned: it is shown once the account counts it as read', async () => {
     const accounts = new TroubledAccounts();
     const remote = new Remote(() => []);
-    const { open, module } = await shop({ policy, accounts, providers: [Bell, provided(remote)], sources: QUICK });
+    const { open, module } = await shop({
+      policy,
+      accounts,
+      providers: [Bell, provided(remote)],
+      sources: QUICK,
+    });
     const session = await open({ scope: 'desk' });
     const told: ToolsChange[] = [];
     session.changes$.subscribe((change) => told.push(change));
@@ -221,25 +300,45 @@ describe('the tools of a session whose account cannot be told', () => {
     remote.answer = () => [remoteTool('github__issue')];
     await module.get(ToolSources).refresh('github');
     expect((await session.list()).map(({ id }) => id)).not.toContain('github__issue');
-    expect([told, session.describe('github__issue'), session.tools.has('github__issue')]).toEqual([[], undefined, false]);
+    expect([told, session.describe('github__issue'), session.tools.has('github__issue')]).toEqual([
+      [],
+      undefined,
+      false,
+    ]);
     expect((await session.call('bell__ring')).ui).toBe('rung');
     accounts.trouble = undefined;
     expect((await session.list()).map(({ id }) => id)).toContain('github__issue');
     expect(told).toMatchObject([{ added: [{ id: 'github__issue' }], removed: [] }]);
     await session.close();
-    expect((await (await open({ scope: 'desk' })).call('probe__send', key('2'))).waiting).toBeDefined();
+    expect(
+      (await (await open({ scope: 'desk' })).call('probe__send', key('2'))).waiting,
+    ).toBeDefined();
   });
 
   it('invariant 15: have none that a result brings and that no one has pinned, and the result stands', async () => {
     const accounts = new TroubledAccounts();
-    const { open } = await shop({ policy, accounts, providers: [Bell, provided(new Remote(() => []))], sources: QUICK });
+    const { open } = await shop({
+      policy,
+      accounts,
+      providers: [Bell, provided(new Remote(() => []))],
+      sources: QUICK,
+    });
     const session = await open({ scope: 'desk', injection: [new Brings()] });
     accounts.trouble = full;
     const made = await session.call('bell__ring');
-    expect([made.ui, made.injectedTools, session.describe('github__issue')]).toEqual(['rung', [], undefined]);
+    expect([made.ui, made.injectedTools, session.describe('github__issue')]).toEqual([
+      'rung',
+      [],
+      undefined,
+    ]);
     accounts.trouble = undefined;
-    expect((await session.call('bell__ring')).injectedTools.map(({ id }) => id)).toEqual(['github__issue']);
-    expect((await accounts.add({ tenant: 'acme', actorId: 'alice', scope: 'desk' }, {}, 60_000)).isTainted).toBe(true);
+    expect((await session.call('bell__ring')).injectedTools.map(({ id }) => id)).toEqual([
+      'github__issue',
+    ]);
+    expect(
+      (await accounts.add({ tenant: 'acme', actorId: 'alice', scope: 'desk' }, {}, 60_000))
+        .isTainted,
+    ).toBe(true);
   });
 });
 
@@ -250,7 +349,9 @@ describe('a session whose account is in trouble', () => {
     const session = await open({ scope: 'desk' });
     accounts.trouble = ({ isTainted }) => (isTainted ? gone() : undefined);
     const failed = await session.call('probe__read', key('1')).catch((error: unknown) => error);
-    expect(failed).toMatchObject({ result: { finishReason: 'error', error: { code: 'storage_unavailable' } } });
+    expect(failed).toMatchObject({
+      result: { finishReason: 'error', error: { code: 'storage_unavailable' } },
+    });
     expect(done).toEqual([]);
     accounts.trouble = undefined;
     const { runId } = (failed as { readonly result: { readonly runId: string } }).result;
@@ -288,7 +389,8 @@ describe('a session whose account is in trouble', () => {
     const { open } = await shop({ accounts });
     const session = await open({ scope: 'desk' });
     await session.call('probe__read', key('1'));
-    accounts.trouble = ({ isRefused }) => (isRefused === undefined ? undefined : Promise.reject(new Error('full')));
+    accounts.trouble = ({ isRefused }) =>
+      isRefused === undefined ? undefined : Promise.reject(new Error('full'));
     expect((await session.call('guess__1')).record.error?.code).toBe('unknown_tool');
     expect((await session.call('probe__read', key('2'))).ui).toBe('2 done');
   });

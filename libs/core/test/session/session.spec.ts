@@ -22,7 +22,11 @@ const customerOf = (id: string, { tenant }: ToolCallContext) => new Customer(id,
 const slowly = async (name: string) => (name === 'slow' ? wait(400) : undefined);
 
 const untilAborted = (name: string, { signal }: ToolCallContext) =>
-  name === 'slow' ? new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('told')), { once: true })) : name;
+  name === 'slow'
+    ? new Promise((_, reject) =>
+        signal.addEventListener('abort', () => reject(new Error('told')), { once: true }),
+      )
+    : name;
 
 describe('a session', () => {
   it('lists the tools of its actor, and those that a result has brought, under every id that names one', async () => {
@@ -30,7 +34,10 @@ describe('a session', () => {
     const session = await open({ tools: ['crm__searchCustomers'] });
     expect((await session.list()).map(({ id }) => id)).toEqual(['crm__searchCustomers']);
     const { injectedTools } = await session.call('crm__searchCustomers', { name: 'ann' });
-    expect(injectedTools.map(({ id }) => id)).toEqual(['customer_c-1_getAverageSpend', 'customer_c-1_getRecentOrders']);
+    expect(injectedTools.map(({ id }) => id)).toEqual([
+      'customer_c-1_getAverageSpend',
+      'customer_c-1_getRecentOrders',
+    ]);
     expect([...session.tools.keys()]).toEqual([
       'crm__searchCustomers',
       'customer_c-1_getAverageSpend',
@@ -55,36 +62,58 @@ describe('a session', () => {
     const told: (readonly (string | undefined)[])[] = [];
     const { open, loop, context } = await shop();
     const act = (_: string, { sessionId, runId }: ToolCallContext) => told.push([sessionId, runId]);
-    const hooks: LoopHooks = { onToolStart: ({ sessionId, runId }) => void told.push([sessionId, runId]) };
+    const hooks: LoopHooks = {
+      onToolStart: ({ sessionId, runId }) => void told.push([sessionId, runId]),
+    };
     const session = await open({ hooks, context: { act } });
     const { runId } = await session.call('probe__read', key('a'));
     expect(told).toEqual([
       [session.sessionId, runId],
       [session.sessionId, runId],
     ]);
-    const alone = await loop.call({ tool: 'probe__read', args: key('a'), hooks, context, ...alice });
+    const alone = await loop.call({
+      tool: 'probe__read',
+      args: key('a'),
+      hooks,
+      context,
+      ...alice,
+    });
     expect(told.at(-1)).toEqual([undefined, alone.runId]);
   });
 
   it.each([
     ['alone', {}],
     ['with a signal of its own', { signal: new AbortController().signal }],
-  ])('tells the caller of a call %s what its tool says of its progress, before it resolves', async (_, options) => {
-    const { open } = await shop();
-    const session = await open({
-      context: { act: (_key: string, told: ToolCallContext) => (told.progress(1), told.progress({ of: 2 }), 'done') },
-    });
-    const told: unknown[] = [];
-    const { ui } = await session.call('probe__read', key('a'), { ...options, onProgress: (value) => told.push(value) });
-    expect([...told, ui]).toEqual([1, { of: 2 }, 'done']);
-  });
+  ])(
+    'tells the caller of a call %s what its tool says of its progress, before it resolves',
+    async (_, options) => {
+      const { open } = await shop();
+      const session = await open({
+        context: {
+          act: (_key: string, told: ToolCallContext) => (
+            told.progress(1),
+            told.progress({ of: 2 }),
+            'done'
+          ),
+        },
+      });
+      const told: unknown[] = [];
+      const { ui } = await session.call('probe__read', key('a'), {
+        ...options,
+        onProgress: (value) => told.push(value),
+      });
+      expect([...told, ui]).toEqual([1, { of: 2 }, 'done']);
+    },
+  );
 
   it('describes a tool that it has by its rendered id, and no other', async () => {
     const { open } = await shop();
     const session = await open({ tools: ['crm__searchCustomers'] });
     expect(session.describe('customer_c-1_getAverageSpend')).toBeUndefined();
     await session.call('crm__searchCustomers', { name: 'ann' });
-    expect(session.describe('customer_c-1_getAverageSpend')?.spec.declaredId).toBe('customer_*_getAverageSpend');
+    expect(session.describe('customer_c-1_getAverageSpend')?.spec.declaredId).toBe(
+      'customer_*_getAverageSpend',
+    );
     expect(session.describe('probe__read')).toBeUndefined();
   });
 
@@ -101,9 +130,16 @@ describe('a session', () => {
   it('gives an unsafe id one handle for as long as it is open', async () => {
     const { open } = await shop();
     const session = await open({ context: { act: (id: string) => new Customer(id, 'eve') } });
-    const ids = async (id: string) => (await session.call('probe__customer', key(id))).injectedTools.map((spec) => spec.id);
-    expect(await ids('c/1')).toEqual(['customer_h1_getAverageSpend', 'customer_h1_getRecentOrders']);
-    expect(await ids('c 2')).toEqual(['customer_h2_getAverageSpend', 'customer_h2_getRecentOrders']);
+    const ids = async (id: string) =>
+      (await session.call('probe__customer', key(id))).injectedTools.map((spec) => spec.id);
+    expect(await ids('c/1')).toEqual([
+      'customer_h1_getAverageSpend',
+      'customer_h1_getRecentOrders',
+    ]);
+    expect(await ids('c 2')).toEqual([
+      'customer_h2_getAverageSpend',
+      'customer_h2_getRecentOrders',
+    ]);
     expect(await ids('c/1')).toEqual([]);
     expect((await session.call('customer_h1_getAverageSpend')).ui).toBe('acme:c/1:eve');
   });
@@ -111,22 +147,37 @@ describe('a session', () => {
   it('loses no tool of calls that are made at once', async () => {
     const { open } = await shop();
     const session = await open({ context: { act: slowCustomer }, limits: { injectedTools: 100 } });
-    const made = await Promise.all(Array.from({ length: 20 }, (_, index) => session.call('probe__customer', key(`c-${index}`))));
-    expect(made.map(({ injectedTools }) => injectedTools.map(({ id }) => id))).toEqual(
-      Array.from({ length: 20 }, (_, index) => [`customer_c-${index}_getAverageSpend`, `customer_c-${index}_getRecentOrders`]),
+    const made = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => session.call('probe__customer', key(`c-${index}`))),
     );
-    expect([...session.tools.keys()].filter((id) => id.endsWith('getAverageSpend'))).toHaveLength(20);
+    expect(made.map(({ injectedTools }) => injectedTools.map(({ id }) => id))).toEqual(
+      Array.from({ length: 20 }, (_, index) => [
+        `customer_c-${index}_getAverageSpend`,
+        `customer_c-${index}_getRecentOrders`,
+      ]),
+    );
+    expect([...session.tools.keys()].filter((id) => id.endsWith('getAverageSpend'))).toHaveLength(
+      20,
+    );
   });
 
   it('tells who watches it which tools came and went, and completes when it is closed', async () => {
     const actor = { id: 'alice', roles: ['desk'] };
     const { open } = await shop({
-      policy: { version: '1', allow: ['crm__*', 'customer_*_*'], roles: { desk: { allow: ['probe__read'] } }, flow: 'off' },
+      policy: {
+        version: '1',
+        allow: ['crm__*', 'customer_*_*'],
+        roles: { desk: { allow: ['probe__read'] } },
+        flow: 'off',
+      },
     });
     const session = await open({ actor });
     const told: ToolsChange[] = [];
     let isComplete = false;
-    session.changes$.subscribe({ next: (change) => told.push(change), complete: () => (isComplete = true) });
+    session.changes$.subscribe({
+      next: (change) => told.push(change),
+      complete: () => (isComplete = true),
+    });
     await session.call('crm__searchCustomers', { name: 'ann' });
     await session.call('crm__searchCustomers', { name: 'ann' });
     actor.roles = [];
@@ -167,13 +218,21 @@ describe('a session', () => {
   });
 
   it('is narrowed by its own selection, policy and limits, which widen nothing', async () => {
-    const { open, done } = await shop({ policy: { version: '1', allow: ['probe__read', 'probe__write'], flow: 'off' } });
-    const session = await open({ policy: policies.readOnly, exclude: ['crm__*'], limits: { callsPerTool: 2 } });
+    const { open, done } = await shop({
+      policy: { version: '1', allow: ['probe__read', 'probe__write'], flow: 'off' },
+    });
+    const session = await open({
+      policy: policies.readOnly,
+      exclude: ['crm__*'],
+      limits: { callsPerTool: 2 },
+    });
     expect((await session.call('probe__write', key('w'))).record.status).toBe('denied');
     expect((await session.call('probe__send', key('w'))).record.status).toBe('denied');
     await session.call('probe__read', key('1'));
     await session.call('probe__read', key('2'));
-    expect((await session.call('probe__read', key('3'))).record).toMatchObject({ error: { code: 'budget_exceeded' } });
+    expect((await session.call('probe__read', key('3'))).record).toMatchObject({
+      error: { code: 'budget_exceeded' },
+    });
     expect(done).toEqual(['1', '2']);
   });
 
@@ -182,7 +241,11 @@ describe('a session', () => {
     ['no actor', { actor: null }, 'A run needs an actor'],
     ['an option of a call', { tool: 'probe__read' }, 'There is no option "tool".'],
     ['a scope that is no text', { scope: 7 }, 'The option "scope" is 7.'],
-    ['a scope, and an actor that is nobody in particular', { scope: 'desk', actor: {} }, 'An account belongs to an actor'],
+    [
+      'a scope, and an actor that is nobody in particular',
+      { scope: 'desk', actor: {} },
+      'An account belongs to an actor',
+    ],
   ])('is refused with %s', async (_, wrong, message) => {
     const { open } = await shop();
     await expect(open(wrong as never)).rejects.toThrow(message);
@@ -192,7 +255,9 @@ describe('a session', () => {
     const { open, done } = await shop();
     const [one, other] = [await open(), await open()];
     await one.call('probe__write', key('w'), { requestId: 'r1' });
-    expect((await other.call('probe__write', key('w'), { requestId: 'r1' })).record.status).toBe('succeeded');
+    expect((await other.call('probe__write', key('w'), { requestId: 'r1' })).record.status).toBe(
+      'succeeded',
+    );
     expect(done).toEqual(['w']);
   });
 
@@ -215,7 +280,9 @@ describe('a session that is closed', () => {
     const told: string[] = [];
     const act = (_: string, { signal }: ToolCallContext) =>
       new Promise((_resolve, reject) =>
-        signal.addEventListener('abort', () => (told.push('aborted'), reject(new Error('told'))), { once: true }),
+        signal.addEventListener('abort', () => (told.push('aborted'), reject(new Error('told'))), {
+          once: true,
+        }),
       );
     const session = await open({ context: { act } });
     const made = session.call('probe__read', key('a')).catch((error: unknown) => error);
@@ -224,7 +291,11 @@ describe('a session that is closed', () => {
     expect(await made).toMatchObject({ result: { finishReason: 'aborted' } });
     expect(told).toEqual(['aborted']);
     expect(session.isOpen).toBe(false);
-    for (const used of [session.call('probe__read', key('a')), session.list(), session.tools.get('probe__read')?.(key('a'))])
+    for (const used of [
+      session.call('probe__read', key('a')),
+      session.list(),
+      session.tools.get('probe__read')?.(key('a')),
+    ])
       await expect(used).rejects.toMatchObject({ code: 'unknown_session' });
     await session.close();
   });
@@ -237,7 +308,9 @@ describe('a session that is closed', () => {
     await session.close();
     await decide('approve');
     const events = await collect(await runs.resume(runId, { ...alice, context }));
-    expect(eventsOf(events, 'tool-result')).toMatchObject([{ record: { status: 'succeeded', result: 'w done' } }]);
+    expect(eventsOf(events, 'tool-result')).toMatchObject([
+      { record: { status: 'succeeded', result: 'w done' } },
+    ]);
     expect(done).toEqual(['w']);
   });
 
@@ -267,23 +340,37 @@ describe('sessions', () => {
     const { open, loop } = await shop();
     const session = await open();
     expect(loop.findSession(session.sessionId, alice)).toBe(session);
-    const strangers = [bob, { ...alice, tenant: 'globex' }, { ...alice, actor: { id: 'bob' } }, { ...alice, actor: {} }];
-    const messages = strangers.map((who) => messageOf(() => loop.findSession(session.sessionId, who)));
+    const strangers = [
+      bob,
+      { ...alice, tenant: 'globex' },
+      { ...alice, actor: { id: 'bob' } },
+      { ...alice, actor: {} },
+    ];
+    const messages = strangers.map((who) =>
+      messageOf(() => loop.findSession(session.sessionId, who)),
+    );
     expect(new Set([...messages, messageOf(() => loop.findSession('nothing', alice))])).toEqual(
       new Set(['You have no open session of that id.']),
     );
     await session.close();
-    expect(messageOf(() => loop.findSession(session.sessionId, alice))).toBe('You have no open session of that id.');
+    expect(messageOf(() => loop.findSession(session.sessionId, alice))).toBe(
+      'You have no open session of that id.',
+    );
   });
 
   it('keep the instances of two tenants apart, whatever ids a client sends', async () => {
     const { open } = await shop();
-    const [ours, theirs] = [await open({ context: { act: customerOf } }), await open({ ...bob, context: { act: customerOf } })];
+    const [ours, theirs] = [
+      await open({ context: { act: customerOf } }),
+      await open({ ...bob, context: { act: customerOf } }),
+    ];
     await theirs.call('probe__customer', key('c-9'));
     const unknown = await ours.call('customer_c-8_getAverageSpend');
     const foreign = await ours.call('customer_c-9_getAverageSpend');
     expect(foreign.record.error?.code).toBe('unknown_tool');
-    expect(JSON.stringify(foreign.content).replaceAll('c-9', 'c-8')).toBe(JSON.stringify(unknown.content));
+    expect(JSON.stringify(foreign.content).replaceAll('c-9', 'c-8')).toBe(
+      JSON.stringify(unknown.content),
+    );
     expect((await theirs.call('customer_c-9_getAverageSpend')).ui).toBe('globex:c-9:ann');
   });
 
@@ -295,7 +382,9 @@ describe('sessions', () => {
       message: expect.stringContaining('The actor has 2 open sessions'),
     });
     await open({ actor: { id: 'mia' } });
-    await expect(open({ actor: { id: 'ben' } })).rejects.toThrow('The tenant has 3 open sessions, and may have 3. Close some of them');
+    await expect(open({ actor: { id: 'ben' } })).rejects.toThrow(
+      'The tenant has 3 open sessions, and may have 3. Close some of them',
+    );
     await open(bob);
     await own[0]?.close();
     await open();
@@ -303,7 +392,9 @@ describe('sessions', () => {
 
   it('are counted when they are opened at once', async () => {
     const { open } = await shop({ sessions: { perActor: 2 } });
-    const opened = await Promise.allSettled(Array.from({ length: 10 }, () => open({ scope: 'desk' })));
+    const opened = await Promise.allSettled(
+      Array.from({ length: 10 }, () => open({ scope: 'desk' })),
+    );
     expect(opened.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
   });
 
@@ -321,7 +412,9 @@ describe('sessions', () => {
 
   it('are closed fifteen minutes after their last call, unless the application says otherwise', async () => {
     const { open } = await shop();
-    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate', 'clearImmediate'] });
+    jest.useFakeTimers({
+      doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate', 'clearImmediate'],
+    });
     try {
       const session = await open();
       jest.advanceTimersByTime(14 * 60_000);
@@ -340,9 +433,12 @@ describe('sessions', () => {
     [{ perTenant: 0 }, 'Its perTenant is 0'],
     [{ idleMs: Number.POSITIVE_INFINITY }, 'Its idleMs is Infinity'],
     [{ perActors: 3 }, 'perActors'],
-  ])('keep the application from starting with options that cannot be: %j', async (sessions, problem) => {
-    await expect(shop({ sessions: sessions as SessionOptions })).rejects.toThrow(problem);
-  });
+  ])(
+    'keep the application from starting with options that cannot be: %j',
+    async (sessions, problem) => {
+      await expect(shop({ sessions: sessions as SessionOptions })).rejects.toThrow(problem);
+    },
+  );
 });
 
 function messageOf(work: () => unknown): string {

@@ -1,6 +1,21 @@
 import { describe, expect, it } from '@jest/globals';
-import { PendingService, type LoopRequest, type Policy, TenantDirectory, ToolError, ToolLoopService } from '@toolloop/core';
-import { call, calls, collect, expectRunEndsOnce, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
+import {
+  PendingService,
+  type LoopRequest,
+  type Policy,
+  TenantDirectory,
+  ToolError,
+  ToolLoopService,
+} from '@toolloop/core';
+import {
+  call,
+  calls,
+  collect,
+  expectRunEndsOnce,
+  ScriptedModel,
+  type ScriptedTurn,
+  text,
+} from '@toolloop/testing';
 import { desk as directiveDesk, OPEN, refund, world } from '../directives/bench.js';
 import { alice, asking } from '../fixtures/approval.shop.js';
 import { openModule } from '../fixtures/shop.module.js';
@@ -26,7 +41,10 @@ const WRITING: readonly ScriptedTurn[] = [calls(call('probe__write', { key: 'a' 
 async function application(script: readonly ScriptedTurn[] = WRITING, policy: Policy = OPEN) {
   const tenants = new Tenants();
   const model = new ScriptedModel(script);
-  const module = await openModule(model, { policy, providers: [{ provide: TenantDirectory, useValue: tenants }] });
+  const module = await openModule(model, {
+    policy,
+    providers: [{ provide: TenantDirectory, useValue: tenants }],
+  });
   const loop: ToolLoopService = module.get(ToolLoopService);
   const done: string[] = [];
   const context = { act: (key: string) => (done.push(key), 'done') };
@@ -58,14 +76,18 @@ describe('a tenant that the directory does not know', () => {
     const { loop, done, context } = await application();
     const made = await loop.call({ tool: 'probe__write', args: { key: 'a' }, context, ...MALLORY });
     expect(made.record).toMatchObject({ status: 'denied', error: { code: 'forbidden' } });
-    await expect(loop.session({ ...MALLORY, context })).rejects.toMatchObject({ code: 'forbidden' });
+    await expect(loop.session({ ...MALLORY, context })).rejects.toMatchObject({
+      code: 'forbidden',
+    });
     await expect(loop.list(MALLORY)).rejects.toMatchObject({ code: 'forbidden' });
     expect(done).toEqual([]);
   });
 
   it('takes nothing from the session of a tenant that is there', async () => {
     const { loop, context } = await application();
-    await expect(loop.session({ ...MALLORY, context })).rejects.toMatchObject({ code: 'forbidden' });
+    await expect(loop.session({ ...MALLORY, context })).rejects.toMatchObject({
+      code: 'forbidden',
+    });
     const session = await loop.session({ ...bob, context });
     expect((await session.call('probe__write', { key: 'b' })).record.status).toBe('succeeded');
   });
@@ -91,10 +113,14 @@ describe('a tenant that is closed', () => {
     const approvals: PendingService = module.get(PendingService);
     const [asked] = await approvals.list(alice);
     await approvals.decide({ approvalId: asked?.approvalId ?? '', decision: 'approve' }, alice);
-    const ended = await inAnHour(async () => (await loop.resume(runId, { ...alice, context })).result);
+    const ended = await inAnHour(
+      async () => (await loop.resume(runId, { ...alice, context })).result,
+    );
     expect(ended).toMatchObject({ finishReason: 'forbidden' });
     expect(done).toEqual([]);
-    await expect(loop.resume(runId, { ...alice, context })).rejects.toMatchObject({ code: 'unknown_run' });
+    await expect(loop.resume(runId, { ...alice, context })).rejects.toMatchObject({
+      code: 'unknown_run',
+    });
   });
 
   it('has its due directive refused by the process that was to perform it', async () => {
@@ -102,14 +128,23 @@ describe('a tenant that is closed', () => {
     shared.bank.before = () => {
       throw new ToolError('The bank is busy.', { retryable: true });
     };
-    const asked = await directiveDesk([refund(), text('Done.')], { shared, directives: { firstDelayMs: 100, longestDelayMs: 100 } });
+    const asked = await directiveDesk([refund(), text('Done.')], {
+      shared,
+      directives: { firstDelayMs: 100, longestDelayMs: 100 },
+    });
     expect(await asked.run()).toMatchObject({ finishReason: 'stop' });
     await asked.module.close();
     shared.bank.before = () => undefined;
     const tenants = new Tenants();
     tenants.there.delete('acme');
-    const performing = await directiveDesk([], { shared, providers: [{ provide: TenantDirectory, useValue: tenants }] });
-    expect(await performing.until('dead')).toMatchObject({ attempts: 1, failure: { code: 'forbidden' } });
+    const performing = await directiveDesk([], {
+      shared,
+      providers: [{ provide: TenantDirectory, useValue: tenants }],
+    });
+    expect(await performing.until('dead')).toMatchObject({
+      attempts: 1,
+      failure: { code: 'forbidden' },
+    });
     expect(shared.bank.effects).toEqual([]);
   });
 
@@ -127,9 +162,14 @@ describe('a directory that fails', () => {
     const { tenants, model, loop, done, context, play } = await application();
     tenants.failure = new Error('The password of the directory is wrong.');
     const refused = await play(alice);
-    expect(refused.result).toMatchObject({ result: { finishReason: 'error', error: { code: 'storage_unavailable' } } });
+    expect(refused.result).toMatchObject({
+      result: { finishReason: 'error', error: { code: 'storage_unavailable' } },
+    });
     const made = loop.call({ tool: 'probe__write', args: { key: 'a' }, context, ...alice });
-    await expect(made).rejects.toMatchObject({ name: 'RunError', message: expect.stringContaining('The storage does not answer') });
+    await expect(made).rejects.toMatchObject({
+      name: 'RunError',
+      message: expect.stringContaining('The storage does not answer'),
+    });
     expect(JSON.stringify(refused.events)).not.toContain('password');
     expect(model.requests).toHaveLength(0);
     expect(done).toEqual([]);
@@ -142,6 +182,8 @@ describe('a directory that fails', () => {
       providers: [{ provide: TenantDirectory, useValue: hanging }],
     });
     const loop: ToolLoopService = module.get(ToolLoopService);
-    expect(await loop.run({ prompt: 'Write it.', limits: { runMs: 50 }, ...alice })).toMatchObject({ finishReason: 'timeout' });
+    expect(await loop.run({ prompt: 'Write it.', limits: { runMs: 50 }, ...alice })).toMatchObject({
+      finishReason: 'timeout',
+    });
   });
 });

@@ -24,7 +24,11 @@ describe('an unlisted tool', () => {
     });
     const loop: ToolLoopService = module.get(ToolLoopService);
     expect((await loop.list(alice)).map(({ id }) => id)).toEqual(['shown']);
-    const { toolCalls } = await loop.run({ ...alice, prompt: 'Read it.', tools: ['kept', 'shown'] });
+    const { toolCalls } = await loop.run({
+      ...alice,
+      prompt: 'Read it.',
+      tools: ['kept', 'shown'],
+    });
     expect(toolCalls[0]?.error?.code).toBe('unknown_tool');
     expect((await loop.call({ ...alice, tool: 'kept' })).ui).toBe('kept was read');
     const session = await loop.session(alice);
@@ -33,7 +37,10 @@ describe('an unlisted tool', () => {
   });
 
   it('is denied by policy like any other', async () => {
-    const module = await openModule(new ScriptedModel([]), { tools: [manual('kept', true)], policy: { version: '1', allow: [] } });
+    const module = await openModule(new ScriptedModel([]), {
+      tools: [manual('kept', true)],
+      policy: { version: '1', allow: [] },
+    });
     const loop: ToolLoopService = module.get(ToolLoopService);
     expect((await loop.call({ ...alice, tool: 'kept' })).record.status).toBe('denied');
   });

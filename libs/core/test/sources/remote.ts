@@ -1,6 +1,13 @@
 import { afterEach } from '@jest/globals';
 import type { Provider } from '@nestjs/common';
-import { LlmTool, type Tool, ToolCatalog, type ToolLoopOptions, ToolProvider, ToolSource } from '@toolloop/core';
+import {
+  LlmTool,
+  type Tool,
+  ToolCatalog,
+  type ToolLoopOptions,
+  ToolProvider,
+  ToolSource,
+} from '@toolloop/core';
 import { ToolSources } from '@toolloop/core/sources';
 import type { ToolOrigin } from '@toolloop/core/contracts';
 import type { Finding } from '@toolloop/protocol';
@@ -13,7 +20,12 @@ import { type RawTool, toolOf } from '../discovery/tools.js';
 export const STRANGER: ToolOrigin = { source: 'github', trusted: false };
 
 /** Times that a spec can wait for. */
-export const QUICK: NonNullable<ToolLoopOptions['sources']> = { startMs: 50, answerMs: 200, pauseMs: 20, longestPauseMs: 80 };
+export const QUICK: NonNullable<ToolLoopOptions['sources']> = {
+  startMs: 50,
+  answerMs: 200,
+  pauseMs: 20,
+  longestPauseMs: 80,
+};
 
 /** A server whose tools, and whose manners, a spec can change. */
 export class Remote extends ToolSource {
@@ -50,13 +62,24 @@ export class Remote extends ToolSource {
 /** A tool as a server describes it. */
 export function remoteTool(
   id: string,
-  { description = `Runs ${id}.`, ...raw }: Partial<RawTool> & { readonly description?: string } = {},
+  {
+    description = `Runs ${id}.`,
+    ...raw
+  }: Partial<RawTool> & { readonly description?: string } = {},
 ): Tool {
-  const tool = toolOf({ id, origin: { ...STRANGER }, schema: { type: 'object', properties: {} }, ...raw });
+  const tool = toolOf({
+    id,
+    origin: { ...STRANGER },
+    schema: { type: 'object', properties: {} },
+    ...raw,
+  });
   return { ...tool, spec: { ...tool.spec, description } };
 }
 
-export const provided = (source: ToolSource): Provider => ({ provide: Symbol('source'), useValue: source });
+export const provided = (source: ToolSource): Provider => ({
+  provide: Symbol('source'),
+  useValue: source,
+});
 
 /** A started application with sources, and what can be told of them. */
 export interface Started {
@@ -68,7 +91,10 @@ export interface Started {
   readonly findings: () => Promise<readonly Finding[]>;
 }
 
-export async function startWith(sources: readonly ToolSource[], { options, providers = [], ...more }: Declared = {}): Promise<Started> {
+export async function startWith(
+  sources: readonly ToolSource[],
+  { options, providers = [], ...more }: Declared = {},
+): Promise<Started> {
   const logger = new RecordingLogger();
   const module = await start({
     ...more,
@@ -113,7 +139,9 @@ export class Item {
 
 export const never = (): Promise<never> => new Promise(() => undefined);
 export const refused = (): never => {
-  throw Object.assign(new Error('connect https://user:secret@server.internal'), { code: 'ECONNREFUSED' });
+  throw Object.assign(new Error('connect https://user:secret@server.internal'), {
+    code: 'ECONNREFUSED',
+  });
 };
 export const one = (): readonly Tool[] => [remoteTool('github__createIssue')];
 export const two = (): readonly Tool[] => [...one(), remoteTool('github__close')];

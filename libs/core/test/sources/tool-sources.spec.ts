@@ -34,7 +34,9 @@ describe('a source of tools', () => {
         return [toolOf({ id: 'reports__daily', origin: this.origin })];
       }
     }
-    const { ids, sources, findings } = await open([new Reports()], { options: { policy: { allow: ['reports__daily'] } } });
+    const { ids, sources, findings } = await open([new Reports()], {
+      options: { policy: { allow: ['reports__daily'] } },
+    });
     expect(ids()).toEqual(['reports__daily']);
     expect(sources.list()).toEqual([
       {
@@ -55,29 +57,41 @@ describe('a source of tools', () => {
     ['rejecting', () => Promise.reject(new Error('no')), 'It failed (reference '],
     ['answering with no list', () => ({ tools: [] }), 'Its tools() returned no list.'],
     ['answering with nothing', () => undefined, 'Its tools() returned no list.'],
-  ])('keeps no application from starting while it is %s, and is asked again until it is well', async (_, answer, lastError) => {
-    const remote = new Remote(answer);
-    const { ids, sources, findings } = await open([remote], { providers: [CrmTools] });
-    expect(ids()).toEqual(['crm__search']);
-    expect(sources.list()).toMatchObject([
-      { prefix: 'github', state: 'unreachable', tools: [], lastError: expect.stringContaining(lastError) },
-    ]);
-    expect(JSON.stringify([sources.list(), await findings()])).not.toContain('secret');
-    expect(await findings()).toMatchObject([{ at: 'source github', problem: expect.stringContaining('It does not answer.') }]);
-    await until(() => remote.asked > 2);
-    remote.answer = one;
-    await until(() => ids().includes('github__createIssue'));
-    expect(sources.list()).toMatchObject([{ state: 'ready', tools: ['github__createIssue'] }]);
-    expect(sources.list()[0]).not.toHaveProperty('lastError');
-    expect(await findings()).toEqual([]);
-  });
+  ])(
+    'keeps no application from starting while it is %s, and is asked again until it is well',
+    async (_, answer, lastError) => {
+      const remote = new Remote(answer);
+      const { ids, sources, findings } = await open([remote], { providers: [CrmTools] });
+      expect(ids()).toEqual(['crm__search']);
+      expect(sources.list()).toMatchObject([
+        {
+          prefix: 'github',
+          state: 'unreachable',
+          tools: [],
+          lastError: expect.stringContaining(lastError),
+        },
+      ]);
+      expect(JSON.stringify([sources.list(), await findings()])).not.toContain('secret');
+      expect(await findings()).toMatchObject([
+        { at: 'source github', problem: expect.stringContaining('It does not answer.') },
+      ]);
+      await until(() => remote.asked > 2);
+      remote.answer = one;
+      await until(() => ids().includes('github__createIssue'));
+      expect(sources.list()).toMatchObject([{ state: 'ready', tools: ['github__createIssue'] }]);
+      expect(sources.list()[0]).not.toHaveProperty('lastError');
+      expect(await findings()).toEqual([]);
+    },
+  );
 
   it('keeps no application waiting for longer than its time, and joins when it answers', async () => {
     const tools = new Subject<readonly Tool[]>();
     const remote = new Remote(() => firstValueFrom(tools));
     const { ids, sources, findings } = await open([remote], { providers: [CrmTools] });
     expect(sources.list()).toMatchObject([{ state: 'starting', tools: [] }]);
-    expect(await findings()).toMatchObject([{ at: 'source github', problem: expect.stringContaining('has not answered yet') }]);
+    expect(await findings()).toMatchObject([
+      { at: 'source github', problem: expect.stringContaining('has not answered yet') },
+    ]);
     tools.next(one());
     await until(() => ids().length === 2);
     expect(ids()).toEqual(['crm__search', 'github__createIssue']);
@@ -88,12 +102,16 @@ describe('a source of tools', () => {
     const { sources } = await open([remote]);
     await until(() => remote.signal?.aborted === true);
     await until(() => remote.asked > 1);
-    expect(sources.list()).toMatchObject([{ state: 'unreachable', lastError: 'It did not answer within 200 ms.' }]);
+    expect(sources.list()).toMatchObject([
+      { state: 'unreachable', lastError: 'It did not answer within 200 ms.' },
+    ]);
   });
 
   it('is asked ever more rarely while it fails', async () => {
     const remote = new Remote(refused);
-    await open([remote], { options: { sources: { ...QUICK, pauseMs: 40, longestPauseMs: 10_000 } } });
+    await open([remote], {
+      options: { sources: { ...QUICK, pauseMs: 40, longestPauseMs: 10_000 } },
+    });
     const startedAt = Date.now();
     await until(() => remote.asked === 4);
     expect(Date.now() - startedAt).toBeGreaterThan(40 + 80 + 160 - 60);
@@ -133,16 +151,22 @@ describe('a source of tools', () => {
     const remote = new Remote(one);
     const { ids, sources } = await open([remote]);
     remote.answer = two;
-    expect(await sources.refresh('github')).toMatchObject([{ state: 'ready', tools: ['github__createIssue', 'github__close'] }]);
+    expect(await sources.refresh('github')).toMatchObject([
+      { state: 'ready', tools: ['github__createIssue', 'github__close'] },
+    ]);
     expect(ids()).toHaveLength(2);
-    await expect(sources.refresh('gitlab')).rejects.toThrow('There is no source "gitlab". Known: "github".');
+    await expect(sources.refresh('gitlab')).rejects.toThrow(
+      'There is no source "gitlab". Known: "github".',
+    );
   });
 
   it('keeps its tools while it does not answer later on', async () => {
     const remote = new Remote(one);
     const { ids, sources } = await open([remote]);
     remote.answer = refused;
-    expect(await sources.refresh('github')).toMatchObject([{ state: 'unreachable', tools: ['github__createIssue'] }]);
+    expect(await sources.refresh('github')).toMatchObject([
+      { state: 'unreachable', tools: ['github__createIssue'] },
+    ]);
     expect(ids()).toEqual(['github__createIssue']);
   });
 
@@ -162,7 +186,10 @@ describe('a source of tools', () => {
 
   it('leaves nothing behind of an application that does not start', async () => {
     const remote = new Remote(refused);
-    await findingsOf({ providers: [provided(remote)], options: { policy: { allow: ['crm__none'] }, sources: QUICK } });
+    await findingsOf({
+      providers: [provided(remote)],
+      options: { policy: { allow: ['crm__none'] }, sources: QUICK },
+    });
     const { asked } = remote;
     await new Promise((resolve) => {
       setTimeout(resolve, 150);
@@ -172,15 +199,20 @@ describe('a source of tools', () => {
 });
 
 const idOf = (actor: unknown): unknown => (isObject(actor) ? actor['id'] : undefined);
-const operators: OperatorRule = (actor, action) => action === 'sources' && (idOf(actor) === 'root' ? 'all' : idOf(actor) === 'ops');
+const operators: OperatorRule = (actor, action) =>
+  action === 'sources' && (idOf(actor) === 'root' ? 'all' : idOf(actor) === 'ops');
 
 describe('a person who has a source asked again', () => {
   it('must be an operator for all tenants, and each attempt is in the audit', async () => {
     const remote = new Remote(one);
-    const { module, sources, ids } = await open([remote], { options: { operators, audit: { key: 'k'.repeat(32) } } });
+    const { module, sources, ids } = await open([remote], {
+      options: { operators, audit: { key: 'k'.repeat(32) } },
+    });
     remote.answer = two;
     for (const id of ['ops', 'mallory'])
-      await expect(sources.refresh('github', { actor: { id }, tenant: 'acme' })).rejects.toMatchObject({ name: 'OperatorError' });
+      await expect(
+        sources.refresh('github', { actor: { id }, tenant: 'acme' }),
+      ).rejects.toMatchObject({ name: 'OperatorError' });
     expect(ids()).toEqual(['github__createIssue']);
     await sources.refresh('github', { actor: { id: 'root' }, tenant: 'acme' });
     expect(ids()).toEqual(['github__createIssue', 'github__close']);
@@ -188,7 +220,12 @@ describe('a person who has a source asked again', () => {
     expect(entries).toMatchObject([
       { actorId: 'ops', action: 'sources', granted: false },
       { actorId: 'mallory', action: 'sources', granted: false },
-      { actorId: 'root', action: 'sources', granted: true, details: { do: 'refresh', source: 'github' } },
+      {
+        actorId: 'root',
+        action: 'sources',
+        granted: true,
+        details: { do: 'refresh', source: 'github' },
+      },
     ]);
   });
 });
@@ -199,11 +236,18 @@ describe('the changes of a source', () => {
     const { catalog, ids } = await open([remote], { providers: [CrmTools] });
     const told: unknown[] = [];
     catalog.changes$.subscribe((change) => told.push([change, ids()]));
-    remote.change(() => [remoteTool('github__createIssue', { description: 'Creates it, and more.' }), remoteTool('github__close')]);
+    remote.change(() => [
+      remoteTool('github__createIssue', { description: 'Creates it, and more.' }),
+      remoteTool('github__close'),
+    ]);
     await until(() => told.length > 0);
     expect(told).toEqual([
       [
-        { source: 'github', removed: ['github__createIssue'], added: ['github__createIssue', 'github__close'] },
+        {
+          source: 'github',
+          removed: ['github__createIssue'],
+          added: ['github__createIssue', 'github__close'],
+        },
         ['crm__search', 'github__createIssue', 'github__close'],
       ],
     ]);
@@ -229,7 +273,10 @@ describe('the changes of a source', () => {
   it('put a tool with another definition behind all others', async () => {
     const remote = new Remote(two);
     const { ids } = await open([remote]);
-    remote.change(() => [remoteTool('github__createIssue', { description: 'Another.' }), remoteTool('github__close')]);
+    remote.change(() => [
+      remoteTool('github__createIssue', { description: 'Another.' }),
+      remoteTool('github__close'),
+    ]);
     await until(() => ids()[0] === 'github__close');
     expect(ids()).toEqual(['github__close', 'github__createIssue']);
   });
@@ -277,7 +324,9 @@ describe('the changes of a source', () => {
 
   it('are read rarely where there are a hundred a second', async () => {
     const remote = new Remote(one);
-    const { ids } = await open([remote], { options: { sources: { ...QUICK, pauseMs: 50, longestPauseMs: 10_000 } } });
+    const { ids } = await open([remote], {
+      options: { sources: { ...QUICK, pauseMs: 50, longestPauseMs: 10_000 } },
+    });
     for (let count = 0; count < 100; count += 1) {
       remote.change(() => [remoteTool(`github__t${count}`)]);
       await new Promise((resolve) => {
@@ -300,12 +349,20 @@ describe('the prefix of a source', () => {
     ['is that of tools of ours', 'tools', 'is taken by tools__search'],
   ])('keeps the application from starting if it %s', async (_, prefix, problem) => {
     const remote = new Remote(() => [], STRANGER, prefix);
-    const declared = { providers: [CrmTools, provided(remote)], imports: [ToolLoopModule.forFeature({ entities: [Item] })] };
-    expect(await findingsOf(declared)).toMatchObject([{ at: 'source github', problem: expect.stringContaining(problem) }]);
+    const declared = {
+      providers: [CrmTools, provided(remote)],
+      imports: [ToolLoopModule.forFeature({ entities: [Item] })],
+    };
+    expect(await findingsOf(declared)).toMatchObject([
+      { at: 'source github', problem: expect.stringContaining(problem) },
+    ]);
   });
 
   it('keeps the application from starting if two sources announce it', async () => {
-    const sources = [new Remote(() => []), new Remote(() => [], { source: 'other', trusted: false })];
+    const sources = [
+      new Remote(() => []),
+      new Remote(() => [], { source: 'other', trusted: false }),
+    ];
     expect(await findingsOf({ providers: sources.map(provided) })).toMatchObject([
       { at: 'source other', problem: 'Another source announces the prefix "github" as well.' },
     ]);
@@ -314,10 +371,18 @@ describe('the prefix of a source', () => {
   it.each(['github__issues', 'GitHub', 'git'])(
     'keeps the application from starting if an id could belong to it and to another: %s',
     async (prefix) => {
-      const sources = [new Remote(() => [], STRANGER, 'git__hub'), new Remote(() => [], STRANGER, 'github')];
+      const sources = [
+        new Remote(() => [], STRANGER, 'git__hub'),
+        new Remote(() => [], STRANGER, 'github'),
+      ];
       const other = new Remote(() => [], { source: 'other', trusted: false }, prefix);
       expect(await findingsOf({ providers: [...sources, other].map(provided) })).toMatchObject([
-        { at: 'source other', problem: expect.stringMatching(/^Another source announces the prefix "git(?:__)?hub" as well\.$/) },
+        {
+          at: 'source other',
+          problem: expect.stringMatching(
+            /^Another source announces the prefix "git(?:__)?hub" as well\.$/,
+          ),
+        },
       ]);
     },
   );
@@ -333,7 +398,11 @@ describe('the prefix of a source', () => {
     );
     const policy = { allow: ['mcp__github__search', 'mcp__gitlab__search'] };
     const { ids, sources: living, catalog } = await open(sources, { options: { policy } });
-    expect(ids().toSorted()).toEqual(['mcp__github__close', 'mcp__github__search', 'mcp__gitlab__search']);
+    expect(ids().toSorted()).toEqual([
+      'mcp__github__close',
+      'mcp__github__search',
+      'mcp__gitlab__search',
+    ]);
     expect(catalog.describe('mcp__github__close')).toMatchObject({ source: 'github' });
     expect(living.list()[1]?.quarantined.map(({ id }) => id)).toEqual(['mcp__github__close']);
   });
@@ -355,18 +424,23 @@ describe('a source that is away when the application starts', () => {
   it.each([
     ['does not answer', never],
     ['cannot be reached', refused],
-  ])('has the tools that it is known to have if it %s, and those that it answers with later', async (_, away) => {
-    const source = new Known(away);
-    const { ids, sources, catalog } = await open([source]);
-    expect(ids()).toEqual(['github__createIssue']);
-    expect(sources.list()).toMatchObject([{ state: expect.not.stringMatching('ready'), tools: ['github__createIssue'] }]);
-    const before = catalog.describe('github__createIssue');
-    source.answer = two;
-    await sources.refresh('github');
-    expect(ids()).toEqual(['github__createIssue', 'github__close']);
-    expect(catalog.describe('github__createIssue')).toEqual(before);
-    expect(sources.list()).toMatchObject([{ state: 'ready' }]);
-  });
+  ])(
+    'has the tools that it is known to have if it %s, and those that it answers with later',
+    async (_, away) => {
+      const source = new Known(away);
+      const { ids, sources, catalog } = await open([source]);
+      expect(ids()).toEqual(['github__createIssue']);
+      expect(sources.list()).toMatchObject([
+        { state: expect.not.stringMatching('ready'), tools: ['github__createIssue'] },
+      ]);
+      const before = catalog.describe('github__createIssue');
+      source.answer = two;
+      await sources.refresh('github');
+      expect(ids()).toEqual(['github__createIssue', 'github__close']);
+      expect(catalog.describe('github__createIssue')).toEqual(before);
+      expect(sources.list()).toMatchObject([{ state: 'ready' }]);
+    },
+  );
 
   it('loses what it was known to have once it answers without it', async () => {
     const { ids, sources } = await open([new Known(never)]);
@@ -385,18 +459,33 @@ describe('a source that is away when the application starts', () => {
   it.each([
     ['counts as pinned', true],
     ['does not count as pinned', false],
-  ])('invariant 19: the description of a tool %s where the application pins the definitions of its source: %s', async (_, isPinned) => {
-    const { catalog } = await open([
-      new Known(never, () => [{ ...remoteTool('github__createIssue'), origin: { ...STRANGER, pinned: true } }], isPinned),
-    ]);
-    expect(catalog.resolve('github__createIssue').origin).toEqual({ ...STRANGER, ...(isPinned && { pinned: true }) });
-  });
+  ])(
+    'invariant 19: the description of a tool %s where the application pins the definitions of its source: %s',
+    async (_, isPinned) => {
+      const { catalog } = await open([
+        new Known(
+          never,
+          () => [{ ...remoteTool('github__createIssue'), origin: { ...STRANGER, pinned: true } }],
+          isPinned,
+        ),
+      ]);
+      expect(catalog.resolve('github__createIssue').origin).toEqual({
+        ...STRANGER,
+        ...(isPinned && { pinned: true }),
+      });
+    },
+  );
 
   it('says itself which of its tools is in quarantine, and why', async () => {
-    const refusal = { id: 'github__close', refused: { problem: 'Its definition is not the pinned one.', remedy: 'Pin it.' } };
+    const refusal = {
+      id: 'github__close',
+      refused: { problem: 'Its definition is not the pinned one.', remedy: 'Pin it.' },
+    };
     const { ids, sources, findings } = await open([new Remote(() => [...one(), refusal])]);
     expect(ids()).toEqual(['github__createIssue']);
-    expect(sources.list()).toMatchObject([{ quarantined: [{ id: 'github__close', reason: 'Its definition is not the pinned one.' }] }]);
+    expect(sources.list()).toMatchObject([
+      { quarantined: [{ id: 'github__close', reason: 'Its definition is not the pinned one.' }] },
+    ]);
     expect(await findings()).toEqual([{ at: 'github: github__close', ...refusal.refused }]);
   });
 });
@@ -404,7 +493,9 @@ describe('a source that is away when the application starts', () => {
 describe('the audit of the application', () => {
   it('has what comes, what goes and what is in quarantine', async () => {
     const remote = new Remote(() => [...one(), remoteTool('gitlab__x')]);
-    const { module, sources } = await open([remote], { options: { audit: { key: 'k'.repeat(32) } } });
+    const { module, sources } = await open([remote], {
+      options: { audit: { key: 'k'.repeat(32) } },
+    });
     remote.answer = () => [remoteTool('github__close')];
     await sources.refresh('github');
     remote.answer = refused;
@@ -416,9 +507,17 @@ describe('the audit of the application', () => {
       {
         kind: 'source',
         source: 'github',
-        details: { state: 'ready', added: ['github__createIssue'], removed: [], quarantined: [{ id: 'gitlab__x' }] },
+        details: {
+          state: 'ready',
+          added: ['github__createIssue'],
+          removed: [],
+          quarantined: [{ id: 'gitlab__x' }],
+        },
       },
-      { kind: 'source', details: { added: ['github__close'], removed: ['github__createIssue'], quarantined: [] } },
+      {
+        kind: 'source',
+        details: { added: ['github__close'], removed: ['github__createIssue'], quarantined: [] },
+      },
       { kind: 'source', details: { state: 'unreachable' } },
     ]);
   });

@@ -1,12 +1,25 @@
 import { describe, expect, it } from '@jest/globals';
 import { type JsonObject, type Policy, ToolInterceptor } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import { PendingStore, AuditStore, CallJournal, MemoryPendingStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import {
+  PendingStore,
+  AuditStore,
+  CallJournal,
+  MemoryPendingStore,
+  MemoryCallJournal,
+  MemoryRunLog,
+  RunLog,
+} from '@toolloop/core/stores';
 import { call, calls, eventsOf, text } from '@toolloop/testing';
 import { callIdsIn } from '../fixtures/played-run.js';
 import { alice, innerEvents, read, research, send, stage, toldOf, write } from './stage.js';
 
-const asking: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ tools: ['probe__write'] }] };
+const asking: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ tools: ['probe__write'] }],
+};
 const options = { policy: asking, audit: { key: 'k'.repeat(32) } };
 const waits = { inner: [calls(read('r'), write('w')), text('Written.')], options };
 
@@ -15,12 +28,20 @@ describe('a call of a sub-run that needs a yes', () => {
     const { play, approvals, done } = await stage(waits);
     const { events, result } = await play();
     expect(result.waitingFor).toBe('approval');
-    expect(result).toMatchObject({ finishReason: 'waiting', toolCalls: [{ status: 'waiting', subRun: { finishReason: 'waiting' } }] });
+    expect(result).toMatchObject({
+      finishReason: 'waiting',
+      toolCalls: [{ status: 'waiting', subRun: { finishReason: 'waiting' } }],
+    });
     const [asked] = eventsOf(events, 'approval-request');
     const { runId } = result.toolCalls[0]?.subRun ?? {};
-    expect(asked).toMatchObject({ step: 1, approval: { runId: result.runId, path: [result.runId, runId], declaredId: 'probe__write' } });
+    expect(asked).toMatchObject({
+      step: 1,
+      approval: { runId: result.runId, path: [result.runId, runId], declaredId: 'probe__write' },
+    });
     expect(innerEvents(events).filter(({ type }) => type === 'approval-request')).toEqual([]);
-    expect(innerEvents(events).map(({ sequence }) => sequence)).toEqual(innerEvents(events).map((_, index) => index + 1));
+    expect(innerEvents(events).map(({ sequence }) => sequence)).toEqual(
+      innerEvents(events).map((_, index) => index + 1),
+    );
     expect(await approvals.list(alice, { runId: result.runId })).toHaveLength(1);
     expect(done).toEqual(['r']);
   });
@@ -37,7 +58,9 @@ describe('a call of a sub-run that needs a yes', () => {
     expect(innerEvents([...events, ...more]).map(({ sequence }) => sequence)).toEqual(
       innerEvents([...events, ...more]).map((_, index) => index + 1),
     );
-    expect([...events, ...more].map(({ sequence }) => sequence)).toEqual([...events, ...more].map((_, index) => index + 1));
+    expect([...events, ...more].map(({ sequence }) => sequence)).toEqual(
+      [...events, ...more].map((_, index) => index + 1),
+    );
     expect(callIdsIn(result.messages)).toHaveLength(1);
     inner.assertComplete();
     outer.assertComplete();
@@ -55,13 +78,22 @@ describe('a call of a sub-run that needs a yes', () => {
     if (!held || entry?.type !== 'wait') throw new Error('The run does not wait.');
     const { approvals: asked = null } = entry.value;
     const value = {
-      ...(JSON.parse(JSON.stringify(entry.value).replaceAll('"repeated":[]', '"repeated":5')) as JsonObject),
+      ...(JSON.parse(
+        JSON.stringify(entry.value).replaceAll('"repeated":[]', '"repeated":5'),
+      ) as JsonObject),
       approvals: asked,
     };
     const ending = { status: 'waiting', finishReason: 'waiting' } as const;
-    await store.append({ runId: first.runId, ...held.lease }, { entries: [{ ...entry, value }], events: [], ending });
+    await store.append(
+      { runId: first.runId, ...held.lease },
+      { entries: [{ ...entry, value }], events: [], ending },
+    );
     const where = 'pending.outcomes[0].checkpoint.saved.saved.approvals.repeated is not';
-    const other = await stage({ inner: [text('Written.')], outer: [text('Told.')], options: { ...options, providers } });
+    const other = await stage({
+      inner: [text('Written.')],
+      outer: [text('Told.')],
+      options: { ...options, providers },
+    });
     await expect(other.resume(first.runId)).rejects.toMatchObject({
       code: 'unreadable_run',
       message: expect.stringContaining(where),
@@ -74,10 +106,17 @@ describe('a call of a sub-run that needs a yes', () => {
       provide,
       useValue: [new MemoryPendingStore(), new MemoryRunLog(), new MemoryCallJournal()][index],
     }));
-    const { play, decide, done } = await stage({ ...waits, options: { ...options, providers: shared } });
+    const { play, decide, done } = await stage({
+      ...waits,
+      options: { ...options, providers: shared },
+    });
     const { result: first } = await play();
     await decide('approve');
-    const other = await stage({ inner: [text('Written.')], outer: [text('Told.')], options: { ...options, providers: shared } });
+    const other = await stage({
+      inner: [text('Written.')],
+      outer: [text('Told.')],
+      options: { ...options, providers: shared },
+    });
     const { result } = await other.resume(first.runId);
     expect([done, other.done]).toEqual([['r'], ['w']]);
     expect(toldOf(result)).toMatchObject({ summary: 'Written.', toolCalls: 2 });
@@ -98,8 +137,16 @@ describe('a call of a sub-run that needs a yes', () => {
     const { result: first } = await play();
     await decide('approve');
     const { result } = await resume(first.runId);
-    expect(result.toolCalls[0]?.subRun?.toolCalls?.map(({ status }) => status)).toEqual(['succeeded', 'succeeded', 'succeeded']);
-    expect(inner.requests.slice(1).every(({ toolIds }) => toolIds.at(-1) === 'customer_c-1_getAverageSpend')).toBe(true);
+    expect(result.toolCalls[0]?.subRun?.toolCalls?.map(({ status }) => status)).toEqual([
+      'succeeded',
+      'succeeded',
+      'succeeded',
+    ]);
+    expect(
+      inner.requests
+        .slice(1)
+        .every(({ toolIds }) => toolIds.at(-1) === 'customer_c-1_getAverageSpend'),
+    ).toBe(true);
   });
 
   it('is told to its model where it is denied', async () => {
@@ -130,7 +177,8 @@ describe('a call of a sub-run that needs a yes', () => {
   it('waits in line with `wait`, and is refused with `deny`', async () => {
     const { loop, request, decide, approvals, done } = await stage(waits);
     const ending = loop.run(request({ approvals: 'wait' }));
-    while ((await approvals.list(alice)).length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+    while ((await approvals.list(alice)).length === 0)
+      await new Promise((resolve) => setTimeout(resolve, 2));
     await decide('approve');
     expect(await ending).toMatchObject({ finishReason: 'stop' });
     expect(done).toEqual(['r', 'w']);
@@ -146,7 +194,10 @@ describe('a call of a sub-run that needs a yes', () => {
         return next().catch(() => 'never mind');
       }
     }
-    const { play, decide, resume, done } = await stage({ ...waits, options: { ...options, providers: [Soothing] } });
+    const { play, decide, resume, done } = await stage({
+      ...waits,
+      options: { ...options, providers: [Soothing] },
+    });
     const { result: first } = await play();
     expect(first.finishReason).toBe('waiting');
     await decide('approve');
@@ -156,7 +207,11 @@ describe('a call of a sub-run that needs a yes', () => {
 
   it('waits though the run tries again what fails', async () => {
     const readOnly: Policy = { ...asking, requireApproval: [{ tools: ['probe__read'] }] };
-    const { play } = await stage({ inner: [calls(read('r'))], subRun: { effect: 'read_only' }, options: { policy: readOnly } });
+    const { play } = await stage({
+      inner: [calls(read('r'))],
+      subRun: { effect: 'read_only' },
+      options: { policy: readOnly },
+    });
     const { result, events } = await play({ onToolError: 'retry' });
     expect(result.finishReason).toBe('waiting');
     expect(eventsOf(events, 'approval-request')).toHaveLength(1);
@@ -170,7 +225,11 @@ describe('a call of a sub-run that needs a yes', () => {
     const { result } = await resume(first.runId);
     expect(done).toEqual(['r']);
     expect(result.toolCalls).toMatchObject([
-      { status: 'denied', error: { code: 'policy_denied' }, subRun: { toolCalls: [{ id: 'probe__read' }, {}] } },
+      {
+        status: 'denied',
+        error: { code: 'policy_denied' },
+        subRun: { toolCalls: [{ id: 'probe__read' }, {}] },
+      },
     ]);
   });
 
@@ -180,7 +239,10 @@ describe('a call of a sub-run that needs a yes', () => {
       requireApproval: [{ tools: ['research', 'probe__write'] }],
       runBudgets: [{ tools: ['research'], calls: 1 }],
     };
-    const { play, decide, resume, approvals, done } = await stage({ ...waits, options: { policy } });
+    const { play, decide, resume, approvals, done } = await stage({
+      ...waits,
+      options: { policy },
+    });
     const { result: first } = await play();
     expect(done).toEqual([]);
     await decide('approve');
@@ -194,7 +256,10 @@ describe('a call of a sub-run that needs a yes', () => {
 
 describe('invariant 13: the calls of sub-runs', () => {
   it('invariant 13: have keys of their own, which are the same when the request is made again', async () => {
-    const script = { outer: [calls(write('outer')), research(), text('Told.')], inner: [calls(write('inner')), text('So.')] };
+    const script = {
+      outer: [calls(write('outer')), research(), text('Told.')],
+      inner: [calls(write('inner')), text('So.')],
+    };
     const { play, module, done } = await stage({
       ...script,
       outer: [...script.outer, ...script.outer],
@@ -225,10 +290,21 @@ describe('invariant 14: the audit', () => {
     const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
     const inner = entries.filter(({ declaredId }) => declaredId?.startsWith('probe__'));
     const { runId } = first.toolCalls[0]?.subRun ?? {};
-    expect(inner.map(({ kind }) => kind)).toEqual(['decision', 'outcome', 'decision', 'approval-request', 'approval-decision', 'outcome']);
-    expect(inner.every((entry) => entry.runId === runId && entry.rootRunId === first.runId)).toBe(true);
+    expect(inner.map(({ kind }) => kind)).toEqual([
+      'decision',
+      'outcome',
+      'decision',
+      'approval-request',
+      'approval-decision',
+      'outcome',
+    ]);
+    expect(inner.every((entry) => entry.runId === runId && entry.rootRunId === first.runId)).toBe(
+      true,
+    );
     expect(
-      entries.filter(({ declaredId }) => declaredId === 'research').every((entry) => entry.runId === first.runId && !entry.rootRunId),
+      entries
+        .filter(({ declaredId }) => declaredId === 'research')
+        .every((entry) => entry.runId === first.runId && !entry.rootRunId),
     ).toBe(true);
   });
 });

@@ -22,12 +22,20 @@ describe('what a sub-run uses', () => {
 
   it('counts once, however deep it is', async () => {
     const deeper = calls(call('research', { prompt: 'Deeper.' }));
-    const { play } = await stage({ inner: [deeper, text('Here.'), text('There.')], subRun: { tools: ['*'] } });
-    expect((await play({ limits: { subRunDepth: 2 } })).result.usage).toMatchObject({ inputTokens: 50, outputTokens: 25 });
+    const { play } = await stage({
+      inner: [deeper, text('Here.'), text('There.')],
+      subRun: { tools: ['*'] },
+    });
+    expect((await play({ limits: { subRunDepth: 2 } })).result.usage).toMatchObject({
+      inputTokens: 50,
+      outputTokens: 25,
+    });
   });
 
   it('ends it within the steps that are left, but for one to answer in', async () => {
-    const { play, outer } = await stage({ inner: [calls(read('1')), calls(read('2')), calls(read('3'))] });
+    const { play, outer } = await stage({
+      inner: [calls(read('1')), calls(read('2')), calls(read('3'))],
+    });
     const { result } = await play({ limits: { steps: 4 } });
     expect(toldOf(result)).toMatchObject({ finishReason: 'max_steps', steps: 2, toolCalls: 2 });
     expect(result).toMatchObject({ finishReason: 'stop', text: 'Told.' });
@@ -35,16 +43,25 @@ describe('what a sub-run uses', () => {
   });
 
   it('takes from the steps of the run around it', async () => {
-    const { play } = await stage({ outer: [research('a'), research('b'), text('Done.')], inner: [calls(read('1')), text('a'), text('b')] });
+    const { play } = await stage({
+      outer: [research('a'), research('b'), text('Done.')],
+      inner: [calls(read('1')), text('a'), text('b')],
+    });
     const { result } = await play({ limits: { steps: 5 } });
     expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
-    expect(result.toolCalls.map(({ subRun }) => subRun?.finishReason)).toEqual(['stop', 'max_steps']);
+    expect(result.toolCalls.map(({ subRun }) => subRun?.finishReason)).toEqual([
+      'stop',
+      'max_steps',
+    ]);
   });
 
   it('keeps to limits of its own, and says which it reached', async () => {
     const { play } = await stage({ inner: [calls(read('1'))], subRun: { limits: { steps: 1 } } });
     const { result } = await play();
-    expect(toldOf(result)).toMatchObject({ finishReason: 'max_steps', summary: expect.stringContaining('max_steps') });
+    expect(toldOf(result)).toMatchObject({
+      finishReason: 'max_steps',
+      summary: expect.stringContaining('max_steps'),
+    });
     expect(result.finishReason).toBe('stop');
   });
 
@@ -61,42 +78,77 @@ describe('what a sub-run uses', () => {
     const { play } = await stage({ inner: [calls(read('1'))] });
     const { result } = await play({ limits: { tokens: 20 } });
     expect(toldOf(result)).toMatchObject({ finishReason: 'budget' });
-    expect(result).toMatchObject({ finishReason: 'budget', finishDetail: expect.stringContaining('20 tokens') });
+    expect(result).toMatchObject({
+      finishReason: 'budget',
+      finishDetail: expect.stringContaining('20 tokens'),
+    });
   });
 
   it('may cost what it says of itself, whatever the run around it has cost', async () => {
     const inner = [calls(read('1')), calls(read('2'))];
-    const { play } = await stage({ inner, subRun: { limits: { usd: 1 } }, options: { prices: { inner: PRICE, outer: PRICE } } });
+    const { play } = await stage({
+      inner,
+      subRun: { limits: { usd: 1 } },
+      options: { prices: { inner: PRICE, outer: PRICE } },
+    });
     const { result } = await play();
     expect(toldOf(result)).toMatchObject({ finishReason: 'budget', steps: 2, toolCalls: 2 });
-    expect(result).toMatchObject({ finishReason: 'stop', text: 'Told.', usage: { costUsd: expect.closeTo(2.4) } });
+    expect(result).toMatchObject({
+      finishReason: 'stop',
+      text: 'Told.',
+      usage: { costUsd: expect.closeTo(2.4) },
+    });
   });
 
   it('may cost no more than what is left to the run around it, and ends both', async () => {
     const options = { prices: { inner: PRICE, outer: PRICE } };
-    const { play } = await stage({ inner: [calls(read('1'))], subRun: { limits: { usd: 50 } }, options });
+    const { play } = await stage({
+      inner: [calls(read('1'))],
+      subRun: { limits: { usd: 50 } },
+      options,
+    });
     const { result } = await play({ limits: { usd: 1 } });
     expect(toldOf(result)).toMatchObject({ finishReason: 'budget', steps: 1 });
-    expect(result).toMatchObject({ finishReason: 'budget', finishDetail: 'The run may cost 1 USD.' });
+    expect(result).toMatchObject({
+      finishReason: 'budget',
+      finishDetail: 'The run may cost 1 USD.',
+    });
   });
 
   it('ends it when its cost is unknown, and so does a run around it that has a limit', async () => {
-    const script = { inner: [calls(read('1'))], subRun: { limits: { usd: 50 } }, options: { prices: { outer: PRICE } } };
+    const script = {
+      inner: [calls(read('1'))],
+      subRun: { limits: { usd: 50 } },
+      options: { prices: { outer: PRICE } },
+    };
     const { result } = await (await stage(script)).play();
     expect(toldOf(result)).toMatchObject({ finishReason: 'budget', steps: 1 });
     expect(result.finishReason).toBe('stop');
-    const { result: limited } = await (await stage({ ...script, subRun: {} })).play({ limits: { usd: 90 } });
-    expect(limited).toMatchObject({ finishReason: 'budget', finishDetail: expect.stringContaining('is not known') });
+    const { result: limited } = await (
+      await stage({ ...script, subRun: {} })
+    ).play({ limits: { usd: 90 } });
+    expect(limited).toMatchObject({
+      finishReason: 'budget',
+      finishDetail: expect.stringContaining('is not known'),
+    });
   });
 
   it('continues when only the run around it has an answer without a cost', async () => {
     const inner = [calls(read('1')), text('So.')];
-    const { play } = await stage({ inner, subRun: { limits: { usd: 50 } }, options: { prices: { inner: PRICE } } });
+    const { play } = await stage({
+      inner,
+      subRun: { limits: { usd: 50 } },
+      options: { prices: { inner: PRICE } },
+    });
     expect(toldOf((await play()).result)).toMatchObject({ finishReason: 'stop' });
   });
 
   it('takes from the calls that a policy lets a run make', async () => {
-    const policy = { allow: ['*'], flow: 'off', runBudgets: [{ tools: ['probe__read'], calls: 2 }] } as const;
+    const policy = {
+      allow: ['*'],
+      flow: 'off',
+      runBudgets: [{ tools: ['probe__read'], calls: 2 }],
+    } as const;
     const script = {
       outer: [calls(read('1')), research(), calls(read('4')), text('Done.')],
       inner: [calls(read('2'), read('3')), text('So.')],
@@ -108,7 +160,10 @@ describe('what a sub-run uses', () => {
   });
 
   it('takes from the calls per tool', async () => {
-    const script = { outer: [calls(read('1')), research(), text('Done.')], inner: [calls(read('2'), read('3')), text('So.')] };
+    const script = {
+      outer: [calls(read('1')), research(), text('Done.')],
+      inner: [calls(read('2'), read('3')), text('So.')],
+    };
     const { play, done } = await stage(script);
     const { result } = await play({ limits: { callsPerTool: 2 } });
     expect(done).toEqual(['1', '2']);
@@ -117,7 +172,10 @@ describe('what a sub-run uses', () => {
 
   it("takes from the tenant's quotas, call by call and token by token", async () => {
     const options = { quotas: [{ quantity: 'calls', most: 2, windowMs: 60_000 }] } as const;
-    const { play, done } = await stage({ inner: [calls(read('1'), read('2')), text('So.')], options });
+    const { play, done } = await stage({
+      inner: [calls(read('1'), read('2')), text('So.')],
+      options,
+    });
     const { result } = await play();
     expect(done).toEqual(['1']);
     expect(toldOf(result)).toMatchObject({ finishReason: 'budget' });
@@ -127,7 +185,10 @@ describe('what a sub-run uses', () => {
   });
 
   it('ends when its time is up, with what it has', async () => {
-    const { play } = await stage({ inner: [calls(write('w')), hangs('I was')], subRun: { limits: { runMs: 40 } } });
+    const { play } = await stage({
+      inner: [calls(write('w')), hangs('I was')],
+      subRun: { limits: { runMs: 40 } },
+    });
     const { events, result } = await play();
     expect(toldOf(result)).toMatchObject({ finishReason: 'timeout', toolCalls: 1 });
     expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }] });
@@ -137,7 +198,10 @@ describe('what a sub-run uses', () => {
   it('may take longer than a call of a tool, as long as the run may', async () => {
     const { play } = await stage({ inner: [calls(read('1')), text('So.')] });
     const { result } = await play({ limits: { toolCallMs: 10 }, context: { act: slow } });
-    expect(result.toolCalls[0]).toMatchObject({ status: 'succeeded', subRun: { toolCalls: [{ error: { code: 'timeout' } }] } });
+    expect(result.toolCalls[0]).toMatchObject({
+      status: 'succeeded',
+      subRun: { toolCalls: [{ error: { code: 'timeout' } }] },
+    });
   });
 });
 
@@ -168,16 +232,23 @@ describe('invariant 11: a sub-run', () => {
       toolCalls: [{ error: { code: 'aborted' }, subRun: { finishReason: 'aborted' } }],
     });
     expectSoundWithin(events as never);
-    expect(innerEvents(events as never).at(-1)).toMatchObject({ type: 'run-end', finishReason: 'aborted' });
+    expect(innerEvents(events as never).at(-1)).toMatchObject({
+      type: 'run-end',
+      finishReason: 'aborted',
+    });
   });
 
   it('invariant 11: is an unknown outcome when it had changed things, and its records say what was done', async () => {
     const { loop, request } = await stage({ inner: [calls(write('w')), hangs('I')] });
     const handle = loop.open(request());
-    for await (const event of handle) if (event.type === 'sub-run' && event.event.type === 'text-delta') handle.cancel();
+    for await (const event of handle)
+      if (event.type === 'sub-run' && event.event.type === 'text-delta') handle.cancel();
     const result = await resultOf(handle);
     expect(result.toolCalls).toMatchObject([
-      { error: { code: 'unknown_outcome' }, subRun: { toolCalls: [{ id: 'probe__write', status: 'succeeded' }] } },
+      {
+        error: { code: 'unknown_outcome' },
+        subRun: { toolCalls: [{ id: 'probe__write', status: 'succeeded' }] },
+      },
     ]);
   });
 
@@ -199,7 +270,10 @@ describe('invariant 11: a sub-run', () => {
 describe('several sub-runs of one answer', () => {
   it('run together where they only read, and each is told apart', async () => {
     const { play } = await stage({
-      outer: [calls(call('research', { prompt: 'a' }), call('research', { prompt: 'b' })), text('Done.')],
+      outer: [
+        calls(call('research', { prompt: 'a' }), call('research', { prompt: 'b' })),
+        text('Done.'),
+      ],
       inner: [text('one'), text('two')],
       subRun: { effect: 'read_only' },
     });

@@ -6,7 +6,12 @@ import { calls, text } from '@toolloop/testing';
 import { resultOf } from '../fixtures/played-run.js';
 import { read, stage, toldOf, write } from './stage.js';
 
-const asking: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ tools: ['probe__write'] }] };
+const asking: Policy = {
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ tools: ['probe__write'] }],
+};
 const waits = { inner: [calls(read('r'), write('w')), text('So.')], options: { policy: asking } };
 
 /** What of a finished run still says that it waits. */
@@ -17,14 +22,23 @@ describe('a sub-run that waited', () => {
     const failing = new MemoryRunLog();
     failing.add = () => Promise.reject(new Error('disk full'));
     const providers = [{ provide: RunLog, useValue: failing }];
-    const { loop, request, done } = await stage({ ...waits, options: { policy: asking, providers } });
+    const { loop, request, done } = await stage({
+      ...waits,
+      options: { policy: asking, providers },
+    });
     const result = await resultOf(loop.open(request()));
     expect(done).toEqual(['r']);
     expect(result.toolCalls).toMatchObject([
       {
         status: 'failed',
-        error: { code: 'aborted', safeMessage: 'The run ended before anybody decided, so the sub-run did not continue.' },
-        subRun: { finishReason: 'aborted', toolCalls: [{ status: 'succeeded' }, { status: 'failed', error: { code: 'aborted' } }] },
+        error: {
+          code: 'aborted',
+          safeMessage: 'The run ended before anybody decided, so the sub-run did not continue.',
+        },
+        subRun: {
+          finishReason: 'aborted',
+          toolCalls: [{ status: 'succeeded' }, { status: 'failed', error: { code: 'aborted' } }],
+        },
       },
     ]);
     expect(JSON.stringify(result.toolCalls)).not.toMatch(WAITING);
@@ -50,7 +64,13 @@ describe('a sub-run that waited', () => {
     module.get(DataPolicyEngine).replace({ version: 'v2', allow: ['probe__*'] });
     const { result } = await resume(first.runId);
     expect(result.toolCalls).toMatchObject([
-      { status: 'denied', subRun: { finishReason: 'aborted', toolCalls: [{ status: 'succeeded' }, { status: 'failed' }] } },
+      {
+        status: 'denied',
+        subRun: {
+          finishReason: 'aborted',
+          toolCalls: [{ status: 'succeeded' }, { status: 'failed' }],
+        },
+      },
     ]);
     expect(JSON.stringify(result.toolCalls)).not.toMatch(WAITING);
   });
@@ -81,7 +101,10 @@ describe('a sub-run whose result cannot be told', () => {
 
 describe('a sub-run without tools', () => {
   it('answers from its prompt alone, reads only, and can call nothing', async () => {
-    const { play, inner, module, done } = await stage({ inner: [calls(read('r')), text('So.')], subRun: { tools: [] } });
+    const { play, inner, module, done } = await stage({
+      inner: [calls(read('r')), text('So.')],
+      subRun: { tools: [] },
+    });
     const { result } = await play();
     expect(inner.requests.map(({ toolIds }) => toolIds)).toEqual([[], []]);
     expect(done).toEqual([]);

@@ -19,11 +19,15 @@ const breaks = (): never => {
 };
 
 const subRun = { tools: ['probe__*', 'shop__price'] };
-const under = (flow: FlowLevel) => ({ options: { policy: { allow: ['*'], flow }, tools: [catalogue] }, subRun });
+const under = (flow: FlowLevel) => ({
+  options: { policy: { allow: ['*'], flow }, tools: [catalogue] },
+  subRun,
+});
 const statuses = ({ toolCalls }: LoopResult) => toolCalls.map(({ status }) => status);
 const innerStatuses = ({ toolCalls }: LoopResult) =>
   statuses({ toolCalls: toolCalls.flatMap((one) => one.subRun?.toolCalls ?? []) } as never);
-const labelsOf = ({ messages }: LoopResult) => messages.find((message) => message.role === 'tool' && message.toolName === 'research');
+const labelsOf = ({ messages }: LoopResult) =>
+  messages.find((message) => message.role === 'tool' && message.toolName === 'research');
 
 describe('invariant 15: information', () => {
   it('invariant 15: taints the sub-run when the run had read it', async () => {
@@ -44,7 +48,10 @@ describe('invariant 15: information', () => {
       inner: [calls(read('r')), text('So.')],
     });
     const { result } = await play({ approvals: 'deny' });
-    expect(labelsOf(result)).toMatchObject({ isModelText: true, labels: { returns: 'untrusted', reads: 'private' } });
+    expect(labelsOf(result)).toMatchObject({
+      isModelText: true,
+      labels: { returns: 'untrusted', reads: 'private' },
+    });
     expect(statuses(result)).toEqual(['succeeded', 'denied']);
     expect(done).toEqual(['r']);
   });
@@ -95,16 +102,30 @@ describe('invariant 15: information', () => {
 
 describe('a sub-run of a run whose tools come and go', () => {
   it('has what a large catalog hides from the run, where its list names it', async () => {
-    const { play, inner } = await stage({ inner: [text('So.')], subRun: { tools: ['probe__read', 'crm__*'] } });
+    const { play, inner } = await stage({
+      inner: [text('So.')],
+      subRun: { tools: ['probe__read', 'crm__*'] },
+    });
     await play({ injection: [toolSearch({ always: ['research'] })] });
-    expect(inner.requests[0]?.toolIds.toSorted()).toEqual(['crm__openCart', 'crm__searchCustomers', 'crm__sendMail', 'probe__read']);
+    expect(inner.requests[0]?.toolIds.toSorted()).toEqual([
+      'crm__openCart',
+      'crm__searchCustomers',
+      'crm__sendMail',
+      'probe__read',
+    ]);
   });
 
   it('has no tool that is not unlocked yet, and unlocks it for itself', async () => {
     const { play, inner, outer } = await stage({ inner: [calls(read('r')), text('So.')] });
     await play({ injection: [unlock({ after: 'probe__read', tools: ['probe__write'] })] });
-    expect(inner.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([false, true]);
-    expect(outer.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([false, false]);
+    expect(inner.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([
+      false,
+      true,
+    ]);
+    expect(outer.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([
+      false,
+      false,
+    ]);
   });
 
   it('begins in the phase of the run, and leaves it there', async () => {
@@ -123,7 +144,11 @@ describe('a sub-run of a run whose tools come and go', () => {
     const phasesOf = (requests: typeof inner.requests) =>
       requests.map(({ toolIds }) => toolIds.filter((id) => /customer$|write$/.test(id)));
     expect(phasesOf(inner.requests)).toEqual([['probe__write'], ['probe__customer']]);
-    expect(phasesOf(outer.requests)).toEqual([['probe__customer'], ['probe__write'], ['probe__write']]);
+    expect(phasesOf(outer.requests)).toEqual([
+      ['probe__customer'],
+      ['probe__write'],
+      ['probe__write'],
+    ]);
   });
 
   it('has what prepareStep hides from the model of the run', async () => {
@@ -142,12 +167,17 @@ describe('a refused or halted sub-run', () => {
       options: { policy: { allow: ['*'], requireApproval: [{ tools: ['probe__write'] }] } },
     });
     const { result } = await play({ approvals: 'deny' });
-    expect(result.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'forbidden' }, subRun: { finishReason: 'forbidden' } }]);
+    expect(result.toolCalls).toMatchObject([
+      { status: 'denied', error: { code: 'forbidden' }, subRun: { finishReason: 'forbidden' } },
+    ]);
   });
 
   it('halts the run around it where failures do', async () => {
     const { play } = await stage({ inner: [calls(read('r'))] });
     const { result } = await play({ onToolError: 'halt', context: { act: breaks } });
-    expect(result).toMatchObject({ finishReason: 'tool_error', toolCalls: [{ status: 'failed', subRun: { finishReason: 'tool_error' } }] });
+    expect(result).toMatchObject({
+      finishReason: 'tool_error',
+      toolCalls: [{ status: 'failed', subRun: { finishReason: 'tool_error' } }],
+    });
   });
 });

@@ -1,7 +1,23 @@
 import type { TestingModule } from '@nestjs/testing';
-import { PendingService, type LoopEvent, type LoopRequest, type LoopResult, subRunTool, ToolLoopService } from '@toolloop/core';
+import {
+  PendingService,
+  type LoopEvent,
+  type LoopRequest,
+  type LoopResult,
+  subRunTool,
+  ToolLoopService,
+} from '@toolloop/core';
 import { type SubRunToolDeclaration } from '@toolloop/core/catalog';
-import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  collect,
+  eventsOf,
+  expectRunEndsOnce,
+  text,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import type { Act } from '../fixtures/probe.tools.js';
 import { expectSound, resultOf, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule, type ShopOptions } from '../fixtures/shop.module.js';
@@ -45,7 +61,13 @@ export async function stage({
 }: Script): Promise<Stage> {
   const outer = new ScriptedModel(script, { modelId: 'outer' });
   const inner = new ScriptedModel(within, { modelId: 'inner' });
-  const declaration = { id: 'research', description: 'Finds out.', tools: ['probe__*'], model: inner, ...subRun };
+  const declaration = {
+    id: 'research',
+    description: 'Finds out.',
+    tools: ['probe__*'],
+    model: inner,
+    ...subRun,
+  };
   const module = await openModule(outer, {
     ...options,
     tools: [subRunTool(declaration as SubRunToolDeclaration), ...(options.tools ?? [])],
@@ -57,7 +79,8 @@ export async function stage({
     done.push(key);
     return `${key} done`;
   };
-  const request = (more: Partial<LoopRequest> = {}): LoopRequest => ask({ context: { act }, ...more });
+  const request = (more: Partial<LoopRequest> = {}): LoopRequest =>
+    ask({ context: { act }, ...more });
   return {
     outer,
     inner,
@@ -92,7 +115,9 @@ export function innerEvents(events: readonly LoopEvent[]): LoopEvent[] {
 
 /** What the model of the run around was told of the sub-run. */
 export function toldOf({ messages }: LoopResult): unknown {
-  const result = messages.find((message) => message.role === 'tool' && message.toolName === 'research');
+  const result = messages.find(
+    (message) => message.role === 'tool' && message.toolName === 'research',
+  );
   return JSON.parse(result?.content as string) as unknown;
 }
 

@@ -5,7 +5,16 @@ import { ScriptedModel, call, calls, eventsOf, text } from '@toolloop/testing';
 import { IsString } from 'class-validator';
 import { resultsIn } from '../fixtures/played-run.js';
 import { Customer } from '../fixtures/shop.js';
-import { alice, expectSoundWithin, innerEvents, read, research, stage, toldOf, write } from './stage.js';
+import {
+  alice,
+  expectSoundWithin,
+  innerEvents,
+  read,
+  research,
+  stage,
+  toldOf,
+  write,
+} from './stage.js';
 
 class Verdict {
   @IsString() verdict!: string;
@@ -16,10 +25,17 @@ const find = (name: string) => calls(call('crm__searchCustomers', { name }));
 
 describe('a sub-run', () => {
   it('runs a loop as a tool, of which the model reads a summary first', async () => {
-    const { play, done, inner } = await stage({ inner: [calls(read('r1'), read('r2')), text('There are two.')] });
+    const { play, done, inner } = await stage({
+      inner: [calls(read('r1'), read('r2')), text('There are two.')],
+    });
     const { result } = await play();
     expect(done).toEqual(['r1', 'r2']);
-    expect(toldOf(result)).toEqual({ summary: 'There are two.', finishReason: 'stop', steps: 2, toolCalls: 2 });
+    expect(toldOf(result)).toEqual({
+      summary: 'There are two.',
+      finishReason: 'stop',
+      steps: 2,
+      toolCalls: 2,
+    });
     expect(Object.keys(toldOf(result) as object)[0]).toBe('summary');
     expect(inner.requests[0]?.messages).toMatchObject([{ role: 'user', content: 'Find out.' }]);
   });
@@ -31,26 +47,51 @@ describe('a sub-run', () => {
     const [told] = eventsOf(events, 'sub-run');
     const { runId = '' } = result.toolCalls[0]?.subRun ?? {};
     expect(told?.path).toEqual([result.runId, runId]);
-    expect(told?.event).toMatchObject({ type: 'run-start', runId, model: 'inner', within: { runId: result.runId, tool: 'research' } });
-    expect(innerEvents(events).map(({ type }) => type)).toEqual(expect.arrayContaining(['tool-result', 'text-delta', 'run-end']));
+    expect(told?.event).toMatchObject({
+      type: 'run-start',
+      runId,
+      model: 'inner',
+      within: { runId: result.runId, tool: 'research' },
+    });
+    expect(innerEvents(events).map(({ type }) => type)).toEqual(
+      expect.arrayContaining(['tool-result', 'text-delta', 'run-end']),
+    );
   });
 
   it('keeps its records in that of its call, and tells them once', async () => {
     const { play } = await stage({ inner: [calls(read('r')), text('So.')] });
     const { events, result } = await play();
     expect(result.toolCalls).toMatchObject([
-      { id: 'research', subRun: { finishReason: 'stop', steps: 2, toolCalls: [{ id: 'probe__read', args: { key: 'r' } }] } },
+      {
+        id: 'research',
+        subRun: {
+          finishReason: 'stop',
+          steps: 2,
+          toolCalls: [{ id: 'probe__read', args: { key: 'r' } }],
+        },
+      },
     ]);
     expect(eventsOf(events, 'tool-result')[0]?.record.subRun).not.toHaveProperty('toolCalls');
   });
 
   it('gives an answer of a class, checked like any', async () => {
-    const { play } = await stage({ inner: [text('{"verdict":"guilty"}')], subRun: { output: Verdict } });
-    expect(toldOf((await play()).result)).toMatchObject({ output: { verdict: 'guilty' }, finishReason: 'stop' });
+    const { play } = await stage({
+      inner: [text('{"verdict":"guilty"}')],
+      subRun: { output: Verdict },
+    });
+    expect(toldOf((await play()).result)).toMatchObject({
+      output: { verdict: 'guilty' },
+      finishReason: 'stop',
+    });
   });
 
   it('may be asked by an input of its own', async () => {
-    const input = { type: 'object', properties: { topic: { type: 'string' } }, required: ['topic'], additionalProperties: false } as const;
+    const input = {
+      type: 'object',
+      properties: { topic: { type: 'string' } },
+      required: ['topic'],
+      additionalProperties: false,
+    } as const;
     const { play, inner } = await stage({
       outer: [calls(call('research', { topic: 'tea' })), text('Told.')],
       inner: [text('Hot.')],
@@ -61,7 +102,10 @@ describe('a sub-run', () => {
   });
 
   it('cuts its summary to its bytes', async () => {
-    const { play } = await stage({ inner: [text('x'.repeat(5_000))], subRun: { summaryBytes: 500 } });
+    const { play } = await stage({
+      inner: [text('x'.repeat(5_000))],
+      subRun: { summaryBytes: 500 },
+    });
     const { summary } = toldOf((await play()).result) as { summary: string };
     expect(Buffer.byteLength(summary)).toBeLessThanOrEqual(500);
     expect(summary).toContain('5000 bytes in all');
@@ -70,14 +114,21 @@ describe('a sub-run', () => {
   it('is a failed call when it fails, of which nothing inside is told', async () => {
     const { play } = await stage({ inner: [() => Promise.reject(new Error('secret'))] });
     const { events, result } = await play();
-    expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'failed', error: { code: 'execution_failed' } }] });
-    expect(resultsIn(result.messages)[0]).toContain('The sub-run failed. The model could not answer.');
+    expect(result).toMatchObject({
+      finishReason: 'stop',
+      toolCalls: [{ status: 'failed', error: { code: 'execution_failed' } }],
+    });
+    expect(resultsIn(result.messages)[0]).toContain(
+      'The sub-run failed. The model could not answer.',
+    );
     expect(JSON.stringify([events, result, result.messages])).not.toContain('secret');
     expectSoundWithin(events);
   });
 
   it('says so when it fails behind a write', async () => {
-    const { play } = await stage({ inner: [calls(write('w')), () => Promise.reject(new Error('no'))] });
+    const { play } = await stage({
+      inner: [calls(write('w')), () => Promise.reject(new Error('no'))],
+    });
     expect(resultsIn((await play()).result.messages)[0]).toContain('do not repeat it; check first');
   });
 
@@ -91,11 +142,22 @@ describe('a sub-run', () => {
       context: {
         act: (key: string, { runId, path, tenant, actor, state }: never) => {
           (state as Map<string, unknown>).set(key, key);
-          seen.push({ key, runId, path, tenant, actor, state: [...(state as Map<string, unknown>).keys()] });
+          seen.push({
+            key,
+            runId,
+            path,
+            tenant,
+            actor,
+            state: [...(state as Map<string, unknown>).keys()],
+          });
         },
       },
     });
-    const [before, inner, after] = seen as [Record<string, unknown>, Record<string, unknown>, Record<string, unknown>];
+    const [before, inner, after] = seen as [
+      Record<string, unknown>,
+      Record<string, unknown>,
+      Record<string, unknown>,
+    ];
     expect(inner).toMatchObject({
       tenant: 'acme',
       actor: alice.actor,
@@ -110,14 +172,20 @@ describe('a sub-run', () => {
     const { module } = await stage({ inner: [] });
     const effectOf = (id: string) => module.get(ToolCatalog).resolve(id).spec.effect;
     expect(effectOf('research')).toBe('external_side_effect');
-    const reading = await stage({ inner: [], subRun: { tools: ['crm__searchCustomers', 'probe__read', Customer] } });
+    const reading = await stage({
+      inner: [],
+      subRun: { tools: ['crm__searchCustomers', 'probe__read', Customer] },
+    });
     expect(reading.module.get(ToolCatalog).resolve('research').spec.effect).toBe('read_only');
   });
 });
 
 describe('what a sub-run may use', () => {
   it('is what it lists of what the run around it may', async () => {
-    const { play, inner } = await stage({ inner: [text('So.')], subRun: { tools: ['probe__*'], exclude: ['probe__send'] } });
+    const { play, inner } = await stage({
+      inner: [text('So.')],
+      subRun: { tools: ['probe__*'], exclude: ['probe__send'] },
+    });
     await play({ tools: ['research', 'probe__read', 'probe__send', 'crm__*'] });
     expect(toolsOf(inner)).toEqual(['probe__read']);
   });
@@ -129,7 +197,11 @@ describe('what a sub-run may use', () => {
     });
     const { result } = await play({ policy, exclude: ['probe__write'] });
     expect(toolsOf(inner)).toEqual(['probe__read']);
-    expect(result.toolCalls[0]?.subRun?.toolCalls?.map(({ status }) => status)).toEqual(['denied', 'failed', 'succeeded']);
+    expect(result.toolCalls[0]?.subRun?.toolCalls?.map(({ status }) => status)).toEqual([
+      'denied',
+      'failed',
+      'succeeded',
+    ]);
     expect(done).toEqual(['r']);
   });
 
@@ -156,7 +228,12 @@ describe('what a sub-run may use', () => {
     await play();
     expect(inner.requests.map(({ toolIds }) => toolIds)).toEqual([
       ['crm__searchCustomers', 'customer_c-1_getRecentOrders'],
-      ['crm__searchCustomers', 'customer_c-1_getRecentOrders', 'order_c-1-1_describe', 'order_c-1-2_describe'],
+      [
+        'crm__searchCustomers',
+        'customer_c-1_getRecentOrders',
+        'order_c-1-1_describe',
+        'order_c-1-2_describe',
+      ],
     ]);
   });
 
@@ -166,20 +243,31 @@ describe('what a sub-run may use', () => {
       subRun: { tools: ['probe__read'] },
     });
     const { result } = await play();
-    expect(result.toolCalls[0]?.subRun?.toolCalls?.map(({ error }) => error?.code)).toEqual(['unknown_tool', 'unknown_tool']);
+    expect(result.toolCalls[0]?.subRun?.toolCalls?.map(({ error }) => error?.code)).toEqual([
+      'unknown_tool',
+      'unknown_tool',
+    ]);
     expect(done).toEqual([]);
   });
 
   it('is no sub-run, at the depth of 1', async () => {
-    const { play, inner } = await stage({ inner: [calls(call('research', { prompt: 'Deeper.' })), text('So.')], subRun: { tools: ['*'] } });
+    const { play, inner } = await stage({
+      inner: [calls(call('research', { prompt: 'Deeper.' })), text('So.')],
+      subRun: { tools: ['*'] },
+    });
     const { result } = await play();
     expect(toolsOf(inner)).not.toContain('research');
-    expect(result.toolCalls[0]?.subRun?.toolCalls).toMatchObject([{ status: 'failed', error: { code: 'unknown_tool' } }]);
+    expect(result.toolCalls[0]?.subRun?.toolCalls).toMatchObject([
+      { status: 'failed', error: { code: 'unknown_tool' } },
+    ]);
   });
 
   it('is another sub-run, where the depth lets it, with one path for both', async () => {
     const deeper = calls(call('research', { prompt: 'Deeper.' }));
-    const { play } = await stage({ inner: [deeper, deeper, text('Here.'), text('There.')], subRun: { tools: ['*'] } });
+    const { play } = await stage({
+      inner: [deeper, deeper, text('Here.'), text('There.')],
+      subRun: { tools: ['*'] },
+    });
     const { events, result } = await play({ limits: { subRunDepth: 2 } });
     const paths = new Set(eventsOf(events, 'sub-run').map(({ path }) => path.length));
     expect([...paths]).toEqual([2, 3]);
@@ -190,7 +278,12 @@ describe('what a sub-run may use', () => {
 
   it('is never more than the one around it may, whatever a search could find', async () => {
     const deepest = new ScriptedModel([calls(write('w'), read('r')), text('There.')]);
-    const deep = subRunTool({ id: 'deep', description: 'Digs.', tools: ['probe__*'], model: deepest });
+    const deep = subRunTool({
+      id: 'deep',
+      description: 'Digs.',
+      tools: ['probe__*'],
+      model: deepest,
+    });
     const { play, done } = await stage({
       inner: [calls(call('deep', { prompt: 'Dig.' })), text('Here.')],
       subRun: { tools: ['deep', 'probe__read'] },
@@ -229,12 +322,19 @@ describe('two tenants', () => {
       inner: [calls(read('x')), calls(read('x')), text('a'), text('b')],
     });
     const seen: string[][] = [];
-    const act = async (_key: string, { tenant, path, runId }: { tenant: string; path?: readonly string[]; runId: string }) => {
+    const act = async (
+      _key: string,
+      { tenant, path, runId }: { tenant: string; path?: readonly string[]; runId: string },
+    ) => {
       await new Promise((resolve) => setTimeout(resolve, 5));
       seen.push([tenant, path?.[0] ?? '', runId]);
     };
-    const [one, other] = await Promise.all(['acme', 'globex'].map((tenant) => loop.run(request({ tenant, context: { act } }))));
-    expect(new Set(seen.map(([tenant, root]) => `${tenant} ${root}`))).toEqual(new Set([`acme ${one?.runId}`, `globex ${other?.runId}`]));
+    const [one, other] = await Promise.all(
+      ['acme', 'globex'].map((tenant) => loop.run(request({ tenant, context: { act } }))),
+    );
+    expect(new Set(seen.map(([tenant, root]) => `${tenant} ${root}`))).toEqual(
+      new Set([`acme ${one?.runId}`, `globex ${other?.runId}`]),
+    );
     expect(loop).toBeInstanceOf(ToolLoopService);
   });
 });

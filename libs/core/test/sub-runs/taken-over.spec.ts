@@ -1,8 +1,20 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Limits, type Policy, subRunTool, type ToolInvocationRecord } from '@toolloop/core';
 import { type RunEntry, RunOpener } from '@toolloop/core/internal';
-import { PendingStore, CallJournal, MemoryPendingStore, MemoryCallJournal } from '@toolloop/core/stores';
-import { ScriptedModel, call, calls, text, type ScriptedAnswer, type ScriptedTurn } from '@toolloop/testing';
+import {
+  PendingStore,
+  CallJournal,
+  MemoryPendingStore,
+  MemoryCallJournal,
+} from '@toolloop/core/stores';
+import {
+  ScriptedModel,
+  call,
+  calls,
+  text,
+  type ScriptedAnswer,
+  type ScriptedTurn,
+} from '@toolloop/testing';
 import { Bank, openBank } from '../fixtures/accounts.js';
 import { KeptJournal } from './kept-journal.js';
 import { read, research, stage, write, type Script } from './stage.js';
@@ -15,7 +27,8 @@ const stores = () => [
 
 /** Answers by the transcript alone, as a model does: whichever process asks. */
 function byTranscript(...answers: readonly ScriptedAnswer[]): readonly ScriptedTurn[] {
-  const turn: ScriptedTurn = ({ messages }) => answers[messages.filter(({ role }) => role === 'assistant').length] ?? text('More?');
+  const turn: ScriptedTurn = ({ messages }) =>
+    answers[messages.filter(({ role }) => role === 'assistant').length] ?? text('More?');
   return Array.from({ length: 50 }, () => turn);
 }
 
@@ -25,12 +38,19 @@ interface Cut extends Pick<Script, 'inner' | 'outer' | 'subRun'> {
 }
 
 const RUNS: readonly (readonly [string, Cut])[] = [
-  ['with effects', { inner: byTranscript(calls(write('w1')), calls(read('r'), write('w2')), text('Written.')) }],
+  [
+    'with effects',
+    { inner: byTranscript(calls(write('w1')), calls(read('r'), write('w2')), text('Written.')) },
+  ],
   [
     'beside others, twice',
     {
       outer: byTranscript(
-        calls(call('research', { prompt: 'One.' }), call('research', { prompt: 'Two.' }), write('w')),
+        calls(
+          call('research', { prompt: 'One.' }),
+          call('research', { prompt: 'Two.' }),
+          write('w'),
+        ),
         calls(call('research', { prompt: 'Three.' })),
         text('Told.'),
       ),
@@ -44,14 +64,24 @@ const RUNS: readonly (readonly [string, Cut])[] = [
       subRun: { tools: ['*'] },
       inner: Array.from({ length: 50 }, (): ScriptedTurn => ({ messages }) => {
         const answers = messages.filter(({ role }) => role === 'assistant').length;
-        if (JSON.stringify(messages[0]).includes('Deeper')) return [calls(write('w')), text('Deep.')][answers] ?? text('More?');
-        return [calls(read('r'), call('research', { prompt: 'Deeper.' })), calls(read('s')), text('So.')][answers] ?? text('More?');
+        if (JSON.stringify(messages[0]).includes('Deeper'))
+          return [calls(write('w')), text('Deep.')][answers] ?? text('More?');
+        return (
+          [
+            calls(read('r'), call('research', { prompt: 'Deeper.' })),
+            calls(read('s')),
+            text('So.'),
+          ][answers] ?? text('More?')
+        );
       }),
     },
   ],
   [
     'that shares its steps',
-    { limits: { steps: 4 }, inner: byTranscript(calls(read('1')), calls(read('2')), calls(read('3')), text('Never.')) },
+    {
+      limits: { steps: 4 },
+      inner: byTranscript(calls(read('1')), calls(read('2')), calls(read('3')), text('Never.')),
+    },
   ],
   [
     'that shares a limit with it',
@@ -73,7 +103,8 @@ const RUNS: readonly (readonly [string, Cut])[] = [
     {
       rules: { runBudgets: [{ tools: ['probe__write'], calls: 2 }] },
       outer: byTranscript(calls(write('w0')), research(), text('Told.')),
-      inner: byTranscript(calls(write('w1')), calls(write('w2')), text('So.')), // the third is one too many
+      // the third is one too many
+      inner: byTranscript(calls(write('w1')), calls(write('w2')), text('So.')),
     },
   ],
 ];
@@ -89,7 +120,12 @@ describe('a run that is taken over', () => {
         const process = await stage({ ...script, outer, options });
         const journal = new KeptJournal([...entries]);
         const opened = process.module.get<RunOpener>(RunOpener);
-        const { result } = opened.openDurable(process.request({ limits }), { runId: 'run-1', loop: undefined, journal, entries });
+        const { result } = opened.openDurable(process.request({ limits }), {
+          runId: 'run-1',
+          loop: undefined,
+          journal,
+          entries,
+        });
         return { ...process, journal, result: await result };
       };
       let whole = await play([]);
@@ -102,31 +138,49 @@ describe('a run that is taken over', () => {
       const { text: said, usage, toolCalls, steps } = whole.result;
       const decided = entries.findIndex(({ key }) => key.startsWith('wait:')) + 1;
       for (let cut = Math.max(1, decided); cut < entries.length; cut += 1) {
-        if (JSON.stringify(entries[cut - 1]).includes('budget_exceeded')) continue; // the limit is met again by the next call
+        // the limit is met again by the next call
+        if (JSON.stringify(entries[cut - 1]).includes('budget_exceeded')) continue;
         const { result, done, inner } = await play(entries.slice(0, cut));
         const at = entries[cut - 1]?.key;
-        expect([at, result.finishReason, result.text, result.steps]).toEqual([at, 'stop', said, steps]);
+        expect([at, result.finishReason, result.text, result.steps]).toEqual([
+          at,
+          'stop',
+          said,
+          steps,
+        ]);
         expect([at, result.usage]).toEqual([at, usage]);
-        expect([at, answersIn(entries.slice(0, cut)) + inner.requests.length]).toEqual([at, answersIn(entries)]);
+        expect([at, answersIn(entries.slice(0, cut)) + inner.requests.length]).toEqual([
+          at,
+          answersIn(entries),
+        ]);
         expect([at, result.toolCalls.map(shapeOf)]).toEqual([at, toolCalls.map(shapeOf)]);
-        expect([at, done.filter((key) => key.startsWith('w'))]).toEqual([at, []]); // the journal knows
+        // the journal knows
+        expect([at, done.filter((key) => key.startsWith('w'))]).toEqual([at, []]);
       }
     },
   );
 });
 
-/** How many answers of the models of sub-runs are in what was written down: those with calls by themselves, the last ones with the call of the sub-run. */
+/**
+ * How many answers of the models of sub-runs are in what was written down: those with calls by
+ * themselves, the last ones with the call of the sub-run.
+ */
 function answersIn(entries: readonly RunEntry[]): number {
   const ends = entries.filter(isSubRun);
   return entries.filter(({ key }) => /\/model:/.test(key)).length + ends.length;
 }
 
-/** Whether an outcome, of this run or of one within it, is that of a sub-run that said the last word itself. */
+/**
+ * Whether an outcome, of this run or of one within it, is that of a sub-run that said the last word
+ * itself.
+ */
 function isSubRun(entry: RunEntry): boolean {
   if (entry.type === 'sub-run') return isSubRun(entry.entry);
   const { record } = entry.type === 'tool' ? entry.value : {};
   return (
-    typeof record === 'object' && record !== null && JSON.stringify(Reflect.get(record, 'subRun') ?? '').includes('"finishReason":"stop"')
+    typeof record === 'object' &&
+    record !== null &&
+    JSON.stringify(Reflect.get(record, 'subRun') ?? '').includes('"finishReason":"stop"')
   );
 }
 
@@ -138,7 +192,11 @@ function shapeOf({ id, status, step, index, result, subRun }: ToolInvocationReco
     step,
     index,
     result,
-    ...(subRun && { steps: subRun.steps, usage: subRun.usage, calls: subRun.toolCalls?.map(shapeOf) }),
+    ...(subRun && {
+      steps: subRun.steps,
+      usage: subRun.usage,
+      calls: subRun.toolCalls?.map(shapeOf),
+    }),
   };
 }
 
@@ -148,20 +206,41 @@ const find = (id: string) => calls(call('bank__account', { id }));
 describe('an entity that a sub-run has found', () => {
   it('has the name by which it was called in the next process, too', async () => {
     const [one, other] = ['a'.repeat(40), 'b'.repeat(40)];
-    const bank = new Bank({ id: one, tenant: 'acme', balance: 10 }, { id: other, tenant: 'acme', balance: 20 });
+    const bank = new Bank(
+      { id: one, tenant: 'acme', balance: 10 },
+      { id: other, tenant: 'acme', balance: 20 },
+    );
     const play = async (inner: ScriptedModel, outer: ScriptedModel, journal: KeptJournal) => {
-      const tools = [subRunTool({ id: 'research', description: 'Finds out.', tools: ['*'], model: inner })];
+      const tools = [
+        subRunTool({ id: 'research', description: 'Finds out.', tools: ['*'], model: inner }),
+      ];
       const { module } = await openBank(bank, outer, { tools });
       const who = { actor: { id: 'alice' }, tenant: 'acme' };
       const kept = { runId: 'run-1', loop: undefined, journal, entries: [...journal.entries] };
-      return module.get<RunOpener>(RunOpener).openDurable({ prompt: 'Go on.', ...who }, kept).result;
+      return module.get<RunOpener>(RunOpener).openDurable({ prompt: 'Go on.', ...who }, kept)
+        .result;
     };
     const written = new KeptJournal();
-    const first = new ScriptedModel([find(one), text('One.'), find(other), calls(call('account_h2_getBalance')), text('Two.')]);
-    await play(first, new ScriptedModel([calls(inquiry('One.'), inquiry('Two.')), text('Told.')]), written);
-    const upTo = written.flush().findIndex(({ key }) => key.endsWith('/model:2')) + 1; // the second sub-run calls
+    const first = new ScriptedModel([
+      find(one),
+      text('One.'),
+      find(other),
+      calls(call('account_h2_getBalance')),
+      text('Two.'),
+    ]);
+    await play(
+      first,
+      new ScriptedModel([calls(inquiry('One.'), inquiry('Two.')), text('Told.')]),
+      written,
+    );
+    // the second sub-run calls
+    const upTo = written.flush().findIndex(({ key }) => key.endsWith('/model:2')) + 1;
     const second = new ScriptedModel([text('Two.')]);
-    await play(second, new ScriptedModel([text('Told.')]), new KeptJournal(written.entries.slice(0, upTo)));
+    await play(
+      second,
+      new ScriptedModel([text('Told.')]),
+      new KeptJournal(written.entries.slice(0, upTo)),
+    );
     expect(second.requests[0]?.messages.at(-1)).toMatchObject({
       toolName: 'account_h2_getBalance',
       content: expect.stringContaining(': 20'),

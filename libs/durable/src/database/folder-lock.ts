@@ -10,15 +10,21 @@ const CLAIM = /^process-.+\.lock$/;
 const ATTEMPTS = 5;
 
 /**
- * Keeps a second process out of a folder: PGlite has no lock of its own, and two processes lose each other's data in silence.
+ * Keeps a second process out of a folder: PGlite has no lock of its own, and two processes lose
+ * each other's data in silence.
  *
- * Every process lays down a claim of its own name and then looks for others, so that of two who come at once at least one sees the other, and none ever
- * removes a claim but a dead process's. A process is known by its id and by when it began: ids come back, in a container after every restart.
+ * Every process lays down a claim of its own name and then looks for others, so that of two who
+ * come at once at least one sees the other, and none ever removes a claim but a dead process's. A
+ * process is known by its id and by when it began: ids come back, in a container after every
+ * restart.
  */
 export class FolderLock {
   private constructor(private readonly file: string) {}
 
-  /** Throws `ConfigurationError` where a living process has the folder, and where it cannot be made or written to. */
+  /**
+   * Throws `ConfigurationError` where a living process has the folder, and where it cannot be made
+   * or written to.
+   */
   static async take(folder: string): Promise<FolderLock> {
     try {
       await makeFolder(resolve(folder));
@@ -55,7 +61,10 @@ async function holderOf(folder: string, own: string): Promise<Holder | undefined
   const names = (await readdir(folder)).filter((name) => CLAIM.test(name) && name !== own);
   for (const name of names) {
     const file = join(folder, name);
-    const claim = fromClaim(await readFile(file, 'utf8').catch(() => '')) ?? { pid: Number(name.split('-')[1]), host: hostname() };
+    const claim = fromClaim(await readFile(file, 'utf8').catch(() => '')) ?? {
+      pid: Number(name.split('-')[1]),
+      host: hostname(),
+    };
     if (await isAlive(claim)) return { ...claim, file };
     await rm(file, { force: true });
   }
@@ -67,7 +76,9 @@ async function ownClaim(): Promise<Claim> {
   return { pid: process.pid, host: hostname(), ...(began !== undefined && { began }) };
 }
 
-/** A process on another host, which may share the folder, cannot be looked at: it counts as alive. */
+/**
+ * A process on another host, which may share the folder, cannot be looked at: it counts as alive.
+ */
 async function isAlive({ pid, host, began }: Claim): Promise<boolean> {
   if (host !== hostname()) return true;
   if (!isRunning(pid)) return false;
@@ -84,10 +95,16 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** The boot and the tick in it at which a process began; undefined where the system does not tell (only Linux does). */
+/**
+ * The boot and the tick in it at which a process began; undefined where the system does not tell
+ * (only Linux does).
+ */
 async function beginningOf(pid: number): Promise<string | undefined> {
   try {
-    const [boot, stat] = await Promise.all([readFile('/proc/sys/kernel/random/boot_id', 'utf8'), readFile(`/proc/${pid}/stat`, 'utf8')]);
+    const [boot, stat] = await Promise.all([
+      readFile('/proc/sys/kernel/random/boot_id', 'utf8'),
+      readFile(`/proc/${pid}/stat`, 'utf8'),
+    ]);
     const ticks = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
     return ticks === undefined ? undefined : `${boot.trim()} ${ticks}`;
   } catch {
@@ -107,7 +124,10 @@ function takenError(folder: string, { pid, host, file }: Holder): ConfigurationE
   ]);
 }
 
-/** For its owner alone, with what is missing above it. Node's own `recursive` goes round for ever where nothing can be made, as in `/proc`. */
+/**
+ * For its owner alone, with what is missing above it. Node's own `recursive` goes round for ever
+ * where nothing can be made, as in `/proc`.
+ */
 export async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { mode: 0o700 });
@@ -132,7 +152,8 @@ export function unusableFolder(folder: string, error: unknown): ConfigurationErr
     {
       at: 'DurableModule dataDir',
       problem: `The folder ${resolve(folder)} cannot be created or written to: ${message || code}.`,
-      remedy: 'Name a folder that this process may create and write to, or use a PostgreSQL server instead (url).',
+      remedy:
+        'Name a folder that this process may create and write to, or use a PostgreSQL server instead (url).',
     },
   ]);
 }

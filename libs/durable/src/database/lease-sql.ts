@@ -1,19 +1,25 @@
 import type { Lease } from '@toolloop/core/stores';
 
 /*
- * The SQL of a `Lease`: the columns `owner text`, `epoch int` and `expires_at timestamptz(3)` of the thing that is leased. Each function takes the parameters of its statement,
- * such as `$3`, and only the database's clock counts.
+ * The SQL of a `Lease`: the columns `owner text`, `epoch int` and `expires_at timestamptz(3)` of
+ * the thing that is leased. Each function takes the parameters of its statement, such as `$3`, and
+ * only the database's clock counts.
  */
 
 /** The columns of a lease, for `returning` and `select`. */
 export const LEASE = 'owner, epoch, expires_at';
 
-/** Returns a moment, in whole milliseconds. `now()` would be the beginning of the transaction, which may be long ago. */
+/**
+ * Returns a moment, in whole milliseconds. `now()` would be the beginning of the transaction, which
+ * may be long ago.
+ */
 export function inMs(ms: string): string {
   return `date_trunc('milliseconds', clock_timestamp() + ${ms}::float8 * interval '1 millisecond')`;
 }
 
-/** Sets the columns to the next lease: of the same owner the same epoch, of another one the next. */
+/**
+ * Sets the columns to the next lease: of the same owner the same epoch, of another one the next.
+ */
 export function leaseTo(owner: string, forMs: string): string {
   return `owner = ${owner}, epoch = case when owner = ${owner} then epoch else epoch + 1 end, expires_at = ${inMs(forMs)}`;
 }

@@ -4,7 +4,10 @@ import { ConfigurationError } from '@toolloop/core';
 import { fromError } from './database-driver.js';
 import type { Database } from './database.js';
 
-/** One step of the schema. What was released is never changed: what is wrong with it is mended by the next one. */
+/**
+ * One step of the schema. What was released is never changed: what is wrong with it is mended by
+ * the next one.
+ */
 export interface Migration {
   /** From 1, without a gap. */
   readonly version: number;
@@ -13,7 +16,11 @@ export interface Migration {
   readonly statements: readonly string[];
 }
 
-/** The questions of runs to people, and their answers. `owner` and `expires_at` are the lease of a process that is deciding one; the columns of the notice say when people are told next, and who tells them. */
+/**
+ * The questions of runs to people, and their answers. `owner` and `expires_at` are the lease of a
+ * process that is deciding one; the columns of the notice say when people are told next, and who
+ * tells them.
+ */
 const PENDING = [
   `create table toolloop.pending (
     id text primary key,
@@ -42,7 +49,11 @@ const PENDING = [
   `create index pending_notices on toolloop.pending (notice_due) where decision is null and notice_due is not null`,
 ];
 
-/** The journal. No index holds a column that the end of a call changes. `effect` is what a call did in a transaction of this database; `owner`, `epoch` and `expires_at` are the lease of a call that has not ended. */
+/**
+ * The journal. No index holds a column that the end of a call changes. `effect` is what a call did
+ * in a transaction of this database; `owner`, `epoch` and `expires_at` are the lease of a call that
+ * has not ended.
+ */
 const CALLS = [
   `create table toolloop.calls (
     tenant text not null,
@@ -80,7 +91,10 @@ const AUDIT = [
   `create trigger audit_not_truncated before truncate on toolloop.audit for each statement execute function toolloop.refuse_change()`,
 ];
 
-/** Conversations, one row for what a run added: a run that ends twice, since its process died, adds it once. */
+/**
+ * Conversations, one row for what a run added: a run that ends twice, since its process died, adds
+ * it once.
+ */
 const CONVERSATIONS = [
   `create table toolloop.conversation_parts (
     tenant text not null,
@@ -111,8 +125,9 @@ const CONVERSATIONS = [
 ];
 
 /**
- * Policies, and the stops that are in force. Each change takes the next revision from the one row of `policy_state`, whose lock is held until the commit: so changes become visible in the order
- * of their revisions. `scope` is a tenant as JSON, `null` for all of them.
+ * Policies, and the stops that are in force. Each change takes the next revision from the one row
+ * of `policy_state`, whose lock is held until the commit: so changes become visible in the order of
+ * their revisions. `scope` is a tenant as JSON, `null` for all of them.
  */
 const POLICIES = [
   `create table toolloop.policy_state (is_only boolean primary key default true check (is_only), revision bigint not null default 0)`,
@@ -128,7 +143,10 @@ const POLICIES = [
   `create table toolloop.policy_stops (stop_id text primary key, revision bigint not null, stop json not null)`,
 ];
 
-/** The use of tenants, by day. Names are JSON texts, `null` for what is absent, compared by their bytes; `usage_ids` are those of batches and increments that were added. */
+/**
+ * The use of tenants, by day. Names are JSON texts, `null` for what is absent, compared by their
+ * bytes; `usage_ids` are those of batches and increments that were added.
+ */
 const USAGE = [
   `create table toolloop.usage (
     tenant text not null,
@@ -184,9 +202,13 @@ const ACCOUNTS = [
 ];
 
 /**
- * Runs; those without a request are not durable, and only their actors resume them. `text` where others have `json`: the database is never asked what is in it, and it is written as a list. No index holds a column that every write changes,
- * so that PostgreSQL writes none of them (a heap-only update), and the events of a write are one row, with what a step ended with. `writes` counts those of a run, whose parts are in that order. What belongs
- * to a run goes with it by a trigger: a foreign key asks once more for the row that each write holds. `turn` orders what is queued: tenants take turns.
+ * Runs; those without a request are not durable, and only their actors resume them. `text` where
+ * others have `json`: the database is never asked what is in it, and it is written as a list. No
+ * index holds a column that every write changes, so that PostgreSQL writes none of them (a
+ * heap-only update), and the events of a write are one row, with what a step ended with. `writes`
+ * counts those of a run, whose parts are in that order. What belongs to a run goes with it by a
+ * trigger: a foreign key asks once more for the row that each write holds. `turn` orders what is
+ * queued: tenants take turns.
  */
 const RUNS = [
   `create table toolloop.runs (
@@ -237,8 +259,9 @@ const RUNS = [
 ];
 
 /**
- * Directives. Keys, subjects and actors are hashed for looking them up, and `intent` has them in clear. A row that is due some time, or whose lease expires, has a job in the
- * queue that says so; times are whole milliseconds, so that a job and its row never differ.
+ * Directives. Keys, subjects and actors are hashed for looking them up, and `intent` has them in
+ * clear. A row that is due some time, or whose lease expires, has a job in the queue that says so;
+ * times are whole milliseconds, so that a job and its row never differ.
  */
 const DIRECTIVES = [
   `create table toolloop.directives (
@@ -275,20 +298,35 @@ const DIRECTIVES = [
 ];
 
 /**
- * All migrations, in order. Contents are `json`, not `jsonb`: it keeps the text as it was written, NUL and lone surrogates as their escapes, which `jsonb` refuses. Keys
- * that clients choose are hashed, so that their length and characters do not matter.
+ * All migrations, in order. Contents are `json`, not `jsonb`: it keeps the text as it was written,
+ * NUL and lone surrogates as their escapes, which `jsonb` refuses. Keys that clients choose are
+ * hashed, so that their length and characters do not matter.
  */
 export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
     name: 'baseline',
-    statements: [PENDING, CALLS, AUDIT, CONVERSATIONS, POLICIES, USAGE, QUOTAS, ACCOUNTS, RUNS, DIRECTIVES].flat(),
+    statements: [
+      PENDING,
+      CALLS,
+      AUDIT,
+      CONVERSATIONS,
+      POLICIES,
+      USAGE,
+      QUOTAS,
+      ACCOUNTS,
+      RUNS,
+      DIRECTIVES,
+    ].flat(),
   },
 ];
 
 /** The time for which a migration waits for others' locks. */
 export interface LockPatience {
-  /** For one lock. Those who read the table meanwhile wait behind the migration, so it gives up soon and lets them pass. */
+  /**
+   * For one lock. Those who read the table meanwhile wait behind the migration, so it gives up soon
+   * and lets them pass.
+   */
   readonly lockTimeoutMs: number;
   /** The number of times it is begun, the first one included. */
   readonly attempts: number;
@@ -298,16 +336,25 @@ const PATIENCE: LockPatience = { lockTimeoutMs: 3_000, attempts: 20 };
 const PAUSE_MS = 500;
 /** SQLSTATE of a lock that was not got in time. */
 const LOCK_NOT_AVAILABLE = '55P03';
-/** The number of the lock that makes only one process at a time migrate; any that no other application uses. */
+/**
+ * The number of the lock that makes only one process at a time migrate; any that no other
+ * application uses.
+ */
 const MIGRATION_LOCK = 7_061_108_100;
 
 /**
- * Brings the schema `toolloop` up to date, all or nothing, one process at a time. A migration that does not get a lock in time is begun again.
+ * Brings the schema `toolloop` up to date, all or nothing, one process at a time. A migration that
+ * does not get a lock in time is begun again.
  *
- * @throws `OutdatedDatabaseError` for a database of an older commit, and `ConfigurationError` for one that a newer release has migrated (old code would write what the
- * new one does not understand) and for one that others keep locked.
+ * @throws `OutdatedDatabaseError` for a database of an older commit, and `ConfigurationError` for
+ *   one that a newer release has migrated (old code would write what the new one does not
+ *   understand) and for one that others keep locked.
  */
-export async function migrate(database: Database, migrations = MIGRATIONS, patience = PATIENCE): Promise<void> {
+export async function migrate(
+  database: Database,
+  migrations = MIGRATIONS,
+  patience = PATIENCE,
+): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       await database.transaction(() => migrateWithin(database, migrations, patience));
@@ -320,10 +367,16 @@ export async function migrate(database: Database, migrations = MIGRATIONS, patie
   }
 }
 
-async function migrateWithin(database: Database, migrations: readonly Migration[], { lockTimeoutMs }: LockPatience): Promise<void> {
+async function migrateWithin(
+  database: Database,
+  migrations: readonly Migration[],
+  { lockTimeoutMs }: LockPatience,
+): Promise<void> {
   await database.query(`select set_config('lock_timeout', $1, true)`, [String(lockTimeoutMs)]);
   await database.query('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
-  const applied = (await exists(database)) ? await appliedTo(database) : await createSchema(database);
+  const applied = (await exists(database))
+    ? await appliedTo(database)
+    : await createSchema(database);
   assertKnown(applied, migrations);
   for (const migration of migrations.slice(applied.length)) await apply(database, migration);
 }
@@ -335,7 +388,9 @@ interface AppliedMigration {
 }
 
 async function exists(database: Database): Promise<boolean> {
-  const [row] = await database.query<{ found: boolean }>(`select to_regclass('toolloop.migrations') is not null as found`);
+  const [row] = await database.query<{ found: boolean }>(
+    `select to_regclass('toolloop.migrations') is not null as found`,
+  );
   return row?.found ?? false;
 }
 
@@ -358,21 +413,24 @@ function appliedTo(database: Database): Promise<readonly AppliedMigration[]> {
 async function apply(database: Database, migration: Migration): Promise<void> {
   const { version, name, statements } = migration;
   for (const statement of statements) await database.query(statement);
-  await database.query('insert into toolloop.migrations (version, name, checksum) values ($1, $2, $3)', [
-    version,
-    name,
-    checksumOf(migration),
-  ]);
+  await database.query(
+    'insert into toolloop.migrations (version, name, checksum) values ($1, $2, $3)',
+    [version, name, checksumOf(migration)],
+  );
 }
 
-/** Tells a migration that was changed after it had been applied: before the first release the baseline is. */
+/**
+ * Tells a migration that was changed after it had been applied: before the first release the
+ * baseline is.
+ */
 function checksumOf({ statements }: Migration): string {
   return hash('sha256', JSON.stringify(statements));
 }
 
 function assertKnown(applied: readonly AppliedMigration[], migrations: readonly Migration[]): void {
   const known = migrations.slice(0, applied.length);
-  if (known.some((migration, index) => applied[index]?.checksum !== checksumOf(migration))) throw new OutdatedDatabaseError();
+  if (known.some((migration, index) => applied[index]?.checksum !== checksumOf(migration)))
+    throw new OutdatedDatabaseError();
   if (applied.length <= migrations.length) return;
   throw new ConfigurationError([
     {
@@ -383,7 +441,10 @@ function assertKnown(applied: readonly AppliedMigration[], migrations: readonly 
   ]);
 }
 
-/** Says that a database was made by a commit before the first release, whose tables are not those of this one. */
+/**
+ * Says that a database was made by a commit before the first release, whose tables are not those of
+ * this one.
+ */
 export class OutdatedDatabaseError extends Error {
   override readonly name = 'OutdatedDatabaseError';
   readonly code = 'outdated_database';
@@ -400,7 +461,8 @@ function stillLocked(attempts: number): ConfigurationError {
     {
       at: 'DurableModule database',
       problem: `The schema cannot be migrated: another session keeps its tables locked (${attempts} attempts).`,
-      remedy: 'End the transaction that is open on the schema toolloop (pg_stat_activity names its session), and start again.',
+      remedy:
+        'End the transaction that is open on the schema toolloop (pg_stat_activity names its session), and start again.',
     },
   ]);
 }

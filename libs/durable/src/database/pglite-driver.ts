@@ -1,7 +1,13 @@
 import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import type { PGlite, PGliteInterface, QueryOptions, Results, Transaction } from '@electric-sql/pglite';
+import type {
+  PGlite,
+  PGliteInterface,
+  QueryOptions,
+  Results,
+  Transaction,
+} from '@electric-sql/pglite';
 import { Logger } from '@toolloop/core/internal';
 import { type CustomTypesConfig, types as defaults, type QueryConfig, type QueryResult } from 'pg';
 import {
@@ -19,13 +25,21 @@ import {
   type SqlValue,
 } from './database-driver.js';
 import { FolderLock } from './folder-lock.js';
-import { transactionCommand, type TransactionCommand, TransactionScope } from './transaction-scope.js';
+import {
+  transactionCommand,
+  type TransactionCommand,
+  TransactionScope,
+} from './transaction-scope.js';
 
-/** PGlite neither vacuums nor checkpoints by itself: its log would grow with every write, and the next start with the log. */
+/**
+ * PGlite neither vacuums nor checkpoints by itself: its log would grow with every write, and the
+ * next start with the log.
+ */
 const UPKEEP_MS = 60_000;
 /**
- * The tables that have room to give back, and those whose transaction ids must be frozen some time; all of them where `$1` is true. A vacuum of all in one statement holds the
- * event loop for 20 to 66 ms, one of a table for 3 to 5.
+ * The tables that have room to give back, and those whose transaction ids must be frozen some time;
+ * all of them where `$1` is true. A vacuum of all in one statement holds the event loop for 20 to
+ * 66 ms, one of a table for 3 to 5.
  */
 const TO_VACUUM = `
   select oid::regclass::text as name from pg_class
@@ -39,14 +53,20 @@ async function withSettings(creating: Promise<PGlite>): Promise<PGlite> {
   return pglite;
 }
 
-/** PostgreSQL within the process, in a folder or in memory. It has one session, so transactions come one after the other. */
+/**
+ * PostgreSQL within the process, in a folder or in memory. It has one session, so transactions come
+ * one after the other.
+ */
 export class PgliteDriver implements DatabaseDriver {
   readonly connection: NativeConnection;
   private readonly logger = new Logger('DurableDatabase');
   private readonly upkeep: NodeJS.Timeout;
   private readonly statements: PgliteStatements;
   private readonly listeners = new Set<{ readonly channel: string }>();
-  /** Set until all tables were vacuumed once: how many rows are dead is forgotten when a process is killed. */
+  /**
+   * Set until all tables were vacuumed once: how many rows are dead is forgotten when a process is
+   * killed.
+   */
   private isUntidied = true;
 
   private constructor(
@@ -60,7 +80,10 @@ export class PgliteDriver implements DatabaseDriver {
     this.upkeep = setInterval(() => void this.tidy(), UPKEEP_MS).unref();
   }
 
-  /** The folder holds the lock, and the database in a folder that only its owner may read: PGlite's own files are for everybody. */
+  /**
+   * The folder holds the lock, and the database in a folder that only its owner may read: PGlite's
+   * own files are for everybody.
+   */
   static async inFolder(dataDir: string): Promise<PgliteDriver> {
     const lock = await FolderLock.take(dataDir);
     try {
@@ -68,7 +91,11 @@ export class PgliteDriver implements DatabaseDriver {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       await chmod(folder, 0o700);
       const module = await import('@electric-sql/pglite');
-      return new PgliteDriver(await withSettings(module.PGlite.create(folder, { postgresqlconf: SETTINGS })), module, lock);
+      return new PgliteDriver(
+        await withSettings(module.PGlite.create(folder, { postgresqlconf: SETTINGS })),
+        module,
+        lock,
+      );
     } catch (error) {
       await lock.release();
       throw error;
@@ -77,11 +104,17 @@ export class PgliteDriver implements DatabaseDriver {
 
   static async inMemory(template?: Blob): Promise<PgliteDriver> {
     const module = await import('@electric-sql/pglite');
-    const creating = module.PGlite.create({ postgresqlconf: SETTINGS, ...(template && { loadDataDir: template }) });
+    const creating = module.PGlite.create({
+      postgresqlconf: SETTINGS,
+      ...(template && { loadDataDir: template }),
+    });
     return new PgliteDriver(await withSettings(creating), module);
   }
 
-  async query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+  async query<Row extends object>(
+    statement: SqlStatement,
+    values: readonly SqlValue[],
+  ): Promise<readonly Row[]> {
     if (typeof statement !== 'string') return this.statements.run<Row>(statement, values);
     const { rows } = await this.pglite.query<Row>(statement, [...values]);
     return rows;
@@ -99,7 +132,8 @@ export class PgliteDriver implements DatabaseDriver {
     return this.pglite.transaction((transaction) =>
       work({
         query: async <Row extends object>(statement: SqlStatement, values: readonly SqlValue[]) => {
-          if (typeof statement !== 'string') return this.statements.runWithin<Row>(statement, values);
+          if (typeof statement !== 'string')
+            return this.statements.runWithin<Row>(statement, values);
           const { rows } = await transaction.query<Row>(statement, [...values]);
           return rows;
         },
@@ -132,22 +166,30 @@ export class PgliteDriver implements DatabaseDriver {
     }
   }
 
-  /** One statement each: several in one are a transaction, in which there is no vacuum, and others have their turn between two. */
+  /**
+   * One statement each: several in one are a transaction, in which there is no vacuum, and others
+   * have their turn between two.
+   */
   private async tidy(): Promise<void> {
     try {
-      const { rows } = await this.pglite.query<{ readonly name: string }>(TO_VACUUM, [this.isUntidied]);
+      const { rows } = await this.pglite.query<{ readonly name: string }>(TO_VACUUM, [
+        this.isUntidied,
+      ]);
       for (const { name } of rows) await this.pglite.exec(`vacuum ${name}`);
       this.isUntidied = false;
       await this.pglite.exec('checkpoint');
     } catch (error) {
-      if (!this.pglite.closed) this.logger.warn(`The database could not be vacuumed: ${String(error)}`);
+      if (!this.pglite.closed)
+        this.logger.warn(`The database could not be vacuumed: ${String(error)}`);
     }
   }
 }
 
 /**
- * Lets the event loop take a turn after each statement, while the statement still has the session: PGlite itself only awaits promises, so that with many statements in line
- * no timer, socket or signal got its turn before the last one. Here and not in the driver, since the job queue and other libraries ask PGlite themselves.
+ * Lets the event loop take a turn after each statement, while the statement still has the session:
+ * PGlite itself only awaits promises, so that with many statements in line no timer, socket or
+ * signal got its turn before the last one. Here and not in the driver, since the job queue and
+ * other libraries ask PGlite themselves.
  */
 function yieldAfterStatements(pglite: PGlite): void {
   // oxlint-disable-next-line no-underscore-dangle -- everything that is asked of PGlite passes it, and the lock has no other name
@@ -163,7 +205,10 @@ function yieldAfterStatements(pglite: PGlite): void {
     });
 }
 
-/** A library's client on PGlite, outside of `Database.transaction`. Its transaction takes its turn among all others. */
+/**
+ * A library's client on PGlite, outside of `Database.transaction`. Its transaction takes its turn
+ * among all others.
+ */
 export class LoneSession implements ClientSession {
   private open: OpenTransaction | undefined;
 
@@ -174,7 +219,10 @@ export class LoneSession implements ClientSession {
     const command = transactionCommand(statement.text);
     if (command?.kind === 'begin') await this.begin(command.modes);
     else if (command) await this.follow(command);
-    else return this.open ? this.open.during((scope) => scope.ask(statement, this)) : this.driver.ask(statement);
+    else
+      return this.open
+        ? this.open.during((scope) => scope.ask(statement, this))
+        : this.driver.ask(statement);
     return [];
   }
 
@@ -189,7 +237,8 @@ export class LoneSession implements ClientSession {
   private async begin(modes: string): Promise<void> {
     if (this.open) throw new Error('A transaction is already open. Use a savepoint.');
     this.open = await OpenTransaction.begin(this.driver);
-    if (modes !== '') await this.open.during((scope) => scope.ask({ text: `set transaction ${modes}` }, this));
+    if (modes !== '')
+      await this.open.during((scope) => scope.ask({ text: `set transaction ${modes}` }, this));
   }
 
   private async follow(command: Exclude<TransactionCommand, { kind: 'begin' }>): Promise<void> {
@@ -260,12 +309,14 @@ class OpenTransaction {
   }
 }
 
-/** The parts of PGlite's module that are used here. It is loaded only where a database is embedded. */
+/**
+ * The parts of PGlite's module that are used here. It is loaded only where a database is embedded.
+ */
 export type PgliteModule = Pick<typeof import('@electric-sql/pglite'), 'protocol' | 'parse'>;
 
 /**
- * Named statements of PGlite's one session. `query` of PGlite parses and plans anew each time and asks in six messages; this is the same protocol in one, for a
- * third of the time.
+ * Named statements of PGlite's one session. `query` of PGlite parses and plans anew each time and
+ * asks in six messages; this is the same protocol in one, for a third of the time.
  */
 export class PgliteStatements {
   /** The types of the parameters, by the name of the statement. */
@@ -277,7 +328,10 @@ export class PgliteStatements {
   ) {}
 
   /** Waits for transactions, as `query` does: within one it would be part of another caller's. */
-  async run<Row extends object>(statement: NamedStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+  async run<Row extends object>(
+    statement: NamedStatement,
+    values: readonly SqlValue[],
+  ): Promise<readonly Row[]> {
     if (this.pglite.closed) throw new Error('The database is closed.');
     const work = (): Promise<readonly Row[]> => this.runWithin<Row>(statement, values);
     // The lock that its transactions take has no other name; runExclusive's is free within them.
@@ -290,7 +344,10 @@ export class PgliteStatements {
   }
 
   /** For who holds the transaction. */
-  async runWithin<Row extends object>(statement: NamedStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+  async runWithin<Row extends object>(
+    statement: NamedStatement,
+    values: readonly SqlValue[],
+  ): Promise<readonly Row[]> {
     try {
       return await this.asked<Row>(statement, values);
     } catch (error) {
@@ -299,19 +356,35 @@ export class PgliteStatements {
     }
   }
 
-  private asked<Row extends object>(statement: NamedStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+  private asked<Row extends object>(
+    statement: NamedStatement,
+    values: readonly SqlValue[],
+  ): Promise<readonly Row[]> {
     return this.pglite.runExclusive(async () => {
       const types = this.parsed.get(statement.name) ?? (await this.parse(statement));
       const { bind, describe, execute, sync } = this.module.protocol.serialize;
       const texts = values.map((value, index) => this.textOf(value, types[index]));
-      const messages = [bind({ statement: statement.name, values: texts }), describe({ type: 'P' }), execute(), sync()];
-      return fromResults<Row>(this.module.parse.parseResults(await this.send(messages), this.pglite.parsers));
+      const messages = [
+        bind({ statement: statement.name, values: texts }),
+        describe({ type: 'P' }),
+        execute(),
+        sync(),
+      ];
+      return fromResults<Row>(
+        this.module.parse.parseResults(await this.send(messages), this.pglite.parsers),
+      );
     });
   }
 
   private async parse({ name, text }: NamedStatement): Promise<readonly number[]> {
     const { close, parse, describe, sync } = this.module.protocol.serialize;
-    const messages = [close({ type: 'S', name }), parse({ name, text }), describe({ type: 'S', name }), sync()]; // an outdated one has the name yet
+    // an outdated one has the name yet
+    const messages = [
+      close({ type: 'S', name }),
+      parse({ name, text }),
+      describe({ type: 'S', name }),
+      sync(),
+    ];
     const types = this.module.parse.parseDescribeStatementResults(await this.send(messages));
     this.parsed.set(name, types);
     return types;
@@ -332,14 +405,20 @@ type Parsers = NonNullable<QueryOptions['parsers']>;
 
 const parsersOf = new WeakMap<object, Parsers>();
 
-/** Asks PGlite as a library asks pg: several statements at once where there are no values, and values as that library reads them. */
+/**
+ * Asks PGlite as a library asks pg: several statements at once where there are no values, and
+ * values as that library reads them.
+ */
 export async function askPglite(
   pglite: PGlite,
   to: Pick<PGliteInterface | Transaction, 'exec' | 'query'>,
   statement: QueryConfig,
 ): Promise<SqlAnswer> {
   const { text, values = [], types = defaults } = statement;
-  const options: QueryOptions = { parsers: parsersFor(pglite, types), ...('rowMode' in statement && { rowMode: 'array' }) };
+  const options: QueryOptions = {
+    parsers: parsersFor(pglite, types),
+    ...('rowMode' in statement && { rowMode: 'array' }),
+  };
   if (values.length > 0) return toResult(await to.query(text, values, options));
   const results = (await to.exec(text, options)).map(toResult);
   const [result] = results;
@@ -349,13 +428,21 @@ export async function askPglite(
 function parsersFor({ parsers }: PGlite, types: CustomTypesConfig): Parsers {
   const made = parsersOf.get(types);
   if (made) return made;
-  const own = Object.fromEntries(Object.keys(parsers).map((id) => [id, types.getTypeParser(Number(id), 'text')]));
+  const own = Object.fromEntries(
+    Object.keys(parsers).map((id) => [id, types.getTypeParser(Number(id), 'text')]),
+  );
   parsersOf.set(types, own);
   return own;
 }
 
 function toResult({ command = '', rowCount, rows, fields }: Results): QueryResult {
-  return { command, rowCount: rowCount ?? null, oid: 0, rows, fields: fields as QueryResult['fields'] };
+  return {
+    command,
+    rowCount: rowCount ?? null,
+    oid: 0,
+    rows,
+    fields: fields as QueryResult['fields'],
+  };
 }
 
 /** The rows of one statement. */

@@ -1,6 +1,15 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { isStoreAttempt, Logger } from '@toolloop/core/internal';
-import { Client, type CustomTypesConfig, Pool, type PoolClient, type QueryConfig, type QueryResult, type Submittable, types } from 'pg';
+import {
+  Client,
+  type CustomTypesConfig,
+  Pool,
+  type PoolClient,
+  type QueryConfig,
+  type QueryResult,
+  type Submittable,
+  types,
+} from 'pg';
 import {
   type ClientSession,
   type DatabaseDriver,
@@ -34,7 +43,10 @@ function readInt8(text: string): number | bigint {
   return Number.isSafeInteger(number) ? number : BigInt(text);
 }
 
-/** Numbers as PGlite reads them; said per statement, so that others who share the pool keep pg's ways. */
+/**
+ * Numbers as PGlite reads them; said per statement, so that others who share the pool keep pg's
+ * ways.
+ */
 const TYPES: CustomTypesConfig = {
   getTypeParser: (id: number, format?: 'text' | 'binary'): unknown => {
     if (id === INT8 && format !== 'binary') return readInt8;
@@ -69,16 +81,22 @@ export class PostgresDriver implements DatabaseDriver {
       connectionString: url,
       max: connections,
       connectionTimeoutMillis: LONGEST_CONNECT_MS,
-      idle_in_transaction_session_timeout: LONGEST_IDLE_MS, // for a process that freezes: its runs cannot be taken over meanwhile
+      // for a process that freezes: its runs cannot be taken over meanwhile
+      idle_in_transaction_session_timeout: LONGEST_IDLE_MS,
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
       application_name: 'toolloop',
       verify: prepareSession,
     });
-    Object.defineProperty(pool.options, 'connectionString', { enumerable: false }); // it holds the password, and objects get logged
+    // it holds the password, and objects get logged
+    Object.defineProperty(pool.options, 'connectionString', { enumerable: false });
     const logger = new Logger('DurableDatabase');
-    pool.on('error', (error) => logger.warn(`A connection to the database was lost: ${error.message}`)); // an idle one; unheard, it would end the process
-    pool.on('connect', (client) => client.on('error', () => undefined)); // between its owners nothing hears a client; its next statement fails anyway
+    // an idle one; unheard, it would end the process
+    pool.on('error', (error) =>
+      logger.warn(`A connection to the database was lost: ${error.message}`),
+    );
+    // between its owners nothing hears a client; its next statement fails anyway
+    pool.on('connect', (client) => client.on('error', () => undefined));
     try {
       await repeatedWhereLost(async () => void (await pool.query('select 1').catch(rejectAsOurs)));
     } catch (error) {
@@ -88,7 +106,10 @@ export class PostgresDriver implements DatabaseDriver {
     return new PostgresDriver(pool, url);
   }
 
-  async query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+  async query<Row extends object>(
+    statement: SqlStatement,
+    values: readonly SqlValue[],
+  ): Promise<readonly Row[]> {
     return this.once((lent) => lent.send<Row>(statement, values));
   }
 
@@ -100,10 +121,14 @@ export class PostgresDriver implements DatabaseDriver {
     return new LeasedSession(await this.pool.connect(), onLost);
   }
 
-  async transaction<Result>(work: (session: SqlSession) => Promise<Result>, over?: AbortSignal): Promise<Result> {
+  async transaction<Result>(
+    work: (session: SqlSession) => Promise<Result>,
+    over?: AbortSignal,
+  ): Promise<Result> {
     const lent = await this.departure.lend();
     const unwatch = over && lent.giveUpAfter(over);
-    const command = (text: string): Promise<unknown> => lent.send(text, []).catch(rejectAsOurs).catch(this.noted(lent));
+    const command = (text: string): Promise<unknown> =>
+      lent.send(text, []).catch(rejectAsOurs).catch(this.noted(lent));
     try {
       await command('begin');
       const result = await work({
@@ -129,8 +154,14 @@ export class PostgresDriver implements DatabaseDriver {
     this.departure.begin();
   }
 
-  /** Runs a statement; once more over another connection where the session was outdated, which did nothing of it. */
-  private async once<Answer>(work: (lent: LentClient) => Promise<Answer>, isRepeated = false): Promise<Answer> {
+  /**
+   * Runs a statement; once more over another connection where the session was outdated, which did
+   * nothing of it.
+   */
+  private async once<Answer>(
+    work: (lent: LentClient) => Promise<Answer>,
+    isRepeated = false,
+  ): Promise<Answer> {
     const lent = await this.departure.lend();
     try {
       return await work(lent);
@@ -144,7 +175,10 @@ export class PostgresDriver implements DatabaseDriver {
     return this.once(work, true);
   }
 
-  /** Notes an error within a transaction. A session that is outdated is given up, and the others with it; the transaction is repeated by its owner. */
+  /**
+   * Notes an error within a transaction. A session that is outdated is given up, and the others
+   * with it; the transaction is repeated by its owner.
+   */
   private noted(lent: LentClient): (error: unknown) => never {
     return (error) => {
       if (isOfSession(error)) {
@@ -161,7 +195,10 @@ export class PostgresDriver implements DatabaseDriver {
   }
 }
 
-/** The option of pg by which it gives a statement up. What an application asks itself may take as long as it likes. */
+/**
+ * The option of pg by which it gives a statement up. What an application asks itself may take as
+ * long as it likes.
+ */
 const ANSWER_LIMIT = { query_timeout: LONGEST_ANSWER_MS };
 
 /** A connection of the pool, for one statement or a transaction. */
@@ -178,9 +215,14 @@ class LentClient {
     client.on('error', this.lose); // the pool does not hear those of a client that is in use
   }
 
-  async send<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+  async send<Row extends object>(
+    statement: SqlStatement,
+    values: readonly SqlValue[],
+  ): Promise<readonly Row[]> {
     const asked = typeof statement === 'string' ? { text: statement } : statement;
-    const { rows } = await this.ask<Row>({ ...asked, values: [...values], types: TYPES }).catch(rejectAsStorage);
+    const { rows } = await this.ask<Row>({ ...asked, values: [...values], types: TYPES }).catch(
+      rejectAsStorage,
+    );
     return rows;
   }
 
@@ -207,13 +249,19 @@ class LentClient {
     return this.broken !== undefined;
   }
 
-  /** Nothing more is asked over a connection on which a statement had no answer: it would wait behind that one. */
+  /**
+   * Nothing more is asked over a connection on which a statement had no answer: it would wait
+   * behind that one.
+   */
   readonly noted = (error: unknown): never => {
     if (isUnanswered(error)) this.lose(error);
     throw error;
   };
 
-  /** Destroys the connection where its transaction has not ended a moment after the signal: its statement hangs, and fails by that. Returns what ends the watch. */
+  /**
+   * Destroys the connection where its transaction has not ended a moment after the signal: its
+   * statement hangs, and fails by that. Returns what ends the watch.
+   */
   giveUpAfter(over: AbortSignal): () => void {
     let timer: NodeJS.Timeout | undefined;
     const watch = (): void => {
@@ -246,14 +294,19 @@ class LentClient {
   }
 }
 
-/** The milliseconds for which a process that is to end waits for the answer to a statement, and then for an answer of the server at all. */
+/**
+ * The milliseconds for which a process that is to end waits for the answer to a statement, and then
+ * for an answer of the server at all.
+ */
 const LONGEST_LAST_ANSWER_MS = 1_200;
 const LOOK_MS = 200;
 const GONE = 'The database did not answer any more when the process was to end.';
 
 /**
- * The end of a process. A statement of a store that has no answer for a moment is given up with its connection, and is repeated over another while the server can be reached: so nothing
- * is lost that can still be written. A server that cannot be reached is given up with all that is asked of it: what waits 15 s for its answer, one after the other, kept the process for a minute.
+ * The end of a process. A statement of a store that has no answer for a moment is given up with its
+ * connection, and is repeated over another while the server can be reached: so nothing is lost that
+ * can still be written. A server that cannot be reached is given up with all that is asked of it:
+ * what waits 15 s for its answer, one after the other, kept the process for a minute.
  */
 class Departure {
   private readonly lent = new Set<LentClient>();
@@ -264,7 +317,9 @@ class Departure {
   private isLooking = false;
   /** The time since which nothing was answered. */
   private quietSince = 0;
-  /** Those who wait for a connection, or for the end of all, and do not once the server is given up. */
+  /**
+   * Those who wait for a connection, or for the end of all, and do not once the server is given up.
+   */
   private readonly waiting = new Set<() => void>();
   private isGone = false;
 
@@ -285,7 +340,10 @@ class Departure {
     return lent;
   }
 
-  /** Gives up all sessions that there are by now, once they are not in use: what has outdated one of them has outdated all. */
+  /**
+   * Gives up all sessions that there are by now, once they are not in use: what has outdated one of
+   * them has outdated all.
+   */
   outdate(): void {
     this.freshSince = performance.now();
   }
@@ -304,7 +362,8 @@ class Departure {
       const giveUp = (): void => reject(new Error(GONE));
       if (this.isGone) return giveUp();
       this.waiting.add(giveUp);
-      const take = (client: PoolClient): void => (this.isGone ? client.release(true) : resolve(client));
+      const take = (client: PoolClient): void =>
+        this.isGone ? client.release(true) : resolve(client);
       return void this.pool
         .connect()
         .then(take, reject)
@@ -347,8 +406,15 @@ class Departure {
   private async isReached(): Promise<boolean> {
     const until = performance.now() + LONGEST_LAST_ANSWER_MS;
     do {
-      const terms = { connectionTimeoutMillis: LONGEST_LAST_ANSWER_MS, query_timeout: LONGEST_LAST_ANSWER_MS };
-      const client = new Client({ connectionString: this.url, application_name: 'toolloop', ...terms });
+      const terms = {
+        connectionTimeoutMillis: LONGEST_LAST_ANSWER_MS,
+        query_timeout: LONGEST_LAST_ANSWER_MS,
+      };
+      const client = new Client({
+        connectionString: this.url,
+        application_name: 'toolloop',
+        ...terms,
+      });
       client.on('error', () => undefined);
       try {
         await client.connect();
@@ -370,7 +436,9 @@ class Departure {
     for (const client of this.clients.keys()) void client.end();
   }
 }
-/** A library's client on PostgreSQL, outside of `Database.transaction`: a connection of our pool. */
+/**
+ * A library's client on PostgreSQL, outside of `Database.transaction`: a connection of our pool.
+ */
 export class LeasedSession implements ClientSession {
   private broken: Error | undefined;
   private hasSettings = false;
@@ -385,7 +453,8 @@ export class LeasedSession implements ClientSession {
   ask(statement: QueryConfig): Promise<SqlAnswer> {
     this.hasSettings ||= isForSession(statement);
     return this.client.query(statement).catch((error: unknown) => {
-      if (isOfSession(error)) this.broken ??= error instanceof Error ? error : new Error(String(error));
+      if (isOfSession(error))
+        this.broken ??= error instanceof Error ? error : new Error(String(error));
       throw error;
     });
   }
@@ -396,8 +465,11 @@ export class LeasedSession implements ClientSession {
 
   end(): Promise<void> {
     this.client.off('error', this.lose);
-    // One that was left in the middle of a transaction, or in another role, is destroyed: the next to have it would continue there.
-    this.client.release(this.broken ?? (this.hasSettings || this.client.getTransactionStatus() !== 'I'));
+    // One that was left in the middle of a transaction, or in another role, is destroyed: the next
+    // to have it would continue there.
+    this.client.release(
+      this.broken ?? (this.hasSettings || this.client.getTransactionStatus() !== 'I'),
+    );
     return Promise.resolve();
   }
 

@@ -9,9 +9,16 @@ export interface WatchTerms<Told> {
   readonly channel: string;
   /** The change that a notification tells by itself. @default the row is looked at */
   readonly notified?: Told;
-  /** Looks at rows, and resolves to what there is to tell of them. What was told by the look before is not told again. */
-  readonly look: (ids: readonly string[]) => Promise<readonly (readonly [id: string, told: Told])[]>;
-  /** Milliseconds between two looks at all rows, since a notification may be lost with a connection. */
+  /**
+   * Looks at rows, and resolves to what there is to tell of them. What was told by the look before
+   * is not told again.
+   */
+  readonly look: (
+    ids: readonly string[],
+  ) => Promise<readonly (readonly [id: string, told: Told])[]>;
+  /**
+   * Milliseconds between two looks at all rows, since a notification may be lost with a connection.
+   */
   readonly everyMs: number;
   /** The name of the changes for the log, such as `Answers`. */
   readonly what: string;
@@ -29,7 +36,10 @@ interface WatchedRow<Told> {
 /** Rows of one statement of the look at all rows. */
 const BATCH = 1_000;
 
-/** Tells callers in this process that a row has changed. However many they are, there is one listener, and one query from time to time for all rows. */
+/**
+ * Tells callers in this process that a row has changed. However many they are, there is one
+ * listener, and one query from time to time for all rows.
+ */
 export class RowWatch<Told> {
   private readonly logger = new Logger('DurableDatabase');
   private readonly rows = new Map<string, WatchedRow<Told>>();
@@ -43,14 +53,19 @@ export class RowWatch<Told> {
     private readonly terms: WatchTerms<Told>,
   ) {}
 
-  /** Calls `wake` for each change of a row, perhaps more often. Resolves, once notifications are heard, to what ends it. */
+  /**
+   * Calls `wake` for each change of a row, perhaps more often. Resolves, once notifications are
+   * heard, to what ends it.
+   */
   async watch(id: string, wake: Wake<Told>): Promise<() => void> {
     const end = this.add(id, wake);
     await this.listen();
     return end;
   }
 
-  /** The same at once: until notifications are heard, a change is told when all rows are looked at. */
+  /**
+   * The same at once: until notifications are heard, a change is told when all rows are looked at.
+   */
   add(id: string, wake: Wake<Told>): () => void {
     const row = this.rows.get(id) ?? { wakes: new Set() };
     row.wakes.add(wake);
@@ -70,12 +85,16 @@ export class RowWatch<Told> {
   /** Resolves once notifications are heard, or cannot be. */
   async listen(): Promise<void> {
     const { channel, what, everyMs } = this.terms;
-    this.listening ??= this.database.outside(() => this.database.listen(channel, (id) => this.hear(id)));
+    this.listening ??= this.database.outside(() =>
+      this.database.listen(channel, (id) => this.hear(id)),
+    );
     try {
       await this.listening;
     } catch (error) {
       this.listening = undefined;
-      this.logger.warn(`${what} are only polled, every ${everyMs} ms, since notifications do not arrive: ${String(error)}`);
+      this.logger.warn(
+        `${what} are only polled, every ${everyMs} ms, since notifications do not arrive: ${String(error)}`,
+      );
     }
   }
 
@@ -115,7 +134,8 @@ export class RowWatch<Told> {
 
   private async lookAtAll(): Promise<void> {
     const ids = [...this.rows.keys()];
-    for (let from = 0; from < ids.length; from += BATCH) await this.lookAgain(ids.slice(from, from + BATCH));
+    for (let from = 0; from < ids.length; from += BATCH)
+      await this.lookAgain(ids.slice(from, from + BATCH));
   }
 }
 
@@ -128,7 +148,10 @@ const LONGEST_LISTEN_MS = 5_000;
 
 type Heard = (payload: string) => void;
 
-/** Hears notifications over one connection of its own, made for the first listener, and made again when it is lost. What is said meanwhile is not heard. */
+/**
+ * Hears notifications over one connection of its own, made for the first listener, and made again
+ * when it is lost. What is said meanwhile is not heard.
+ */
 export class PostgresListener {
   private readonly logger = new Logger('DurableDatabase');
   private readonly channels = new Map<string, Set<Heard>>();
@@ -145,20 +168,23 @@ export class PostgresListener {
     return () => {
       listeners.delete(heard);
       if (listeners.size === 0) this.forget(channel);
-      return Promise.resolve(); // nothing waits for the server: what it still says has no one who hears it
+      // nothing waits for the server: what it still says has no one who hears it
+      return Promise.resolve();
     };
   }
 
   async close(): Promise<void> {
     this.isClosed = true;
     const ended = this.connecting?.then((client) => client.end()).catch(() => undefined);
-    await Promise.race([ended, wait(GIVE_UP_MS, undefined, { ref: false })]); // a connection that is gone never says that it has ended
+    // a connection that is gone never says that it has ended
+    await Promise.race([ended, wait(GIVE_UP_MS, undefined, { ref: false })]);
   }
 
   private forget(channel: string): void {
     this.channels.delete(channel);
     if (this.isClosed) return;
-    const unlisten = async (): Promise<unknown> => (await this.connected()).query(`unlisten ${escapeIdentifier(channel)}`);
+    const unlisten = async (): Promise<unknown> =>
+      (await this.connected()).query(`unlisten ${escapeIdentifier(channel)}`);
     unlisten().catch(() => undefined);
   }
 
@@ -187,10 +213,13 @@ export class PostgresListener {
       if (!this.isClosed) void this.reconnect();
     };
     client.on('error', lose);
-    client.on('notification', ({ channel, payload }) => this.channels.get(channel)?.forEach((heard) => heard(payload ?? '')));
+    client.on('notification', ({ channel, payload }) =>
+      this.channels.get(channel)?.forEach((heard) => heard(payload ?? '')),
+    );
     await client.connect();
     client.on('end', lose);
-    for (const channel of this.channels.keys()) await client.query(`listen ${escapeIdentifier(channel)}`);
+    for (const channel of this.channels.keys())
+      await client.query(`listen ${escapeIdentifier(channel)}`);
     return client;
   }
 

@@ -1,9 +1,16 @@
 import type { QueryConfig } from 'pg';
-import { type SqlAnswer, type SqlSession, type SqlStatement, type SqlValue, toStorageError } from './database-driver.js';
+import {
+  type SqlAnswer,
+  type SqlSession,
+  type SqlStatement,
+  type SqlValue,
+  toStorageError,
+} from './database-driver.js';
 
 /**
- * One open transaction, or one savepoint in it. What is asked of it at once is done one after the other, since a session can do no other, and a
- * savepoint is one turn: what another caller asks meanwhile is not rolled back with it.
+ * One open transaction, or one savepoint in it. What is asked of it at once is done one after the
+ * other, since a session can do no other, and a savepoint is one turn: what another caller asks
+ * meanwhile is not rolled back with it.
  */
 export class TransactionScope {
   private turns: Promise<unknown> = Promise.resolve();
@@ -31,7 +38,10 @@ export class TransactionScope {
     return this === other || this.outer?.isWithin(other) === true;
   }
 
-  query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+  query<Row extends object>(
+    statement: SqlStatement,
+    values: readonly SqlValue[],
+  ): Promise<readonly Row[]> {
     return this.take(() => {
       this.savepoints.asked();
       return this.send<Row>(statement, values);
@@ -46,7 +56,10 @@ export class TransactionScope {
     });
   }
 
-  /** Marks a client's open savepoint as one that changes settings: role, tenant. No one with a savepoint below may ask with them. */
+  /**
+   * Marks a client's open savepoint as one that changes settings: role, tenant. No one with a
+   * savepoint below may ask with them.
+   */
   keepSettings(client: object): void {
     this.savepoints.keepSettings(client);
   }
@@ -60,12 +73,19 @@ export class TransactionScope {
 
   endSavepoint(client: object, label: string): Promise<void> {
     return this.take(async () => {
-      if (this.failure) throw new Error('A statement of the transaction failed, so it can only be rolled back.', this.failure);
+      if (this.failure)
+        throw new Error(
+          'A statement of the transaction failed, so it can only be rolled back.',
+          this.failure,
+        );
       await this.release(client, label);
     });
   }
 
-  /** Undoes what came after a savepoint, a statement that failed as well. Nothing of the transaction is kept where others have written something since. */
+  /**
+   * Undoes what came after a savepoint, a statement that failed as well. Nothing of the transaction
+   * is kept where others have written something since.
+   */
   undoSavepoint(client: object, label: string): Promise<void> {
     return this.take(() => this.undo(client, label));
   }
@@ -80,7 +100,10 @@ export class TransactionScope {
     });
   }
 
-  /** Runs `work` behind a savepoint: when it rejects, what it did is undone and the transaction continues. */
+  /**
+   * Runs `work` behind a savepoint: when it rejects, what it did is undone and the transaction
+   * continues.
+   */
   nested<Result>(work: (scope: TransactionScope) => Promise<Result>): Promise<Result> {
     const name = `toolloop_${this.depth + 1}`;
     return this.take(async () => {
@@ -98,8 +121,9 @@ export class TransactionScope {
   }
 
   /**
-   * Runs `work` to its end, and all it has begun. Rejects where a statement failed, though `work` may have caught that: PostgreSQL takes nothing more
-   * after it, and would answer a commit with a silent rollback. A transaction that stands still rejects as well, since others wait for it.
+   * Runs `work` to its end, and all it has begun. Rejects where a statement failed, though `work`
+   * may have caught that: PostgreSQL takes nothing more after it, and would answer a commit with a
+   * silent rollback. A transaction that stands still rejects as well, since others wait for it.
    */
   async complete<Result>(work: (scope: TransactionScope) => Promise<Result>): Promise<Result> {
     try {
@@ -113,9 +137,12 @@ export class TransactionScope {
     }
     if (this.loss) throw this.loss;
     const cause = toStorageError(this.failure?.cause); // libraries are told in the driver's words
-    throw new Error('A statement of the transaction failed, so all of it is rolled back. Put what may fail into its own transaction.', {
-      cause,
-    });
+    throw new Error(
+      'A statement of the transaction failed, so all of it is rolled back. Put what may fail into its own transaction.',
+      {
+        cause,
+      },
+    );
   }
 
   private async undo(client: object, label: string): Promise<void> {
@@ -137,7 +164,10 @@ export class TransactionScope {
     return taken;
   }
 
-  private send<Row extends object>(statement: SqlStatement, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
+  private send<Row extends object>(
+    statement: SqlStatement,
+    values: readonly SqlValue[] = [],
+  ): Promise<readonly Row[]> {
     return this.noted(this.session.query<Row>(statement, values));
   }
 
@@ -154,10 +184,16 @@ export class TransactionScope {
   }
 }
 
-/** The milliseconds for which a transaction may keep others waiting without a statement. A server ends the session of such a one as well. */
+/**
+ * The milliseconds for which a transaction may keep others waiting without a statement. A server
+ * ends the session of such a one as well.
+ */
 export const LONGEST_IDLE_MS = 15_000;
 
-/** Watches a transaction for standing still: whatever it waits for, others wait for what it has locked, and on PGlite for its session. */
+/**
+ * Watches a transaction for standing still: whatever it waits for, others wait for what it has
+ * locked, and on PGlite for its session.
+ */
 class Standstill {
   private moving = 0;
   private timer: NodeJS.Timeout | undefined;
@@ -168,7 +204,12 @@ class Standstill {
   /** Settles as the work does, or rejects once there was no statement for too long. */
   end<Result>(work: Promise<Result>): Promise<Result> {
     return new Promise<Result>((resolve, reject) => {
-      this.giveUp = () => reject(new Error(`A transaction stood still for ${this.longestMs / 1_000} seconds, ${STOOD_STILL}`));
+      this.giveUp = () =>
+        reject(
+          new Error(
+            `A transaction stood still for ${this.longestMs / 1_000} seconds, ${STOOD_STILL}`,
+          ),
+        );
       this.rest();
       work.then(resolve, reject);
     }).finally(() => {
@@ -185,14 +226,16 @@ class Standstill {
   rest(): void {
     this.moving = Math.max(0, this.moving - 1);
     clearTimeout(this.timer);
-    if (this.moving === 0 && this.giveUp) this.timer = setTimeout(this.giveUp, this.longestMs).unref();
+    if (this.moving === 0 && this.giveUp)
+      this.timer = setTimeout(this.giveUp, this.longestMs).unref();
   }
 }
 
 const STOOD_STILL =
   'while others waited for it, so it was rolled back. Await nothing remote in it. Whatever it waited for may have waited for it: where database or its stores are used as well, begin with database.transaction.';
 
-const IS_OVER = 'The transaction is over. Await everything inside of it; start what should outlive it with database.outside(() => …).';
+const IS_OVER =
+  'The transaction is over. Await everything inside of it; start what should outlive it with database.outside(() => …).';
 const LOST =
   'A library rolled back its part of the transaction, and with it what others did meanwhile, so everything is rolled back. Put a part that may fail into a database.transaction of its own.';
 const STILL_OPEN =
@@ -211,8 +254,9 @@ interface Savepoint {
 }
 
 /**
- * The savepoints that clients of libraries have in one transaction. They may end in any order, though those of a session are nested, and no one waits for
- * another: a query inside of a library's transaction could not be told from one beside it, and would wait for ever.
+ * The savepoints that clients of libraries have in one transaction. They may end in any order,
+ * though those of a session are nested, and no one waits for another: a query inside of a library's
+ * transaction could not be told from one beside it, and would wait for ever.
  */
 export class SavepointStack {
   private readonly savepoints: Savepoint[] = [];
@@ -232,7 +276,8 @@ export class SavepointStack {
   asked(client?: object): void {
     const own = this.savepoints.findIndex((one) => one.client === client && !one.isOver);
     const above = own < 0 ? [] : this.savepoints.slice(own);
-    if (above.some((one) => one.hasSettings && !one.isOver && one.client !== client)) throw new Error(OTHER_SETTINGS);
+    if (above.some((one) => one.hasSettings && !one.isOver && one.client !== client))
+      throw new Error(OTHER_SETTINGS);
     for (const savepoint of this.savepoints) savepoint.hasGuests ||= savepoint.client !== client;
   }
 
@@ -244,18 +289,32 @@ export class SavepointStack {
   set(client: object, label: string): string {
     this.made += 1;
     const name = `${this.prefix}_${this.made}`;
-    this.savepoints.push({ client, label, name, isOver: false, hasGuests: false, hasSettings: false });
+    this.savepoints.push({
+      client,
+      label,
+      name,
+      isOver: false,
+      hasGuests: false,
+      hasSettings: false,
+    });
     return name;
   }
 
-  /** Ends one, and its client's later ones. Returns the name to be released, which is none while others have one open above it. */
+  /**
+   * Ends one, and its client's later ones. Returns the name to be released, which is none while
+   * others have one open above it.
+   */
   end(client: object, label: string): string | undefined {
-    for (const savepoint of this.savepoints.slice(this.indexOf(client, label))) savepoint.isOver ||= savepoint.client === client;
+    for (const savepoint of this.savepoints.slice(this.indexOf(client, label)))
+      savepoint.isOver ||= savepoint.client === client;
     const ended = this.savepoints.findLastIndex(({ isOver }) => !isOver) + 1;
     return this.savepoints.splice(ended)[0]?.name;
   }
 
-  /** Forgets what came after one, which stays. Tells its name, and whether others lose what they did since. */
+  /**
+   * Forgets what came after one, which stays. Tells its name, and whether others lose what they did
+   * since.
+   */
   undo(client: object, label: string): Pick<Savepoint, 'name' | 'hasGuests'> {
     const index = this.indexOf(client, label);
     const [savepoint] = this.savepoints.splice(index);
@@ -273,30 +332,47 @@ export class SavepointStack {
   }
 
   private find(client: object, label: string): number {
-    return this.savepoints.findLastIndex((one) => one.client === client && one.label === label && !one.isOver);
+    return this.savepoints.findLastIndex(
+      (one) => one.client === client && one.label === label && !one.isOver,
+    );
   }
 }
 
 function missing(label: string): never {
-  throw new Error(label === '' ? NO_TRANSACTION : `There is no savepoint "${label}" here: it was rolled back with one below it.`);
+  throw new Error(
+    label === ''
+      ? NO_TRANSACTION
+      : `There is no savepoint "${label}" here: it was rolled back with one below it.`,
+  );
 }
 
-const NO_TRANSACTION = "The library's transaction no longer exists: it was rolled back with the one it was begun in.";
+const NO_TRANSACTION =
+  "The library's transaction no longer exists: it was rolled back with the one it was begun in.";
 const OTHER_SETTINGS =
   'Another library transaction is open in this one and has set its own role or tenant, under which this would run. Await one before the next begins.';
 
-/** A command by which a library begins or ends its transactions. Here they may be parts of one of ours, so they are understood and not just passed on. */
+/**
+ * A command by which a library begins or ends its transactions. Here they may be parts of one of
+ * ours, so they are understood and not just passed on.
+ */
 export type TransactionCommand =
   | { readonly kind: 'begin'; readonly modes: string }
   | { readonly kind: 'commit' | 'rollback' }
   | { readonly kind: 'savepoint' | 'release' | 'rollback-to'; readonly name: string };
 
-const BEGINS_LIKE_ONE = /^\s*(?:begin|start\s+transaction|commit|end|rollback|abort|savepoint|release|prepare\s+transaction)\b/i;
+const BEGINS_LIKE_ONE =
+  /^\s*(?:begin|start\s+transaction|commit|end|rollback|abort|savepoint|release|prepare\s+transaction)\b/i;
 
 const NAME = String.raw`(?<name>"(?:[^"]|"")+"|[\w$]+)`;
 const WORK = String.raw`(?:\s+(?:work|transaction))?`;
 const FORMS: readonly (readonly [TransactionCommand['kind'], RegExp])[] = [
-  ['begin', new RegExp(String.raw`^(?:begin${WORK}|start\s+transaction)(?:\s+(?<modes>[a-z][a-z,\s]*))?$`, 'i')],
+  [
+    'begin',
+    new RegExp(
+      String.raw`^(?:begin${WORK}|start\s+transaction)(?:\s+(?<modes>[a-z][a-z,\s]*))?$`,
+      'i',
+    ),
+  ],
   ['commit', new RegExp(`^(?:commit|end)${WORK}$`, 'i')],
   ['rollback', new RegExp(`^(?:rollback|abort)${WORK}$`, 'i')],
   ['savepoint', new RegExp(String.raw`^savepoint\s+${NAME}$`, 'i')],
@@ -307,7 +383,8 @@ const FORMS: readonly (readonly [TransactionCommand['kind'], RegExp])[] = [
 /**
  * Reads a command; undefined for every other statement.
  *
- * @throws {Error} Where a command comes together with others, or in a form that cannot be a part of a transaction.
+ * @throws {Error} Where a command comes together with others, or in a form that cannot be a part of
+ *   a transaction.
  */
 export function transactionCommand(text: string): TransactionCommand | undefined {
   if (!BEGINS_LIKE_ONE.test(text)) return undefined;
@@ -316,10 +393,15 @@ export function transactionCommand(text: string): TransactionCommand | undefined
     const groups = form.exec(command)?.groups ?? (form.test(command) ? {} : undefined);
     if (groups) return commandOf(kind, groups);
   }
-  throw new Error(`"${command.slice(0, 40)}" cannot be handled here. Send begin, commit, rollback and savepoints one by one.`);
+  throw new Error(
+    `"${command.slice(0, 40)}" cannot be handled here. Send begin, commit, rollback and savepoints one by one.`,
+  );
 }
 
-function commandOf(kind: TransactionCommand['kind'], groups: Readonly<Record<string, string | undefined>>): TransactionCommand {
+function commandOf(
+  kind: TransactionCommand['kind'],
+  groups: Readonly<Record<string, string | undefined>>,
+): TransactionCommand {
   if (kind === 'begin') return { kind, modes: groups['modes'] ?? '' };
   if (kind === 'commit' || kind === 'rollback') return { kind };
   return { kind, name: plainName(groups['name'] ?? '') };

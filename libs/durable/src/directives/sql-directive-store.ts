@@ -27,7 +27,10 @@ import { type JobQueue, KEEP_JOBS_SECONDS, LOST_AFTER, openJobs } from '../queue
 import { isStorable, keyHash, storableKey, storedJson } from '../stores/storable.js';
 
 const QUEUE = 'toolloop-directives';
-/** Whatever rejects is the infrastructure, and no job is given up for its age: a directive waits for as long as no process performs any. */
+/**
+ * Whatever rejects is the infrastructure, and no job is given up for its age: a directive waits for
+ * as long as no process performs any.
+ */
 const JOBS = {
   retryLimit: 1_000,
   retryDelay: 1,
@@ -46,8 +49,9 @@ interface UnchangedRow {
 }
 
 /**
- * Keeps directives in SQL. The row is the truth, what failed for good included; every change that leaves one to be looked at writes a job that says when, in its
- * own transaction. A job that was handed out without its row changing is written again.
+ * Keeps directives in SQL. The row is the truth, what failed for good included; every change that
+ * leaves one to be looked at writes a job that says when, in its own transaction. A job that was
+ * handed out without its row changing is written again.
  */
 export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
   override readonly changes$: Observable<DirectiveEvent>;
@@ -64,13 +68,19 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
     this.changes$ = this.feed.changes$;
   }
 
-  /** Makes the queue ready before runs are taken up: the first directive may be asked for within a transaction, where that cannot be done. */
+  /**
+   * Makes the queue ready before runs are taken up: the first directive may be asked for within a
+   * transaction, where that cannot be done.
+   */
   async onModuleInit(): Promise<void> {
     await this.ready();
   }
 
   /** @throws {Error} For an id that belongs to a directive with another key. */
-  override async add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective> {
+  override async add(
+    intent: DirectiveIntent,
+    first?: () => Promise<void>,
+  ): Promise<AddedDirective> {
     const { tenant, directiveId, key, subject, authority } = intent;
     const record = await this.put(
       'requested',
@@ -91,16 +101,28 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
     if (record) return { record, isNew: true };
     const known = await this.one('key_hash', tenant, keyHash(key));
     if (!known)
-      throw new Error(`The id ${directiveId} belongs to a directive with another key, or the one with this key was just deleted.`);
+      throw new Error(
+        `The id ${directiveId} belongs to a directive with another key, or the one with this key was just deleted.`,
+      );
     return { record: known, isNew: false };
   }
 
-  override async find({ tenant, directiveId }: DirectiveReference): Promise<DirectiveRecord | undefined> {
+  override async find({
+    tenant,
+    directiveId,
+  }: DirectiveReference): Promise<DirectiveRecord | undefined> {
     if (!isStorable(tenant) || !isStorable(directiveId)) return undefined;
     return this.one('directive_id', tenant, directiveId);
   }
 
-  override async list({ tenant, status, subject, actorId, limit = 100, after }: DirectiveQuery): Promise<readonly DirectiveRecord[]> {
+  override async list({
+    tenant,
+    status,
+    subject,
+    actorId,
+    limit = 100,
+    after,
+  }: DirectiveQuery): Promise<readonly DirectiveRecord[]> {
     if (!isStorable(tenant)) return [];
     const rows = await this.database.query<DirectiveRow>(
       `select ${COLUMNS} from toolloop.directives
@@ -137,8 +159,14 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
     return record?.lease?.owner === owner ? { ...record, lease: record.lease } : undefined;
   }
 
-  /** The job that was written with the lease comes at its former end, and is then written again for this one. */
-  override async renew({ tenant, directiveId, owner, epoch }: DirectiveHold, forMs: number): Promise<boolean> {
+  /**
+   * The job that was written with the lease comes at its former end, and is then written again for
+   * this one.
+   */
+  override async renew(
+    { tenant, directiveId, owner, epoch }: DirectiveHold,
+    forMs: number,
+  ): Promise<boolean> {
     if (!isStorable(tenant) || !isStorable(directiveId)) return false;
     const held = await this.database.query(
       `update toolloop.directives set expires_at = ${inMs('$5')} where ${NAMED} and ${heldBy('$3', '$4')} returning tenant`,
@@ -181,7 +209,10 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
     );
   }
 
-  override async work(perform: (reference: DirectiveReference) => Promise<void>, concurrency: number): Promise<StopWork> {
+  override async work(
+    perform: (reference: DirectiveReference) => Promise<void>,
+    concurrency: number,
+  ): Promise<StopWork> {
     await this.ready();
     if (this.database.engine === 'pglite') await this.takeOver();
     const inHand = new Set<Promise<void>>();
@@ -192,7 +223,11 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
       inHand.add(turn);
       await turn.finally(() => inHand.delete(turn));
     };
-    const stop = await this.jobs.work(QUEUE, { handle, most: concurrency, mend: () => this.sendLost() });
+    const stop = await this.jobs.work(QUEUE, {
+      handle,
+      most: concurrency,
+      mend: () => this.sendLost(),
+    });
     return async () => {
       hasStopped = true;
       await stop();
@@ -201,7 +236,10 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
   }
 
   /** One job. */
-  private async turn(id: string, perform: (reference: DirectiveReference) => Promise<void>): Promise<void> {
+  private async turn(
+    id: string,
+    perform: (reference: DirectiveReference) => Promise<void>,
+  ): Promise<void> {
     const { tenant, directiveId, dueAt } = fromJobId(id);
     try {
       await perform({ tenant, directiveId });
@@ -214,12 +252,18 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
       const again = toJobId({ tenant, directiveId, dueAt: unchanged.at.toISOString() });
       await this.jobs.send(QUEUE, { id: again, startAfter: unchanged.again_at });
     } catch (error) {
-      this.logger.error(`The directive ${directiveId} could not be processed; it is tried again.`, error);
+      this.logger.error(
+        `The directive ${directiveId} could not be processed; it is tried again.`,
+        error,
+      );
       throw error;
     }
   }
 
-  /** No other process is on an embedded database, so what was begun before this process is of one that is gone: its lease expires at once. */
+  /**
+   * No other process is on an embedded database, so what was begun before this process is of one
+   * that is gone: its lease expires at once.
+   */
   private async takeOver(): Promise<void> {
     await this.database.transaction(async () => {
       const left = await this.database.query<DirectiveRow>(
@@ -230,7 +274,10 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
     });
   }
 
-  /** Sends a job for some directives that have been due for a while, or whose lease has expired, and that have none. */
+  /**
+   * Sends a job for some directives that have been due for a while, or whose lease has expired, and
+   * that have none.
+   */
   private async sendLost(): Promise<number> {
     const lost = await this.database.query<DirectiveRow>(
       `select ${COLUMNS} from toolloop.directives where ${IS_OVERDUE} and (tenant, directive_id) in (
@@ -262,15 +309,25 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
     return this.feed.tell(keep, (record) => record && toDirectiveEvent(event, record));
   }
 
-  /** Writes the job of a directive that is due some time; of one that is due now without a time, since that wakes a process at once. */
+  /**
+   * Writes the job of a directive that is due some time; of one that is due now without a time,
+   * since that wakes a process at once.
+   */
   private async send(record: DirectiveRecord, dueInMs: number): Promise<void> {
     const { tenant, directiveId } = record.intent;
     const dueAt = acquirableAt(record);
     if (dueAt === undefined) return;
-    await this.jobs.send(QUEUE, { id: toJobId({ tenant, directiveId, dueAt }), ...(dueInMs > 0 && { startAfter: new Date(dueAt) }) });
+    await this.jobs.send(QUEUE, {
+      id: toJobId({ tenant, directiveId, dueAt }),
+      ...(dueInMs > 0 && { startAfter: new Date(dueAt) }),
+    });
   }
 
-  private async one(column: 'directive_id' | 'key_hash', tenant: string, value: string): Promise<DirectiveRecord | undefined> {
+  private async one(
+    column: 'directive_id' | 'key_hash',
+    tenant: string,
+    value: string,
+  ): Promise<DirectiveRecord | undefined> {
     const [row] = await this.database.query<DirectiveRow>(
       `select ${COLUMNS} from toolloop.directives where tenant = $1 and ${column} = $2`,
       [tenant, value],
@@ -291,7 +348,10 @@ const CHANGED = 'toolloop_directives';
 /** PostgreSQL takes less than 8,000. */
 const MOST_BYTES = 7_900;
 
-/** The changes of directives: this process's own as it makes them, and those of others as notifications, for as long as a listener has asked to hear any. */
+/**
+ * The changes of directives: this process's own as it makes them, and those of others as
+ * notifications, for as long as a listener has asked to hear any.
+ */
 export class DirectiveFeed {
   /** It never errors. */
   readonly changes$: Observable<DirectiveEvent>;
@@ -309,10 +369,14 @@ export class DirectiveFeed {
   }
 
   /**
-   * Keeps a change, and tells it once it is kept. Inside a transaction of the caller's that is when theirs is, so this process hears of it as the others do. A
-   * change whose texts are too long for a notification is told in this process alone.
+   * Keeps a change, and tells it once it is kept. Inside a transaction of the caller's that is when
+   * theirs is, so this process hears of it as the others do. A change whose texts are too long for
+   * a notification is told in this process alone.
    */
-  async tell<Kept>(keep: () => Promise<Kept>, eventOf: (kept: Kept) => DirectiveEvent | undefined): Promise<Kept> {
+  async tell<Kept>(
+    keep: () => Promise<Kept>,
+    eventOf: (kept: Kept) => DirectiveEvent | undefined,
+  ): Promise<Kept> {
     const isOwn = !this.database.isInTransaction;
     const kept = await this.database.transaction(async () => {
       const made = await keep();
@@ -326,7 +390,8 @@ export class DirectiveFeed {
   }
 
   private async notify(payload: string): Promise<void> {
-    if (Buffer.byteLength(payload) <= MOST_BYTES) await this.database.query(`select pg_notify('${CHANGED}', $1)::text`, [payload]);
+    if (Buffer.byteLength(payload) <= MOST_BYTES)
+      await this.database.query(`select pg_notify('${CHANGED}', $1)::text`, [payload]);
   }
 
   private async listen(): Promise<void> {
@@ -338,7 +403,9 @@ export class DirectiveFeed {
       await this.listening;
     } catch (error) {
       this.listening = undefined;
-      this.logger.warn(`Changes of directives in other processes are not received: ${String(error)}`);
+      this.logger.warn(
+        `Changes of directives in other processes are not received: ${String(error)}`,
+      );
     }
   }
 }
@@ -386,7 +453,11 @@ export function toJobId({ tenant, directiveId, dueAt }: DirectiveTurn): string {
 }
 
 export function fromJobId(id: string): DirectiveTurn {
-  const [tenant, directiveId, dueAt] = JSON.parse(id) as [tenant: string, directiveId: string, dueAt: string];
+  const [tenant, directiveId, dueAt] = JSON.parse(id) as [
+    tenant: string,
+    directiveId: string,
+    dueAt: string,
+  ];
   return { tenant, directiveId, dueAt };
 }
 

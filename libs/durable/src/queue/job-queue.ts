@@ -5,7 +5,10 @@ import { type Db, fromPglite, PgBoss, type Queue } from 'pg-boss';
 import { rejectAsOurs, repeatedWhereLost, type SqlValue } from '../database/database-driver.js';
 import { Database } from '../database/database.js';
 
-/** A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it is. */
+/**
+ * A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it
+ * is.
+ */
 export interface Job {
   readonly id: string;
   /** @default at once */
@@ -21,46 +24,73 @@ export interface QueueWork {
   /** The number of jobs that are handled at once, at most. */
   readonly most: number;
   /**
-   * Sends again some jobs that are gone though their work is not done, in a transaction of its own; resolves to their number. Called when the work begins, every twenty
-   * seconds, and again until there are none.
+   * Sends again some jobs that are gone though their work is not done, in a transaction of its own;
+   * resolves to their number. Called when the work begins, every twenty seconds, and again until
+   * there are none.
    */
   readonly mend?: () => Promise<number>;
 }
 
-/** The ids of the jobs of a queue that are still to be done or under way, as a subquery; `queue` is a parameter such as `$1`. */
+/**
+ * The ids of the jobs of a queue that are still to be done or under way, as a subquery; `queue` is
+ * a parameter such as `$1`.
+ */
 export function openJobs(queue: string): string {
   return `select data->>'id' as id from pgboss.job where name = ${queue} and state < 'completed'`;
 }
 
-/** Seconds for which a job is kept that no process has asked for: ten years, since its work waits for as long as there is no process. */
+/**
+ * Seconds for which a job is kept that no process has asked for: ten years, since its work waits
+ * for as long as there is no process.
+ */
 export const KEEP_JOBS_SECONDS = 3_650 * 86_400;
 
-/** The seconds for which a job that is done, or was given up, can still be looked at: nothing asks for it, and its work is in our tables. */
+/**
+ * The seconds for which a job that is done, or was given up, can still be looked at: nothing asks
+ * for it, and its work is in our tables.
+ */
 const KEEP_DONE_SECONDS = 3_600;
-/** The seconds between two times that pg-boss deletes what is kept for long enough; it would do so once a day. */
+/**
+ * The seconds between two times that pg-boss deletes what is kept for long enough; it would do so
+ * once a day.
+ */
 const CLEAR_SECONDS = 600;
 
 /** The options of a queue for its jobs. Times are seconds. */
-export type QueueOptions = Pick<Queue, 'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds' | 'retentionSeconds'>;
+export type QueueOptions = Pick<
+  Queue,
+  'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds' | 'retentionSeconds'
+>;
 
 /** A process that is gone is noticed after as much silence; the least pg-boss allows. */
 const HEARTBEAT_SECONDS = 10;
 /**
- * The seconds between two looks of pg-boss for processes that died, when it counts its jobs, which is most of what an idle process does. In a folder there is no other process that could
- * die: what its last one left is reopened at the start.
+ * The seconds between two looks of pg-boss for processes that died, when it counts its jobs, which
+ * is most of what an idle process does. In a folder there is no other process that could die: what
+ * its last one left is reopened at the start.
  */
 const SUPERVISE_SECONDS = { postgres: 2, pglite: 60 } as const;
-/** Jobs that are due later, or again, are not notified: one of the workers of a queue looks for them often. */
+/**
+ * Jobs that are due later, or again, are not notified: one of the workers of a queue looks for them
+ * often.
+ */
 const LOOKOUT_SECONDS = 0.5;
-/** The others look in case a notification is lost or the one is at work. All of them often would keep an idle process busy. */
+/**
+ * The others look in case a notification is lost or the one is at work. All of them often would
+ * keep an idle process busy.
+ */
 const POLL_SECONDS = 10;
 const MEND_MS = 20_000;
-/** The time for which work may be without a job before it counts as lost: with `MEND_MS` less than a minute. */
+/**
+ * The time for which work may be without a job before it counts as lost: with `MEND_MS` less than a
+ * minute.
+ */
 export const LOST_AFTER = `interval '30 seconds'`;
 
 /**
- * Jobs in the application's own database, by pg-boss: written in the transaction of what they are about, handed out by whichever process has room, and again
- * after one that died. Started by the first who needs it.
+ * Jobs in the application's own database, by pg-boss: written in the transaction of what they are
+ * about, handed out by whichever process has room, and again after one that died. Started by the
+ * first who needs it.
  */
 @Injectable()
 export class JobQueue implements OnApplicationShutdown {
@@ -71,7 +101,10 @@ export class JobQueue implements OnApplicationShutdown {
 
   constructor(private readonly database: Database) {}
 
-  /** Makes the queue where it is missing. Call it outside of any transaction, and before anything is sent. */
+  /**
+   * Makes the queue where it is missing. Call it outside of any transaction, and before anything is
+   * sent.
+   */
   ensure(queue: string, options: QueueOptions = {}): Promise<void> {
     const known = this.queues.get(queue);
     if (known) return known;
@@ -85,13 +118,16 @@ export class JobQueue implements OnApplicationShutdown {
   /**
    * Writes a job, as part of the transaction that the caller is in.
    *
-   * @throws {StorageUnavailableError} Where the queue itself is gone, as from a restored database; it is made again meanwhile.
+   * @throws {StorageUnavailableError} Where the queue itself is gone, as from a restored database;
+   *   it is made again meanwhile.
    */
   async send(queue: string, { id, startAfter, priority = 0 }: Job): Promise<void> {
     await this.queues.get(queue);
     const boss = await this.started();
     const within = this.database.isInTransaction && { db: toBossTransaction(this.database) };
-    const sent = await boss.send(queue, { id }, { priority, ...(startAfter && { startAfter }), ...within }).catch(rejectAsOurs);
+    const sent = await boss
+      .send(queue, { id }, { priority, ...(startAfter && { startAfter }), ...within })
+      .catch(rejectAsOurs);
     if (sent !== null) return;
     this.database.outside(() => void this.declare(queue).catch(() => undefined));
     throw new StorageUnavailableError(`The queue ${queue} is gone, and is made again.`);
@@ -101,7 +137,9 @@ export class JobQueue implements OnApplicationShutdown {
   async work(queue: string, work: QueueWork): Promise<() => Promise<void>> {
     await this.ensure(queue);
     const boss = await this.started();
-    const places = Array.from({ length: work.most }, (_, index) => (index === 0 ? LOOKOUT_SECONDS : POLL_SECONDS));
+    const places = Array.from({ length: work.most }, (_, index) =>
+      index === 0 ? LOOKOUT_SECONDS : POLL_SECONDS,
+    );
     const ids = await Promise.all(places.map((seconds) => this.workAt(boss, seconds, queue, work)));
     const timer = setInterval(() => void this.mend(queue, work), MEND_MS).unref();
     void this.mend(queue, work);
@@ -112,8 +150,17 @@ export class JobQueue implements OnApplicationShutdown {
   }
 
   /** One worker, which looks for the next job as soon as it is done with one. */
-  private async workAt(boss: PgBoss, seconds: number, queue: string, { handle }: QueueWork): Promise<string> {
-    const polling = { batchSize: 1, pollingIntervalSeconds: seconds, notifyPollingIntervalSeconds: seconds };
+  private async workAt(
+    boss: PgBoss,
+    seconds: number,
+    queue: string,
+    { handle }: QueueWork,
+  ): Promise<string> {
+    const polling = {
+      batchSize: 1,
+      pollingIntervalSeconds: seconds,
+      notifyPollingIntervalSeconds: seconds,
+    };
     const worker = boss.work<{ readonly id: string }>(queue, polling, async (jobs) => {
       const id = await worker;
       try {
@@ -128,9 +175,13 @@ export class JobQueue implements OnApplicationShutdown {
   private async mend(queue: string, { mend = () => Promise.resolve(0) }: QueueWork): Promise<void> {
     try {
       let sent = 1;
-      while (sent > 0 && !this.database.isClosed) sent = await asStoreAttempt(() => this.database.transaction(mend));
+      while (sent > 0 && !this.database.isClosed)
+        sent = await asStoreAttempt(() => this.database.transaction(mend));
     } catch (error) {
-      if (!this.database.isClosed) this.logger.warn(`Lost jobs of the queue ${queue} could not be sent again: ${String(error)}`);
+      if (!this.database.isClosed)
+        this.logger.warn(
+          `Lost jobs of the queue ${queue} could not be sent again: ${String(error)}`,
+        );
     }
   }
 
@@ -141,21 +192,32 @@ export class JobQueue implements OnApplicationShutdown {
 
   private async declare(queue: string): Promise<PgBoss> {
     const boss = await this.started();
-    const all = { notify: true, heartbeatSeconds: HEARTBEAT_SECONDS, deleteAfterSeconds: KEEP_DONE_SECONDS, ...this.options.get(queue) };
+    const all = {
+      notify: true,
+      heartbeatSeconds: HEARTBEAT_SECONDS,
+      deleteAfterSeconds: KEEP_DONE_SECONDS,
+      ...this.options.get(queue),
+    };
     await boss.createQueue(queue, all);
-    await boss.updateQueue(queue, all); // one that is there already has the options of the release that made it
+    // one that is there already has the options of the release that made it
+    await boss.updateQueue(queue, all);
     return boss;
   }
 
   private async create(queue: string): Promise<void> {
     const boss = await this.declare(queue);
-    // Loads what pg-boss knows of its queues: within a transaction it would ask for it outside, and wait for ever on PGlite.
+    // Loads what pg-boss knows of its queues: within a transaction it would ask for it outside, and
+    // wait for ever on PGlite.
     await boss.fetch(queue, { batchSize: 1, minPriority: 2_147_483_647 });
     if (this.database.engine === 'pglite') await this.reopenJobs(boss, queue);
-    else await boss.supervise(queue); // its timer comes first after a while, which a process that keeps dying at its start never sees
+    // its timer comes first after a while, which a process that keeps dying at its start never sees
+    else await boss.supervise(queue);
   }
 
-  /** No other process is on an embedded database, so what is under way is of a process that is gone: it is due now, not after its heartbeat. */
+  /**
+   * No other process is on an embedded database, so what is under way is of a process that is gone:
+   * it is due now, not after its heartbeat.
+   */
   private async reopenJobs(boss: PgBoss, queue: string): Promise<void> {
     const orphans = await this.database.query<{ id: string }>(
       `select id::text as id from pgboss.job where name = $1 and state = 'active'`,
@@ -168,7 +230,10 @@ export class JobQueue implements OnApplicationShutdown {
       );
   }
 
-  /** Starts pg-boss, once more where that fails: of two processes that make its tables at once, one may be told that they are there already. */
+  /**
+   * Starts pg-boss, once more where that fails: of two processes that make its tables at once, one
+   * may be told that they are there already.
+   */
   private started(): Promise<PgBoss> {
     if (this.starting) return this.starting;
     const starting = this.database.outside(() => this.start().catch(() => this.start()));
@@ -179,10 +244,20 @@ export class JobQueue implements OnApplicationShutdown {
 
   private async start(): Promise<PgBoss> {
     const { native } = this.database;
-    const db: Db = native.engine === 'pglite' ? fromPglite(native.pglite) : toBossDatabase(this.database);
+    const db: Db =
+      native.engine === 'pglite' ? fromPglite(native.pglite) : toBossDatabase(this.database);
     const seconds = SUPERVISE_SECONDS[native.engine];
-    const watch = { superviseIntervalSeconds: seconds, monitorIntervalSeconds: seconds, maintenanceIntervalSeconds: CLEAR_SECONDS };
-    const boss = new PgBoss({ db, ...watch, useListenNotify: true, ...(native.engine === 'pglite' && { backend: 'pglite' as const }) });
+    const watch = {
+      superviseIntervalSeconds: seconds,
+      monitorIntervalSeconds: seconds,
+      maintenanceIntervalSeconds: CLEAR_SECONDS,
+    };
+    const boss = new PgBoss({
+      db,
+      ...watch,
+      useListenNotify: true,
+      ...(native.engine === 'pglite' && { backend: 'pglite' as const }),
+    });
     boss.on('error', (error) => this.logger.error('The job queue failed.', error));
     return boss.start();
   }
@@ -193,7 +268,9 @@ export function toBossDatabase(database: Database): Db {
   return {
     // Several statements at once come without values; then there is a result for each.
     executeSql: async (text, values) => {
-      const result: unknown = await database.ask({ text, ...(values?.length && { values }) }).catch(rejectAsOurs);
+      const result: unknown = await database
+        .ask({ text, ...(values?.length && { values }) })
+        .catch(rejectAsOurs);
       const results = (Array.isArray(result) ? result : [result]) as { readonly rows: unknown[] }[];
       return { rows: results.flatMap(({ rows }) => rows) };
     },
@@ -207,5 +284,9 @@ export function toBossDatabase(database: Database): Db {
 
 /** The transaction that the caller is in, for pg-boss to be part of. */
 export function toBossTransaction(database: Database): Db {
-  return { executeSql: async (text, values = []) => ({ rows: [...(await database.query(text, values as SqlValue[]))] }) };
+  return {
+    executeSql: async (text, values = []) => ({
+      rows: [...(await database.query(text, values as SqlValue[]))],
+    }),
+  };
 }

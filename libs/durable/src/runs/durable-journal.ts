@@ -1,6 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type LoopEvent, LoopEventSink } from '@toolloop/core';
-import { endingWith, Logger, longerThanStores, type RunEntry, type RunJournal, type RunStateEntry } from '@toolloop/core/internal';
+import {
+  endingWith,
+  Logger,
+  longerThanStores,
+  type RunEntry,
+  type RunJournal,
+  type RunStateEntry,
+} from '@toolloop/core/internal';
 import {
   type CallJournal,
   type FinishedCall,
@@ -15,25 +22,42 @@ import {
 } from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 
-/** The time for which events and notes of a run are collected into one write, where the process has few runs. */
+/**
+ * The time for which events and notes of a run are collected into one write, where the process has
+ * few runs.
+ */
 const LEAST_MS = 50;
-/** The time that each further run of the process adds: together they write so often and no more, since an embedded database shares the thread with all of them. */
+/**
+ * The time that each further run of the process adds: together they write so often and no more,
+ * since an embedded database shares the thread with all of them.
+ */
 const OF_EACH_RUN_MS = 3;
 const MOST_MS = 300;
-/** The time for which the outcome of a call waits for the entry that tells of it. A process that dies meanwhile leaves a call of which it is unknown whether it took place. */
+/**
+ * The time for which the outcome of a call waits for the entry that tells of it. A process that
+ * dies meanwhile leaves a call of which it is unknown whether it took place.
+ */
 const OUTCOME_MS = 5;
-/** The time between two attempts to write the end of a run, each of which takes seconds itself where the storage does not answer. */
+/**
+ * The time between two attempts to write the end of a run, each of which takes seconds itself where
+ * the storage does not answer.
+ */
 const AGAIN_MS = 500;
 const NOTHING: RunBeginning = { entries: [], events: [] };
 
-/** Returns the time for which events and notes are collected into one write, in milliseconds, in a process with so many durable runs. */
+/**
+ * Returns the time for which events and notes are collected into one write, in milliseconds, in a
+ * process with so many durable runs.
+ */
 export function collectingMs(runs: number): number {
   return Math.min(MOST_MS, Math.max(LEAST_MS, runs * OF_EACH_RUN_MS));
 }
 
 /** The terms of a journal. */
 export interface JournalTerms {
-  /** The time for which events and notes are collected into one write, in milliseconds. @default 50 */
+  /**
+   * The time for which events and notes are collected into one write, in milliseconds. @default 50
+   */
   readonly collectingMs?: () => number;
   /** The entries that other processes wrote of the run. @default none */
   readonly earlier?: readonly RunEntry[];
@@ -48,9 +72,11 @@ interface BegunCall {
 }
 
 /**
- * Writes one run into the store, in the order in which things come: entries at once, with whatever came before them; events and notes together, a little later.
- * There is one write at a time, and all that comes until the next begins is part of it: the calls that are begun and finished as well, where they are in the same database. What cannot be written ends the run here and nowhere else: it is not this
- * process's any more.
+ * Writes one run into the store, in the order in which things come: entries at once, with whatever
+ * came before them; events and notes together, a little later. There is one write at a time, and
+ * all that comes until the next begins is part of it: the calls that are begun and finished as
+ * well, where they are in the same database. What cannot be written ends the run here and nowhere
+ * else: it is not this process's any more.
  */
 export class DurableJournal implements RunJournal {
   readonly sink: LoopEventSink = new JournalSink((event) => this.take(event));
@@ -59,7 +85,9 @@ export class DurableJournal implements RunJournal {
   private readonly journal: CallJournal | undefined;
   private begun: BegunCall[] = [];
   private finished: FinishedCall[] = [];
-  /** The outcomes that could not be kept with the run, and are told to the journal by themselves. */
+  /**
+   * The outcomes that could not be kept with the run, and are told to the journal by themselves.
+   */
   private apart: Promise<unknown> = Promise.resolve();
   private readonly begin: (beginning: RunBeginning) => Promise<RunHold>;
   private holding: Promise<RunHold> | undefined;
@@ -76,7 +104,9 @@ export class DurableJournal implements RunJournal {
   private isLeaving = false;
   private events: LoopEvent[] = [];
   private entries: RunEntry[] = [];
-  /** Those of `entries` and of what was written before that tell of the step which has not ended. */
+  /**
+   * Those of `entries` and of what was written before that tell of the step which has not ended.
+   */
   private unended: RunEntry[];
   /** The keys of what was written and is part of the end of a step by now. */
   private dropped: string[] = [];
@@ -98,14 +128,21 @@ export class DurableJournal implements RunJournal {
   ) {
     this.journal = calls;
     if (calls)
-      this.calls = { acquire: (start) => this.beginCall(start, calls), finish: (hold, outcome) => this.finishCall({ hold, outcome }) };
+      this.calls = {
+        acquire: (start) => this.beginCall(start, calls),
+        finish: (hold, outcome) => this.finishCall({ hold, outcome }),
+      };
     this.begin = typeof begin === 'function' ? begin : () => Promise.resolve(begin);
     if (typeof begin !== 'function') this.holding = this.begin(NOTHING);
     this.collectingMs = ms;
-    this.unended = earlier.slice(earlier.findLastIndex(({ type }) => type === 'begin' || type === 'step') + 1).filter(isOfStep);
+    this.unended = earlier
+      .slice(earlier.findLastIndex(({ type }) => type === 'begin' || type === 'step') + 1)
+      .filter(isOfStep);
   }
 
-  /** Set while its end is being written: only that tells then if the run was still this process's. */
+  /**
+   * Set while its end is being written: only that tells then if the run was still this process's.
+   */
   get isEnding(): boolean {
     return this.hasEnd;
   }
@@ -134,7 +171,10 @@ export class DurableJournal implements RunJournal {
     return this.reason;
   }
 
-  /** Notes a cancellation, unless another process has the run by then: its part is not cancelled with what is left of it here. */
+  /**
+   * Notes a cancellation, unless another process has the run by then: its part is not cancelled
+   * with what is left of it here.
+   */
   cancel(reason: string): void {
     if (!this.isTaken) this.reason ??= reason;
   }
@@ -158,7 +198,10 @@ export class DurableJournal implements RunJournal {
     return this.held && this.entries.length === 0 ? this.writing : this.flush();
   }
 
-  /** Another attempt has the key where the write did not take it; or this one has it, by a write whose answer was lost. */
+  /**
+   * Another attempt has the key where the write did not take it; or this one has it, by a write
+   * whose answer was lost.
+   */
   private async beginCall(start: JournalStart, journal: CallJournal): Promise<JournalClaim> {
     const call: BegunCall = { start };
     this.begun.push(call);
@@ -175,15 +218,26 @@ export class DurableJournal implements RunJournal {
     return Promise.resolve();
   }
 
-  /** Tells the journal itself how calls ended, also where another process has the run by then. One that cannot be kept leaves its key taken, which errs on the side of no second effect. */
+  /**
+   * Tells the journal itself how calls ended, also where another process has the run by then. One
+   * that cannot be kept leaves its key taken, which errs on the side of no second effect.
+   */
   private finishApart(calls: readonly FinishedCall[]): void {
     const report = (error: unknown): void =>
-      this.logger.error('The outcome of a call of a durable run could not be stored, so its key stays taken.', error);
-    const told = calls.map(({ hold, outcome }) => this.journal?.finish(hold, outcome).catch(report));
+      this.logger.error(
+        'The outcome of a call of a durable run could not be stored, so its key stays taken.',
+        error,
+      );
+    const told = calls.map(({ hold, outcome }) =>
+      this.journal?.finish(hold, outcome).catch(report),
+    );
     this.apart = Promise.all([this.apart, ...told]);
   }
 
-  /** Resolves when nothing more is written, to the hold there was; undefined where the run had not begun. */
+  /**
+   * Resolves when nothing more is written, to the hold there was; undefined where the run had not
+   * begun.
+   */
   async settled(): Promise<RunHold | undefined> {
     await this.writing.catch(() => undefined);
     await this.apart;
@@ -229,14 +283,18 @@ export class DurableJournal implements RunJournal {
   private add(entry: RunEntry): void {
     if (entry.type === 'step' || entry.type === 'end') return this.addEnd(entry);
     this.entries.push(entry);
-    if (isOfStep(entry)) this.unended = [...this.unended.filter(({ key }) => key !== entry.key), entry];
+    if (isOfStep(entry))
+      this.unended = [...this.unended.filter(({ key }) => key !== entry.key), entry];
   }
 
   /** The end of a step takes the place of everything that told of the step before. */
   private addEnd(end: RunStateEntry): void {
     const [noted, unended] = [new Set(this.entries), new Set(this.unended)];
     this.dropped.push(...this.unended.filter((entry) => !noted.has(entry)).map(({ key }) => key));
-    this.entries = [...this.entries.filter((entry) => !unended.has(entry)), endingWith(this.unended, end)];
+    this.entries = [
+      ...this.entries.filter((entry) => !unended.has(entry)),
+      endingWith(this.unended, end),
+    ];
     this.unended = [];
   }
 
@@ -277,7 +335,11 @@ export class DurableJournal implements RunJournal {
     if (!isWithBeginning) await this.appended(hold, write, begun);
   }
 
-  private async appended(hold: RunHold, write: RunWrite, begun: readonly BegunCall[]): Promise<void> {
+  private async appended(
+    hold: RunHold,
+    write: RunWrite,
+    begun: readonly BegunCall[],
+  ): Promise<void> {
     try {
       const leases = (await this.append(hold, write)) ?? [];
       for (const [place, call] of begun.entries()) call.lease = leases[place];
@@ -296,10 +358,19 @@ export class DurableJournal implements RunJournal {
     const { events, entries, dropped, ending, begun, finished } = this;
     [this.events, this.entries, this.dropped, this.begun, this.finished] = [[], [], [], [], []];
     const calls = { begun: begun.map(({ start }) => start), finished };
-    return { events, entries, dropped, ...(ending && { ending }), ...(begun.length + finished.length > 0 && { calls }) };
+    return {
+      events,
+      entries,
+      dropped,
+      ...(ending && { ending }),
+      ...(begun.length + finished.length > 0 && { calls }),
+    };
   }
 
-  /** Writes for as long as it takes once the run has ended, while it is this process's: another one would do again what has ended, and continue what was cancelled. */
+  /**
+   * Writes for as long as it takes once the run has ended, while it is this process's: another one
+   * would do again what has ended, and continue what was cancelled.
+   */
   private async append(hold: RunHold, write: RunWrite): ReturnType<RunLog['append']> {
     for (;;) {
       try {
@@ -313,11 +384,21 @@ export class DurableJournal implements RunJournal {
     }
   }
 
-  /** One outcome that the database does not take must not end the run: each is told by itself, and the rest written. */
-  private appendWithout(finished: readonly FinishedCall[], hold: RunHold, { calls, ...write }: RunWrite): ReturnType<RunLog['append']> {
+  /**
+   * One outcome that the database does not take must not end the run: each is told by itself, and
+   * the rest written.
+   */
+  private appendWithout(
+    finished: readonly FinishedCall[],
+    hold: RunHold,
+    { calls, ...write }: RunWrite,
+  ): ReturnType<RunLog['append']> {
     this.finishApart(finished);
     const begun = calls?.begun ?? [];
-    return this.append(hold, { ...write, ...(begun.length > 0 && { calls: { begun, finished: [] } }) });
+    return this.append(hold, {
+      ...write,
+      ...(begun.length > 0 && { calls: { begun, finished: [] } }),
+    });
   }
 }
 
@@ -330,7 +411,10 @@ function mayPass(error: unknown): boolean {
   return StorageUnavailableError.in(error)?.mayPass === true;
 }
 
-/** The beginning stays as it is, and so does what the user added, which a later step may be the first to read. */
+/**
+ * The beginning stays as it is, and so does what the user added, which a later step may be the
+ * first to read.
+ */
 function isOfStep({ type }: RunEntry): boolean {
   return type !== 'begin' && type !== 'input';
 }

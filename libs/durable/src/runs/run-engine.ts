@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
-import { ConfigurationError, InvalidRequestError, type LoopEvent, type LoopRequest, type RunHandle } from '@toolloop/core';
+import {
+  ConfigurationError,
+  InvalidRequestError,
+  type LoopEvent,
+  type LoopRequest,
+  type RunHandle,
+} from '@toolloop/core';
 import {
   ActorIdentity,
   BoundedStores,
@@ -16,24 +22,49 @@ import {
 } from '@toolloop/core/internal';
 import { flushBeforeClose } from '@toolloop/core/loop';
 import { type RunFailure, StorageUnavailableError } from '@toolloop/protocol';
-import type { LeasedRun, LeaseRequest, NewRun, RunBeginning, RunHold, RunLog, RunRecord } from '@toolloop/core/stores';
+import type {
+  LeasedRun,
+  LeaseRequest,
+  NewRun,
+  RunBeginning,
+  RunHold,
+  RunLog,
+  RunRecord,
+} from '@toolloop/core/stores';
 import { type RunOptions, runOptionsOf } from '../durable-options.js';
 import { collectingMs, DurableJournal, type JournalTerms } from './durable-journal.js';
-import { addOnce, fork, fromDurableRequest, queuedFor, rehearse, runIdFor, toDurableRequest, withTrace } from './durable-request.js';
+import {
+  addOnce,
+  fork,
+  fromDurableRequest,
+  queuedFor,
+  rehearse,
+  runIdFor,
+  toDurableRequest,
+  withTrace,
+} from './durable-request.js';
 
 /** Injects the `RunOptions`. */
 export const RUN_OPTIONS = Symbol('toolloop:run-options');
 
 /** The cause is for the log alone. */
-const UNRUNNABLE = 'This application cannot continue the run. Its log says why; fix that, and start the run again.';
+const UNRUNNABLE =
+  'This application cannot continue the run. Its log says why; fix that, and start the run again.';
 
-/** The milliseconds that runs have to be released once they were broken off, behind a write that is under way. */
+/**
+ * The milliseconds that runs have to be released once they were broken off, behind a write that is
+ * under way.
+ */
 const LONGEST_RELEASE_MS = longerThanStores(2);
 const AGAIN_MS = 500;
-/** The times in a row that a run is put off since a store failed, before it waits to be resumed: an error that does not pass would have it handed over for ever. */
+/**
+ * The times in a row that a run is put off since a store failed, before it waits to be resumed: an
+ * error that does not pass would have it handed over for ever.
+ */
 const MOST_PUT_OFFS = 10;
 const LONGEST_PAUSE_MS = 300_000;
-const PARKED = 'The storage has failed again and again, so the run waits. Nothing was lost: once the storage is mended, resume the run.';
+const PARKED =
+  'The storage has failed again and again, so the run waits. Nothing was lost: once the storage is mended, resume the run.';
 
 function endOf(runId: string, sequence: number, error: RunFailure): LoopEvent {
   const usage = { inputTokens: 0, outputTokens: 0 };
@@ -70,7 +101,10 @@ class OpenRun implements ContinuedRun {
   }
 }
 
-/** Continues durable runs: those that are opened here, those that are queued, and those whose process is gone. */
+/**
+ * Continues durable runs: those that are opened here, those that are queued, and those whose
+ * process is gone.
+ */
 @Injectable()
 export class RunEngine extends DurableRuns implements BeforeApplicationShutdown {
   private readonly logger = new Logger(RunEngine.name);
@@ -102,13 +136,20 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     if (!this.runs.hasDirectory) this.missDirectory();
     await this.log.open();
     const { concurrency, heartbeatMs } = this.options;
-    if (concurrency > 0) this.stopWork = await this.log.work((runId) => this.awaited(this.advance(runId)), concurrency);
+    if (concurrency > 0)
+      this.stopWork = await this.log.work(
+        (runId) => this.awaited(this.advance(runId)),
+        concurrency,
+      );
     this.timer = setInterval(() => void this.beat(), heartbeatMs);
     this.timer.unref();
     await this.beat();
   }
 
-  /** A step in flight ends, or is broken off after a while; the runs are given to other processes. Their leases are renewed until then. */
+  /**
+   * A step in flight ends, or is broken off after a while; the runs are given to other processes.
+   * Their leases are renewed until then.
+   */
   async beforeApplicationShutdown(): Promise<void> {
     this.isLeaving = true;
     await this.stopWork?.();
@@ -137,11 +178,18 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     return work;
   }
 
-  override open<Output, Actor>(request: LoopRequest<Output, Actor>, { name }: NamedProfile): RunHandle<Output> {
-    const run = { ...this.newRun(request, name), runId: randomUUID() }; // each call of open is a run of its own
+  override open<Output, Actor>(
+    request: LoopRequest<Output, Actor>,
+    { name }: NamedProfile,
+  ): RunHandle<Output> {
+    // each call of open is a run of its own
+    const run = { ...this.newRun(request, name), runId: randomUUID() };
     const { runId } = run;
     const begin = async (beginning: RunBeginning): Promise<RunHold> => {
-      const hold = { runId, ...(await this.log.begin({ ...run, ...beginning }, this.leaseRequest())) };
+      const hold = {
+        runId,
+        ...(await this.log.begin({ ...run, ...beginning }, this.leaseRequest())),
+      };
       this.track(new OpenRun(journal, handle, hold));
       return hold;
     };
@@ -152,10 +200,16 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     return handle;
   }
 
-  override async start<Output, Actor>(request: LoopRequest<Output, Actor>, name?: string): Promise<string> {
+  override async start<Output, Actor>(
+    request: LoopRequest<Output, Actor>,
+    name?: string,
+  ): Promise<string> {
     const run = withTrace(this.newRun(request, name), this.runner.instrumentation?.traceContext());
-    const nowhere = new DurableJournal(this.log, () => Promise.reject(new Error('The run was not started here.')));
-    this.runs.openDurable(request, { runId: run.runId, loop: name, journal: nowhere }); // throws for what cannot be run
+    const nowhere = new DurableJournal(this.log, () =>
+      Promise.reject(new Error('The run was not started here.')),
+    );
+    // throws for what cannot be run
+    this.runs.openDurable(request, { runId: run.runId, loop: name, journal: nowhere });
     await this.assertKnown(run);
     return addOnce(this.log, run);
   }
@@ -168,7 +222,10 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     return rehearse(this.log, run, model);
   }
 
-  /** A directory that cannot be reached keeps no run from being started: by the time it is gone on with, it may be. */
+  /**
+   * A directory that cannot be reached keeps no run from being started: by the time it is gone on
+   * with, it may be.
+   */
   private async assertKnown({ actorId, tenant }: NewRun): Promise<void> {
     await this.runs.actorOf(actorId, tenant).catch((error: unknown) => {
       if (error instanceof InvalidRequestError) throw error;
@@ -176,9 +233,13 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     });
   }
 
-  /** The application may store approvals and conversations alone, so its start is refused only where runs are sure to be. */
+  /**
+   * The application may store approvals and conversations alone, so its start is refused only where
+   * runs are sure to be.
+   */
   private missDirectory(): void {
-    const remedy = 'Provide a class that extends ActorDirectory, in any module: other processes load the actor of a run from it.';
+    const remedy =
+      'Provide a class that extends ActorDirectory, in any module: other processes load the actor of a run from it.';
     const findings = this.runs.durableLoops.map((name) => ({
       at: `forFeature loops.${name}`,
       problem: 'Its runs are durable, but nothing loads their actors.',
@@ -188,7 +249,10 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     this.logger.warn(`There is no ActorDirectory, so every durable run is refused. ${remedy}`);
   }
 
-  private newRun<Output, Actor>(request: LoopRequest<Output, Actor>, loop: string | undefined): NewRun {
+  private newRun<Output, Actor>(
+    request: LoopRequest<Output, Actor>,
+    loop: string | undefined,
+  ): NewRun {
     const actorId = this.identity.idOf(request.actor);
     void this.runs.directory; // throws: without one no process could continue it
     if (actorId === undefined)
@@ -229,7 +293,9 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
       actor = await this.runs.actorOf(run.actorId, tenant);
     } catch (error) {
       if (error instanceof InvalidRequestError) return this.endUnrunnable(run, error);
-      throw error; // such as a directory that cannot be reached: the lease is not renewed, so the run is taken over after a while
+      // such as a directory that cannot be reached: the lease is not renewed, so the run is taken
+      // over after a while
+      throw error;
     }
     try {
       handle = this.runs.openDurable(fromDurableRequest(request, { actor, tenant }), {
@@ -241,7 +307,8 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
         queued,
       });
     } catch (error) {
-      return this.endUnrunnable(run, error); // any process that took it over would meet with the same
+      // any process that took it over would meet with the same
+      return this.endUnrunnable(run, error);
     }
     if (this.isLeaving) return this.log.release(hold);
     if (cancelled !== undefined) handle.cancel(cancelled);
@@ -256,7 +323,10 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     this.logger.error(`The run ${runId} cannot continue (reference ${correlationId}).`, error);
     const message = error instanceof InvalidRequestError ? error.message : UNRUNNABLE;
     const end = endOf(runId, lastSequence + 1, { code: 'cannot_continue', message, correlationId });
-    await this.log.append({ runId, ...lease }, { entries: [], events: [end], ending: { status: 'ended', finishReason: 'error' } });
+    await this.log.append(
+      { runId, ...lease },
+      { entries: [], events: [end], ending: { status: 'ended', finishReason: 'error' } },
+    );
     await this.runs.withdrawPending(run);
   }
 
@@ -269,7 +339,12 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
       .catch(() => undefined)
       .then(() => run.journal.settled())
       .then((hold) => (run.journal.isKept || !hold ? undefined : this.giveBack(hold, run)))
-      .catch((error: unknown) => this.logger.error(`The run ${runId} could not be handed over; it is taken over after a while.`, error))
+      .catch((error: unknown) =>
+        this.logger.error(
+          `The run ${runId} could not be handed over; it is taken over after a while.`,
+          error,
+        ),
+      )
       .finally(() => {
         if (this.current.get(runId) === run) this.current.delete(runId);
       });
@@ -277,7 +352,10 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     if (this.isLeaving) run.journal.leaveAfterStep();
   }
 
-  /** Gives a run to any process with room; with a reason it was cancelled here, and is to be ended by the process that has it, or gets it. */
+  /**
+   * Gives a run to any process with room; with a reason it was cancelled here, and is to be ended
+   * by the process that has it, or gets it.
+   */
   private async giveBack(hold: RunHold, { journal, putOffs }: OpenRun): Promise<void> {
     const { cancelled, isPutOff, hasProgressed } = journal;
     if (cancelled !== undefined) await this.tellCancelled(hold, cancelled);
@@ -288,15 +366,28 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     await this.log.release(hold, { times, until: new Date(Date.now() + pause) });
   }
 
-  /** Has a run wait until somebody resumes it. Its log stays as it is, so that it continues where it was. */
+  /**
+   * Has a run wait until somebody resumes it. Its log stays as it is, so that it continues where it
+   * was.
+   */
   private async park(hold: RunHold): Promise<void> {
     const { runId } = hold;
     const run = await this.log.find(runId);
     if (!run) return;
     const correlationId = randomUUID();
-    this.logger.error(`The run ${runId} was put off ${MOST_PUT_OFFS} times in a row and waits to be resumed (reference ${correlationId}).`);
-    const end = endOf(runId, run.lastSequence + 1, { code: 'storage_unavailable', message: PARKED, correlationId });
-    await this.log.append(hold, { entries: [], events: [end], ending: { status: 'waiting', finishReason: 'error' } });
+    this.logger.error(
+      `The run ${runId} was put off ${MOST_PUT_OFFS} times in a row and waits to be resumed (reference ${correlationId}).`,
+    );
+    const end = endOf(runId, run.lastSequence + 1, {
+      code: 'storage_unavailable',
+      message: PARKED,
+      correlationId,
+    });
+    await this.log.append(hold, {
+      entries: [],
+      events: [end],
+      ending: { status: 'waiting', finishReason: 'error' },
+    });
   }
 
   /** Tells the log for as long as it takes: no other process knows that the run was cancelled. */
@@ -311,7 +402,10 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     }
   }
 
-  /** Renews the leases of the runs of this process, and has those taken over whose lease has expired. */
+  /**
+   * Renews the leases of the runs of this process, and has those taken over whose lease has
+   * expired.
+   */
   private async beat(): Promise<void> {
     try {
       await renewContinued(this.log, [...this.current.values()], this.options.takeoverMs);

@@ -3,7 +3,14 @@ import { type RunEntry, withDates } from '@toolloop/core/internal';
 import type { RunHold, RunRecord, RunStatus, RunWrite } from '@toolloop/core/stores';
 import type { NamedStatement, SqlValue } from '../database/database-driver.js';
 import { fromLeaseRow, heldBy, inMs, LEASE } from '../database/lease-sql.js';
-import { BEGUN_COLUMNS, beginCalls, begunRow, FINISHED_COLUMNS, finishCalls, finishedRow } from '../stores/sql-call-journal.js';
+import {
+  BEGUN_COLUMNS,
+  beginCalls,
+  begunRow,
+  FINISHED_COLUMNS,
+  finishCalls,
+  finishedRow,
+} from '../stores/sql-call-journal.js';
 import { keyHash } from '../stores/storable.js';
 
 /** The channel on which a run is named that something was written of. */
@@ -14,14 +21,18 @@ export const COLUMNS = `run_id, tenant, actor_id, loop, request, fork_of, status
 const LAST_TURN = 2_147_483_647;
 
 /**
- * The turn of a queued run: one behind the last of its tenant, but not before the turn that comes next. So tenants take turns, however many runs each has queued, and the
- * runs of a tenant keep their order. Two that are queued at once may get the same turn, which does no harm.
+ * The turn of a queued run: one behind the last of its tenant, but not before the turn that comes
+ * next. So tenants take turns, however many runs each has queued, and the runs of a tenant keep
+ * their order. Two that are queued at once may get the same turn, which does no harm.
  */
 export const NEXT_TURN = `least(${LAST_TURN}, greatest(
   coalesce((select max(turn) from toolloop.runs where tenant = run.tenant and status = 'queued'), 0) + 1,
   coalesce((select min(turn) from toolloop.runs where status = 'queued'), 0)))`;
 
-/** The parts of a write, whose statement says nothing of those that it lacks: each of them costs the server as much as a row. */
+/**
+ * The parts of a write, whose statement says nothing of those that it lacks: each of them costs the
+ * server as much as a row.
+ */
 interface WriteShape {
   /** Set where the run is added: the statement holds its row as it makes it. */
   readonly isFirst: boolean;
@@ -44,7 +55,10 @@ export interface BoundStatement {
 const ADDED = `insert into toolloop.runs (run_id, tenant, actor_id, loop, request, fork_of, status, owner, expires_at, last_sequence)
     values ($1, $2, $3, $4, $5, $6, 'running', $7, ${inMs('$8')}, $9) returning run_id, writes, ${LEASE}`;
 
-/** Holds the row of a run for a write, unless events that come later than those of the write are kept. */
+/**
+ * Holds the row of a run for a write, unless events that come later than those of the write are
+ * kept.
+ */
 const HELD = `update toolloop.runs set updated_at = now(), writes = writes + 1, last_sequence = greatest(last_sequence, $4)
     where run_id = $1 and ${heldBy('$2', '$3')} and ($4 = 0 or last_sequence <= $4) returning run_id, writes`;
 
@@ -61,9 +75,13 @@ class Parameters {
     return `$${this.count}`;
   }
 
-  /** A table of so many rows. Those of a single one are parameters of their own, which costs less than lists. */
+  /**
+   * A table of so many rows. Those of a single one are parameters of their own, which costs less
+   * than lists.
+   */
   table(rows: number, name: string, columns: readonly string[]): string {
-    if (rows === 1) return `(select ${columns.map((column) => `${this.next()}::text as ${column}`).join(', ')}, 1 as place) as ${name}`;
+    if (rows === 1)
+      return `(select ${columns.map((column) => `${this.next()}::text as ${column}`).join(', ')}, 1 as place) as ${name}`;
     return `unnest(${columns.map(() => `${this.next()}::text[]`).join(', ')}) with ordinality as ${name} (${columns.join(', ')}, place)`;
   }
 }
@@ -75,7 +93,10 @@ function tableValues(rows: readonly (readonly string[])[]): readonly SqlValue[] 
   return first.map((_, column) => rows.map((row) => row[column] ?? ''));
 }
 
-/** One statement, so that all of it is kept or nothing. What a step ends with is kept in the row of the events of its write; what may be dropped has a row of its own. */
+/**
+ * One statement, so that all of it is kept or nothing. What a step ends with is kept in the row of
+ * the events of its write; what may be dropped has a row of its own.
+ */
 function partsOf(shape: WriteShape): readonly string[] {
   const { isFirst, hasEvents, entries, dropped, begun, finished } = shape;
   const parameters = new Parameters(isFirst ? 9 : 4);
@@ -104,10 +125,15 @@ function partsOf(shape: WriteShape): readonly string[] {
 
 const statements = new Map<string, NamedStatement>();
 
-/** The statement of a shape. A session keeps each that it was asked, so lists of any length have the same. */
+/**
+ * The statement of a shape. A session keeps each that it was asked, so lists of any length have the
+ * same.
+ */
 function statementOf(shape: WriteShape): NamedStatement {
   const { isFirst, hasEvents, isHeard } = shape;
-  const rows = [shape.entries, shape.begun, shape.finished].map((count) => Math.min(count, 2)).join('');
+  const rows = [shape.entries, shape.begun, shape.finished]
+    .map((count) => Math.min(count, 2))
+    .join('');
   const name = `toolloop_write_run_${Number(isFirst)}${Number(hasEvents)}${Number(isHeard)}${Math.min(shape.dropped, 1)}${rows}`;
   const known = statements.get(name);
   if (known) return known;
@@ -119,13 +145,26 @@ function statementOf(shape: WriteShape): NamedStatement {
   return made;
 }
 
-/** Returns the statement that adds a run with its lease, and what is written of it at once. The first values are those of `ADDED`, up to the lease. */
-export function beginning(values: readonly SqlValue[], write: Pick<RunWrite, 'entries' | 'events'>): BoundStatement {
+/**
+ * Returns the statement that adds a run with its lease, and what is written of it at once. The
+ * first values are those of `ADDED`, up to the lease.
+ */
+export function beginning(
+  values: readonly SqlValue[],
+  write: Pick<RunWrite, 'entries' | 'events'>,
+): BoundStatement {
   return bound(values, write, { isFirst: true, isHeard: false });
 }
 
-/** Returns the statement of a write: the hold is looked at, the run marked, and everything written, or nothing is. Calls of the run are begun and finished with it. */
-export function writing({ runId, owner, epoch }: RunHold, write: RunWrite, isHeard: boolean): BoundStatement {
+/**
+ * Returns the statement of a write: the hold is looked at, the run marked, and everything written,
+ * or nothing is. Calls of the run are begun and finished with it.
+ */
+export function writing(
+  { runId, owner, epoch }: RunHold,
+  write: RunWrite,
+  isHeard: boolean,
+): BoundStatement {
   return bound([runId, owner, epoch], write, { isFirst: false, isHeard });
 }
 
@@ -136,18 +175,29 @@ function bound(
 ): BoundStatement {
   const places = events.length > 0 ? entries.findIndex((entry) => !isEnd(entry)) : 0;
   const ends = entries.slice(0, places < 0 ? entries.length : places);
-  const rows = entries.slice(ends.length).map((entry) => [keyHash(entry.key), JSON.stringify(entry)]);
-  const [begun, finished] = calls ? [calls.begun.map(begunRow), calls.finished.map(finishedRow)] : [[], []];
+  const rows = entries
+    .slice(ends.length)
+    .map((entry) => [keyHash(entry.key), JSON.stringify(entry)]);
+  const [begun, finished] = calls
+    ? [calls.begun.map(begunRow), calls.finished.map(finishedRow)]
+    : [[], []];
   const values = [
     ...first,
     events.at(-1)?.sequence ?? 0,
-    ...(events.length > 0 ? [events.length, JSON.stringify(events), ends.length > 0 ? JSON.stringify(ends) : null] : []),
+    ...(events.length > 0
+      ? [events.length, JSON.stringify(events), ends.length > 0 ? JSON.stringify(ends) : null]
+      : []),
     ...tableValues(rows),
     ...(dropped.length > 0 ? [dropped.map((key) => keyHash(key))] : []),
     ...tableValues(begun),
     ...tableValues(finished),
   ];
-  const counts = { entries: rows.length, dropped: dropped.length, begun: begun.length, finished: finished.length };
+  const counts = {
+    entries: rows.length,
+    dropped: dropped.length,
+    begun: begun.length,
+    finished: finished.length,
+  };
   return { statement: statementOf({ ...how, ...counts, hasEvents: events.length > 0 }), values };
 }
 
@@ -156,12 +206,18 @@ function isEnd({ type }: RunEntry): boolean {
   return type === 'step' || type === 'wait' || type === 'end';
 }
 
-/** The entries of a run. Those that are not in the row of their write are dropped once a step is over, or came without an event. */
+/**
+ * The entries of a run. Those that are not in the row of their write are dropped once a step is
+ * over, or came without an event.
+ */
 export const ENTRIES = `
   select position, entry from toolloop.run_entries where run_id = $1
   union all select position, ends from toolloop.run_events where run_id = $1 and ends is not null order by position`;
 
-/** Reads the rows of `ENTRIES`, each of an entry or a list. A key that is written again stands where it was written last. */
+/**
+ * Reads the rows of `ENTRIES`, each of an entry or a list. A key that is written again stands where
+ * it was written last.
+ */
 export function fromEntryTexts(texts: readonly string[]): readonly RunEntry[] {
   const entries = new Map<string, RunEntry>();
   for (const entry of texts.flatMap((text) => JSON.parse(text) as RunEntry | RunEntry[])) {
@@ -172,8 +228,9 @@ export function fromEntryTexts(texts: readonly string[]): readonly RunEntry[] {
 }
 
 /**
- * The events of a write are one row, under the sequence of the last. `before`: how many there are at least before those of a row; the first row counts as none, since
- * its events may all be known but one, and a page that is short says that there are no more.
+ * The events of a write are one row, under the sequence of the last. `before`: how many there are
+ * at least before those of a row; the first row counts as none, since its events may all be known
+ * but one, and a page that is short says that there are no more.
  */
 export const EVENTS = `
   with later as (
@@ -221,7 +278,9 @@ export function fromRunRow(row: RunRow): RunRecord {
     actorId: row.actor_id,
     ...(row.loop !== null && { loop: row.loop }),
     ...(row.request !== null && { request: JSON.parse(row.request) as JsonObject }),
-    ...(row.fork_of !== null && { forkOf: JSON.parse(row.fork_of) as NonNullable<RunRecord['forkOf']> }),
+    ...(row.fork_of !== null && {
+      forkOf: JSON.parse(row.fork_of) as NonNullable<RunRecord['forkOf']>,
+    }),
     ...stateIn(row),
     epoch,
     ...(owner !== null && expires_at && { lease: fromLeaseRow({ owner, epoch, expires_at }) }),
@@ -231,7 +290,9 @@ export function fromRunRow(row: RunRow): RunRecord {
   };
 }
 
-function stateIn(row: RunRow): Pick<RunRecord, 'status' | 'finishReason' | 'waitingFor' | 'cancelled' | 'putOffs'> {
+function stateIn(
+  row: RunRow,
+): Pick<RunRecord, 'status' | 'finishReason' | 'waitingFor' | 'cancelled' | 'putOffs'> {
   return {
     status: row.status,
     ...(row.finish_reason !== null && { finishReason: row.finish_reason }),

@@ -42,7 +42,10 @@ import {
 
 const QUEUE = 'toolloop-runs';
 const LOOK_AGAIN_MS = 5_000;
-/** The jobs of a run: one for each time it is queued, and one that looks at a waiting run at some time. */
+/**
+ * The jobs of a run: one for each time it is queued, and one that looks at a waiting run at some
+ * time.
+ */
 const [TURN, LOOK] = ['turn:', 'look:'];
 
 /** Sets the status of a run that its holder has no more. */
@@ -97,7 +100,11 @@ export class SqlRunLog extends RunLog {
     return this.insert(run, request);
   }
 
-  override async acquire(runId: string, { owner, forMs }: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined> {
+  override async acquire(
+    runId: string,
+    { owner, forMs }: LeaseRequest,
+    epoch?: number,
+  ): Promise<LeasedRun | undefined> {
     if (!isStorable(runId)) return undefined;
     const [row] = await this.database.query<RunRow>(
       `update toolloop.runs set status = 'running', ${leaseTo('$2', '$3')}, updated_at = now()
@@ -113,7 +120,8 @@ export class SqlRunLog extends RunLog {
   override append(hold: RunHold, { ending, ...write }: RunWrite): ReturnType<RunLog['append']> {
     if (!ending) return this.appendAs(hold, write);
     return this.database.transaction(async () => {
-      const leases = await this.appendAs(hold, write); // its lock is held until the end of the transaction
+      // its lock is held until the end of the transaction
+      const leases = await this.appendAs(hold, write);
       await this.finish(hold.runId, ending);
       return leases;
     });
@@ -123,31 +131,41 @@ export class SqlRunLog extends RunLog {
     return SqlCallJournal.isOf(journal, this.database);
   }
 
-  override async renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]> {
+  override async renew(
+    holds: readonly RunHold[],
+    forMs: number,
+  ): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]> {
     if (holds.length === 0) return [];
     const rows = await this.database.query<{ run_id: string; cancelled: string | null }>(
       `update toolloop.runs r set expires_at = ${inMs('$4')} from unnest($1::text[], $2::text[], $3::text[]) as held (run_id, owner, epoch)
        where r.run_id = held.run_id and r.owner = held.owner and r.epoch = held.epoch::int returning r.run_id, r.cancelled`,
-      [holds.map(({ runId }) => runId), holds.map(({ owner }) => owner), holds.map(({ epoch }) => String(epoch)), forMs],
+      [
+        holds.map(({ runId }) => runId),
+        holds.map(({ owner }) => owner),
+        holds.map(({ epoch }) => String(epoch)),
+        forMs,
+      ],
     );
-    return rows.map(({ run_id: runId, cancelled }) => (cancelled === null ? { runId } : { runId, cancelled }));
+    return rows.map(({ run_id: runId, cancelled }) =>
+      cancelled === null ? { runId } : { runId, cancelled },
+    );
   }
 
   override async release({ runId, owner, epoch }: RunHold, putOff?: PutOff): Promise<void> {
     await this.ready();
     await this.database.transaction(async () => {
-      const held = await this.database.query(`select 1 from toolloop.runs where run_id = $1 and ${heldBy('$2', '$3')} for update`, [
-        runId,
-        owner,
-        epoch,
-      ]);
+      const held = await this.database.query(
+        `select 1 from toolloop.runs where run_id = $1 and ${heldBy('$2', '$3')} for update`,
+        [runId, owner, epoch],
+      );
       if (held.length > 0) await this.handOut(runId, putOff);
     });
   }
 
   override async requeueExpired(): Promise<number> {
     await this.ready();
-    if ((await this.database.query(EXPIRED)).length === 0) return 0; // as nearly always, and every process asks every few seconds
+    // as nearly always, and every process asks every few seconds
+    if ((await this.database.query(EXPIRED)).length === 0) return 0;
     return this.database.transaction(async () => {
       const expired = await this.database.query<{ run_id: string }>(
         `select run_id from toolloop.runs where request is not null and status = 'running' and expires_at <= clock_timestamp()
@@ -163,7 +181,10 @@ export class SqlRunLog extends RunLog {
     await this.database.transaction(async () => {
       const run = await this.locked(runId);
       if (run?.isIdle) await this.handOut(runId);
-      else if (run) await this.database.query(`update toolloop.runs set is_woken = true where run_id = $1`, [runId]);
+      else if (run)
+        await this.database.query(`update toolloop.runs set is_woken = true where run_id = $1`, [
+          runId,
+        ]);
     });
   }
 
@@ -182,25 +203,43 @@ export class SqlRunLog extends RunLog {
     await this.database.transaction(async () => {
       const run = await this.locked(runId);
       if (!run || run.status === 'ended') return;
-      await this.database.query(`update toolloop.runs set cancelled = $2 where run_id = $1`, [runId, shownText(reason)]);
+      await this.database.query(`update toolloop.runs set cancelled = $2 where run_id = $1`, [
+        runId,
+        shownText(reason),
+      ]);
       if (run.isIdle) await this.handOut(runId);
     });
   }
 
   override async find(runId: string): Promise<RunRecord | undefined> {
     if (!isStorable(runId)) return undefined;
-    const [row] = await this.database.query<RunRow>(`select ${COLUMNS} from toolloop.runs where run_id = $1`, [runId]);
+    const [row] = await this.database.query<RunRow>(
+      `select ${COLUMNS} from toolloop.runs where run_id = $1`,
+      [runId],
+    );
     return row && fromRunRow(row);
   }
 
-  override async list({ tenant, actorId, status, limit = 100, after }: RunQuery): Promise<readonly RunRecord[]> {
+  override async list({
+    tenant,
+    actorId,
+    status,
+    limit = 100,
+    after,
+  }: RunQuery): Promise<readonly RunRecord[]> {
     if (![tenant, actorId].every((text) => text === undefined || isStorable(text))) return [];
     const rows = await this.database.query<RunRow>(
       `select ${COLUMNS} from toolloop.runs
        where tenant = $1 and ($2::text is null or actor_id = $2) and ($3::text is null or status = $3)
          and position < coalesce((select position from toolloop.runs where run_id = $4 and tenant = $1 and ($2::text is null or actor_id = $2)), 9223372036854775807)
        order by position desc limit $5`,
-      [tenant, actorId ?? null, status ?? null, after !== undefined && isStorable(after) ? after : null, limit],
+      [
+        tenant,
+        actorId ?? null,
+        status ?? null,
+        after !== undefined && isStorable(after) ? after : null,
+        limit,
+      ],
     );
     return rows.map(fromRunRow);
   }
@@ -221,7 +260,9 @@ export class SqlRunLog extends RunLog {
     return () => Promise.resolve(end());
   }
 
-  private async statesOf(runIds: readonly string[]): Promise<readonly (readonly [string, string])[]> {
+  private async statesOf(
+    runIds: readonly string[],
+  ): Promise<readonly (readonly [string, string])[]> {
     const rows = await this.database.query<{ run_id: string; state: string }>(
       `select run_id, status || last_sequence as state from toolloop.runs where run_id = any($1::text[])`,
       [runIds],
@@ -230,17 +271,24 @@ export class SqlRunLog extends RunLog {
     return runIds.map((runId) => [runId, states.get(runId) ?? 'gone'] as const);
   }
 
-  override async work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
+  override async work(
+    advance: (runId: string) => Promise<void>,
+    most: number,
+  ): Promise<() => Promise<void>> {
     await this.ready();
     if (this.database.engine === 'pglite') await this.expireAll();
-    const handle = (id: string): Promise<void> => (id.startsWith(LOOK) ? this.look(id.slice(LOOK.length)) : advance(id.slice(TURN.length)));
+    const handle = (id: string): Promise<void> =>
+      id.startsWith(LOOK) ? this.look(id.slice(LOOK.length)) : advance(id.slice(TURN.length));
     return this.jobs.work(QUEUE, { handle, most, mend: () => this.mend() });
   }
 
   /** Queues a run that still waits, in the turn of its tenant. */
   private async look(runId: string): Promise<void> {
     await this.database.transaction(async () => {
-      await this.database.query(`delete from toolloop.run_looks where run_id = $1 and look_at <= clock_timestamp()`, [runId]);
+      await this.database.query(
+        `delete from toolloop.run_looks where run_id = $1 and look_at <= clock_timestamp()`,
+        [runId],
+      );
       if ((await this.locked(runId))?.status === 'waiting') await this.handOut(runId);
     });
   }
@@ -264,7 +312,8 @@ export class SqlRunLog extends RunLog {
 
   /** Queues anew some runs that were queued a while ago and have no job. */
   private async requeueLost(): Promise<number> {
-    if ((await this.database.query(LONG_QUEUED)).length === 0) return 0; // as nearly always, and every process asks every few seconds
+    // as nearly always, and every process asks every few seconds
+    if ((await this.database.query(LONG_QUEUED)).length === 0) return 0;
     const lost = await this.database.query<{ run_id: string }>(
       `select run_id from toolloop.runs
        where status = 'queued' and updated_at < clock_timestamp() - ${LOST_AFTER} and $2 || run_id in (
@@ -278,11 +327,16 @@ export class SqlRunLog extends RunLog {
 
   /** No other process is on an embedded database, so what runs there is of one that is gone. */
   private async expireAll(): Promise<void> {
-    await this.database.query(`update toolloop.runs set expires_at = ${inMs('0')} where status = 'running'`);
+    await this.database.query(
+      `update toolloop.runs set expires_at = ${inMs('0')} where status = 'running'`,
+    );
     while ((await this.requeueExpired()) > 0);
   }
 
-  private async insert({ runId, entries = [], events = [], ...run }: NewRun, { owner, forMs }: LeaseRequest): Promise<Lease> {
+  private async insert(
+    { runId, entries = [], events = [], ...run }: NewRun,
+    { owner, forMs }: LeaseRequest,
+  ): Promise<Lease> {
     const values = [
       storableKey(runId, 'id of the run'),
       storableKey(run.tenant, 'tenant'),
@@ -299,30 +353,55 @@ export class SqlRunLog extends RunLog {
     return fromLeaseRow(row);
   }
 
-  private async appendAs(hold: RunHold, write: Omit<RunWrite, 'ending'>): ReturnType<RunLog['append']> {
+  private async appendAs(
+    hold: RunHold,
+    write: Omit<RunWrite, 'ending'>,
+  ): ReturnType<RunLog['append']> {
     const { statement, values } = writing(hold, write, this.database.isHeard(CHANGED));
     const rows = await this.database.query<BegunRow>(statement, values);
     if (rows.length === 0) throw new RunLostError(hold);
     return write.calls && leasesOf(write.calls.begun, rows);
   }
 
-  /** Looks at a run that is locked until the caller's transaction is over. An idle one waits, or is put off, so that no one hands it out for now. */
-  private async locked(runId: string): Promise<{ readonly status: RunStatus; readonly isIdle: boolean } | undefined> {
+  /**
+   * Looks at a run that is locked until the caller's transaction is over. An idle one waits, or is
+   * put off, so that no one hands it out for now.
+   */
+  private async locked(
+    runId: string,
+  ): Promise<{ readonly status: RunStatus; readonly isIdle: boolean } | undefined> {
     const [row] = await this.database.query<Pick<RunRow, 'status' | 'put_offs'>>(
       `select status, put_offs from toolloop.runs where run_id = $1 for update`,
       [runId],
     );
-    return row && { status: row.status, isIdle: row.status === 'waiting' || (row.status === 'queued' && row.put_offs > 0) };
+    return (
+      row && {
+        status: row.status,
+        isIdle: row.status === 'waiting' || (row.status === 'queued' && row.put_offs > 0),
+      }
+    );
   }
 
   /** Within a transaction: ends a run, or has it wait. */
-  private async finish(runId: string, { status, finishReason, waitingFor }: NonNullable<RunWrite['ending']>): Promise<void> {
-    const [row] = await this.database.query<{ tenant: string; is_due: boolean }>(FINISH, [runId, status, finishReason, waitingFor ?? null]);
+  private async finish(
+    runId: string,
+    { status, finishReason, waitingFor }: NonNullable<RunWrite['ending']>,
+  ): Promise<void> {
+    const [row] = await this.database.query<{ tenant: string; is_due: boolean }>(FINISH, [
+      runId,
+      status,
+      finishReason,
+      waitingFor ?? null,
+    ]);
     if (status === 'waiting' && row?.is_due) await this.handOut(runId);
-    if (status === 'ended' && row) await withdrawPending(this.database, [{ tenant: row.tenant, runId }]);
+    if (status === 'ended' && row)
+      await withdrawPending(this.database, [{ tenant: row.tenant, runId }]);
   }
 
-  /** Within a transaction: gives a durable run to any process with room; any other waits for its actor. */
+  /**
+   * Within a transaction: gives a durable run to any process with room; any other waits for its
+   * actor.
+   */
   private async handOut(runId: string, putOff?: PutOff): Promise<void> {
     const [row] = await this.database.query<{ status: RunStatus; turn: number }>(
       `update toolloop.runs as run
@@ -332,10 +411,14 @@ export class SqlRunLog extends RunLog {
       [runId, putOff?.times ?? 0],
     );
     const at = putOff && { startAfter: putOff.until };
-    if (row?.status === 'queued') await this.jobs.send(QUEUE, { id: TURN + runId, priority: -row.turn, ...at });
+    if (row?.status === 'queued')
+      await this.jobs.send(QUEUE, { id: TURN + runId, priority: -row.turn, ...at });
   }
 
-  /** Its jobs are retried for as long as it takes: a run that cannot be continued is ended, so only the infrastructure rejects. */
+  /**
+   * Its jobs are retried for as long as it takes: a run that cannot be continued is ended, so only
+   * the infrastructure rejects.
+   */
   private ready(): Promise<void> {
     return this.jobs.ensure(QUEUE, {
       retryLimit: 1_000,

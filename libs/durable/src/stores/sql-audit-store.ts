@@ -7,14 +7,18 @@ import { isStorable, storableKey, storedJson } from './storable.js';
 const MOST_ATTEMPTS = 1_000;
 /** The entries of one statement. */
 const MOST_AT_ONCE = 100;
-/** A statement without an answer for so many milliseconds keeps no entry waiting any more: the next is sent over another connection. */
+/**
+ * A statement without an answer for so many milliseconds keeps no entry waiting any more: the next
+ * is sent over another connection.
+ */
 const LONGEST_WAIT_MS = 2_000;
 /** The tenants whose head is remembered. */
 const MOST_HEADS = 1_000;
 
 /**
- * Appends entries behind a head, all of them or none. The first is kept where the head is still the last entry and no other process appends behind it at this moment,
- * which the primary key decides; then no one but us can append behind the first. Tells the head that it found.
+ * Appends entries behind a head, all of them or none. The first is kept where the head is still the
+ * last entry and no other process appends behind it at this moment, which the primary key decides;
+ * then no one but us can append behind the first. Tells the head that it found.
  */
 const APPEND: NamedStatement = {
   name: 'toolloop_append_audit',
@@ -59,11 +63,17 @@ interface Line {
   since: number;
 }
 
-/** Keeps the audit in SQL, where triggers refuse to change or remove an entry. Entries of a tenant that come while others are stored are stored together. */
+/**
+ * Keeps the audit in SQL, where triggers refuse to change or remove an entry. Entries of a tenant
+ * that come while others are stored are stored together.
+ */
 export class SqlAuditStore extends AuditStore {
   override readonly storesTogether = true;
   private readonly lines = new Map<string, Line>();
-  /** The last entries that this process appended. Another process may have appended since, which the statement finds out. */
+  /**
+   * The last entries that this process appended. Another process may have appended since, which the
+   * statement finds out.
+   */
   private readonly heads = new Map<string, AuditHead>();
 
   constructor(private readonly database: Database) {
@@ -71,9 +81,11 @@ export class SqlAuditStore extends AuditStore {
   }
 
   /**
-   * No lock is held meanwhile, so that a process that freezes holds up no other. Within a transaction of the caller the entry is a part of that, and stored by itself.
+   * No lock is held meanwhile, so that a process that freezes holds up no other. Within a
+   * transaction of the caller the entry is a part of that, and stored by itself.
    *
-   * @throws {Error} For an entry that does not follow the last one, and where other processes always append first.
+   * @throws {Error} For an entry that does not follow the last one, and where other processes
+   *   always append first.
    */
   override async append(tenant: string, build: Build): Promise<void> {
     storableKey(tenant, 'tenant');
@@ -93,7 +105,10 @@ export class SqlAuditStore extends AuditStore {
     return head;
   }
 
-  override async read(tenant: string, { from, limit }: { readonly from: number; readonly limit: number }): Promise<readonly AuditEntry[]> {
+  override async read(
+    tenant: string,
+    { from, limit }: { readonly from: number; readonly limit: number },
+  ): Promise<readonly AuditEntry[]> {
     if (!isStorable(tenant)) return [];
     const rows = await this.database.query<{ readonly entry: AuditEntry }>(
       'select entry from toolloop.audit where tenant = $1 and sequence >= $2 order by sequence limit $3',
@@ -123,9 +138,17 @@ export class SqlAuditStore extends AuditStore {
   }
 
   /** Settles each of the entries. */
-  private async store(tenant: string, entries: readonly Waiting[], knowsHead: boolean): Promise<void> {
+  private async store(
+    tenant: string,
+    entries: readonly Waiting[],
+    knowsHead: boolean,
+  ): Promise<void> {
     try {
-      const last = await this.appended(tenant, entries, knowsHead ? this.heads.get(tenant) : undefined);
+      const last = await this.appended(
+        tenant,
+        entries,
+        knowsHead ? this.heads.get(tenant) : undefined,
+      );
       if (knowsHead && last) this.remember(last);
       for (const { resolve } of entries) resolve();
     } catch (error) {
@@ -134,8 +157,15 @@ export class SqlAuditStore extends AuditStore {
     }
   }
 
-  /** Resolves to the new head, once all entries are stored that can be made; the others are rejected. */
-  private async appended(tenant: string, entries: readonly Waiting[], known: AuditHead | undefined): Promise<AuditHead | undefined> {
+  /**
+   * Resolves to the new head, once all entries are stored that can be made; the others are
+   * rejected.
+   */
+  private async appended(
+    tenant: string,
+    entries: readonly Waiting[],
+    known: AuditHead | undefined,
+  ): Promise<AuditHead | undefined> {
     let head = known ?? (await this.head(tenant));
     let left = entries;
     for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt += 1) {
@@ -151,7 +181,8 @@ export class SqlAuditStore extends AuditStore {
   }
 
   private remember(head: AuditHead): void {
-    this.heads.delete(head.tenant); // so that the first in the map is the one that was used longest ago
+    // so that the first in the map is the one that was used longest ago
+    this.heads.delete(head.tenant);
     this.heads.set(head.tenant, head);
     const [oldest] = this.heads.keys();
     if (this.heads.size > MOST_HEADS && oldest !== undefined) this.heads.delete(oldest);
@@ -159,7 +190,11 @@ export class SqlAuditStore extends AuditStore {
 }
 
 /** Makes the entries that follow a head, one behind the other. */
-function chained(tenant: string, entries: readonly Waiting[], head: AuditHead | undefined): Chained {
+function chained(
+  tenant: string,
+  entries: readonly Waiting[],
+  head: AuditHead | undefined,
+): Chained {
   const made: Waiting[] = [];
   const hashes: string[] = [];
   const texts: string[] = [];
@@ -190,7 +225,9 @@ interface Chained {
 function following(tenant: string, build: Build, head: AuditHead | undefined): AuditEntry {
   const entry = build(head);
   if (entry.tenant === tenant && entry.sequence === (head?.sequence ?? 0) + 1) return entry;
-  throw new Error(`The entry ${entry.sequence} of "${entry.tenant}" does not follow the last of "${tenant}".`);
+  throw new Error(
+    `The entry ${entry.sequence} of "${entry.tenant}" does not follow the last of "${tenant}".`,
+  );
 }
 
 function headIn(tenant: string, answer: AppendAnswer | undefined): AuditHead | undefined {

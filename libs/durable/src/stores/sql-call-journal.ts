@@ -16,7 +16,15 @@ import {
 } from '@toolloop/core/stores';
 import { type NamedStatement, rejectAsOurs } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
-import { fromLeaseRow, heldBy, inMs, LEASE, type LeaseRow, leaseTo, LEFT_MS } from '../database/lease-sql.js';
+import {
+  fromLeaseRow,
+  heldBy,
+  inMs,
+  LEASE,
+  type LeaseRow,
+  leaseTo,
+  LEFT_MS,
+} from '../database/lease-sql.js';
 import { keyHash, shownText, storableKey, storedJson, UnstorableError } from './storable.js';
 
 interface CallRow extends LeaseRow {
@@ -40,10 +48,22 @@ const FINISH: NamedStatement = {
 };
 
 /** The columns of the tables that `beginCalls` and `finishCalls` take, and the rows of them. */
-export const BEGUN_COLUMNS = ['tenant', 'key_hash', 'idempotency_key', 'run', 'declared_id', 'call_hash', 'owner', 'for_ms'];
+export const BEGUN_COLUMNS = [
+  'tenant',
+  'key_hash',
+  'idempotency_key',
+  'run',
+  'declared_id',
+  'call_hash',
+  'owner',
+  'for_ms',
+];
 export const FINISHED_COLUMNS = ['tenant', 'key_hash', 'owner', 'epoch', 'outcome'];
 
-/** Begins the calls of the table `call` within another statement: that of a run whose row is `held`, without which none is begun. */
+/**
+ * Begins the calls of the table `call` within another statement: that of a run whose row is `held`,
+ * without which none is begun.
+ */
 export function beginCalls(table: string): string {
   return `begun as (
     insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, owner, epoch, expires_at)
@@ -81,7 +101,10 @@ export function finishedRow({ hold, outcome }: FinishedCall): readonly string[] 
 }
 
 /** The leases of the calls that a statement has begun, in the order of `begun`. */
-export function leasesOf(begun: CallsOfWrite['begun'], rows: readonly BegunRow[]): readonly (Lease | undefined)[] {
+export function leasesOf(
+  begun: CallsOfWrite['begun'],
+  rows: readonly BegunRow[],
+): readonly (Lease | undefined)[] {
   const leases = new Map(rows.map((row) => [row.key_hash, row]));
   return begun.map((start) => {
     const row = leases.get(keysOf(start)[1]);
@@ -94,25 +117,40 @@ export interface BegunRow extends LeaseRow {
   readonly key_hash: string;
 }
 
-/** Keeps the mutating calls that were begun and their outcomes in SQL, across crashes and processes. Of arguments it keeps a hash. */
+/**
+ * Keeps the mutating calls that were begun and their outcomes in SQL, across crashes and processes.
+ * Of arguments it keeps a hash.
+ */
 export class SqlCallJournal extends CallJournal {
   constructor(private readonly database: Database) {
     super();
   }
 
-  /** Tells if it is one of this database, as it stands here: a subclass may keep calls elsewhere. */
+  /**
+   * Tells if it is one of this database, as it stands here: a subclass may keep calls elsewhere.
+   */
   static isOf(journal: CallJournal, database: Database): boolean {
-    return journal instanceof SqlCallJournal && journal.constructor === SqlCallJournal && journal.database === database;
+    return (
+      journal instanceof SqlCallJournal &&
+      journal.constructor === SqlCallJournal &&
+      journal.database === database
+    );
   }
 
   override async acquire(start: JournalStart): Promise<JournalClaim> {
     const { owner, forMs } = start;
     const callHash = callHashOf(start);
     for (;;) {
-      const [acquired] = await this.database.query<LeaseRow>(ACQUIRE, [...startValues(start), owner, forMs]);
+      const [acquired] = await this.database.query<LeaseRow>(ACQUIRE, [
+        ...startValues(start),
+        owner,
+        forMs,
+      ]);
       if (acquired) return { status: 'acquired', lease: fromLeaseRow(acquired) };
       const known = await this.row(start);
-      if (known) return known.call_hash === callHash ? claimOf(known, owner) : { status: 'conflict' }; // else it was released in between
+      // else it was released in between
+      if (known)
+        return known.call_hash === callHash ? claimOf(known, owner) : { status: 'conflict' };
     }
   }
 
@@ -121,7 +159,10 @@ export class SqlCallJournal extends CallJournal {
     return known?.call_hash === callHashOf(call) ? entryOf(known) : undefined;
   }
 
-  override async steal(key: JournalKey, { owner, forMs }: LeaseRequest): Promise<Lease | undefined> {
+  override async steal(
+    key: JournalKey,
+    { owner, forMs }: LeaseRequest,
+  ): Promise<Lease | undefined> {
     const [stolen] = await this.database.query<LeaseRow>(
       `update toolloop.calls set ${leaseTo('$3', '$4')} where tenant = $1 and key_hash = $2 and outcome is null returning ${LEASE}`,
       [...keysOf(key), owner, forMs],
@@ -130,11 +171,20 @@ export class SqlCallJournal extends CallJournal {
   }
 
   override async finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
-    await this.database.query(FINISH, [...keysOf(hold), hold.owner, hold.epoch, storedJson(outcome, 'outcome')]);
+    await this.database.query(FINISH, [
+      ...keysOf(hold),
+      hold.owner,
+      hold.epoch,
+      storedJson(outcome, 'outcome'),
+    ]);
   }
 
   override async release(hold: JournalHold): Promise<void> {
-    await this.database.query(`delete from toolloop.calls where ${IS_HELD} and effect is null`, [...keysOf(hold), hold.owner, hold.epoch]);
+    await this.database.query(`delete from toolloop.calls where ${IS_HELD} and effect is null`, [
+      ...keysOf(hold),
+      hold.owner,
+      hold.epoch,
+    ]);
   }
 
   private async row(key: JournalKey): Promise<CallRow | undefined> {
@@ -157,21 +207,32 @@ export function keysOf({ tenant, idempotencyKey }: JournalKey): [tenant: string,
 
 function startValues(start: JournalStart): readonly string[] {
   const { idempotencyKey, runId, declaredId } = start;
-  return [...keysOf(start), shownText(idempotencyKey), shownText(runId), shownText(declaredId), callHashOf(start)];
+  return [
+    ...keysOf(start),
+    shownText(idempotencyKey),
+    shownText(runId),
+    shownText(declaredId),
+    callHashOf(start),
+  ];
 }
 
 function callHashOf({ declaredId, instanceId, args }: JournalCall): string {
   return keyHash(declaredId, instanceId ?? null, args);
 }
 
-/** The same owner gets its lease again, unless its transaction is committed: then its effect took place. */
+/**
+ * The same owner gets its lease again, unless its transaction is committed: then its effect took
+ * place.
+ */
 function claimOf(row: CallRow, owner: string): JournalClaim {
   const isOurs = row.owner === owner && !row.outcome && !row.effect;
   return isOurs ? { status: 'acquired', lease: fromLeaseRow(row) } : entryOf(row);
 }
 
 function entryOf({ outcome, effect, left_ms: leftMs }: CallRow): JournalEntry {
-  return outcome ? { status: 'finished', outcome } : { status: 'in_progress', leftMs, ...(effect && { kept: effect }) };
+  return outcome
+    ? { status: 'finished', outcome }
+    : { status: 'in_progress', leftMs, ...(effect && { kept: effect }) };
 }
 
 interface MarkedRow<Result> {
@@ -182,26 +243,39 @@ interface OpenCallRow<Result> {
   readonly effect: MarkedRow<Result>['effect'] | null;
 }
 
-/** Effects in the same database, marked on the call's row of the journal: of two processes that make a call, the second waits, and gets what the first kept. */
+/**
+ * Effects in the same database, marked on the call's row of the journal: of two processes that make
+ * a call, the second waits, and gets what the first kept.
+ */
 export class SqlCallTransactions extends CallTransactions {
   constructor(private readonly database: Database) {
     super();
   }
 
-  override once<Result>(call: JournalKey, work: () => Promise<Result>, over: AbortSignal): Promise<Result> {
+  override once<Result>(
+    call: JournalKey,
+    work: () => Promise<Result>,
+    over: AbortSignal,
+  ): Promise<Result> {
     const keys = keysOf(call);
     const marked = async (): Promise<Result> => {
       const [row] = await this.database
-        .query<OpenCallRow<Result>>('select effect from toolloop.calls where tenant = $1 and key_hash = $2 for update', keys)
+        .query<OpenCallRow<Result>>(
+          'select effect from toolloop.calls where tenant = $1 and key_hash = $2 for update',
+          keys,
+        )
         .catch(rejectAsOurs);
-      if (!row) throw new Error('The call is not in the journal of this database, so it could not be recognized later.');
+      if (!row)
+        throw new Error(
+          'The call is not in the journal of this database, so it could not be recognized later.',
+        );
       if (row.effect) return row.effect.result;
       const text = keptText(await work());
       const [kept] = await this.database
-        .query<MarkedRow<Result>>('update toolloop.calls set effect = $3 where tenant = $1 and key_hash = $2 returning effect', [
-          ...keys,
-          text,
-        ])
+        .query<MarkedRow<Result>>(
+          'update toolloop.calls set effect = $3 where tenant = $1 and key_hash = $2 returning effect',
+          [...keys, text],
+        )
         .catch(rejectAsOurs);
       if (!kept) throw new Error('The call was removed from the journal.');
       return kept.effect.result; // as JSON gives it back, the first time as every other time
@@ -225,15 +299,21 @@ export class SqlCallTransactions extends CallTransactions {
 
   override unmarked<Result>(work: () => Promise<Result>): Promise<Result> {
     return this.database.transaction(async () => {
-      await this.database.query('select pg_current_xact_id()::text'); // by an id of its own the work of others is known to be part of it
-      const [kept] = await this.database.query<MarkedRow<Result>>('select $1::json as effect', [keptText(await work())]);
+      // by an id of its own the work of others is known to be part of it
+      await this.database.query('select pg_current_xact_id()::text');
+      const [kept] = await this.database.query<MarkedRow<Result>>('select $1::json as effect', [
+        keptText(await work()),
+      ]);
       if (!kept) throw new Error('The database did not answer.');
       return kept.effect.result;
     });
   }
 }
 
-/** As a model would read it, so that work may return what any tool may: dates, bigints, maps and sets. */
+/**
+ * As a model would read it, so that work may return what any tool may: dates, bigints, maps and
+ * sets.
+ */
 function keptText(result: unknown): string {
   try {
     return JSON.stringify({ result: result === undefined ? undefined : toResultJson(result) });

@@ -47,11 +47,21 @@ export class SqlPendingStore extends PendingStore {
 
   override async find(id: string): Promise<Pending | undefined> {
     if (!isStorable(id)) return undefined;
-    const [row] = await this.database.query<PendingRow>(`select ${COLUMNS} from toolloop.pending where id = $1`, [id]);
+    const [row] = await this.database.query<PendingRow>(
+      `select ${COLUMNS} from toolloop.pending where id = $1`,
+      [id],
+    );
     return row && recordOf(row);
   }
 
-  override async list({ tenant, runId, conversation, pending = false, limit = 100, after }: PendingQuery): Promise<readonly Pending[]> {
+  override async list({
+    tenant,
+    runId,
+    conversation,
+    pending = false,
+    limit = 100,
+    after,
+  }: PendingQuery): Promise<readonly Pending[]> {
     if (!isStorable(tenant) || (runId !== undefined && !isStorable(runId))) return [];
     const rows = await this.database.query<PendingRow>(
       `select ${COLUMNS} from toolloop.pending
@@ -74,7 +84,10 @@ export class SqlPendingStore extends PendingStore {
     return claimed.length > 0;
   }
 
-  /** One statement: of two who answer, one finds it unanswered. Those who wait are told after the commit. */
+  /**
+   * One statement: of two who answer, one finds it unanswered. Those who wait are told after the
+   * commit.
+   */
   override async answer(id: string, answer: PendingAnswer): Promise<Pending | undefined> {
     if (!isStorable(id)) return undefined;
     const [row] = await this.database.query<PendingRow>(
@@ -107,7 +120,11 @@ export class SqlPendingStore extends PendingStore {
        ) returning ${COLUMNS}, notice_at, notice_attempts`,
       [owner, forMs, most],
     );
-    return rows.map((row) => ({ record: recordOf(row), at: row.notice_at.toISOString(), attempts: row.notice_attempts }));
+    return rows.map((row) => ({
+      record: recordOf(row),
+      at: row.notice_at.toISOString(),
+      attempts: row.notice_attempts,
+    }));
   }
 
   override async reschedule(id: string, owner: string, next?: NextNotice): Promise<void> {
@@ -128,11 +145,15 @@ export class SqlPendingStore extends PendingStore {
 /** Runs work as one unit with whatever it asks of the database. */
 export type Transaction = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
-/** The clocks of processes and their database differ by less: a run that is looked at earlier would find its question still open. */
+/**
+ * The clocks of processes and their database differ by less: a run that is looked at earlier would
+ * find its question still open.
+ */
 const CLOCK_SKEW_MS = 1_000;
 
 /**
- * Wakes the run that asked as soon as a person answers, or when the time for it is over. A question or an answer is kept together with its wake-up, or neither is.
+ * Wakes the run that asked as soon as a person answers, or when the time for it is over. A question
+ * or an answer is kept together with its wake-up, or neither is.
  */
 export class WakingPendingStore extends PendingStore {
   constructor(
@@ -146,7 +167,10 @@ export class WakingPendingStore extends PendingStore {
   override add(record: Pending): Promise<void> {
     return this.transaction(async () => {
       await this.store.add(record);
-      await this.runs.wakeAt(record.binding.runId, new Date(Date.parse(record.expiresAt) + CLOCK_SKEW_MS));
+      await this.runs.wakeAt(
+        record.binding.runId,
+        new Date(Date.parse(record.expiresAt) + CLOCK_SKEW_MS),
+      );
     });
   }
 
@@ -233,7 +257,10 @@ export class AnswerWatch {
     });
   }
 
-  /** Resolves once there is an answer. Rejects with the signal's reason, and where the database does not answer the first look. */
+  /**
+   * Resolves once there is an answer. Rejects with the signal's reason, and where the database does
+   * not answer the first look.
+   */
   async answered(id: string, signal: AbortSignal): Promise<PendingRow> {
     signal.throwIfAborted();
     let stop: (() => void) | undefined;
@@ -247,7 +274,8 @@ export class AnswerWatch {
           end();
         };
         this.rows.look([id]).catch(reject);
-        // Between the first look and the first notification an answer may have come of which nothing was heard.
+        // Between the first look and the first notification an answer may have come of which
+        // nothing was heard.
         this.database.outside(() => void this.rows.listen().then(() => this.rows.lookAgain([id])));
       });
     } finally {
@@ -255,17 +283,24 @@ export class AnswerWatch {
     }
   }
 
-  /** Tells what this process knows without being notified. In a transaction nothing is certain before its commit, which the notification follows. */
+  /**
+   * Tells what this process knows without being notified. In a transaction nothing is certain
+   * before its commit, which the notification follows.
+   */
   told(row: PendingRow): void {
     if (!this.database.isInTransaction) this.rows.tell(row.id, row);
   }
 }
 
 /**
- * Withdraws what these runs have asked and has no answer, in the transaction that ends them: a process may be killed after it. One that is being answered at this
- * moment is skipped, since its answer waits for the run.
+ * Withdraws what these runs have asked and has no answer, in the transaction that ends them: a
+ * process may be killed after it. One that is being answered at this moment is skipped, since its
+ * answer waits for the run.
  */
-export async function withdrawPending(database: Database, runs: readonly Pick<PendingBinding, 'tenant' | 'runId'>[]): Promise<void> {
+export async function withdrawPending(
+  database: Database,
+  runs: readonly Pick<PendingBinding, 'tenant' | 'runId'>[],
+): Promise<void> {
   if (runs.length === 0) return;
   await database.query(
     `with asked as (
@@ -273,6 +308,10 @@ export async function withdrawPending(database: Database, runs: readonly Pick<Pe
        where (tenant, run_id) in (select * from unnest($1::text[], $2::text[])) and decision is null for update skip locked
      )
      update toolloop.pending set decision = 'deny', answer = $3 where id in (select id from asked)`,
-    [runs.map(({ tenant }) => tenant), runs.map(({ runId }) => runId), storedJson(withdrawal(), 'answer')],
+    [
+      runs.map(({ tenant }) => tenant),
+      runs.map(({ runId }) => runId),
+      storedJson(withdrawal(), 'answer'),
+    ],
   );
 }

@@ -18,14 +18,20 @@ import { isStorable, storableKey, storedJson } from './storable.js';
 const CHANGED = 'toolloop_policies';
 /** The id of the one row that is watched, which has the revision. */
 const STATE = 'state';
-/** Looks that may be under way at once. A database that hangs is asked again, in case the next connection answers, but not without end. */
+/**
+ * Looks that may be under way at once. A database that hangs is asked again, in case the next
+ * connection answers, but not without end.
+ */
 const MOST_LOOKS = 2;
 
 /** The last number that fits into its column. A client may name any. */
 const LAST_NUMBER = 2_147_483_647;
 
 /** Asked twice a second by every process. */
-const REVISION: NamedStatement = { name: 'toolloop_policy_revision', text: 'select revision::int from toolloop.policy_state' };
+const REVISION: NamedStatement = {
+  name: 'toolloop_policy_revision',
+  text: 'select revision::int from toolloop.policy_state',
+};
 /** Takes the next revision, and tells it after the commit. */
 const NEXT = `update toolloop.policy_state set revision = revision + 1`;
 const TOLD = `pg_notify('${CHANGED}', '${STATE}')::text as told`;
@@ -68,10 +74,10 @@ export class SqlPolicyStore extends PolicyStore {
 
   override async find(scope: PolicyScope, number: number): Promise<PolicyVersion | undefined> {
     if (!isScope(scope) || number > LAST_NUMBER) return undefined;
-    const [row] = await this.database.query<VersionRow>('select version from toolloop.policies where scope = $1 and number = $2', [
-      scopeKey(scope),
-      number,
-    ]);
+    const [row] = await this.database.query<VersionRow>(
+      'select version from toolloop.policies where scope = $1 and number = $2',
+      [scopeKey(scope), number],
+    );
     return row?.version;
   }
 
@@ -131,7 +137,8 @@ export class SqlPolicyStore extends PolicyStore {
     const end = this.rows.add(STATE, told);
     this.database.outside(() => {
       void this.rows.lookAgain([STATE]);
-      // Between the first look and the first notification there may be a change of which nothing was heard.
+      // Between the first look and the first notification there may be a change of which nothing
+      // was heard.
       void this.rows.listen().then(() => this.rows.lookAgain([STATE]));
     });
     return Promise.resolve(() => Promise.resolve(end()));

@@ -19,10 +19,16 @@ import type { Database } from '../database/database.js';
 import { inMs } from '../database/lease-sql.js';
 import { fromTextJson, isStorable, keyHash, storableKey, storedJson } from './storable.js';
 
-/** The number of the last messages with which a run continues, together with the rest of the part that the oldest of them is in. All are kept. */
+/**
+ * The number of the last messages with which a run continues, together with the rest of the part
+ * that the oldest of them is in. All are kept.
+ */
 const MOST_MESSAGES = 200;
 
-/** Keeps conversations in SQL, one row for what one run added, so that no call is ever read without its result. */
+/**
+ * Keeps conversations in SQL, one row for what one run added, so that no call is ever read without
+ * its result.
+ */
 export class SqlConversationStore extends ConversationStore {
   constructor(private readonly database: Database) {
     super();
@@ -39,7 +45,11 @@ export class SqlConversationStore extends ConversationStore {
     return rows.flatMap(({ messages }) => messages);
   }
 
-  override async append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void> {
+  override async append(
+    key: ConversationKey,
+    messages: readonly Message[],
+    runId?: string,
+  ): Promise<void> {
     if (messages.length === 0) return;
     await this.database.query(
       `insert into toolloop.conversation_parts (tenant, key_hash, actor_hash, conversation_id, message_count, messages, run_id, message_hashes)
@@ -53,7 +63,11 @@ export class SqlConversationStore extends ConversationStore {
         messages.length,
         storedJson(messages, 'messages'),
         runId === undefined ? null : storableKey(runId, 'id of the run'),
-        messages.flatMap((message) => (message.role === 'user' && message.messageId !== undefined ? keyHash(message.messageId) : [])),
+        messages.flatMap((message) =>
+          message.role === 'user' && message.messageId !== undefined
+            ? keyHash(message.messageId)
+            : [],
+        ),
       ],
     );
   }
@@ -78,8 +92,14 @@ export class SqlConversationStore extends ConversationStore {
     }));
   }
 
-  override async read(key: ConversationKey, { from, limit }: MessagePage): Promise<readonly Message[]> {
-    const rows = await this.database.query<{ readonly messages: readonly Message[]; readonly before: number }>(
+  override async read(
+    key: ConversationKey,
+    { from, limit }: MessagePage,
+  ): Promise<readonly Message[]> {
+    const rows = await this.database.query<{
+      readonly messages: readonly Message[];
+      readonly before: number;
+    }>(
       `select messages, before::int as before from (
          select messages, position, message_count, sum(message_count) over (order by position) - message_count as before
          from toolloop.conversation_parts where tenant = $1 and key_hash = $2 and cut_by is null
@@ -100,7 +120,11 @@ export class SqlConversationStore extends ConversationStore {
     return claimed.length > 0;
   }
 
-  override async leave(key: ConversationKey, { id, texts }: LeftInput, forMs: number): Promise<string | undefined> {
+  override async leave(
+    key: ConversationKey,
+    { id, texts }: LeftInput,
+    forMs: number,
+  ): Promise<string | undefined> {
     const [input] = await this.database.query<InputRow>(
       `insert into toolloop.conversation_inputs (tenant, key_hash, input_id, texts, expires_at) values ($1, $2, $3, $4, ${inMs('$5')})
        on conflict (tenant, key_hash, input_id) do update set expires_at = excluded.expires_at returning input_id, texts, taken_by`,
@@ -120,7 +144,11 @@ export class SqlConversationStore extends ConversationStore {
     return inputs.map(({ input_id: id, texts }) => ({ id, texts }));
   }
 
-  override async take(key: ConversationKey, id: string, owner: string): Promise<string | undefined> {
+  override async take(
+    key: ConversationKey,
+    id: string,
+    owner: string,
+  ): Promise<string | undefined> {
     const [input] = await this.database.query<InputRow>(
       `update toolloop.conversation_inputs set taken_by = coalesce(taken_by, $4)
        where tenant = $1 and key_hash = $2 and input_id = $3 and (taken_by is not null or expires_at > clock_timestamp()) returning input_id, texts, taken_by`,
@@ -142,10 +170,10 @@ export class SqlConversationStore extends ConversationStore {
   override async cut(key: ConversationKey, turns: CutTurns, runId: string): Promise<void> {
     const by = [...keysOf(key), storableKey(runId, 'id of the run')];
     const which = 'from' in turns ? 'cut_by is null and position >= $4' : 'cut_by = $4';
-    await this.database.query(`update toolloop.conversation_parts set cut_by = $3 where tenant = $1 and key_hash = $2 and ${which}`, [
-      ...by,
-      'from' in turns ? turns.from : turns.cutBy,
-    ]);
+    await this.database.query(
+      `update toolloop.conversation_parts set cut_by = $3 where tenant = $1 and key_hash = $2 and ${which}`,
+      [...by, 'from' in turns ? turns.from : turns.cutBy],
+    );
   }
 
   override async cutBy(key: ConversationKey, runId: string): Promise<readonly KeptTurn[]> {
@@ -174,7 +202,12 @@ interface TurnRow {
 }
 
 function turnOf({ position, run_id: runId, messages, cut_by: cutBy }: TurnRow): KeptTurn {
-  return { position: Number(position), messages, ...(runId !== null && { runId }), ...(cutBy !== null && { cutBy }) };
+  return {
+    position: Number(position),
+    messages,
+    ...(runId !== null && { runId }),
+    ...(cutBy !== null && { cutBy }),
+  };
 }
 
 interface InputRow {
@@ -189,7 +222,11 @@ interface SummaryRow {
   readonly updated_at: Date;
 }
 
-function keysOf({ tenant, actorId, conversationId }: ConversationKey): [tenant: string, keyHash: string] {
+function keysOf({
+  tenant,
+  actorId,
+  conversationId,
+}: ConversationKey): [tenant: string, keyHash: string] {
   return [storableKey(tenant, 'tenant'), keyHash(actorId, conversationId)];
 }
 
@@ -211,7 +248,11 @@ export class SqlAccountStore extends AccountStore {
   }
 
   /** @throws {UnstorableError} For a tenant that cannot be a key. */
-  override async add(key: AccountKey, addition: AccountAddition, keptMs: number): Promise<SessionAccount> {
+  override async add(
+    key: AccountKey,
+    addition: AccountAddition,
+    keptMs: number,
+  ): Promise<SessionAccount> {
     const { tenant, actorId, scope } = key;
     const { isTainted = false, hasReadPrivate = false, isRefused = null, counts = {} } = addition;
     const [row] = await this.database.query<SessionAccount>(

@@ -12,14 +12,25 @@ import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { fromTextJson, isStorable, keyHash, storableKey } from './storable.js';
 
-const AMOUNTS = ['calls', 'answers', 'input_tokens', 'output_tokens', 'usd', 'unpriced_answers'] as const;
+const AMOUNTS = [
+  'calls',
+  'answers',
+  'input_tokens',
+  'output_tokens',
+  'usd',
+  'unpriced_answers',
+] as const;
 
 const each = (write: (name: string) => string): string => AMOUNTS.map(write).join(', ');
 
 /** The database's clock, so that processes whose own differ count the same window. */
-const WINDOW = (ms: string): string => `floor(extract(epoch from clock_timestamp()) * 1000 / ${ms})::bigint`;
+const WINDOW = (ms: string): string =>
+  `floor(extract(epoch from clock_timestamp()) * 1000 / ${ms})::bigint`;
 
-/** One statement, so that the ids, the days and the windows are written together or not at all. Rows are written in one order, so that two who add at once do not block each other. */
+/**
+ * One statement, so that the ids, the days and the windows are written together or not at all. Rows
+ * are written in one order, so that two who add at once do not block each other.
+ */
 const ADD: NamedStatement = {
   name: 'toolloop_add_usage',
   text: `
@@ -66,9 +77,16 @@ export class SqlUsageStore extends UsageStore {
     super();
   }
 
-  override async add({ batchId, tenant, increments, windows = [] }: UsageBatch): Promise<readonly number[]> {
+  override async add({
+    batchId,
+    tenant,
+    increments,
+    windows = [],
+  }: UsageBatch): Promise<readonly number[]> {
     const known = new Set<string>();
-    const once = increments.filter(({ id }) => id === undefined || (!known.has(id) && known.add(id)));
+    const once = increments.filter(
+      ({ id }) => id === undefined || (!known.has(id) && known.add(id)),
+    );
     const values = [
       storableKey(tenant, 'tenant'),
       keyHash('batch', batchId),
@@ -78,18 +96,33 @@ export class SqlUsageStore extends UsageStore {
     return totalsOf(windows, await this.database.query<Counter>(ADD, values));
   }
 
-  override async totals(tenant: string, windows: readonly UsageWindow[]): Promise<readonly number[]> {
+  override async totals(
+    tenant: string,
+    windows: readonly UsageWindow[],
+  ): Promise<readonly number[]> {
     if (windows.length === 0) return [];
     const rows = await this.database.query<Counter>(
       `select quantity, q.window_ms::float8 as window_ms, used
        from toolloop.quotas q join unnest($2::text[], $3::bigint[]) as w (quantity, window_ms) using (quantity, window_ms)
        where tenant = $1 and "window" = ${WINDOW('q.window_ms')}`,
-      [storableKey(tenant, 'tenant'), windows.map(({ quantity }) => quantity), windows.map(({ windowMs }) => String(windowMs))],
+      [
+        storableKey(tenant, 'tenant'),
+        windows.map(({ quantity }) => quantity),
+        windows.map(({ windowMs }) => String(windowMs)),
+      ],
     );
     return totalsOf(windows, rows);
   }
 
-  override async report({ tenant, from, to, groupBy, limit, after, ...wanted }: UsageQuery): Promise<readonly UsageRow[]> {
+  override async report({
+    tenant,
+    from,
+    to,
+    groupBy,
+    limit,
+    after,
+    ...wanted
+  }: UsageQuery): Promise<readonly UsageRow[]> {
     if (tenant !== undefined && !isStorable(tenant)) return [];
     const values: (string | number)[] = [from, to, limit];
     const param = (value: string): string => `$${values.push(value)}`;
@@ -99,8 +132,11 @@ export class SqlUsageStore extends UsageStore {
     });
     if (tenant !== undefined) filters.push(`tenant = ${param(tenant)}`);
     const columns = groupBy.map(columnOf);
-    if (after && columns.length > 0) filters.push(`(${columns.join(', ')}) > (${after.map(param).join(', ')})`);
-    const names = columns.map((column, index) => `${column} as "${groupBy[index] ?? ''}", `).join('');
+    if (after && columns.length > 0)
+      filters.push(`(${columns.join(', ')}) > (${after.map(param).join(', ')})`);
+    const names = columns
+      .map((column, index) => `${column} as "${groupBy[index] ?? ''}", `)
+      .join('');
     const rows = await this.database.query<Amounts & Names>(
       `select ${names}${each((name) => `sum(${name}) as ${name}`)} from toolloop.usage
        where ${['day between $1::date and $2::date', ...filters].join(' and ')}
@@ -111,7 +147,10 @@ export class SqlUsageStore extends UsageStore {
   }
 }
 
-/** Names are compared by the bytes of their JSON, in which all but the day and the tenant are kept, since it holds every text. */
+/**
+ * Names are compared by the bytes of their JSON, in which all but the day and the tenant are kept,
+ * since it holds every text.
+ */
 function columnOf(name: UsageDimension): string {
   if (name === 'tenant') return 'to_json(tenant)::text collate "C"';
   return name === 'day' ? `to_json(to_char(day, 'YYYY-MM-DD'))::text collate "C"` : name;
@@ -119,7 +158,11 @@ function columnOf(name: UsageDimension): string {
 
 function toRow({ id, day, actor, tool, model, ...amounts }: UsageIncrement): object {
   const { calls, answers, inputTokens, outputTokens, usd, unpricedAnswers } = amounts;
-  const names = { actor: usageSortKey(actor), tool: usageSortKey(tool), model: usageSortKey(model) };
+  const names = {
+    actor: usageSortKey(actor),
+    tool: usageSortKey(tool),
+    model: usageSortKey(model),
+  };
   return {
     id_hash: id === undefined ? null : keyHash('use', id),
     day,
@@ -135,7 +178,10 @@ function toRow({ id, day, actor, tool, model, ...amounts }: UsageIncrement): obj
 }
 
 function totalsOf(windows: readonly UsageWindow[], rows: readonly Counter[]): readonly number[] {
-  return windows.map(({ quantity, windowMs }) => rows.find((row) => row.quantity === quantity && row.window_ms === windowMs)?.used ?? 0);
+  return windows.map(
+    ({ quantity, windowMs }) =>
+      rows.find((row) => row.quantity === quantity && row.window_ms === windowMs)?.used ?? 0,
+  );
 }
 
 function namesIn(row: Names, groupBy: readonly UsageDimension[]): Names {
@@ -149,5 +195,12 @@ function namesIn(row: Names, groupBy: readonly UsageDimension[]): Names {
 
 function amountsIn(row: Amounts): Omit<UsageRow, UsageDimension> {
   const { calls, answers, usd } = row;
-  return { calls, answers, inputTokens: row.input_tokens, outputTokens: row.output_tokens, usd, unpricedAnswers: row.unpriced_answers };
+  return {
+    calls,
+    answers,
+    inputTokens: row.input_tokens,
+    outputTokens: row.output_tokens,
+    usd,
+    unpricedAnswers: row.unpriced_answers,
+  };
 }

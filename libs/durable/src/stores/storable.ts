@@ -3,11 +3,17 @@ import type { JsonValue } from '@toolloop/core';
 import { StoreRefusalError } from '@toolloop/core/stores';
 
 const MOST_CHARACTERS = 512;
-/** NUL, which a text may not hold, and halves of surrogate pairs, which would all become the same character. */
+/**
+ * NUL, which a text may not hold, and halves of surrogate pairs, which would all become the same
+ * character.
+ */
 const UNKEPT = /\0|\p{Surrogate}/u;
 const ALL_UNKEPT = new RegExp(UNKEPT, 'gu');
 
-/** Thrown for a value that the database cannot keep as it is. Nothing was written: a value that is quietly changed would be another's. */
+/**
+ * Thrown for a value that the database cannot keep as it is. Nothing was written: a value that is
+ * quietly changed would be another's.
+ */
 export class UnstorableError extends StoreRefusalError {
   override readonly name = 'UnstorableError';
   readonly code = 'unstorable';
@@ -30,7 +36,10 @@ export function storableKey(text: string, what: string): string {
   );
 }
 
-/** SHA-256 of texts that anybody may choose, however long and whatever is in them. JSON keeps apart what UTF-8 would make alike. */
+/**
+ * SHA-256 of texts that anybody may choose, however long and whatever is in them. JSON keeps apart
+ * what UTF-8 would make alike.
+ */
 export function keyHash(...parts: readonly (string | null)[]): string {
   return hash('sha256', JSON.stringify(parts));
 }
@@ -49,7 +58,8 @@ export function fromTextJson(json: string): string {
 /**
  * The JSON text of a value.
  *
- * @throws {UnstorableError} For values that JSON would drop or change: a bigint, a date, bytes, a number that is none.
+ * @throws {UnstorableError} For values that JSON would drop or change: a bigint, a date, bytes, a
+ *   number that is none.
  */
 export function storedJson(value: unknown, what: string): string {
   const found = unstorableIn(value, what);
@@ -58,13 +68,18 @@ export function storedJson(value: unknown, what: string): string {
 }
 
 function unstorableIn(value: unknown, path: string): string | undefined {
-  if (value === undefined || isScalar(value)) return undefined; // what is undefined is left out, as an absent field is
+  // what is undefined is left out, as an absent field is
+  if (value === undefined || isScalar(value)) return undefined;
   if (Array.isArray(value)) return first(value.entries(), path);
-  if (typeof value === 'object' && value !== null && isPlain(value)) return first(Object.entries(value), path);
+  if (typeof value === 'object' && value !== null && isPlain(value))
+    return first(Object.entries(value), path);
   return `${path} (${nameOf(value)})`;
 }
 
-function first(entries: Iterable<readonly [string | number, unknown]>, path: string): string | undefined {
+function first(
+  entries: Iterable<readonly [string | number, unknown]>,
+  path: string,
+): string | undefined {
   for (const [key, value] of entries) {
     if (isScalar(value)) continue;
     const found = unstorableIn(value, `${path}.${key}`);
@@ -74,7 +89,12 @@ function first(entries: Iterable<readonly [string | number, unknown]>, path: str
 }
 
 function isScalar(value: unknown): value is JsonValue {
-  return value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value);
+  return (
+    value === null ||
+    typeof value === 'string' ||
+    typeof value === 'boolean' ||
+    Number.isFinite(value)
+  );
 }
 
 /** Objects of other realms are plain as well, so the prototype is not compared. */

@@ -34,10 +34,15 @@ class Route {
     this.agent = new Agent({ connect: { lookup: this.guard.lookup }, connections: MOST_SOCKETS });
   }
 
-  async request(address: URL, init: RequestInit, headers: Headers): Promise<Awaited<ReturnType<typeof send>>> {
+  async request(
+    address: URL,
+    init: RequestInit,
+    headers: Headers,
+  ): Promise<Awaited<ReturnType<typeof send>>> {
     this.guard.check(address.href);
     const { method, signal } = init;
-    const request = new Request(address, { ...init, signal: null }); // which reads a body of any kind
+    // which reads a body of any kind
+    const request = new Request(address, { ...init, signal: null });
     const body = request.body ? { body: await request.text() } : {};
     return send(address, {
       ...(method !== undefined && { method }),
@@ -58,8 +63,10 @@ const MOST_SOCKETS = 64;
 const NO_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304]);
 
 /**
- * The network of one server. Its own origin is reached under the addresses that it may have; another one only where an authorization server must be asked. Bytes are counted
- * after decompression, while they arrive. Redirects are left to the transport, which follows them within their origin, each through here.
+ * The network of one server. Its own origin is reached under the addresses that it may have;
+ * another one only where an authorization server must be asked. Bytes are counted after
+ * decompression, while they arrive. Redirects are left to the transport, which follows them within
+ * their origin, each through here.
  */
 export class BoundedFetch {
   /** The call that is being made, for the requests that belong to it. */
@@ -77,7 +84,11 @@ export class BoundedFetch {
     const { origin, hostname, port, protocol } = new URL(url);
     this.origin = origin;
     const own = Number(port || (protocol === 'https:' ? 443 : 80));
-    this.own = new Route({ allowHosts: [hostname], ports: [own], allowPrivateAddresses: isPrivate });
+    this.own = new Route({
+      allowHosts: [hostname],
+      ports: [own],
+      allowPrivateAddresses: isPrivate,
+    });
     this.others = authProvider && new Route(egress ?? {});
     this.headers = new Headers({ ...headers });
   }
@@ -87,12 +98,20 @@ export class BoundedFetch {
     const use = this.use.getStore();
     const isOwn = address.origin === this.origin;
     const route = isOwn ? this.own : this.others;
-    if (!route) throw new Error(`A request to ${address.host} was not made: the server has no business with it.`);
+    if (!route)
+      throw new Error(
+        `A request to ${address.host} was not made: the server has no business with it.`,
+      );
     if (this.others) use?.secrets?.note(init);
-    const response = await route.request(address, init, isOwn ? this.ownHeaders(use) : new Headers());
+    const response = await route.request(
+      address,
+      init,
+      isOwn ? this.ownHeaders(use) : new Headers(),
+    );
     const { status, statusText, headers, body } = response;
     this.note(headers.get('content-type'));
-    const counted = body && !NO_BODY.has(status) ? streamOf(this.counted(body, { init, use })) : null;
+    const counted =
+      body && !NO_BODY.has(status) ? streamOf(this.counted(body, { init, use })) : null;
     return new Response(counted, { status, statusText, headers: [...headers] });
   };
 
@@ -114,12 +133,17 @@ export class BoundedFetch {
     return headers;
   }
 
-  /** Passes a body on while it counts: every event of a stream that stays open for notifications by itself, of any other answer the whole. */
+  /**
+   * Passes a body on while it counts: every event of a stream that stays open for notifications by
+   * itself, of any other answer the whole.
+   */
   private async *counted(
     body: AsyncIterable<Uint8Array<ArrayBuffer>>,
     { init, use }: RequestDetails,
   ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-    const isOpenEnded = init.method === 'GET' || new Headers(init.headers).get('mcp-method') === 'subscriptions/listen';
+    const isOpenEnded =
+      init.method === 'GET' ||
+      new Headers(init.headers).get('mcp-method') === 'subscriptions/listen';
     let size = 0;
     for await (const chunk of body) {
       size += chunk.byteLength;
@@ -140,7 +164,9 @@ interface RequestDetails {
   readonly use: RequestUse | undefined;
 }
 
-function streamOf(chunks: AsyncGenerator<Uint8Array<ArrayBuffer>>): ReadableStream<Uint8Array<ArrayBuffer>> {
+function streamOf(
+  chunks: AsyncGenerator<Uint8Array<ArrayBuffer>>,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
   return new ReadableStream({
     async pull(controller) {
       const next = await chunks.next();

@@ -8,10 +8,19 @@ import { PinFile } from './tool-pins.js';
 const PINS = Symbol('toolloop:mcp pins');
 
 /**
- * Imports tools of MCP servers: each server is an untrusted source of tools. Import it beside `ToolLoopModule.forRoot`, and name the tools in the policy.
+ * Imports tools of MCP servers: each server is an untrusted source of tools. Import it beside
+ * `ToolLoopModule.forRoot`, and name the tools in the policy.
  *
  * @example
- * McpClientModule.forRoot({ servers: { github: { url: 'https://mcp.example.com/', connectionId: 'github', tools: ['search_issues'] } } })
+ * McpClientModule.forRoot({
+ *   servers: {
+ *     github: {
+ *       url: 'https://mcp.example.com/',
+ *       connectionId: 'github',
+ *       tools: ['search_issues'],
+ *     },
+ *   },
+ * });
  */
 @Module({})
 export class McpClientModule {
@@ -24,8 +33,15 @@ export class McpClientModule {
       provide: Symbol(`toolloop:mcp server ${name}`),
       inject: [PINS, { token: AuditTrail, optional: true }],
       useFactory: (file: PinFile, trail?: AuditTrail) =>
-        new McpToolSource(name, server, { pins: file, ...(trail && { trail }), ...(trace && { trace }) }),
+        new McpToolSource(name, server, {
+          pins: file,
+          ...(trail && { trail }),
+          ...(trace && { trace }),
+        }),
     }));
-    return { module: McpClientModule, providers: [{ provide: PINS, useFactory: () => PinFile.read(pins) }, ...sources] };
+    return {
+      module: McpClientModule,
+      providers: [{ provide: PINS, useFactory: () => PinFile.read(pins) }, ...sources],
+    };
   }
 }

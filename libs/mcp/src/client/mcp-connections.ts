@@ -24,30 +24,42 @@ interface Slot {
   idle: NodeJS.Timeout | undefined;
 }
 
-/** The key of the connection without a credential, which stays open for the server's notifications. */
+/**
+ * The key of the connection without a credential, which stays open for the server's notifications.
+ */
 export const SHARED = '';
 
 const LONGEST_PAUSES = 60;
 
-/** The connections to one server: one for each credential. What one receives is seen by no other. */
+/**
+ * The connections to one server: one for each credential. What one receives is seen by no other.
+ */
 export class McpConnections {
   private readonly slots = new Map<string, Slot>();
   private readonly ending = new AbortController();
 
   constructor(
     private readonly server: NamedServer,
-    /** Called when the server says on the shared connection that its tools have changed, and when that has gone. */
+    /**
+     * Called when the server says on the shared connection that its tools have changed, and when
+     * that has gone.
+     */
     private readonly onChange: () => void,
     private readonly settings: SessionSettings = {},
   ) {}
 
   /**
-   * Works on the connection of a caller, which is opened where it is not. A session that the server has forgotten is opened anew once.
+   * Works on the connection of a caller, which is opened where it is not. A session that the server
+   * has forgotten is opened anew once.
    *
    * @param isAttempt makes an attempt also while the pause after a failure lasts
    * @throws {ToolError} Where the server cannot be reached, or has too many connections.
    */
-  async use<Result>(caller: Caller, work: (session: McpSession) => Promise<Result>, { isAttempt = false } = {}): Promise<Result> {
+  async use<Result>(
+    caller: Caller,
+    work: (session: McpSession) => Promise<Result>,
+    { isAttempt = false } = {},
+  ): Promise<Result> {
     const slot = this.slotOf(caller.key);
     slot.users += 1;
     clearTimeout(slot.idle);
@@ -80,7 +92,15 @@ export class McpConnections {
     const known = this.slots.get(key);
     if (known) return known;
     if (this.slots.size >= this.server.limits.connections) this.makeRoom();
-    const slot: Slot = { session: undefined, opening: undefined, users: 0, failures: 0, retryAt: 0, lastUsed: 0, idle: undefined };
+    const slot: Slot = {
+      session: undefined,
+      opening: undefined,
+      users: 0,
+      failures: 0,
+      retryAt: 0,
+      lastUsed: 0,
+      idle: undefined,
+    };
     this.slots.set(key, slot);
     return slot;
   }
@@ -89,7 +109,10 @@ export class McpConnections {
     const unused = [...this.slots].filter(([, { users }]) => users === 0);
     const [oldest] = unused.toSorted(([, one], [, other]) => one.lastUsed - other.lastUsed);
     if (!oldest)
-      throw new ToolError(`The server "${this.server.name}" has too many connections at present. Try again later.`, { retryable: true });
+      throw new ToolError(
+        `The server "${this.server.name}" has too many connections at present. Try again later.`,
+        { retryable: true },
+      );
     this.remove(...oldest);
   }
 
@@ -111,7 +134,12 @@ export class McpConnections {
       if (key === SHARED) this.onChange();
     };
     try {
-      const opening = McpSession.open(this.server, { use: { ...use, fail: () => undefined }, signal, onChange, settings: this.settings });
+      const opening = McpSession.open(this.server, {
+        use: { ...use, fail: () => undefined },
+        signal,
+        onChange,
+        settings: this.settings,
+      });
       slot.session = await untilAborted(opening, signal);
       slot.failures = 0;
       slot.retryAt = 0;
@@ -121,7 +149,9 @@ export class McpConnections {
       slot.failures += 1;
       slot.retryAt = performance.now() + pause;
       throw failureOf(error) === 'refused'
-        ? new ToolError(`The server "${this.server.name}" refused the connection.`, { cause: error })
+        ? new ToolError(`The server "${this.server.name}" refused the connection.`, {
+            cause: error,
+          })
         : this.away(pause, error);
     }
   }

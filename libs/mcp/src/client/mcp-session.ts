@@ -10,7 +10,10 @@ import {
   StreamableHTTPClientTransport,
   type Transport,
 } from '@modelcontextprotocol/client';
-import { DEFAULT_INHERITED_ENV_VARS, StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import {
+  DEFAULT_INHERITED_ENV_VARS,
+  StdioClientTransport,
+} from '@modelcontextprotocol/client/stdio';
 import type { ToolCallContext } from '@toolloop/core';
 import { toJsonObject } from '@toolloop/core/internal';
 import { isObject, type JsonObject } from '@toolloop/protocol';
@@ -29,7 +32,10 @@ export interface SessionSettings extends Pick<ClientOptions, 'capabilities' | 'i
   readonly trace?: Pick<McpTracing, 'outgoing'> | undefined;
 }
 
-/** Accepts everything: results are held against the narrowed schema by the pipeline, whose patterns run in linear time. */
+/**
+ * Accepts everything: results are held against the narrowed schema by the pipeline, whose patterns
+ * run in linear time.
+ */
 class Unchecked implements jsonSchemaValidator {
   getValidator<Value>(): JsonSchemaValidator<Value> {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the pipeline decides what it is
@@ -64,10 +70,12 @@ export class McpSession {
   ) {}
 
   /**
-   * Connects to a server and declares no capability: it can neither ask a person nor a model for anything, and its instructions are not read.
+   * Connects to a server and declares no capability: it can neither ask a person nor a model for
+   * anything, and its instructions are not read.
    *
    * @param onChange called when the server says that its tools have changed, and when it has gone
-   * @throws {Error} For a server that cannot be reached in time, or speaks no version of the protocol that is known.
+   * @throws {Error} For a server that cannot be reached in time, or speaks no version of the
+   *   protocol that is known.
    */
   static async open(
     server: NamedServer,
@@ -76,7 +84,12 @@ export class McpSession {
       signal,
       onChange,
       settings,
-    }: { readonly use: RequestUse; readonly signal: AbortSignal; readonly onChange: () => void; readonly settings?: SessionSettings },
+    }: {
+      readonly use: RequestUse;
+      readonly signal: AbortSignal;
+      readonly onChange: () => void;
+      readonly settings?: SessionSettings;
+    },
   ): Promise<McpSession> {
     const way = wayTo(server, use);
     const { prepare, trace, ...declared } = settings ?? {};
@@ -108,7 +121,9 @@ export class McpSession {
       onChange();
     };
     try {
-      await way.run(use, () => client.connect(way.transport, { signal, timeout: server.limits.connectMs }));
+      await way.run(use, () =>
+        client.connect(way.transport, { signal, timeout: server.limits.connectMs }),
+      );
       UnreadResults.of(way.transport, way.noting);
       return session;
     } catch (error) {
@@ -123,12 +138,18 @@ export class McpSession {
     return performance.now() - this.listedAt > this.server.limits.freshMs;
   }
 
-  /** Asks for its tools now, page by page. A list with more pages than are read is cut. @throws {Error} For an answer that is no list, is too large or takes too long. */
+  /**
+   * Asks for its tools now, page by page. A list with more pages than are read is cut. @throws
+   * {Error} For an answer that is no list, is too large or takes too long.
+   */
   async list(use: RequestUse, signal: AbortSignal): Promise<OfferedTools> {
     const { changes } = this;
-    const offered = this.client.getServerCapabilities()?.tools ? await this.pages(use, signal) : NOTHING_OFFERED;
+    const offered = this.client.getServerCapabilities()?.tools
+      ? await this.pages(use, signal)
+      : NOTHING_OFFERED;
     this.offered = offered;
-    if (changes === this.changes) this.listedAt = performance.now(); // what changed meanwhile may not be in it
+    // what changed meanwhile may not be in it
+    if (changes === this.changes) this.listedAt = performance.now();
     return offered;
   }
 
@@ -138,8 +159,13 @@ export class McpSession {
     const pages = new OfferedPages();
     let cursor: string | undefined;
     for (let page = 0; page < most; page += 1) {
-      const request = { method: 'tools/list' as const, ...(cursor !== undefined && { params: { cursor } }) };
-      const result = unreadResult(await this.way.run(use, () => this.client.request(request, options)));
+      const request = {
+        method: 'tools/list' as const,
+        ...(cursor !== undefined && { params: { cursor } }),
+      };
+      const result = unreadResult(
+        await this.way.run(use, () => this.client.request(request, options)),
+      );
       const next = result?.['nextCursor'];
       if (!pages.add(result?.['tools']) || typeof next !== 'string') return pages.read(false);
       cursor = next;
@@ -155,23 +181,44 @@ export class McpSession {
   /**
    * Calls a tool, and returns the answer as it came. The server is told when the signal aborts.
    *
-   * @throws {UnreadableAnswerError} If the server has sent something else in the place of an answer.
+   * @throws {UnreadableAnswerError} If the server has sent something else in the place of an
+   *   answer.
    */
   async call(
     { name, inputSchema }: ToolDefinition,
     args: JsonObject,
-    context: Pick<ToolCallContext, 'signal' | 'deadline' | 'progress'> & { readonly use: RequestUse },
+    context: Pick<ToolCallContext, 'signal' | 'deadline' | 'progress'> & {
+      readonly use: RequestUse;
+    },
   ): Promise<Readonly<Record<string, unknown>>> {
     const { signal, deadline, progress, use } = context;
-    const timeout = Math.min(Math.max(1, deadline.getTime() - Date.now()) + GRACE_MS, LONGEST_MS); // the signal comes first
-    const onprogress = (told: { readonly progress: number; readonly total?: number | undefined }): void => {
+    // the signal comes first
+    const timeout = Math.min(Math.max(1, deadline.getTime() - Date.now()) + GRACE_MS, LONGEST_MS);
+    const onprogress = (told: {
+      readonly progress: number;
+      readonly total?: number | undefined;
+    }): void => {
       progress({ progress: told.progress, ...(told.total !== undefined && { total: told.total }) });
     };
     // It is about headers alone: the pipeline holds results against their schema.
-    const toolDefinition = { name, inputSchema: { ...toJsonObject(inputSchema), type: 'object' as const } };
-    const options = { signal, timeout, maxTotalTimeout: timeout, resetTimeoutOnProgress: true, onprogress, toolDefinition };
+    const toolDefinition = {
+      name,
+      inputSchema: { ...toJsonObject(inputSchema), type: 'object' as const },
+    };
+    const options = {
+      signal,
+      timeout,
+      maxTotalTimeout: timeout,
+      resetTimeoutOnProgress: true,
+      onprogress,
+      toolDefinition,
+    };
     const traced = this.trace && { _meta: this.trace.outgoing() };
-    const answer = unreadResult(await this.way.run(use, () => this.client.callTool({ name, arguments: args, ...traced }, options)));
+    const answer = unreadResult(
+      await this.way.run(use, () =>
+        this.client.callTool({ name, arguments: args, ...traced }, options),
+      ),
+    );
     if (!answer) throw new UnreadableAnswerError('it sent no answer to the request');
     const { resultType = 'complete' } = answer;
     if (typeof resultType === 'string' && resultType !== 'complete')
@@ -182,7 +229,11 @@ export class McpSession {
   /** Ends it: the process, the sockets and, where the server keeps one, its session. */
   async close(): Promise<void> {
     const { transport } = this.way;
-    if (!this.isClosed && transport instanceof StreamableHTTPClientTransport && transport.sessionId !== undefined)
+    if (
+      !this.isClosed &&
+      transport instanceof StreamableHTTPClientTransport &&
+      transport.sessionId !== undefined
+    )
       await Promise.race([transport.terminateSession().catch(() => undefined), pause(GRACE_MS)]);
     this.isClosed = true;
     await this.client.close().catch(() => undefined);
@@ -205,7 +256,9 @@ function pause(ms: number): Promise<void> {
 }
 
 function wayTo({ options, limits }: NamedServer, { token }: RequestUse): Way {
-  return 'url' in options ? overHttp(options, limits.messageBytes) : overStdio(options, limits.messageBytes, token);
+  return 'url' in options
+    ? overHttp(options, limits.messageBytes)
+    : overStdio(options, limits.messageBytes, token);
 }
 
 function overHttp(options: McpHttpServer, most: number): Way {
@@ -215,10 +268,18 @@ function overHttp(options: McpHttpServer, most: number): Way {
     fetch: bounded.fetch,
     ...(authProvider && { authProvider }),
   });
-  return { transport, run: (use, work) => bounded.use.run(use, work), noting: bounded.noting, close: () => bounded.close() };
+  return {
+    transport,
+    run: (use, work) => bounded.use.run(use, work),
+    noting: bounded.noting,
+    close: () => bounded.close(),
+  };
 }
 
-/** The SDK would hand over some variables of the application by itself: here only those that are named. */
+/**
+ * The SDK would hand over some variables of the application by itself: here only those that are
+ * named.
+ */
 function overStdio(
   { command, args = [], cwd, env = {}, inherit = ['PATH'], tokenEnv }: McpStdioServer,
   most: number,
@@ -237,15 +298,24 @@ function overStdio(
     stderr: 'ignore',
     maxBufferSize: most,
   });
-  return { transport, run: (_, work) => work(), noting: (_, send) => send(), close: () => Promise.resolve() };
+  return {
+    transport,
+    run: (_, work) => work(),
+    noting: (_, send) => send(),
+    close: () => Promise.resolve(),
+  };
 }
 
-/** The reasons for which a request to a server fails, as far as they decide what may be done about it. */
+/**
+ * The reasons for which a request to a server fails, as far as they decide what may be done about
+ * it.
+ */
 export type Failure = 'refused' | 'not_sent' | 'session_gone' | 'unreadable' | 'lost';
 
 /**
- * Tells how far a request came: the server has answered with an error (`refused`), has not got it (`not_sent`), does not know the session any more (`session_gone`), has answered
- * in a form that cannot be read (`unreadable`), or may have done what it asks for (`lost`).
+ * Tells how far a request came: the server has answered with an error (`refused`), has not got it
+ * (`not_sent`), does not know the session any more (`session_gone`), has answered in a form that
+ * cannot be read (`unreadable`), or may have done what it asks for (`lost`).
  */
 export function failureOf(error: unknown): Failure {
   if (error instanceof ProtocolError) return 'refused';
@@ -270,7 +340,10 @@ const OF_CODES: ReadonlyMap<string, Failure> = new Map<string, Failure>([
   [SdkErrorCode.ClientHttpUnexpectedContent, 'unreadable'],
 ]);
 
-/** The errors about what is no JSON, no message of the protocol, which the SDK reads with a Zod of its own, or no answer. */
+/**
+ * The errors about what is no JSON, no message of the protocol, which the SDK reads with a Zod of
+ * its own, or no answer.
+ */
 const UNREADABLE = /^(?:SyntaxError|\$?ZodError|UnreadableAnswerError)$/;
 
 /** Codes of sockets that were never connected. */

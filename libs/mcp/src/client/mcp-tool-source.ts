@@ -4,7 +4,12 @@ import { type Tool, type ToolCallContext, ToolSource } from '@toolloop/core';
 import type { AuditTrail } from '@toolloop/core/audit';
 import { Logger, sha256 } from '@toolloop/core/internal';
 import { sourceAnswer, sourceTool, type SourceTool } from '@toolloop/core/sources';
-import { ConfigurationError, type JsonObject, ToolError, type ToolOrigin } from '@toolloop/protocol';
+import {
+  ConfigurationError,
+  type JsonObject,
+  ToolError,
+  type ToolOrigin,
+} from '@toolloop/protocol';
 import { Subject } from 'rxjs';
 import { AnswerTooLargeError, type RequestUse } from './bounded-fetch.js';
 import { type Caller, McpConnections, SHARED } from './mcp-connections.js';
@@ -21,7 +26,15 @@ import {
   prefixOf,
   secretsOf,
 } from './server-options.js';
-import { changed, cutList, gone, headerProblem, movedAway, nameProblem, unpinned } from './quarantine-reasons.js';
+import {
+  changed,
+  cutList,
+  gone,
+  headerProblem,
+  movedAway,
+  nameProblem,
+  unpinned,
+} from './quarantine-reasons.js';
 import { isOfOutput, toResult } from './server-answer.js';
 import { SentSecrets } from './sent-secrets.js';
 import { PinFile, type ToolDefinition, type ToolPin } from './tool-pins.js';
@@ -30,7 +43,10 @@ import { PinFile, type ToolDefinition, type ToolPin } from './tool-pins.js';
 export interface McpToolSourceOptions {
   /** The pins, or the file that has them. @default 'mcp.pins.json' in the working directory */
   readonly pins?: PinFile | string;
-  /** Records the calls that were refused since a connection offers another definition. @default no one is told but the caller and the log */
+  /**
+   * Records the calls that were refused since a connection offers another definition. @default no
+   * one is told but the caller and the log
+   */
   readonly trail?: AuditTrail;
   /** Carries the trace of each call to the server. @default none */
   readonly trace?: McpClientOptions['trace'];
@@ -55,11 +71,16 @@ interface CallUnderWay {
 export const DEFAULT_PINS = 'mcp.pins.json';
 
 /**
- * The tools of one MCP server. None of them is there unless the application names it and its definition is pinned; what the server says of its tools changes no policy, no
- * limit and no prompt. {@link McpClientModule} makes one per server.
+ * The tools of one MCP server. None of them is there unless the application names it and its
+ * definition is pinned; what the server says of its tools changes no policy, no limit and no
+ * prompt. {@link McpClientModule} makes one per server.
  *
  * @example
- * { provide: 'github', useFactory: () => new McpToolSource('github', { url: 'https://mcp.example.com/', tools: ['search_issues'] }) }
+ * {
+ *   provide: 'github',
+ *   useFactory: () =>
+ *     new McpToolSource('github', { url: 'https://mcp.example.com/', tools: ['search_issues'] }),
+ * },
  */
 export class McpToolSource extends ToolSource implements BeforeApplicationShutdown {
   override readonly origin: ToolOrigin;
@@ -76,7 +97,11 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
   private readonly mayTell: boolean;
 
   /** @throws {ConfigurationError} For wrong options, and for a file of pins that cannot be read. */
-  constructor(name: string, options: McpServer, { pins = DEFAULT_PINS, trail, trace }: McpToolSourceOptions = {}) {
+  constructor(
+    name: string,
+    options: McpServer,
+    { pins = DEFAULT_PINS, trail, trace }: McpToolSourceOptions = {},
+  ) {
     super();
     const findings = clientFindings({ servers: { [name]: options } }, 'McpToolSource');
     if (findings.length > 0) throw new ConfigurationError(findings);
@@ -87,18 +112,31 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     this.trail = trail;
     const fixed = secretsOf(options);
     this.secrets = new SentSecrets(fixed);
-    this.mayTell = fixed.length > 0 || ('authProvider' in options && options.authProvider !== undefined);
+    this.mayTell =
+      fixed.length > 0 || ('authProvider' in options && options.authProvider !== undefined);
     this.connections = new McpConnections(this.server, () => this.changes$.next(), { trace });
   }
 
-  /** Compares what the server offers with the pins. A server with a `connectionId` is asked in its calls, which bring a credential. */
+  /**
+   * Compares what the server offers with the pins. A server with a `connectionId` is asked in its
+   * calls, which bring a credential.
+   */
   override async tools(signal: AbortSignal): Promise<readonly SourceTool[]> {
     if (this.server.options.connectionId !== undefined) return this.known();
     const caller = callerOf({ key: SHARED, signal, secrets: this.secrets });
-    const offered = await this.connections.use(caller, (session) => session.list(caller.use, caller.signal), { isAttempt: true });
+    const offered = await this.connections.use(
+      caller,
+      (session) => session.list(caller.use, caller.signal),
+      { isAttempt: true },
+    );
     if (offered.nameless > 0)
-      this.logger.warn(`${this.origin.source}: ${offered.nameless} of its tools have no name, so that no one can call them.`);
-    if (offered.isCut) this.logger.warn(`${this.origin.source}: ${cutList(this.server).problem} ${cutList(this.server).remedy}`);
+      this.logger.warn(
+        `${this.origin.source}: ${offered.nameless} of its tools have no name, so that no one can call them.`,
+      );
+    if (offered.isCut)
+      this.logger.warn(
+        `${this.origin.source}: ${cutList(this.server).problem} ${cutList(this.server).remedy}`,
+      );
     return this.allowed(offered);
   }
 
@@ -111,7 +149,9 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     await this.connections.close();
   }
 
-  /** The tools that the application names, compared with what the server offers, if that is known. */
+  /**
+   * The tools that the application names, compared with what the server offers, if that is known.
+   */
   private allowed(offered?: OfferedTools): readonly SourceTool[] {
     const { name, options } = this.server;
     const { connectionId } = options;
@@ -123,7 +163,10 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
       if (unusable) return { id, refused: unusable };
       if (!pin || !set) return { id, refused: unpinned(tool) };
       const endpoint = endpointOf(options);
-      const problem = set.endpoint === endpoint ? offered && this.problemWith({ id, pin }, offered) : movedAway(set.endpoint, endpoint);
+      const problem =
+        set.endpoint === endpoint
+          ? offered && this.problemWith({ id, pin }, offered)
+          : movedAway(set.endpoint, endpoint);
       return problem ? { id, refused: problem } : this.toTool({ id, pin });
     });
   }
@@ -143,14 +186,27 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     });
   }
 
-  private async call(tool: EnabledTool, args: JsonObject, context: ToolCallContext): Promise<unknown> {
-    const call: CallUnderWay = { tool, args, context, connectionId: this.connectionOf(context), isSent: false };
+  private async call(
+    tool: EnabledTool,
+    args: JsonObject,
+    context: ToolCallContext,
+  ): Promise<unknown> {
+    const call: CallUnderWay = {
+      tool,
+      args,
+      context,
+      connectionId: this.connectionOf(context),
+      isSent: false,
+    };
     const caller = await this.callerFor(call);
     try {
-      const answer = await this.connections.use(caller, (session) => this.send(session, call, caller));
+      const answer = await this.connections.use(caller, (session) =>
+        this.send(session, call, caller),
+      );
       return toResult(answer, tool.pin.definition);
     } catch (error) {
-      if (call.isSent && error instanceof ProtocolError && isOfOutput(error.message)) return sourceAnswer(error.message);
+      if (call.isSent && error instanceof ProtocolError && isOfOutput(error.message))
+        return sourceAnswer(error.message);
       throw this.explained(caller.cut() ?? error, call);
     }
   }
@@ -165,15 +221,26 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     );
   }
 
-  /** One connection for each credential: it is told by the tenant, the connection and the hash of its token, so that a new token is a new connection. */
+  /**
+   * One connection for each credential: it is told by the tenant, the connection and the hash of
+   * its token, so that a new token is a new connection.
+   */
   private async callerFor({ connectionId, context }: CallUnderWay): Promise<CuttableCaller> {
     const { signal, tenant } = context;
     if (connectionId === undefined) return callerOf({ key: SHARED, signal, secrets: this.secrets });
     const credential = await context.connection(connectionId);
-    return callerOf({ key: JSON.stringify([tenant, connectionId, sha256(credential.token)]), signal, token: () => credential.token });
+    return callerOf({
+      key: JSON.stringify([tenant, connectionId, sha256(credential.token)]),
+      signal,
+      token: () => credential.token,
+    });
   }
 
-  private async send(session: McpSession, call: CallUnderWay, { use, signal }: Caller): Promise<Readonly<Record<string, unknown>>> {
+  private async send(
+    session: McpSession,
+    call: CallUnderWay,
+    { use, signal }: Caller,
+  ): Promise<Readonly<Record<string, unknown>>> {
     const { tool, args, context } = call;
     call.isSent = false;
     const offered = session.isStale ? await session.list(use, signal) : session.offered;
@@ -181,10 +248,19 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     if (problem) throw await this.quarantined(problem, call);
     call.isSent = true;
     const { definition } = tool.pin; // which is the one that is offered
-    return session.call(definition, args, { signal, deadline: context.deadline, progress: (value) => context.progress(value), use });
+    return session.call(definition, args, {
+      signal,
+      deadline: context.deadline,
+      progress: (value) => context.progress(value),
+      use,
+    });
   }
 
-  private problemWith({ pin }: EnabledTool, list: OfferedTools, connectionId?: string): Problem | undefined {
+  private problemWith(
+    { pin }: EnabledTool,
+    list: OfferedTools,
+    connectionId?: string,
+  ): Problem | undefined {
     const { name, options } = this.server;
     const tool = pin.definition.name;
     const own = connectionId === undefined ? pin : this.pins.of(name, connectionId)?.tools[tool];
@@ -196,17 +272,29 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     return headerProblem(pin.definition, options);
   }
 
-  /** Refuses a call. A tool without a connection goes into quarantine, since its source is asked again; for another one that connection alone is concerned. */
-  private async quarantined({ problem }: Problem, { tool, context, connectionId }: CallUnderWay): Promise<ToolError> {
+  /**
+   * Refuses a call. A tool without a connection goes into quarantine, since its source is asked
+   * again; for another one that connection alone is concerned.
+   */
+  private async quarantined(
+    { problem }: Problem,
+    { tool, context, connectionId }: CallUnderWay,
+  ): Promise<ToolError> {
     const { runId, toolCallId, step, tenant } = context;
     this.logger.warn(`${this.origin.source}: ${tool.id} was not called. ${problem}`);
     if (connectionId === undefined) this.changes$.next();
     else {
       const details = { connectionId, quarantined: [{ id: tool.id, reason: problem }] };
       const subject = { runId, toolCallId, step, declaredId: tool.id };
-      await this.trail?.after({ tenant, subject, event: { kind: 'source', source: this.origin.source, details } });
+      await this.trail?.after({
+        tenant,
+        subject,
+        event: { kind: 'source', source: this.origin.source, details },
+      });
     }
-    return new ToolError('The tool is in quarantine: its server does not offer it as it was approved. Do without it.');
+    return new ToolError(
+      'The tool is in quarantine: its server does not offer it as it was approved. Do without it.',
+    );
   }
 
   /** Words a failure without what the server says of it, unless that is its answer to the call. */
@@ -214,20 +302,28 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     if (context.signal.aborted || error instanceof ToolError) return error;
     const { name } = this.server;
     if (error instanceof AnswerTooLargeError)
-      return new ToolError(`The answer of the server "${name}" is too large to be read.`, { isOutcomeUnknown: isSent, cause: error });
+      return new ToolError(`The answer of the server "${name}" is too large to be read.`, {
+        isOutcomeUnknown: isSent,
+        cause: error,
+      });
     const failure = failureOf(error);
-    if (isSent && (failure === 'unreadable' || failure === 'refused')) return answered(failure, name, error);
-    if (connectionId === undefined) this.changes$.next(); // by which the source is seen to be away, if it is
+    if (isSent && (failure === 'unreadable' || failure === 'refused'))
+      return answered(failure, name, error);
+    // by which the source is seen to be away, if it is
+    if (connectionId === undefined) this.changes$.next();
     if (isSent && failure !== 'not_sent')
       return new ToolError(`The connection to the server "${name}" broke before it answered.`, {
         retryable: true,
         isOutcomeUnknown: true,
         cause: error,
       });
-    return new ToolError(`The server "${name}" cannot be reached at present. Try again later, or do without its tools.`, {
-      retryable: true,
-      cause: error,
-    });
+    return new ToolError(
+      `The server "${name}" cannot be reached at present. Try again later, or do without its tools.`,
+      {
+        retryable: true,
+        cause: error,
+      },
+    );
   }
 }
 
@@ -235,7 +331,10 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
 function answered(failure: 'unreadable' | 'refused', server: string, cause: unknown): ToolError {
   return failure === 'refused'
     ? new ToolError(`The server "${server}" refused the call: ${wordsOf(cause)}`, { cause })
-    : new ToolError(`The server "${server}" has answered, but its answer cannot be read.`, { isOutcomeUnknown: true, cause });
+    : new ToolError(`The server "${server}" has answered, but its answer cannot be read.`, {
+        isOutcomeUnknown: true,
+        cause,
+      });
 }
 
 function unusableIn(list: OfferedTools | undefined, tool: string): Problem | undefined {
@@ -254,15 +353,31 @@ interface CuttableCaller extends Caller {
 }
 
 /** A caller whose requests end with its signal, or when one of them receives too much. */
-function callerOf({ key, signal, token, secrets }: Pick<Caller, 'key' | 'signal'> & Pick<RequestUse, 'token' | 'secrets'>): CuttableCaller {
+function callerOf({
+  key,
+  signal,
+  token,
+  secrets,
+}: Pick<Caller, 'key' | 'signal'> & Pick<RequestUse, 'token' | 'secrets'>): CuttableCaller {
   const ending = new AbortController();
-  const use: RequestUse = { ...(token && { token }), ...(secrets && { secrets }), fail: (error) => ending.abort(error) };
-  return { key, use, signal: AbortSignal.any([signal, ending.signal]), cut: () => ending.signal.reason as unknown };
+  const use: RequestUse = {
+    ...(token && { token }),
+    ...(secrets && { secrets }),
+    fail: (error) => ending.abort(error),
+  };
+  return {
+    key,
+    use,
+    signal: AbortSignal.any([signal, ending.signal]),
+    cut: () => ending.signal.reason as unknown,
+  };
 }
 
 const MOST_WORDS = 500;
 
 /** The words of a server that refuses a call are its answer, and as untrusted as any other. */
 function wordsOf(error: unknown): string {
-  return error instanceof Error && error.message !== '' ? error.message.slice(0, MOST_WORDS) : 'it did not say why.';
+  return error instanceof Error && error.message !== ''
+    ? error.message.slice(0, MOST_WORDS)
+    : 'it did not say why.';
 }

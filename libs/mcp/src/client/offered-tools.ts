@@ -5,7 +5,10 @@ import { definitionOf, hashOf, type ToolDefinition } from './tool-pins.js';
 /** A reason for which a tool is in quarantine. */
 export type Problem = Omit<Finding, 'at'>;
 
-/** A tool as a server lists it now, judged alone: its definition, or the reason why it cannot be used. */
+/**
+ * A tool as a server lists it now, judged alone: its definition, or the reason why it cannot be
+ * used.
+ */
 export type OfferedTool = OfferedDefinition | { readonly problem: Problem };
 
 /** A definition that can be compared with its pin. */
@@ -41,12 +44,14 @@ export class OfferedPages {
   private nameless = 0;
 
   /**
-   * Takes a page, and returns false for one that only repeats the pages before it: its server gives the same one for every cursor.
+   * Takes a page, and returns false for one that only repeats the pages before it: its server gives
+   * the same one for every cursor.
    *
    * @throws {TypeError} For what is no list. Null is an empty one, as some languages write it.
    */
   add(page: unknown): boolean {
-    if (page !== null && !Array.isArray(page)) throw new TypeError('Its answer has no list of tools.');
+    if (page !== null && !Array.isArray(page))
+      throw new TypeError('Its answer has no list of tools.');
     const given: readonly unknown[] = page ?? [];
     const fresh = given.map((entry) => listedOf(entry)).filter(({ key }) => !this.keys.has(key));
     for (const one of fresh) this.take(one);
@@ -66,9 +71,16 @@ export class OfferedPages {
 }
 
 function listedOf(entry: unknown): Listed {
-  const name = isRecord(entry) && typeof entry['name'] === 'string' && entry['name'] !== '' ? entry['name'] : undefined;
+  const name =
+    isRecord(entry) && typeof entry['name'] === 'string' && entry['name'] !== ''
+      ? entry['name']
+      : undefined;
   const offered = offeredOf(entry);
-  return { name, offered, key: JSON.stringify([name, 'hash' in offered ? offered.hash : offered.problem.problem]) };
+  return {
+    name,
+    offered,
+    key: JSON.stringify([name, 'hash' in offered ? offered.hash : offered.problem.problem]),
+  };
 }
 
 /** A schema may be deeper than the stack, which is a matter of its tool alone. */
@@ -85,7 +97,10 @@ function offeredOf(entry: unknown): OfferedTool {
   }
 }
 
-const UNREADABLE: Problem = { problem: 'Its inputSchema is no JSON Schema that can be read.', remedy: 'Have the server mended.' };
+const UNREADABLE: Problem = {
+  problem: 'Its inputSchema is no JSON Schema that can be read.',
+  remedy: 'Have the server mended.',
+};
 
 const WRONG_HEADERS: Problem = {
   problem: 'It copies arguments into headers of the request otherwise than the protocol has it.',
@@ -93,5 +108,8 @@ const WRONG_HEADERS: Problem = {
 };
 
 function listedTwice(tool: string): Problem {
-  return { problem: `The server lists two tools named "${visible(tool)}".`, remedy: 'Have the server mended.' };
+  return {
+    problem: `The server lists two tools named "${visible(tool)}".`,
+    remedy: 'Have the server mended.',
+  };
 }

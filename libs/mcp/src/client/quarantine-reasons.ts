@@ -16,13 +16,22 @@ export function cutList({ limits: { pages } }: NamedServer): Problem {
 
 export function nameProblem(shown: string, id: string): Problem | undefined {
   if (SAFE_NAME.test(shown) && id.length <= LONGEST_ID) return undefined;
-  return { problem: 'Its name does not fit into an id.', remedy: "Give it another one: { name: 'repos.list', as: 'repos_list' }." };
+  return {
+    problem: 'Its name does not fit into an id.',
+    remedy: "Give it another one: { name: 'repos.list', as: 'repos_list' }.",
+  };
 }
 
-export function headerProblem({ inputSchema }: ToolDefinition, options: McpServer): Problem | undefined {
+export function headerProblem(
+  { inputSchema }: ToolDefinition,
+  options: McpServer,
+): Problem | undefined {
   const isAllowed = 'hasHeaderArguments' in options && options.hasHeaderArguments === true;
   if (isAllowed || !hasHeaderArguments(inputSchema)) return undefined;
-  return { problem: 'It copies arguments into headers of the request.', remedy: 'Set hasHeaderArguments for its server, if that may be.' };
+  return {
+    problem: 'It copies arguments into headers of the request.',
+    remedy: 'Set hasHeaderArguments for its server, if that may be.',
+  };
 }
 
 export function unpinned(tool: string): Problem {
@@ -30,11 +39,17 @@ export function unpinned(tool: string): Problem {
 }
 
 export function gone(tool: string): Problem {
-  return { problem: `The server does not offer the tool "${tool}" any more.`, remedy: 'Leave it out, or have the server bring it back.' };
+  return {
+    problem: `The server does not offer the tool "${tool}" any more.`,
+    remedy: 'Leave it out, or have the server bring it back.',
+  };
 }
 
 export function movedAway(pinned: string, configured: string): Problem {
-  return { problem: `It was pinned at ${pinned}, and the server is now ${configured}.`, remedy: PIN };
+  return {
+    problem: `It was pinned at ${pinned}, and the server is now ${configured}.`,
+    remedy: PIN,
+  };
 }
 
 export function changed(hash: string): Problem {

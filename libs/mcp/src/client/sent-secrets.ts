@@ -1,14 +1,23 @@
 import { Secret } from '@toolloop/core';
 
 /** The parts of a request for tokens that are credentials. */
-const SECRET_FIELDS = ['client_secret', 'client_assertion', 'refresh_token', 'code', 'code_verifier', 'password'] as const;
+const SECRET_FIELDS = [
+  'client_secret',
+  'client_assertion',
+  'refresh_token',
+  'code',
+  'code_verifier',
+  'password',
+] as const;
 
 /** An answer may tell a credential that was replaced a while ago; none is kept for ever. */
 const MOST_KEPT = 16;
 
 /**
- * The texts that a server is sent and must not tell: those of its options, and the latest credentials that its `authProvider` has put into requests. The latter are known when they
- * are sent, since a provider may get another token in the middle of a call. Iterated anew for each text, it has also those that were sent meanwhile.
+ * The texts that a server is sent and must not tell: those of its options, and the latest
+ * credentials that its `authProvider` has put into requests. The latter are known when they are
+ * sent, since a provider may get another token in the middle of a call. Iterated anew for each
+ * text, it has also those that were sent meanwhile.
  */
 export class SentSecrets implements Iterable<Secret<string>> {
   private sent: readonly Secret<string>[] = [];
@@ -18,7 +27,10 @@ export class SentSecrets implements Iterable<Secret<string>> {
 
   /** Takes note of a request before it is sent. */
   note({ headers, body }: Pick<RequestInit, 'headers' | 'body'>): void {
-    const found = new Set([...inHeader(new Headers(headers).get('authorization')), ...inForm(body)]);
+    const found = new Set([
+      ...inHeader(new Headers(headers).get('authorization')),
+      ...inForm(body),
+    ]);
     const earlier = this.sent.filter((one) => !found.has(one.reveal()));
     this.sent = [...earlier, ...[...found].map((one) => new Secret(one))].slice(-MOST_KEPT);
   }
@@ -45,7 +57,8 @@ function decodedForm(text: string): string {
 }
 
 function inForm(body: RequestInit['body']): readonly string[] {
-  const isForm = body instanceof URLSearchParams || (typeof body === 'string' && /^[\w.~%+-]+=/.test(body));
+  const isForm =
+    body instanceof URLSearchParams || (typeof body === 'string' && /^[\w.~%+-]+=/.test(body));
   if (!isForm) return [];
   const form = new URLSearchParams(body);
   return SECRET_FIELDS.flatMap((name) => form.getAll(name)).filter((value) => value !== '');

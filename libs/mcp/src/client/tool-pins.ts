@@ -1,6 +1,12 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { canonicalDeclaration, sha256, toJsonObject } from '@toolloop/core/internal';
-import { ConfigurationError, type Finding, isRecord, type JsonObject, type ToolSpec } from '@toolloop/protocol';
+import {
+  ConfigurationError,
+  type Finding,
+  isRecord,
+  type JsonObject,
+  type ToolSpec,
+} from '@toolloop/protocol';
 
 /** A schema of others may be anything: it is narrowed before it is used. */
 type Schema = ToolSpec['inputSchema'];
@@ -33,8 +39,9 @@ const TITLE_OF_FILE =
   'The definitions of tools of MCP servers that were read and pinned. Made by "toolloop mcp pin"; review its changes like code.';
 
 /**
- * Reads the parts of a tool that are pinned; undefined for what is no tool, or has an input that is no schema. Everything else that a server says of it counts for nothing, and a part
- * that is not of its type is absent. A tool that declares no input takes any object.
+ * Reads the parts of a tool that are pinned; undefined for what is no tool, or has an input that is
+ * no schema. Everything else that a server says of it counts for nothing, and a part that is not of
+ * its type is absent. A tool that declares no input takes any object.
  */
 export function definitionOf(tool: unknown): ToolDefinition | undefined {
   if (!isRecord(tool)) return undefined;
@@ -56,14 +63,21 @@ const NO_INPUT: Schema = { type: 'object' };
 /** Returns the SHA-256 of a definition, the same for any order of its keys. */
 export function hashOf({ name, inputSchema, ...rest }: ToolDefinition): string {
   const { title = null, description = null, outputSchema = null, annotations = null } = rest;
-  return sha256(canonicalDeclaration({ name, title, description, inputSchema, outputSchema, annotations }));
+  return sha256(
+    canonicalDeclaration({ name, title, description, inputSchema, outputSchema, annotations }),
+  );
 }
 
-/** The file of pins. It is never written by the application: only by the command that a person runs. */
+/**
+ * The file of pins. It is never written by the application: only by the command that a person runs.
+ */
 export class PinFile {
   private constructor(private readonly sets: Readonly<Record<string, PinSet>>) {}
 
-  /** Reads a file; one that does not exist has no pins. @throws {ConfigurationError} For a file that is none, or whose hashes do not fit its definitions. */
+  /**
+   * Reads a file; one that does not exist has no pins. @throws {ConfigurationError} For a file that
+   * is none, or whose hashes do not fit its definitions.
+   */
   static read(path: string): PinFile {
     if (!existsSync(path)) return new PinFile({});
     const { sets, findings } = readSets(path);
@@ -71,7 +85,10 @@ export class PinFile {
     return new PinFile(sets);
   }
 
-  /** Returns the pins of a connection to a server, which are those of the server where the connection has none of its own. */
+  /**
+   * Returns the pins of a connection to a server, which are those of the server where the
+   * connection has none of its own.
+   */
   of(server: string, connectionId?: string): PinSet | undefined {
     const own = connectionId === undefined ? undefined : this.sets[keyOf(server, connectionId)];
     return own ?? (Object.hasOwn(this.sets, server) ? this.sets[server] : undefined);
@@ -87,7 +104,10 @@ export class PinFile {
     const json = {
       about: TITLE_OF_FILE,
       version: VERSION,
-      servers: sorted(this.sets, ({ endpoint, tools }) => ({ endpoint, tools: sorted(tools, (pin) => pin) })),
+      servers: sorted(this.sets, ({ endpoint, tools }) => ({
+        endpoint,
+        tools: sorted(tools, (pin) => pin),
+      })),
     };
     const draft = `${path}.${process.pid}.tmp`;
     writeFileSync(draft, `${JSON.stringify(json, null, 2)}\n`);
@@ -99,7 +119,10 @@ function keyOf(server: string, connectionId: string | undefined): string {
   return connectionId === undefined ? server : `${server}@${connectionId}`;
 }
 
-function sorted<Value, Written>(values: Readonly<Record<string, Value>>, written: (value: Value) => Written): Record<string, Written> {
+function sorted<Value, Written>(
+  values: Readonly<Record<string, Value>>,
+  written: (value: Value) => Written,
+): Record<string, Written> {
   const names = Object.keys(values).toSorted();
   return Object.fromEntries(
     Object.entries(values)
@@ -110,10 +133,14 @@ function sorted<Value, Written>(values: Readonly<Record<string, Value>>, written
 
 const AGAIN = 'Restore the file from version control, or write it anew with "toolloop mcp pin".';
 
-function readSets(path: string): { readonly sets: Record<string, PinSet>; readonly findings: readonly Finding[] } {
+function readSets(path: string): {
+  readonly sets: Record<string, PinSet>;
+  readonly findings: readonly Finding[];
+} {
   const json = parsed(path);
   const servers = isRecord(json) && json['version'] === VERSION ? json['servers'] : undefined;
-  if (!isRecord(servers)) return { sets: {}, findings: [{ at: path, problem: 'It is no file of pins.', remedy: AGAIN }] };
+  if (!isRecord(servers))
+    return { sets: {}, findings: [{ at: path, problem: 'It is no file of pins.', remedy: AGAIN }] };
   const findings: Finding[] = [];
   const sets = Object.entries(servers).flatMap(([key, set]) => {
     const read = readSet(set, `${path} ${key}`, findings);
@@ -130,8 +157,13 @@ function readSet(set: unknown, at: string, findings: Finding[]): PinSet | undefi
   const tools = Object.entries(set['tools']).flatMap(([name, pin]) => {
     const definition = isRecord(pin) ? definitionOf(pin['definition']) : undefined;
     const hash = isRecord(pin) ? pin['hash'] : undefined;
-    if (definition?.name === name && hashOf(definition) === hash) return [[name, { hash, definition }] as const];
-    findings.push({ at: `${at} ${name}`, problem: 'Its hash is not that of its definition, or of its name.', remedy: AGAIN });
+    if (definition?.name === name && hashOf(definition) === hash)
+      return [[name, { hash, definition }] as const];
+    findings.push({
+      at: `${at} ${name}`,
+      problem: 'Its hash is not that of its definition, or of its name.',
+      remedy: AGAIN,
+    });
     return [];
   });
   return { endpoint: set['endpoint'], tools: Object.fromEntries(tools) };

@@ -1,7 +1,16 @@
-import type { JSONRPCMessage, JSONRPCResultResponse, MessageExtraInfo, RequestId, Transport } from '@modelcontextprotocol/client';
+import type {
+  JSONRPCMessage,
+  JSONRPCResultResponse,
+  MessageExtraInfo,
+  RequestId,
+  Transport,
+} from '@modelcontextprotocol/client';
 import { isRecord } from '@toolloop/protocol';
 
-/** The requests whose results this package reads itself, tool by tool and part by part, with what the SDK reads in their place. */
+/**
+ * The requests whose results this package reads itself, tool by tool and part by part, with what
+ * the SDK reads in their place.
+ */
 const IN_THEIR_PLACE: ReadonlyMap<string, object> = new Map<string, object>([
   ['tools/list', { tools: [], ttlMs: 0, cacheScope: 'private' }],
   ['tools/call', { content: [] }],
@@ -9,7 +18,10 @@ const IN_THEIR_PLACE: ReadonlyMap<string, object> = new Map<string, object>([
 
 const KEPT = 'toolloop/unread';
 
-/** Returns the result as it came of one that the client has read; undefined if the server has sent something else in the place of an answer. */
+/**
+ * Returns the result as it came of one that the client has read; undefined if the server has sent
+ * something else in the place of an answer.
+ */
 export function unreadResult({
   _meta: meta,
 }: {
@@ -21,7 +33,9 @@ export function unreadResult({
 
 /** The request that is sent just now. */
 export interface Sending {
-  /** Set once it is known that its response is one JSON, all of which has arrived when it is sent. */
+  /**
+   * Set once it is known that its response is one JSON, all of which has arrived when it is sent.
+   */
   isWhole?: boolean;
 }
 
@@ -29,9 +43,11 @@ export interface Sending {
 export type Send = (sending: Sending, send: () => Promise<void>) => Promise<void>;
 
 /**
- * Stands between a transport and the SDK's client, which refuses a whole list for one odd tool, and a whole answer for one odd part, when the server has long done its work. The
- * client reads an empty result, beside which the one that came is kept, see {@link unreadResult}. A result that asks for input stays as it is. A request that can have no
- * answer any more, since its response has ended without one, gets an empty result alone.
+ * Stands between a transport and the SDK's client, which refuses a whole list for one odd tool, and
+ * a whole answer for one odd part, when the server has long done its work. The client reads an
+ * empty result, beside which the one that came is kept, see {@link unreadResult}. A result that
+ * asks for input stays as it is. A request that can have no answer any more, since its response has
+ * ended without one, gets an empty result alone.
  */
 export class UnreadResults {
   private readonly asked = new Map<number, string>();
@@ -76,7 +92,8 @@ export class UnreadResults {
   /** Returns the id of a request whose result is kept. */
   private ask(message: JSONRPCMessage): number | undefined {
     if (!('method' in message)) return undefined;
-    if (message.method === 'notifications/cancelled') this.asked.delete(Number(message.params?.['requestId']));
+    if (message.method === 'notifications/cancelled')
+      this.asked.delete(Number(message.params?.['requestId']));
     if (!('id' in message) || !IN_THEIR_PLACE.has(message.method)) return undefined;
     const id = Number(message.id);
     this.asked.set(id, message.method);
@@ -87,7 +104,10 @@ export class UnreadResults {
     const id = 'method' in message ? undefined : Number(message.id);
     const method = id === undefined ? undefined : this.asked.get(id);
     if (id !== undefined) this.asked.delete(id);
-    this.deliver(method !== undefined && 'result' in message ? unread(message, method) : message, extra);
+    this.deliver(
+      method !== undefined && 'result' in message ? unread(message, method) : message,
+      extra,
+    );
   }
 
   private end(id: number): void {
@@ -100,9 +120,15 @@ export class UnreadResults {
 
 function unread(message: JSONRPCResultResponse, method: string): JSONRPCResultResponse {
   const { id, result } = message;
-  return result['resultType'] === 'input_required' ? message : inItsPlace(id, method, { [KEPT]: result });
+  return result['resultType'] === 'input_required'
+    ? message
+    : inItsPlace(id, method, { [KEPT]: result });
 }
 
 function inItsPlace(id: RequestId, method: string, meta: object): JSONRPCResultResponse {
-  return { jsonrpc: '2.0', id, result: { resultType: 'complete', ...IN_THEIR_PLACE.get(method), _meta: { ...meta } } };
+  return {
+    jsonrpc: '2.0',
+    id,
+    result: { resultType: 'complete', ...IN_THEIR_PLACE.get(method), _meta: { ...meta } },
+  };
 }

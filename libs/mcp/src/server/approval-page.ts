@@ -18,22 +18,37 @@ interface Answering {
 }
 
 /**
- * Shows a call to a person and takes the decision. Who visits is asked of the application each time; a token of an MCP client identifies no one here, since the client
- * would approve its own calls with it. A visitor who types a word learns nothing of it but where it lets them decide, and is slowed down after some that do not.
+ * Shows a call to a person and takes the decision. Who visits is asked of the application each
+ * time; a token of an MCP client identifies no one here, since the client would approve its own
+ * calls with it. A visitor who types a word learns nothing of it but where it lets them decide, and
+ * is slowed down after some that do not.
  */
-export async function approvalPage(asked: Asked, { approvalId, body }: ApprovalAsked, answering: Answering): Promise<Response> {
+export async function approvalPage(
+  asked: Asked,
+  { approvalId, body }: ApprovalAsked,
+  answering: Answering,
+): Promise<Response> {
   const { options, guesses } = answering;
-  if (!options.approver || !METHODS.has(asked.method)) return page(404, '<p>There is no such page.</p>');
+  if (!options.approver || !METHODS.has(asked.method))
+    return page(404, '<p>There is no such page.</p>');
   // Another site could send the form in the person's name. It cannot say that it is this one.
-  if (asked.method === 'POST' && asked.header('origin') === undefined) return page(403, '<p>Send the form from this page.</p>');
+  if (asked.method === 'POST' && asked.header('origin') === undefined)
+    return page(403, '<p>Send the form from this page.</p>');
   const form = formIn(asked, body);
-  const visit = { asked, approvalId, credential: textIn(form['credential']), decision: form['decision'] };
-  if (visit.credential === undefined) return (await answered(visit, answering)) ?? page(401, signIn('Who are you?'));
+  const visit = {
+    asked,
+    approvalId,
+    credential: textIn(form['credential']),
+    decision: form['decision'],
+  };
+  if (visit.credential === undefined)
+    return (await answered(visit, answering)) ?? page(401, signIn('Who are you?'));
   const keys = [`address ${asked.address}`, `approval ${approvalId}`];
   const waitMs = guesses.take(keys);
   if (waitMs > 0) return tooManyGuesses(waitMs);
   const answer = await answered(visit, answering);
-  if (!answer) return page(401, signIn('That is not known here, or does not decide about this call.'));
+  if (!answer)
+    return page(401, signIn('That is not known here, or does not decide about this call.'));
   guesses.giveBack(keys);
   return answer;
 }
@@ -45,17 +60,28 @@ interface Visit extends Pick<ApprovalAsked, 'approvalId'> {
   readonly decision: unknown;
 }
 
-/** Answers a person whom the application knows; undefined for any other, and where the word of one does not let them see the call: neither tells whether the word is one. */
+/**
+ * Answers a person whom the application knows; undefined for any other, and where the word of one
+ * does not let them see the call: neither tells whether the word is one.
+ */
 async function answered(
   { asked, approvalId, credential, decision }: Visit,
   { options, pending }: Answering,
 ): Promise<Response | undefined> {
   const { authorization: _, ...headers } = asked.headers;
-  const isClient = credential !== undefined && (await options.verifier.verify(credential)) !== undefined;
-  const person = isClient ? undefined : await options.approver?.({ headers, ...(credential !== undefined && { credential }) });
+  const isClient =
+    credential !== undefined && (await options.verifier.verify(credential)) !== undefined;
+  const person = isClient
+    ? undefined
+    : await options.approver?.({ headers, ...(credential !== undefined && { credential }) });
   if (!person) return undefined;
   try {
-    return await decided(decision, { approvalId, person, pending, isTyped: credential !== undefined });
+    return await decided(decision, {
+      approvalId,
+      person,
+      pending,
+      isTyped: credential !== undefined,
+    });
   } catch (error) {
     if (!(error instanceof PendingError)) throw error;
     if (credential !== undefined && TELLS_OF_A_WORD.has(error.code)) return undefined;
@@ -63,12 +89,22 @@ async function answered(
   }
 }
 
-/** The errors that anyone with a right word would get for an approval of which they may know nothing. */
-const TELLS_OF_A_WORD: ReadonlySet<PendingError['code']> = new Set(['not_found', 'not_permitted', 'invalid_answer']);
+/**
+ * The errors that anyone with a right word would get for an approval of which they may know
+ * nothing.
+ */
+const TELLS_OF_A_WORD: ReadonlySet<PendingError['code']> = new Set([
+  'not_found',
+  'not_permitted',
+  'invalid_answer',
+]);
 
 function tooManyGuesses(waitMs: number): Response {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
-  const answer = page(429, `<p>These were ${MOST_GUESSES} tries within a minute. Wait ${seconds} s.</p>`);
+  const answer = page(
+    429,
+    `<p>These were ${MOST_GUESSES} tries within a minute. Wait ${seconds} s.</p>`,
+  );
   answer.headers.set('retry-after', String(seconds));
   return answer;
 }
@@ -91,10 +127,16 @@ interface Deciding {
   readonly isTyped: boolean;
 }
 
-async function decided(decision: unknown, { approvalId, person, pending, isTyped }: Deciding): Promise<Response> {
+async function decided(
+  decision: unknown,
+  { approvalId, person, pending, isTyped }: Deciding,
+): Promise<Response> {
   if (decision === 'approve' || decision === 'deny') {
     await pending.decide({ approvalId, decision }, person);
-    return page(200, `<p>The call was ${decision === 'approve' ? 'approved' : 'denied'}. You can close this page.</p>`);
+    return page(
+      200,
+      `<p>The call was ${decision === 'approve' ? 'approved' : 'denied'}. You can close this page.</p>`,
+    );
   }
   const { request, answer } = await pending.get(approvalId, person);
   return page(200, answer ? '<p>This call was decided on already.</p>' : shown(request, isTyped));
@@ -110,21 +152,29 @@ const STATUS: Readonly<Record<PendingError['code'], number>> = {
   held: 409,
 };
 
-const CREDENTIAL = '<p><label>Your credential <input type="password" name="credential" autocomplete="off" required></label></p>';
+const CREDENTIAL =
+  '<p><label>Your credential <input type="password" name="credential" autocomplete="off" required></label></p>';
 
 function signIn(words: string): string {
   return `<p>${words}</p><form method="post">${CREDENTIAL}<button>Show the call</button></form>`;
 }
 
-function shown({ tool, presentation, reason, args, preview, changed, expiresAt }: ApprovalRequest, isTyped: boolean): string {
+function shown(
+  { tool, presentation, reason, args, preview, changed, expiresAt }: ApprovalRequest,
+  isTyped: boolean,
+): string {
   const parts = [
     `<h1>${escaped(presentation?.confirm ?? presentation?.label ?? tool)}</h1>`,
     `<p>${escaped(reason)}</p>`,
     `<p>Tool: <code>${escaped(tool)}</code></p><pre>${escaped(JSON.stringify(args, undefined, 2))}</pre>`,
     ...(changed
-      ? [`<p>The tool has changed since this was asked before:</p><pre>${escaped(JSON.stringify(changed, undefined, 2))}</pre>`]
+      ? [
+          `<p>The tool has changed since this was asked before:</p><pre>${escaped(JSON.stringify(changed, undefined, 2))}</pre>`,
+        ]
       : []),
-    ...(preview ? [`<p>Preview:</p><pre>${escaped(JSON.stringify(preview, undefined, 2))}</pre>`] : []),
+    ...(preview
+      ? [`<p>Preview:</p><pre>${escaped(JSON.stringify(preview, undefined, 2))}</pre>`]
+      : []),
     `<p>It can be decided until ${escaped(expiresAt)}.</p>`,
     `<form method="post">${isTyped ? CREDENTIAL : ''}<button name="decision" value="approve">Approve</button> <button name="decision" value="deny">Deny</button></form>`,
   ];
@@ -134,7 +184,8 @@ function shown({ tool, presentation, reason, args, preview, changed, expiresAt }
 const HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'cache-control': 'no-store',
-  'content-security-policy': "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+  'content-security-policy':
+    "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
   'referrer-policy': 'same-origin',
   'x-content-type-options': 'nosniff',
 };
@@ -144,7 +195,13 @@ function page(status: number, content: string): Response {
   return new Response(html, { status, headers: HEADERS });
 }
 
-const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
 
 function escaped(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '');

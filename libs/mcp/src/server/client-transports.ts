@@ -23,11 +23,22 @@ const MODERN = { era: 'modern', revision: MODERN_REVISION } as const;
 
 /** Tells the eras apart, and what is wrong with a request, as the SDK does. */
 export function classified(asked: Asked, body: unknown): InboundClassificationOutcome {
-  const [protocolVersionHeader, mcpMethodHeader] = [asked.header('mcp-protocol-version'), asked.header('mcp-method')];
-  return classifyInboundRequest({ httpMethod: asked.method, protocolVersionHeader, mcpMethodHeader, body });
+  const [protocolVersionHeader, mcpMethodHeader] = [
+    asked.header('mcp-protocol-version'),
+    asked.header('mcp-method'),
+  ];
+  return classifyInboundRequest({
+    httpMethod: asked.method,
+    protocolVersionHeader,
+    mcpMethodHeader,
+    body,
+  });
 }
 
-/** The methods whose requests are answered here, with the parameter that the header `Mcp-Name` of a request repeats. */
+/**
+ * The methods whose requests are answered here, with the parameter that the header `Mcp-Name` of a
+ * request repeats.
+ */
 const ANSWERED: ReadonlyMap<string, string | undefined> = new Map([
   ['tools/call', 'name'],
   ['tools/list', undefined],
@@ -36,15 +47,24 @@ const ANSWERED: ReadonlyMap<string, string | undefined> = new Map([
 ]);
 
 /**
- * Returns a request of the era of 2026 whose headers say what its body says, in the same letters, so that nothing is left to refuse. Any other is the SDK's, which refuses it where it must:
- * one that leaves a header out, or whose name is encoded there.
+ * Returns a request of the era of 2026 whose headers say what its body says, in the same letters,
+ * so that nothing is left to refuse. Any other is the SDK's, which refuses it where it must: one
+ * that leaves a header out, or whose name is encoded there.
  */
-export function plainRequest(route: InboundClassificationOutcome, asked: Asked): JSONRPCRequest | undefined {
+export function plainRequest(
+  route: InboundClassificationOutcome,
+  asked: Asked,
+): JSONRPCRequest | undefined {
   if (route.kind !== 'modern' || route.messageKind !== 'request') return undefined;
   const { message } = route;
   const named = ANSWERED.get(message.method);
-  const isSame = asked.header('mcp-protocol-version') === MODERN_REVISION && asked.header('mcp-method') === message.method;
-  const isNamed = named === undefined ? ANSWERED.has(message.method) : isPlainly(asked.header('mcp-name'), message.params?.[named]);
+  const isSame =
+    asked.header('mcp-protocol-version') === MODERN_REVISION &&
+    asked.header('mcp-method') === message.method;
+  const isNamed =
+    named === undefined
+      ? ANSWERED.has(message.method)
+      : isPlainly(asked.header('mcp-name'), message.params?.[named]);
   return isSame && isNamed && isPosted(asked) ? message : undefined;
 }
 
@@ -55,13 +75,20 @@ function isPlainly(header: string | undefined, name: unknown): boolean {
 /** Returns whether a client posts JSON, and takes both forms of its answer. */
 function isPosted(asked: Asked): boolean {
   const accepted = asked.header('accept') ?? '';
-  return asked.method === 'POST' && ANSWERS.every((type) => accepted.includes(type)) && isJsonContentType(asked.header('content-type'));
+  return (
+    asked.method === 'POST' &&
+    ANSWERS.every((type) => accepted.includes(type)) &&
+    isJsonContentType(asked.header('content-type'))
+  );
 }
 
 /** The forms of answers that a client must take. */
 const ANSWERS = ['application/json', 'text/event-stream'];
 
-/** One request of the era of 2026, and its answer. The SDK's own makes a stream of each answer, and an error with its stack at the end of each. */
+/**
+ * One request of the era of 2026, and its answer. The SDK's own makes a stream of each answer, and
+ * an error with its stack at the end of each.
+ */
 export class RequestTransport extends PerRequestHTTPServerTransport {
   private readonly posted = new PostedRequest({});
   private isOver = false;
@@ -102,7 +129,10 @@ export class RequestTransport extends PerRequestHTTPServerTransport {
 
 const DONE = Promise.resolve();
 
-/** Two errors have a status of their own in this era: that a client lacks a capability, and that there is no such method. */
+/**
+ * Two errors have a status of their own in this era: that a client lacks a capability, and that
+ * there is no such method.
+ */
 function statusOf(message: JSONRPCMessage): number {
   const code = 'error' in message ? message.error.code : undefined;
   if (code === ProtocolErrorCode.MissingRequiredClientCapability) return 400;
@@ -112,7 +142,10 @@ function statusOf(message: JSONRPCMessage): number {
 /** The requests and the streams of one client in the era of 2025. */
 export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
   private readonly unanswered = new Set<unknown>();
-  /** The requests under way that are answered here, and not by the SDK's transport, whose every answer is a stream. */
+  /**
+   * The requests under way that are answered here, and not by the SDK's transport, whose every
+   * answer is a stream.
+   */
   private readonly posted = new Map<unknown, PostedRequest>();
   private isEnding = false;
 
@@ -123,17 +156,28 @@ export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
     super({ sessionIdGenerator: () => sessionId });
   }
 
-  /** Closes all streams once the requests under way are answered, one of which may have ended the session. */
+  /**
+   * Closes all streams once the requests under way are answered, one of which may have ended the
+   * session.
+   */
   end(): void {
     this.isEnding = true;
     if (this.unanswered.size + this.posted.size === 0) void this.close();
   }
 
-  /** Answers a request, of which the SDK's transport does the rest: it refuses what is wrong, begins the session, and takes notifications and answers. */
+  /**
+   * Answers a request, of which the SDK's transport does the rest: it refuses what is wrong, begins
+   * the session, and takes notifications and answers.
+   */
   answer(asked: Asked, parsedBody: unknown): Promise<WebAnswer> {
     const { sessionId } = this;
     const isPlain = sessionId !== undefined && isOfSession(asked, sessionId);
-    if (!isPlain || !isJSONRPCRequest(parsedBody) || parsedBody.method === 'initialize' || this.posted.has(parsedBody.id))
+    if (
+      !isPlain ||
+      !isJSONRPCRequest(parsedBody) ||
+      parsedBody.method === 'initialize' ||
+      this.posted.has(parsedBody.id)
+    )
       return this.handleRequest(asked.whole(), { parsedBody });
     const posted = new PostedRequest({ 'mcp-session-id': sessionId });
     this.posted.set(parsedBody.id, posted);
@@ -141,14 +185,18 @@ export class ClientTransport extends WebStandardStreamableHTTPServerTransport {
     return posted.answer;
   }
 
-  override async handleRequest(request: Request, options: HandleRequestOptions = {}): Promise<Response> {
+  override async handleRequest(
+    request: Request,
+    options: HandleRequestOptions = {},
+  ): Promise<Response> {
     const messages = [options.parsedBody].flat();
     const asked = messages.flatMap((message) => requestIdIn(message) ?? []);
     for (const id of asked) this.unanswered.add(id);
     const response = await super.handleRequest(request, options);
     if (!response.ok) for (const id of asked) this.forget(id);
     for (const message of messages)
-      if (isObject(message) && message['method'] === 'notifications/cancelled') this.forget(cancelledIn(message));
+      if (isObject(message) && message['method'] === 'notifications/cancelled')
+        this.forget(cancelledIn(message));
     return response;
   }
 

@@ -9,11 +9,17 @@ interface Tries {
   readonly until: number;
 }
 
-/** Counts the words that people type, so that no one tries many of them: by the address that they come from, and by what they are about. */
+/**
+ * Counts the words that people type, so that no one tries many of them: by the address that they
+ * come from, and by what they are about.
+ */
 export class Guesses {
   private readonly tries = new Map<string, Tries>();
 
-  /** Counts a try by each of its keys. Returns the milliseconds to wait where it is one too many by any of them; 0 where it may be made. */
+  /**
+   * Counts a try by each of its keys. Returns the milliseconds to wait where it is one too many by
+   * any of them; 0 where it may be made.
+   */
   take(keys: readonly string[]): number {
     const now = performance.now();
     return Math.max(...keys.map((key) => this.count(key, now)));

@@ -52,11 +52,16 @@ export class Asked {
   }
 
   get headers(): Readonly<Record<string, string>> {
-    const names = Object.keys(this.exchange.request.headers).filter((name) => !name.startsWith(':'));
+    const names = Object.keys(this.exchange.request.headers).filter(
+      (name) => !name.startsWith(':'),
+    );
     return Object.fromEntries(names.map((name) => [name, this.header(name) ?? '']));
   }
 
-  /** The address that it comes from, behind the proxies that the platform trusts; empty where that is not known. */
+  /**
+   * The address that it comes from, behind the proxies that the platform trusts; empty where that
+   * is not known.
+   */
   get address(): string {
     const ip: unknown = Reflect.get(this.exchange.request, 'ip');
     return typeof ip === 'string' ? ip : (this.exchange.request.socket.remoteAddress ?? '');
@@ -67,14 +72,19 @@ export class Asked {
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
-  /** Returns its body, which is read here where Nest has not read it, or the answer to one that is too large, too deep or no JSON. */
+  /**
+   * Returns its body, which is read here where Nest has not read it, or the answer to one that is
+   * too large, too deep or no JSON.
+   */
   async json(): Promise<unknown> {
     const { request, body } = this.exchange;
     try {
       const read: unknown = body ?? (await (await toWebRequest(request)).json());
       return tooMuchIn(read) ?? read;
     } catch (error) {
-      return isTooLarge(error) ? tooLarge(error.message) : failure(400, -32_700, 'Parse error: the body is no JSON.');
+      return isTooLarge(error)
+        ? tooLarge(error.message)
+        : failure(400, -32_700, 'Parse error: the body is no JSON.');
     }
   }
 
@@ -86,10 +96,14 @@ export class Asked {
 }
 
 /**
- * Answers a request of Node's. A request of the web's is made of it only for what needs one, and one piece of JSON is sent as one: with `toNodeHandler` of the SDK both take a tenth of a short call.
- * Never rejects.
+ * Answers a request of Node's. A request of the web's is made of it only for what needs one, and
+ * one piece of JSON is sent as one: with `toNodeHandler` of the SDK both take a tenth of a short
+ * call. Never rejects.
  */
-export async function respond(exchange: Exchange, answer: (asked: Asked) => Promise<WebAnswer>): Promise<void> {
+export async function respond(
+  exchange: Exchange,
+  answer: (asked: Asked) => Promise<WebAnswer>,
+): Promise<void> {
   const { response } = exchange;
   const gone = new AbortController();
   const leave = (): void => gone.abort();
@@ -104,13 +118,21 @@ function failed(error: unknown): Response {
   return failure(500, -32_603, 'Internal server error');
 }
 
-/** Sends an answer, which may be a stream without an end, as fast as its reader takes it. Never rejects: a reader that is gone is told nothing. */
+/**
+ * Sends an answer, which may be a stream without an end, as fast as its reader takes it. Never
+ * rejects: a reader that is gone is told nothing.
+ */
 async function send(answer: WebAnswer, response: ServerResponse, gone: AbortSignal): Promise<void> {
   try {
     response.statusCode = answer.status;
-    if (answer instanceof JsonText) return sendText(answer.text, response, { ...answer.headers, 'content-type': 'application/json' });
+    if (answer instanceof JsonText)
+      return sendText(answer.text, response, {
+        ...answer.headers,
+        'content-type': 'application/json',
+      });
     const headers = Object.fromEntries(answer.headers);
-    if (isJsonContentType(answer.headers.get('content-type'))) return sendText(await answer.text(), response, headers);
+    if (isJsonContentType(answer.headers.get('content-type')))
+      return sendText(await answer.text(), response, headers);
     response.writeHead(answer.status, headers);
     if (answer.body) await sendPieces(answer.body.getReader(), response, gone);
   } catch (error) {
@@ -119,12 +141,22 @@ async function send(answer: WebAnswer, response: ServerResponse, gone: AbortSign
   response.end();
 }
 
-function sendText(text: string, response: ServerResponse, headers: Readonly<Record<string, string>>): void {
-  response.writeHead(response.statusCode, { ...headers, 'content-length': Buffer.byteLength(text) }).end(text);
+function sendText(
+  text: string,
+  response: ServerResponse,
+  headers: Readonly<Record<string, string>>,
+): void {
+  response
+    .writeHead(response.statusCode, { ...headers, 'content-length': Buffer.byteLength(text) })
+    .end(text);
 }
 
 /** Sends the pieces of a stream. One behind which the stream ends at once goes out with its end. */
-async function sendPieces(reader: ReadableStreamDefaultReader<Uint8Array>, response: ServerResponse, gone: AbortSignal): Promise<void> {
+async function sendPieces(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  response: ServerResponse,
+  gone: AbortSignal,
+): Promise<void> {
   try {
     for (let next = await reader.read(); !next.done && !gone.aborted;) {
       const following = reader.read();
@@ -142,7 +174,10 @@ async function sendPieces(reader: ReadableStreamDefaultReader<Uint8Array>, respo
 /** An answer to a request of the web's. */
 export type WebAnswer = Response | JsonText;
 
-/** A text of JSON that answers a request. A `Response` is a stream in any case, which costs more to make and to read than a short call. */
+/**
+ * A text of JSON that answers a request. A `Response` is a stream in any case, which costs more to
+ * make and to read than a short call.
+ */
 class JsonText {
   constructor(
     readonly text: string,
@@ -151,12 +186,16 @@ class JsonText {
   ) {}
 }
 
-/** The time after which a request without an answer is answered by events, and between the signs of life in them. */
+/**
+ * The time after which a request without an answer is answered by events, and between the signs of
+ * life in them.
+ */
 const BEAT_MS = 5_000;
 
 /**
- * A request of a client that takes JSON and events. Where the first that is sent for it is its result, it is answered by that, in one piece; by events where something else comes before, such as
- * its progress or a question, or nothing for a while.
+ * A request of a client that takes JSON and events. Where the first that is sent for it is its
+ * result, it is answered by that, in one piece; by events where something else comes before, such
+ * as its progress or a question, or nothing for a while.
  */
 export class PostedRequest {
   readonly answer: Promise<WebAnswer>;
@@ -189,7 +228,10 @@ export class PostedRequest {
     this.stop();
   }
 
-  /** Returns whether the reader stands still. It is told no progress then: what comes later says as much. */
+  /**
+   * Returns whether the reader stands still. It is told no progress then: what comes later says as
+   * much.
+   */
   private get isBehind(): boolean {
     return (this.events?.desiredSize ?? 0) < -MOST_WAITING;
   }
@@ -200,7 +242,10 @@ export class PostedRequest {
 
   private opened(): ReadableStreamDefaultController<Uint8Array> | undefined {
     if (!this.events) {
-      const body = new ReadableStream<Uint8Array>({ start: (events) => void (this.events = events), cancel: () => this.stop() });
+      const body = new ReadableStream<Uint8Array>({
+        start: (events) => void (this.events = events),
+        cancel: () => this.stop(),
+      });
       this.begin(new Response(body, { headers: { ...this.headers, ...OF_EVENTS } }));
     }
     return this.events;
@@ -216,10 +261,17 @@ export class PostedRequest {
 const MOST_WAITING = 1_000;
 
 /** As the SDK has them for its own streams. */
-const OF_EVENTS = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
+const OF_EVENTS = {
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
+};
 
 /** Returns the answer to a request that comes under a wrong name, or from a page of others. */
-export function refusedByAddress(asked: Asked, { hosts, origins }: ReturnType<typeof namesOf>): Response | undefined {
+export function refusedByAddress(
+  asked: Asked,
+  { hosts, origins }: ReturnType<typeof namesOf>,
+): Response | undefined {
   const host = validateHostHeader(asked.header('host'), hosts);
   const checked = host.ok ? validateOriginHeader(asked.header('origin'), origins) : host;
   return checked.ok ? undefined : failure(403, -32_000, checked.message);
@@ -237,10 +289,17 @@ function tooLarge(message: string): Response {
   return refused;
 }
 
-/** Refuses a message that the SDK could not walk, whose checks and writing of JSON go as deep as it, and a batch that it would be long about. */
+/**
+ * Refuses a message that the SDK could not walk, whose checks and writing of JSON go as deep as it,
+ * and a batch that it would be long about.
+ */
 function tooMuchIn(body: unknown): Response | undefined {
   if (isDeeperThan(MOST_LEVELS, body))
-    return failure(400, -32_600, `Invalid request: the message is nested deeper than ${MOST_LEVELS} levels.`);
+    return failure(
+      400,
+      -32_600,
+      `Invalid request: the message is nested deeper than ${MOST_LEVELS} levels.`,
+    );
   if (!Array.isArray(body) || body.length <= MOST_IN_BATCH) return undefined;
   return failure(400, -32_600, `Invalid request: a batch has ${MOST_IN_BATCH} messages at most.`);
 }
@@ -250,7 +309,10 @@ export function failure(status: number, code: number, message: string): Response
   return Response.json({ jsonrpc: '2.0', error: { code, message }, id: null }, { status });
 }
 
-type AuthenticationOptions = Pick<McpServerOptions, 'verifier' | 'anonymous' | 'requiredScopes' | 'resource'>;
+type AuthenticationOptions = Pick<
+  McpServerOptions,
+  'verifier' | 'anonymous' | 'requiredScopes' | 'resource'
+>;
 
 /** Finds out who asks, by the tokens of requests. */
 export class Authentication {
@@ -261,9 +323,14 @@ export class Authentication {
     const { requiredScopes, resource } = options;
     this.challenge = {
       ...(requiredScopes && { requiredScopes: [...requiredScopes] }),
-      ...(resource && { resourceMetadataUrl: getOAuthProtectedResourceMetadataUrl(new URL(resource.url)) }),
+      ...(resource && {
+        resourceMetadataUrl: getOAuthProtectedResourceMetadataUrl(new URL(resource.url)),
+      }),
     };
-    this.terms = { ...this.challenge, ...(resource && { expectedResource: new URL(resource.url) }) };
+    this.terms = {
+      ...this.challenge,
+      ...(resource && { expectedResource: new URL(resource.url) }),
+    };
   }
 
   /** Returns who asks, or the answer to a request that says it badly. */
@@ -275,7 +342,11 @@ export class Authentication {
     const checked: BearerAuthOptions['verifier'] = {
       verifyAccessToken: async (token) => {
         principal = await verifier.verify(token);
-        if (!principal) throw new OAuthError(OAuthErrorCode.InvalidToken, 'The token is unknown, revoked or expired.');
+        if (!principal)
+          throw new OAuthError(
+            OAuthErrorCode.InvalidToken,
+            'The token is unknown, revoked or expired.',
+          );
         return claimsOf(principal);
       },
     };

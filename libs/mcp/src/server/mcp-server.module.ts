@@ -1,4 +1,15 @@
-import { All, ConfigurableModuleBuilder, Controller, Get, Header, Module, NotFoundException, Req, Res, type Type } from '@nestjs/common';
+import {
+  All,
+  ConfigurableModuleBuilder,
+  Controller,
+  Get,
+  Header,
+  Module,
+  NotFoundException,
+  Req,
+  Res,
+  type Type,
+} from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { DevTools } from './dev-tools.js';
@@ -8,11 +19,15 @@ import type { McpServerOptions } from './server-options.js';
 
 /** The options of `forRoot` that decide what Nest sets up. */
 export interface McpServerExtras {
-  /** The path of the server. With a scope behind it, it serves the sessions of that scope: `/mcp/desk`. @default 'mcp' */
+  /**
+   * The path of the server. With a scope behind it, it serves the sessions of that scope:
+   * `/mcp/desk`. @default 'mcp'
+   */
   readonly path?: string;
   /**
-   * Serves tools for the developers of the application, at the path with `-dev` behind it: `/mcp-dev`. They are for operators whom `forRoot({ operators })` permits `devTools`, and answer on loopback
-   * alone; with `NODE_ENV=production` the application does not start. @default false
+   * Serves tools for the developers of the application, at the path with `-dev` behind it:
+   * `/mcp-dev`. They are for operators whom `forRoot({ operators })` permits `devTools`, and answer
+   * on loopback alone; with `NODE_ENV=production` the application does not start. @default false
    */
   readonly devTools?: boolean;
 }
@@ -20,20 +35,29 @@ export interface McpServerExtras {
 /** The names here are left out of the options that Nest's builder hands on. */
 const EXTRAS = { path: 'mcp', devTools: false };
 
-const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<McpServerOptions>({ optionsInjectionToken: MCP_SERVER_OPTIONS })
+const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<McpServerOptions>({
+  optionsInjectionToken: MCP_SERVER_OPTIONS,
+})
   .setClassMethodName('forRoot')
-  .setExtras<McpServerExtras>(EXTRAS, (definition, { path = EXTRAS.path, devTools = EXTRAS.devTools }) => ({
-    ...definition,
-    providers: [...(definition.providers ?? []), ...(devTools ? [DevTools] : [])],
-    controllers: controllersAt(path.replace(/^\/+|\/+$/g, ''), devTools),
-  }))
+  .setExtras<McpServerExtras>(
+    EXTRAS,
+    (definition, { path = EXTRAS.path, devTools = EXTRAS.devTools }) => ({
+      ...definition,
+      providers: [...(definition.providers ?? []), ...(devTools ? [DevTools] : [])],
+      controllers: controllersAt(path.replace(/^\/+|\/+$/g, ''), devTools),
+    }),
+  )
   .build();
 
 /**
- * Serves the tools of the application to MCP clients, at one path in both eras of the protocol. Import it beside `ToolLoopModule.forRoot`.
+ * Serves the tools of the application to MCP clients, at one path in both eras of the protocol.
+ * Import it beside `ToolLoopModule.forRoot`.
  *
  * @example
- * McpServerModule.forRoot({ path: 'mcp', verifier: { verify: (token) => users.principalOf(token) } })
+ * McpServerModule.forRoot({
+ *   path: 'mcp',
+ *   verifier: { verify: (token) => users.principalOf(token) },
+ * });
  */
 @Module({ imports: [DiscoveryModule], providers: [McpEndpoint], exports: [McpEndpoint] })
 export class McpServerModule extends ConfigurableModuleClass {}
@@ -52,9 +76,16 @@ interface AnyResponse {
 }
 
 /** Takes an answer over from Fastify, which would end it by itself. */
-function exchangeOf(request: AnyRequest & IncomingMessage, response: AnyResponse & ServerResponse): Exchange {
+function exchangeOf(
+  request: AnyRequest & IncomingMessage,
+  response: AnyResponse & ServerResponse,
+): Exchange {
   response.hijack?.();
-  return { request: request.raw ?? request, response: response.raw ?? response, body: request.body };
+  return {
+    request: request.raw ?? request,
+    response: response.raw ?? response,
+    body: request.body,
+  };
 }
 
 function controllersAt(path: string, devTools: boolean): Type[] {
@@ -63,13 +94,22 @@ function controllersAt(path: string, devTools: boolean): Type[] {
     constructor(private readonly endpoint: McpEndpoint) {}
 
     @All(['', ':scope'])
-    async handle(@Req() request: AnyRequest & IncomingMessage, @Res() response: AnyResponse & ServerResponse): Promise<void> {
+    async handle(
+      @Req() request: AnyRequest & IncomingMessage,
+      @Res() response: AnyResponse & ServerResponse,
+    ): Promise<void> {
       await this.endpoint.handle(exchangeOf(request, response), request.params['scope']);
     }
 
     @All('approve/:approvalId')
-    async approve(@Req() request: AnyRequest & IncomingMessage, @Res() response: AnyResponse & ServerResponse): Promise<void> {
-      await this.endpoint.approve(exchangeOf(request, response), request.params['approvalId'] ?? '');
+    async approve(
+      @Req() request: AnyRequest & IncomingMessage,
+      @Res() response: AnyResponse & ServerResponse,
+    ): Promise<void> {
+      await this.endpoint.approve(
+        exchangeOf(request, response),
+        request.params['approvalId'] ?? '',
+      );
     }
   }
 
@@ -93,7 +133,10 @@ function controllersAt(path: string, devTools: boolean): Type[] {
     constructor(private readonly tools: DevTools) {}
 
     @All()
-    async handle(@Req() request: AnyRequest & IncomingMessage, @Res() response: AnyResponse & ServerResponse): Promise<void> {
+    async handle(
+      @Req() request: AnyRequest & IncomingMessage,
+      @Res() response: AnyResponse & ServerResponse,
+    ): Promise<void> {
       await this.tools.handle(exchangeOf(request, response));
     }
   }

@@ -1,11 +1,20 @@
 import type { Type } from '@nestjs/common';
 import type { DiscoveryService } from '@nestjs/core';
-import { isNotOmitted, namespaceIn, nearestName, providerOptionsOf, toolMethodsOf } from '@toolloop/core/internal';
+import {
+  isNotOmitted,
+  namespaceIn,
+  nearestName,
+  providerOptionsOf,
+  toolMethodsOf,
+} from '@toolloop/core/internal';
 import { ConfigurationError, type Finding } from '@toolloop/protocol';
 import { type OfferDeclaration, offerOn } from './offer-decorators.js';
 
 /** A prompt, a resource or a completion that a method of a provider makes. */
-export type Offer<Kind extends OfferDeclaration['kind'] = OfferDeclaration['kind']> = Extract<OfferDeclaration, { readonly kind: Kind }> & {
+export type Offer<Kind extends OfferDeclaration['kind'] = OfferDeclaration['kind']> = Extract<
+  OfferDeclaration,
+  { readonly kind: Kind }
+> & {
   /** The id by which policy and audit know it, and sessions call it. */
   readonly declaredId: string;
   /** Class and method, for findings. */
@@ -27,7 +36,10 @@ export interface FoundResource {
   readonly args: Readonly<Record<string, string>>;
 }
 
-/** The prompts, resources and completions of all providers, by the names under which clients know them. */
+/**
+ * The prompts, resources and completions of all providers, by the names under which clients know
+ * them.
+ */
 export class Offers {
   prompts: ReadonlyMap<string, Offer<'prompt'>> = new Map();
   resources: readonly Offer<'resource'>[] = [];
@@ -45,12 +57,15 @@ export class Offers {
    */
   explore(): void {
     const offers = placedClasses(this.discovery.getProviders()).flatMap(offersOf);
-    const ofKind = <Kind extends OfferDeclaration['kind']>(kind: Kind): Offer<Kind>[] => offers.filter((offer) => isOf(offer, kind));
+    const ofKind = <Kind extends OfferDeclaration['kind']>(kind: Kind): Offer<Kind>[] =>
+      offers.filter((offer) => isOf(offer, kind));
     this.resources = ofKind('resource');
     this.completions = ofKind('completion');
     this.prompts = new Map(ofKind('prompt').map((offer) => [nameOf(offer), offer]));
     this.ids = new Set(offers.map(({ declaredId }) => declaredId));
-    this.templates = new Map(this.resources.map((offer) => [offer, new UriTemplate(offer.options.uri)]));
+    this.templates = new Map(
+      this.resources.map((offer) => [offer, new UriTemplate(offer.options.uri)]),
+    );
     const findings = [
       ...offers.flatMap(argumentFindings),
       ...sharedFindings(ofKind('prompt'), nameOf, 'prompt'),
@@ -61,7 +76,9 @@ export class Offers {
     if (findings.length > 0) throw new ConfigurationError(findings);
   }
 
-  /** Finds the resource at an address; one with exactly this address before a template that fits it. */
+  /**
+   * Finds the resource at an address; one with exactly this address before a template that fits it.
+   */
   resourceAt(uri: string): FoundResource | undefined {
     if (uri.length > LONGEST_URI) return undefined;
     const exact = this.resources.find(({ options }) => options.uri === uri);
@@ -82,10 +99,13 @@ export class Offers {
     const { at, parameters } = offer;
     if (isUi(offer.options.uri) || offer.options.csp) return uiFindings(offer);
     const template = this.templates.get(offer);
-    if (!template || template.problem !== undefined) return [{ at, problem: template?.problem ?? '', remedy: URI_REMEDY }];
+    if (!template || template.problem !== undefined)
+      return [{ at, problem: template?.problem ?? '', remedy: URI_REMEDY }];
     const names = new Set(parameters.map(({ name }) => name));
     const unknown = template.names.filter((name) => !names.has(name));
-    const unfilled = parameters.filter(({ name, isRequired }) => isRequired && name !== undefined && !template.names.includes(name));
+    const unfilled = parameters.filter(
+      ({ name, isRequired }) => isRequired && name !== undefined && !template.names.includes(name),
+    );
     return [
       ...unknown.map((name) => ({
         at,
@@ -100,20 +120,41 @@ export class Offers {
     ];
   }
 
-  private completionFindings({ at, options: { of, argument }, parameters }: Offer<'completion'>): Finding[] {
+  private completionFindings({
+    at,
+    options: { of, argument },
+    parameters,
+  }: Offer<'completion'>): Finding[] {
     const target = this.prompts.get(of) ?? this.resources.find(({ options }) => options.uri === of);
     const named = [...this.prompts.keys(), ...this.resources.map(({ options }) => options.uri)];
-    if (!target) return [{ at, problem: `It completes "${of}", which is no prompt and no resource.`, remedy: nearestName(of, named) }];
+    if (!target)
+      return [
+        {
+          at,
+          problem: `It completes "${of}", which is no prompt and no resource.`,
+          remedy: nearestName(of, named),
+        },
+      ];
     const known = target.parameters.flatMap(({ name }) => name ?? []);
     const problem = `It completes the argument "${argument}", which ${of} does not have.`;
-    const missing = known.includes(argument) ? [] : [{ at, problem, remedy: nearestName(argument, known) }];
+    const missing = known.includes(argument)
+      ? []
+      : [{ at, problem, remedy: nearestName(argument, known) }];
     const others = parameters.filter(({ name }) => name !== undefined && name !== TYPED);
     return [
       ...missing,
       ...(parameters.some(({ name }) => name === TYPED)
         ? []
-        : [{ at, problem: 'It takes nothing that was typed.', remedy: "Add a parameter: @ToolParam('value', { description })." }]),
-      ...others.flatMap(({ name = '', isRequired }) => otherFindings(name, { at, isRequired, of, known })),
+        : [
+            {
+              at,
+              problem: 'It takes nothing that was typed.',
+              remedy: "Add a parameter: @ToolParam('value', { description }).",
+            },
+          ]),
+      ...others.flatMap(({ name = '', isRequired }) =>
+        otherFindings(name, { at, isRequired, of, known }),
+      ),
     ];
   }
 }
@@ -132,9 +173,13 @@ export function nameOf({ options, declaredId }: Offer<'prompt' | 'resource'>): s
 }
 
 const LONGEST_URI = 2_048;
-const URI_REMEDY = "Give a scheme, and variables with text between them: 'orders://{number}/lines/{line}'.";
+const URI_REMEDY =
+  "Give a scheme, and variables with text between them: 'orders://{number}/lines/{line}'.";
 
-/** A template of addresses, whose variables are in braces: each stands for one part of a path, percent-encoded. */
+/**
+ * A template of addresses, whose variables are in braces: each stands for one part of a path,
+ * percent-encoded.
+ */
 class UriTemplate {
   readonly names: readonly string[];
   /** The reason why it is none. */
@@ -144,8 +189,11 @@ class UriTemplate {
   constructor(uri: string) {
     const parts = uri.split(/(\{[A-Za-z][A-Za-z0-9_]*\})/);
     this.names = parts.filter((_, index) => index % 2 === 1).map((part) => part.slice(1, -1));
-    // A variable ends at the text behind it, or at the end of its part of the path, so that a match takes linear time.
-    const source = parts.map((part, index) => (index % 2 === 1 ? VARIABLE : part.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)));
+    // A variable ends at the text behind it, or at the end of its part of the path, so that a match
+    // takes linear time.
+    const source = parts.map((part, index) =>
+      index % 2 === 1 ? VARIABLE : part.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`),
+    );
     this.pattern = new RegExp(`^${source.join('')}$`);
     this.problem = problemOf(uri, parts, this.names);
   }
@@ -155,7 +203,9 @@ class UriTemplate {
     const found = this.names.length > 0 ? this.pattern.exec(uri) : null;
     if (!found) return undefined;
     try {
-      return Object.fromEntries(this.names.map((name, index) => [name, decodeURIComponent(found[index + 1] ?? '')]));
+      return Object.fromEntries(
+        this.names.map((name, index) => [name, decodeURIComponent(found[index + 1] ?? '')]),
+      );
     } catch {
       return undefined; // a broken percent-encoding
     }
@@ -164,24 +214,43 @@ class UriTemplate {
 
 const VARIABLE = '([^/?#]+)';
 
-function problemOf(uri: string, parts: readonly string[], names: readonly string[]): string | undefined {
+function problemOf(
+  uri: string,
+  parts: readonly string[],
+  names: readonly string[],
+): string | undefined {
   const texts = parts.filter((_, index) => index % 2 === 0);
   if (!/^[a-z][a-z0-9+.-]*:/i.test(uri)) return `Its uri has no scheme: ${JSON.stringify(uri)}.`;
   if (uri.length > LONGEST_URI) return `Its uri has more than ${LONGEST_URI} characters.`;
-  if (texts.some((text) => /[{}\s]/.test(text))) return `Its uri has a brace that begins no variable, or a space: ${JSON.stringify(uri)}.`;
-  if (texts.slice(1, -1).some((text) => !/[/?#]/.test(text))) return 'Between two variables of its uri there is no "/", "?" or "#".';
+  if (texts.some((text) => /[{}\s]/.test(text)))
+    return `Its uri has a brace that begins no variable, or a space: ${JSON.stringify(uri)}.`;
+  if (texts.slice(1, -1).some((text) => !/[/?#]/.test(text)))
+    return 'Between two variables of its uri there is no "/", "?" or "#".';
   return new Set(names).size < names.length ? 'A variable of its uri occurs twice.' : undefined;
 }
 
 /** A client asks for a page by the address that a tool names, so that it has no variables. */
 function uiFindings({ at, parameters, options: { uri, csp = {} } }: Offer<'resource'>): Finding[] {
-  if (!isUi(uri)) return [{ at, problem: 'It has a csp, and is no page.', remedy: "Begin its uri with ui: — 'ui://orders/card'." }];
+  if (!isUi(uri))
+    return [
+      {
+        at,
+        problem: 'It has a csp, and is no page.',
+        remedy: "Begin its uri with ui: — 'ui://orders/card'.",
+      },
+    ];
   const wrong = Object.values(csp)
     .flat()
     .filter((origin: unknown) => typeof origin !== 'string' || !ORIGIN.test(origin));
   return [
     ...(/[{}\s]/.test(uri) || parameters.length > 0
-      ? [{ at, problem: 'It is a page, and has arguments.', remedy: 'Let the tool return what the page shows: its client hands it over.' }]
+      ? [
+          {
+            at,
+            problem: 'It is a page, and has arguments.',
+            remedy: 'Let the tool return what the page shows: its client hands it over.',
+          },
+        ]
       : []),
     ...wrong.map((origin) => ({
       at,
@@ -194,7 +263,10 @@ function uiFindings({ at, parameters, options: { uri, csp = {} } }: Offer<'resou
 /** One origin, without anything that would end it in a header. */
 const ORIGIN = /^(?:https|wss):\/\/(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d{1,5})?$/;
 
-function isOf<Kind extends OfferDeclaration['kind']>(offer: Offer, kind: Kind): offer is Offer<Kind> {
+function isOf<Kind extends OfferDeclaration['kind']>(
+  offer: Offer,
+  kind: Kind,
+): offer is Offer<Kind> {
   return offer.kind === kind;
 }
 
@@ -220,7 +292,10 @@ function placedClasses(providers: ReturnType<DiscoveryService['getProviders']>):
       .map((type) => ({ type, namespace: namespaceIn(type, wrapper) })),
   );
   return placed.filter(
-    (one, index) => placed.findIndex(({ type, namespace }) => type === one.type && namespace === one.namespace) === index,
+    (one, index) =>
+      placed.findIndex(
+        ({ type, namespace }) => type === one.type && namespace === one.namespace,
+      ) === index,
   );
 }
 
@@ -236,7 +311,10 @@ function offersOf({ type, namespace }: PlacedClass): Offer[] {
       if (parameter.kind === 'context') return [];
       if (parameter.kind === 'input') return [{ name: undefined, isText: false, isRequired: true }];
       const { type: said, enum: values, required, default: value } = parameter.options;
-      const isText = said === undefined ? values !== undefined || designTypes[parameter.index] === String : said === 'string';
+      const isText =
+        said === undefined
+          ? values !== undefined || designTypes[parameter.index] === String
+          : said === 'string';
       return [{ name: parameter.name, isText, isRequired: required ?? value === undefined }];
     });
     return [{ ...offer, declaredId, at: `${type.name}.${property}`, parameters: taken }];
@@ -246,18 +324,38 @@ function offersOf({ type, namespace }: PlacedClass): Offer[] {
 function argumentFindings({ at, parameters }: Offer): Finding[] {
   return parameters.flatMap(({ name, isText }) => {
     if (name === undefined)
-      return [{ at, problem: 'It takes its arguments as one object.', remedy: 'Name them: @ToolParam(name, { description }).' }];
+      return [
+        {
+          at,
+          problem: 'It takes its arguments as one object.',
+          remedy: 'Name them: @ToolParam(name, { description }).',
+        },
+      ];
     const remedy = "Set its type: 'string', and read the text in the method.";
-    return isText ? [] : [{ at, problem: `Its argument "${name}" is no text, and clients of MCP give texts here.`, remedy }];
+    return isText
+      ? []
+      : [
+          {
+            at,
+            problem: `Its argument "${name}" is no text, and clients of MCP give texts here.`,
+            remedy,
+          },
+        ];
   });
 }
 
-function sharedFindings<One extends Offer>(offers: readonly One[], keyOf: (offer: One) => string, kind: string): Finding[] {
+function sharedFindings<One extends Offer>(
+  offers: readonly One[],
+  keyOf: (offer: One) => string,
+  kind: string,
+): Finding[] {
   return offers.flatMap((offer, index) => {
     const key = keyOf(offer);
     const first = offers.findIndex((other) => keyOf(other) === key);
     const problem = `It is the ${kind} "${key}", and so is ${offers[first]?.at}.`;
-    return first === index ? [] : [{ at: offer.at, problem, remedy: 'Give one of them another name.' }];
+    return first === index
+      ? []
+      : [{ at: offer.at, problem, remedy: 'Give one of them another name.' }];
   });
 }
 
@@ -270,7 +368,15 @@ interface Completed {
 
 function otherFindings(name: string, { at, isRequired, of, known }: Completed): Finding[] {
   if (!known.includes(name))
-    return [{ at, problem: `Its argument "${name}" is none of ${of}, so that it is never given.`, remedy: nearestName(name, known) }];
+    return [
+      {
+        at,
+        problem: `Its argument "${name}" is none of ${of}, so that it is never given.`,
+        remedy: nearestName(name, known),
+      },
+    ];
   const problem = `Its argument "${name}" is required, and a person may type the arguments in any order.`;
-  return isRequired ? [{ at, problem, remedy: 'Make it optional: @ToolParam(name, { required: false }).' }] : [];
+  return isRequired
+    ? [{ at, problem, remedy: 'Make it optional: @ToolParam(name, { required: false }).' }]
+    : [];
 }

@@ -1,4 +1,7 @@
-/* oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles the schemas of all tools for each request */
+/*
+ * oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles
+ * the schemas of all tools for each request
+ */
 import { Logger } from '@toolloop/core/internal';
 import {
   isSpecType,
@@ -9,7 +12,13 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import type { CallResult, ToolSession } from '@toolloop/core/contracts';
-import { InvalidRequestError, isObject, type JsonObject, type JsonValue, RunError } from '@toolloop/protocol';
+import {
+  InvalidRequestError,
+  isObject,
+  type JsonObject,
+  type JsonValue,
+  RunError,
+} from '@toolloop/protocol';
 import { abilitiesOf } from './client-questions.js';
 import type { Offers } from './offers.js';
 import type { McpServerOptions } from './server-options.js';
@@ -19,14 +28,20 @@ const logger = new Logger('McpServer');
 
 /** A server's surroundings: whom it answers, and with what. */
 export interface Serving {
-  readonly options: Pick<McpServerOptions, 'name' | 'version' | 'instructions' | 'names' | 'ui' | 'trace'>;
+  readonly options: Pick<
+    McpServerOptions,
+    'name' | 'version' | 'instructions' | 'names' | 'ui' | 'trace'
+  >;
   readonly caller: McpCaller;
   /** Opens the session with the first request that needs it. */
   readonly sessionOf: () => Promise<ToolSession>;
   readonly waiting: WaitingCalls;
   /** The prompts and resources that clients read beside tools. */
   readonly offers: Offers;
-  /** The addresses of the resources of whose changes the client is told; in the era of 2026 those are part of its stream. */
+  /**
+   * The addresses of the resources of whose changes the client is told; in the era of 2026 those
+   * are part of its stream.
+   */
   readonly watched: Set<string>;
 }
 
@@ -39,7 +54,10 @@ interface RequestedCall {
   readonly context: ServerContext;
 }
 
-/** Makes a call of the session of a server, for a request; one that waits is asked about, or taken up. */
+/**
+ * Makes a call of the session of a server, for a request; one that waits is asked about, or taken
+ * up.
+ */
 export async function callOf(
   server: Server,
   { caller, waiting, options: { trace } }: Serving,
@@ -49,8 +67,16 @@ export async function callOf(
   const { _meta: meta } = mcpReq;
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it was read as JSON
   const given = (args ?? {}) as JsonObject;
-  const asked = { caller, context, args: given, name: id, sessionId: session.sessionId, abilities: () => abilitiesOf(server, context) };
-  const make = (): Promise<CallResult> => session.call(id, given, { signal: mcpReq.signal, onProgress: reportTo(mcpReq) });
+  const asked = {
+    caller,
+    context,
+    args: given,
+    name: id,
+    sessionId: session.sessionId,
+    abilities: () => abilitiesOf(server, context),
+  };
+  const make = (): Promise<CallResult> =>
+    session.call(id, given, { signal: mcpReq.signal, onProgress: reportTo(mcpReq) });
   const work = (): Promise<Answer> => answered(() => waiting.make(asked, make));
   return trace && meta ? trace.incoming({ ...meta }, work) : work();
 }
@@ -58,8 +84,9 @@ export async function callOf(
 type ReportedRequest = Pick<ServerContext['mcpReq'], '_meta' | 'notify' | 'log'>;
 
 /**
- * Tells a client what a tool says of its progress. A number is the progress itself; of anything else the words are told, and counted. `{ level, message }` is a line of the log, which a client gets
- * that has set a level.
+ * Tells a client what a tool says of its progress. A number is the progress itself; of anything
+ * else the words are told, and counted. `{ level, message }` is a line of the log, which a client
+ * gets that has set a level.
  */
 function reportTo({ _meta, notify, log }: ReportedRequest): (value: JsonValue) => void {
   const progressToken = _meta?.progressToken;
@@ -69,12 +96,17 @@ function reportTo({ _meta, notify, log }: ReportedRequest): (value: JsonValue) =
     if (isLogLine(value)) return void log(value.level, value['message']).catch(() => undefined);
     if (progressToken === undefined) return;
     told += 1;
-    void notify({ method: 'notifications/progress', params: { progressToken, ...progressIn(value, told) } }).catch(() => undefined);
+    void notify({
+      method: 'notifications/progress',
+      params: { progressToken, ...progressIn(value, told) },
+    }).catch(() => undefined);
   };
 }
 
 function isLogLine(value: JsonValue): value is JsonObject & { readonly level: LoggingLevel } {
-  return isObject(value) && isSpecType.LoggingLevel(value['level']) && value['message'] !== undefined;
+  return (
+    isObject(value) && isSpecType.LoggingLevel(value['level']) && value['message'] !== undefined
+  );
 }
 
 function progressIn(value: JsonValue, told: number): JsonObject {
@@ -83,10 +115,16 @@ function progressIn(value: JsonValue, told: number): JsonObject {
   if (!isObject(value)) return { progress: told };
   const { progress, total, message } = value;
   if (typeof progress !== 'number') return { progress: told, message: JSON.stringify(value) };
-  return { progress, ...(typeof total === 'number' && { total }), ...(typeof message === 'string' && { message }) };
+  return {
+    progress,
+    ...(typeof total === 'number' && { total }),
+    ...(typeof message === 'string' && { message }),
+  };
 }
 
-/** Tells whether a call named what the session does not have: policy may hide it, or there is none. */
+/**
+ * Tells whether a call named what the session does not have: policy may hide it, or there is none.
+ */
 export function isUnknown({ record }: MadeCall): boolean {
   const code = record.error?.code;
   return code === 'unknown_tool' || code === 'policy_denied' || code === 'tool_gone';
@@ -99,10 +137,17 @@ export async function answered<Given>(work: () => Promise<Given>): Promise<Given
   } catch (error) {
     if (error instanceof ProtocolError) throw error;
     if (error instanceof InvalidRequestError)
-      throw new ProtocolError(ProtocolErrorCode.InvalidRequest, error.message, { code: error.code });
+      throw new ProtocolError(ProtocolErrorCode.InvalidRequest, error.message, {
+        code: error.code,
+      });
     if (error instanceof RunError)
-      throw new ProtocolError(ProtocolErrorCode.InternalError, error.message, { code: error.result.finishReason });
+      throw new ProtocolError(ProtocolErrorCode.InternalError, error.message, {
+        code: error.result.finishReason,
+      });
     logger.error('A request could not be answered.', error);
-    throw new ProtocolError(ProtocolErrorCode.InternalError, 'The server could not answer. Its log says why.');
+    throw new ProtocolError(
+      ProtocolErrorCode.InternalError,
+      'The server could not answer. Its log says why.',
+    );
   }
 }

@@ -1,6 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { isDeepStrictEqual } from 'node:util';
-import type { JSONRPCRequest, McpRequestContext, ServerEvent, ServerEventBus } from '@modelcontextprotocol/server';
+import type {
+  JSONRPCRequest,
+  McpRequestContext,
+  ServerEvent,
+  ServerEventBus,
+} from '@modelcontextprotocol/server';
 import type { ToolLoopService } from '@toolloop/core';
 import type { SessionRequest, ToolSession } from '@toolloop/core/contracts';
 import type { ActorIdentity } from '@toolloop/core/internal';
@@ -34,10 +39,16 @@ export interface ResourceReaders {
   readonly actor?: unknown;
 }
 
-/** All that a principal does is kept in one account, whatever session or scope it is done in: a client that chooses another scope gets rid of nothing. */
+/**
+ * All that a principal does is kept in one account, whatever session or scope it is done in: a
+ * client that chooses another scope gets rid of nothing.
+ */
 const ACCOUNT = 'mcp';
 
-/** The sessions of MCP clients. Those of the loop are below them, which count them, limit them and close those that are idle. */
+/**
+ * The sessions of MCP clients. Those of the loop are below them, which count them, limit them and
+ * close those that are idle.
+ */
 export class ServedSessions {
   private readonly shared = new Map<string, SharedSession>();
   private readonly ofClients = new Map<string, ClientSession>();
@@ -54,13 +65,21 @@ export class ServedSessions {
     private readonly offers: Offers,
   ) {}
 
-  /** Names the caller of a request; undefined for an actor without an id, whose requests nothing connects. */
+  /**
+   * Names the caller of a request; undefined for an actor without an id, whose requests nothing
+   * connects.
+   */
   callerOf(
     principal: McpPrincipal,
-    { scope = '', address = NOWHERE }: Partial<Pick<McpCaller, 'address'>> & { readonly scope?: string | undefined },
+    {
+      scope = '',
+      address = NOWHERE,
+    }: Partial<Pick<McpCaller, 'address'>> & { readonly scope?: string | undefined },
   ): McpCaller | undefined {
     const actorId = this.identity.idOf(principal.actor);
-    return actorId === undefined ? undefined : { principal, key: JSON.stringify([principal.tenant, actorId, scope]), address };
+    return actorId === undefined
+      ? undefined
+      : { principal, key: JSON.stringify([principal.tenant, actorId, scope]), address };
   }
 
   /** Makes the server of one request in the era of 2026, whose caller is that of the moment. */
@@ -79,11 +98,21 @@ export class ServedSessions {
     return transport.answer(message, gone);
   }
 
-  /** Makes the server of a connection that is one caller's for as long as it lasts, and is told of what changes. */
+  /**
+   * Makes the server of a connection that is one caller's for as long as it lasts, and is told of
+   * what changes.
+   */
   connected(caller: McpCaller, era: McpRequestContext['era']): ReturnType<typeof toolServer> {
     const { options, waiting, bus, offers } = this;
     const watched = new Set<string>();
-    const server = toolServer({ options, waiting, caller, offers, watched, sessionOf: () => this.ofCaller(caller) });
+    const server = toolServer({
+      options,
+      waiting,
+      caller,
+      offers,
+      watched,
+      sessionOf: () => this.ofCaller(caller),
+    });
     // oxlint-disable-next-line unicorn/prefer-add-event-listener -- a server of the SDK has no other
     server.onclose = bus.run(caller, () =>
       bus.subscribe((event) => {
@@ -104,7 +133,8 @@ export class ServedSessions {
       const session = await known.session;
       if (session.isOpen) return session;
     }
-    // The token describes its actor otherwise than before: what the session knows of the actor must not be used again.
+    // The token describes its actor otherwise than before: what the session knows of the actor must
+    // not be used again.
     if (known && this.shared.get(key) === known) {
       this.shared.delete(key);
       void closed(known.session);
@@ -112,7 +142,9 @@ export class ServedSessions {
     return this.shared.get(key)?.session ?? this.opened(caller);
   }
 
-  /** Opens a session that its client names from now on, and returns the transport of its requests. */
+  /**
+   * Opens a session that its client names from now on, and returns the transport of its requests.
+   */
   async begin(caller: McpCaller): Promise<ClientTransport> {
     const session = await this.open(caller);
     const { sessionId } = session;
@@ -122,7 +154,14 @@ export class ServedSessions {
     });
     const { options, waiting, offers } = this;
     const watched = new Set<string>();
-    const server = toolServer({ options, waiting, caller, offers, watched, sessionOf: () => Promise.resolve(session) });
+    const server = toolServer({
+      options,
+      waiting,
+      caller,
+      offers,
+      watched,
+      sessionOf: () => Promise.resolve(session),
+    });
     const tell = (uri: string): void => void server.sendResourceUpdated({ uri }).catch(IS_GONE);
     this.ofClients.set(sessionId, { caller, session, transport, watched, tell });
     session.changes$.subscribe({
@@ -133,7 +172,10 @@ export class ServedSessions {
     return transport;
   }
 
-  /** Finds the session that a client has named; undefined for one of another caller, and for one whose actor is not what it was. */
+  /**
+   * Finds the session that a client has named; undefined for one of another caller, and for one
+   * whose actor is not what it was.
+   */
   find(sessionId: string, { principal, key }: McpCaller): ClientTransport | undefined {
     const found = this.ofClients.get(sessionId);
     if (!found?.session.isOpen || found.caller.key !== key) return undefined;
@@ -148,12 +190,16 @@ export class ServedSessions {
     if (declaredId === undefined) return;
     const actorId = actor === undefined ? undefined : this.identity.idOf(actor);
     const isMeant = ({ principal }: McpCaller): boolean =>
-      principal.tenant === tenant && (actor === undefined || (actorId !== undefined && this.identity.idOf(principal.actor) === actorId));
+      principal.tenant === tenant &&
+      (actor === undefined ||
+        (actorId !== undefined && this.identity.idOf(principal.actor) === actorId));
     const mayRead = async (session: ToolSession): Promise<boolean> => {
       await session.list();
       return session.describe(declaredId) !== undefined;
     };
-    const ofClients = [...this.ofClients.values()].filter(({ caller, watched }) => watched.has(uri) && isMeant(caller));
+    const ofClients = [...this.ofClients.values()].filter(
+      ({ caller, watched }) => watched.has(uri) && isMeant(caller),
+    );
     const told = ofClients.map(async ({ session, tell }) => (await mayRead(session)) && tell(uri));
     const streams = this.bus.callers.filter(isMeant).map(async (caller) => {
       // The token of the stream may describe its actor as it was.
@@ -166,14 +212,24 @@ export class ServedSessions {
   /** Ends every session, and with them the streams of their clients. */
   async close(): Promise<void> {
     this.isClosed = true;
-    const transports = [...this.requests, ...[...this.ofClients.values()].map(({ transport }) => transport)];
+    const transports = [
+      ...this.requests,
+      ...[...this.ofClients.values()].map(({ transport }) => transport),
+    ];
     const sessions = [...this.shared.values()].map(({ session }) => closed(session));
     await Promise.all([...transports.map((transport) => transport.close()), ...sessions]);
   }
 
   private serverOf(caller: McpCaller): ReturnType<typeof toolServer> {
     const { options, waiting, offers } = this;
-    return toolServer({ options, waiting, caller, offers, watched: new Set(), sessionOf: () => this.ofCaller(caller) });
+    return toolServer({
+      options,
+      waiting,
+      caller,
+      offers,
+      watched: new Set(),
+      sessionOf: () => this.ofCaller(caller),
+    });
   }
 
   private opened(caller: McpCaller): Promise<ToolSession> {
@@ -191,7 +247,10 @@ export class ServedSessions {
     };
     try {
       const { changes$ } = await shared.session;
-      changes$.subscribe({ next: () => this.bus.tell(key, { kind: 'tools_list_changed' }), complete: forget });
+      changes$.subscribe({
+        next: () => this.bus.tell(key, { kind: 'tools_list_changed' }),
+        complete: forget,
+      });
     } catch {
       // The request that opened it is told; the next one may try again.
       forget();
@@ -203,17 +262,29 @@ export class ServedSessions {
     const terms = this.options.session?.(principal) ?? {};
     // The protocol has places of its own for the outcome and the times of a call.
     const execution = { resultFormat: 'value', metadata: 'none' } as const;
-    return this.loopOf().session({ ...terms, execution, actor, tenant, scope: ACCOUNT, ...standingOf(principal, this.options) });
+    return this.loopOf().session({
+      ...terms,
+      execution,
+      actor,
+      tenant,
+      scope: ACCOUNT,
+      ...standingOf(principal, this.options),
+    });
   }
 }
 
-/** Returns how far a client is trusted. A token proves whose client it is, and nothing of what that has read: an agent reads other servers and the web. */
+/**
+ * Returns how far a client is trusted. A token proves whose client it is, and nothing of what that
+ * has read: an agent reads other servers and the web.
+ */
 function standingOf(
   principal: McpPrincipal,
   { vouchFor }: Pick<McpServerOptions, 'vouchFor'>,
 ): Pick<SessionRequest, 'readsElsewhere' | 'vouchedFor'> {
   const reason: unknown = vouchFor?.(principal);
-  return typeof reason === 'string' && reason.trim() !== '' ? { vouchedFor: reason } : { readsElsewhere: true };
+  return typeof reason === 'string' && reason.trim() !== ''
+    ? { vouchedFor: reason }
+    : { readsElsewhere: true };
 }
 
 /** The address of a connection that has none. */
@@ -226,7 +297,10 @@ async function closed(session: Promise<ToolSession>): Promise<void> {
   await session.then((opened) => opened.close(), IS_GONE);
 }
 
-/** Tells a change to the streams of the caller whom it is about. The SDK's own bus would tell the streams of all callers. */
+/**
+ * Tells a change to the streams of the caller whom it is about. The SDK's own bus would tell the
+ * streams of all callers.
+ */
 export class CallerBus implements ServerEventBus {
   private readonly current = new AsyncLocalStorage<McpCaller>();
   private readonly listeners = new Map<(event: ServerEvent) => void, McpCaller>();
@@ -240,7 +314,9 @@ export class CallerBus implements ServerEventBus {
 
   /** The callers with open streams, each once. */
   get callers(): readonly McpCaller[] {
-    return [...new Map([...this.listeners.values()].map((caller) => [caller.key, caller])).values()];
+    return [
+      ...new Map([...this.listeners.values()].map((caller) => [caller.key, caller])).values(),
+    ];
   }
 
   /** Handles a request, whose streams are the caller's from then on. */
@@ -257,7 +333,10 @@ export class CallerBus implements ServerEventBus {
     for (const [listener, caller] of this.listeners) if (caller.key === key) listener(event);
   }
 
-  /** Tells no caller, since what changes does so for one. The SDK calls it through `handler.notify`, which nothing uses here. */
+  /**
+   * Tells no caller, since what changes does so for one. The SDK calls it through `handler.notify`,
+   * which nothing uses here.
+   */
   publish(): void {
     // See above.
   }

@@ -10,11 +10,15 @@ export interface McpPrincipal<Actor = unknown> {
   readonly tenant: string;
   /** The OAuth scopes of the token. @default none */
   readonly scopes?: readonly string[];
-  /** The resource that the token was issued for, usually its `aud`. Needed where `resource` is set: a token for another server is refused. */
+  /**
+   * The resource that the token was issued for, usually its `aud`. Needed where `resource` is set:
+   * a token for another server is refused.
+   */
   readonly audience?: string;
   /**
-   * `true` where a person answers for what the client says, such as with a token that only a client under that person's eyes gets. Then an approval that the person may
-   * give is asked for in the client itself. @default false: a client could answer by itself
+   * `true` where a person answers for what the client says, such as with a token that only a client
+   * under that person's eyes gets. Then an approval that the person may give is asked for in the
+   * client itself. @default false: a client could answer by itself
    */
   readonly isPerson?: boolean;
   /** The end of the token's life. @default the verifier says with each request that it is valid */
@@ -37,9 +41,14 @@ export interface McpVerifier<Actor = unknown> {
   verify(token: string): McpPrincipal<Actor> | undefined | Promise<McpPrincipal<Actor> | undefined>;
 }
 
-/** The protected resource that clients are told about, so that they find out where to get a token. */
+/**
+ * The protected resource that clients are told about, so that they find out where to get a token.
+ */
 export interface McpResource {
-  /** The public URL of the server: `https://api.example.com/mcp`. Tokens must have been issued for it. */
+  /**
+   * The public URL of the server: `https://api.example.com/mcp`. Tokens must have been issued for
+   * it.
+   */
   readonly url: string;
   /** The URLs of the authorization servers whose tokens the verifier knows. */
   readonly authorizationServers: readonly string[];
@@ -48,28 +57,50 @@ export interface McpResource {
 /** The options of a session that a client opens, beside the actor and the tenant of its token. */
 export type McpSessionTerms = Pick<
   SessionRequest,
-  'context' | 'tools' | 'exclude' | 'policy' | 'limits' | 'injection' | 'surface' | 'hooks' | 'labels'
+  | 'context'
+  | 'tools'
+  | 'exclude'
+  | 'policy'
+  | 'limits'
+  | 'injection'
+  | 'surface'
+  | 'hooks'
+  | 'labels'
 >;
 
 /** The visit of a person to the page on which a call is approved. */
 export interface ApprovalVisit {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** The password or token that the person has typed on the page, which asks for one where the headers identify no person. */
+  /**
+   * The password or token that the person has typed on the page, which asks for one where the
+   * headers identify no person.
+   */
   readonly credential?: string;
 }
 
 /** The options of {@link McpServerModule}. */
 export interface McpServerOptions<Actor = unknown> {
   readonly verifier: McpVerifier<Actor>;
-  /** The principal of requests without a token. Only for a server that answers on loopback names alone. @default such requests are answered 401 */
+  /**
+   * The principal of requests without a token. Only for a server that answers on loopback names
+   * alone. @default such requests are answered 401
+   */
   readonly anonymous?: McpPrincipal<Actor>;
   /** The scopes that every token must have. @default none */
   readonly requiredScopes?: readonly string[];
-  /** @default clients are told of no authorization server, and the audience of a token is not checked */
+  /**
+   * @default clients are told of no authorization server, and the audience of a token is not
+   *   checked
+   */
   readonly resource?: McpResource;
-  /** The names, without a port, under which the server answers. @default localhost, 127.0.0.1 and [::1] */
+  /**
+   * The names, without a port, under which the server answers. @default localhost, 127.0.0.1 and
+   * [::1]
+   */
   readonly hosts?: readonly string[];
-  /** The names, without scheme and port, of the web pages that may ask. @default those of `hosts` */
+  /**
+   * The names, without scheme and port, of the web pages that may ask. @default those of `hosts`
+   */
   readonly origins?: readonly string[];
   /** The name that clients are told. @default 'toolloop' */
   readonly name?: string;
@@ -78,36 +109,53 @@ export interface McpServerOptions<Actor = unknown> {
   /** The words by which clients learn what the server is for. Every caller can read them. */
   readonly instructions?: string;
   /**
-   * The names under which clients know tools, by their ids: `{ crm__search: 'search_customers' }`. Tools of entities keep their ids, as do those that are left out.
+   * The names under which clients know tools, by their ids: `{ crm__search: 'search_customers' }`.
+   * Tools of entities keep their ids, as do those that are left out.
    * @default each tool's id
    */
   readonly names?: Readonly<Record<string, string>>;
   /**
-   * The pages that clients may show beside what tools return (MCP Apps), by the ids of the tools: `{ orders__findOrder: 'ui://orders/card' }`. Each is the address of an `@LlmResource`, which policy
-   * has to allow as any other.
+   * The pages that clients may show beside what tools return (MCP Apps), by the ids of the tools:
+   * `{ orders__findOrder: 'ui://orders/card' }`. Each is the address of an `@LlmResource`, which
+   * policy has to allow as any other.
    * @default none
    */
   readonly ui?: Readonly<Record<string, string>>;
   /** The name of the loop whose tools and policy are served. @default the application's own */
   readonly loop?: string;
-  /** Returns the address at which a person of the application answers an approval. @default the page that `approver` identifies people for */
+  /**
+   * Returns the address at which a person of the application answers an approval. @default the page
+   * that `approver` identifies people for
+   */
   readonly approvalUrl?: (pending: ApprovalRequest) => string;
   /**
-   * Identifies the people who visit the module's own page for approvals, `mcp/approve/:id`, by the application's own means: a cookie, or what they type. It must not take
-   * the tokens of MCP clients, since a client would then approve its own calls. @default there is no page
+   * Identifies the people who visit the module's own page for approvals, `mcp/approve/:id`, by the
+   * application's own means: a cookie, or what they type. It must not take the tokens of MCP
+   * clients, since a client would then approve its own calls. @default there is no page
    */
-  readonly approver?: (visit: ApprovalVisit) => Respondent<Actor> | undefined | Promise<Respondent<Actor> | undefined>;
-  /** The key of what clients keep between two rounds of one call, 32 bytes or more, the same in all processes. @default one of this process */
+  readonly approver?: (
+    visit: ApprovalVisit,
+  ) => Respondent<Actor> | undefined | Promise<Respondent<Actor> | undefined>;
+  /**
+   * The key of what clients keep between two rounds of one call, 32 bytes or more, the same in all
+   * processes. @default one of this process
+   */
   readonly stateKey?: string;
-  /** Continues the trace that the `_meta` of a request names, such as `mcpTracing` of `@toolloop/telemetry`. @default its calls are traces of their own, or of the HTTP request */
+  /**
+   * Continues the trace that the `_meta` of a request names, such as `mcpTracing` of
+   * `@toolloop/telemetry`. @default its calls are traces of their own, or of the HTTP request
+   */
   readonly trace?: Pick<McpTracing, 'incoming'>;
   /**
-   * Vouches for a client by its identity: returns the reason why nothing that it sends can come from elsewhere, such as a job of your own that reads this application alone. It is in the audit with each of its calls. Of
-   * such a client counts what it has read here; any other may have read anything, so that what changes something is asked about as after untrusted content. Asked when a session is opened. Not for an assistant
-   * that has other servers, or the web.
+   * Vouches for a client by its identity: returns the reason why nothing that it sends can come
+   * from elsewhere, such as a job of your own that reads this application alone. It is in the audit
+   * with each of its calls. Of such a client counts what it has read here; any other may have read
+   * anything, so that what changes something is asked about as after untrusted content. Asked when
+   * a session is opened. Not for an assistant that has other servers, or the web.
    * @default no client is vouched for
    * @example
-   * const vouchFor = ({ actor }: McpPrincipal<User>) => (actor.id === 'nightly-export' ? 'Our own job, which reads nothing else.' : undefined);
+   * const vouchFor = ({ actor }: McpPrincipal<User>) =>
+   *   actor.id === 'nightly-export' ? 'Our own job, which reads nothing else.' : undefined;
    */
   readonly vouchFor?: (principal: McpPrincipal<Actor>) => string | undefined;
   /** Narrows what a caller may do, as options of its session. */
@@ -118,35 +166,53 @@ export interface McpServerOptions<Actor = unknown> {
 export interface McpTracing {
   /** Returns the fields for a request that is sent now. */
   outgoing(): Readonly<Record<string, string>>;
-  /** Does the work of a request within the trace that its fields name; they come from the other side as they are. */
+  /**
+   * Does the work of a request within the trace that its fields name; they come from the other side
+   * as they are.
+   */
   incoming<Result>(meta: Readonly<Record<string, unknown>>, work: () => Result): Result;
 }
 
 const LOOPBACK: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 
 /** The names under which a server with these options answers, and those of pages that may ask. */
-export function namesOf({ hosts = LOOPBACK, origins = hosts }: Pick<McpServerOptions, 'hosts' | 'origins'>): {
+export function namesOf({
+  hosts = LOOPBACK,
+  origins = hosts,
+}: Pick<McpServerOptions, 'hosts' | 'origins'>): {
   hosts: string[];
   origins: string[];
 } {
   return { hosts: [...hosts], origins: [...origins] };
 }
 
-const TEXT: OptionRule<string> = { wanted: 'a text that is not empty', accept: (value) => typeof value === 'string' && value !== '' };
+const TEXT: OptionRule<string> = {
+  wanted: 'a text that is not empty',
+  accept: (value) => typeof value === 'string' && value !== '',
+};
 const TEXTS: OptionRule<readonly string[]> = {
   wanted: 'a list of texts',
   accept: (value) => Array.isArray(value) && value.every((one) => TEXT.accept(one)),
 };
 const HOST_NAMES: OptionRule<readonly string[]> = {
   wanted: "a list of names without scheme and port: ['api.example.com']",
-  accept: (value) => TEXTS.accept(value) && Array.isArray(value) && value.every((name) => !/[/\s]|:\d+$/.test(String(name))),
+  accept: (value) =>
+    TEXTS.accept(value) &&
+    Array.isArray(value) &&
+    value.every((name) => !/[/\s]|:\d+$/.test(String(name))),
 };
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,64}$/;
 const TOOL_NAMES: OptionRule<Readonly<Record<string, string>>> = {
   wanted: "an object of names by ids, each another: { crm__search: 'search_customers' }",
   accept: (value) => {
-    const names = typeof value === 'object' && value !== null ? Object.values<unknown>({ ...value }) : [undefined];
-    return new Set(names).size === names.length && names.every((name) => typeof name === 'string' && TOOL_NAME.test(name));
+    const names =
+      typeof value === 'object' && value !== null
+        ? Object.values<unknown>({ ...value })
+        : [undefined];
+    return (
+      new Set(names).size === names.length &&
+      names.every((name) => typeof name === 'string' && TOOL_NAME.test(name))
+    );
   },
 };
 const UI: OptionRule<Readonly<Record<string, string>>> = {
@@ -154,22 +220,36 @@ const UI: OptionRule<Readonly<Record<string, string>>> = {
   accept: (value) =>
     typeof value === 'object' &&
     value !== null &&
-    Object.values<unknown>({ ...value }).every((uri) => typeof uri === 'string' && uri.startsWith('ui:')),
+    Object.values<unknown>({ ...value }).every(
+      (uri) => typeof uri === 'string' && uri.startsWith('ui:'),
+    ),
 };
-const FUNCTION: OptionRule<(...args: never[]) => unknown> = { wanted: 'a function', accept: (value) => typeof value === 'function' };
+const FUNCTION: OptionRule<(...args: never[]) => unknown> = {
+  wanted: 'a function',
+  accept: (value) => typeof value === 'function',
+};
 const VERIFIER: OptionRule<McpVerifier> = {
   wanted: 'an object with verify(token), which returns the actor and the tenant of the token',
   isNeeded: true,
-  accept: (value) => typeof value === 'object' && value !== null && typeof Reflect.get(value, 'verify') === 'function',
+  accept: (value) =>
+    typeof value === 'object' &&
+    value !== null &&
+    typeof Reflect.get(value, 'verify') === 'function',
 };
 const PRINCIPAL: OptionRule<McpPrincipal> = {
   wanted: '{ actor, tenant }',
   accept: (value) =>
-    typeof value === 'object' && value !== null && Reflect.has(value, 'actor') && TEXT.accept(Reflect.get(value, 'tenant')),
+    typeof value === 'object' &&
+    value !== null &&
+    Reflect.has(value, 'actor') &&
+    TEXT.accept(Reflect.get(value, 'tenant')),
 };
 const TRACING: OptionRule<Pick<McpTracing, 'incoming'>> = {
   wanted: 'what continues a trace, such as mcpTracing of @toolloop/telemetry',
-  accept: (value) => typeof value === 'object' && value !== null && typeof Reflect.get(value, 'incoming') === 'function',
+  accept: (value) =>
+    typeof value === 'object' &&
+    value !== null &&
+    typeof Reflect.get(value, 'incoming') === 'function',
 };
 const KEY: OptionRule<string> = {
   wanted: 'a text of 32 bytes or more',
@@ -217,7 +297,10 @@ export const MCP_SERVER = defineOptions<McpServerOptions>(
 );
 
 /** A server that asks for no token must not answer where others can reach it. */
-function openToAll({ anonymous, hosts = LOOPBACK }: Partial<McpServerOptions>, at: string): Finding[] {
+function openToAll(
+  { anonymous, hosts = LOOPBACK }: Partial<McpServerOptions>,
+  at: string,
+): Finding[] {
   const others = hosts.filter((host) => !LOOPBACK.includes(host));
   if (!anonymous || others.length === 0) return [];
   return [
@@ -232,7 +315,10 @@ function openToAll({ anonymous, hosts = LOOPBACK }: Partial<McpServerOptions>, a
 /** The parts of the catalog by which names are checked. */
 type KnownTools = Pick<ToolCatalog, 'find' | 'entityTool' | 'suggest' | 'announced'>;
 
-/** Finds what is wrong with the tools and pages that options name, once all of them are known. Tools of sources may come later. */
+/**
+ * Finds what is wrong with the tools and pages that options name, once all of them are known. Tools
+ * of sources may come later.
+ */
 export function namedToolFindings(
   { names = {}, ui = {} }: McpServerOptions,
   tools: KnownTools,
@@ -259,12 +345,23 @@ export function namedToolFindings(
 function unknownTool(id: string, option: 'names' | 'ui', tools: KnownTools): Finding[] {
   const at = `McpServerModule ${option}`;
   if (option === 'names' && tools.entityTool(id))
-    return [{ at, problem: `"${id}" is a tool of an entity, which keeps its id.`, remedy: 'Leave it out.' }];
+    return [
+      {
+        at,
+        problem: `"${id}" is a tool of an entity, which keeps its id.`,
+        remedy: 'Leave it out.',
+      },
+    ];
   if (tools.find(id) || tools.entityTool(id) || tools.announced.has(id)) return [];
   return [{ at, problem: `There is no tool "${id}".`, remedy: nearestName(id, tools.suggest(id)) }];
 }
 
-function takenName(id: string, name: string, names: Readonly<Record<string, string>>, tools: KnownTools): Finding[] {
+function takenName(
+  id: string,
+  name: string,
+  names: Readonly<Record<string, string>>,
+  tools: KnownTools,
+): Finding[] {
   if (name === id || !tools.find(name) || Object.hasOwn(names, name)) return [];
   return [
     {

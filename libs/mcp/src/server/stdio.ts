@@ -9,10 +9,15 @@ import { McpEndpoint } from './mcp-endpoint.js';
 import type { McpPrincipal, McpServerOptions } from './server-options.js';
 
 /** The client of a connection: who its calls act for, and the streams between. */
-export interface McpStdioOptions<Actor = unknown> extends Pick<McpPrincipal<Actor>, 'actor' | 'tenant' | 'isPerson'> {
+export interface McpStdioOptions<Actor = unknown> extends Pick<
+  McpPrincipal<Actor>,
+  'actor' | 'tenant' | 'isPerson'
+> {
   /** @default the standard input of the process */
   readonly input?: Readable;
-  /** The stream that carries nothing but the protocol. @default the standard output of the process */
+  /**
+   * The stream that carries nothing but the protocol. @default the standard output of the process
+   */
   readonly output?: Writable;
 }
 
@@ -24,16 +29,22 @@ export interface McpStdioConnection {
 }
 
 /**
- * Serves the tools of an application to the one MCP client at the other end of the standard input and output, in both eras of the protocol. The options of the
- * application's `McpServerModule` hold here, too; the application need not have one. Every call is the given actor's, since a process has no token.
+ * Serves the tools of an application to the one MCP client at the other end of the standard input
+ * and output, in both eras of the protocol. The options of the application's `McpServerModule` hold
+ * here, too; the application need not have one. Every call is the given actor's, since a process
+ * has no token.
  *
- * @throws {ConfigurationError} For an actor without an id, and for prompts and resources that are declared wrongly.
+ * @throws {ConfigurationError} For an actor without an id, and for prompts and resources that are
+ *   declared wrongly.
  * @example
  * const app = await NestFactory.createApplicationContext(AppModule, { logger: stderrLogger });
  * await serveMcpStdio(app, { actor: alice, tenant: 'acme' }).closed;
  * await app.close();
  */
-export function serveMcpStdio(app: Pick<INestApplicationContext, 'get'>, options: McpStdioOptions): McpStdioConnection {
+export function serveMcpStdio(
+  app: Pick<INestApplicationContext, 'get'>,
+  options: McpStdioOptions,
+): McpStdioConnection {
   const { input, output, ...principal } = options;
   const transport = new ClosingTransport(input, output);
   const connection = endpointOf(app).connect(principal, transport);
@@ -42,11 +53,19 @@ export function serveMcpStdio(app: Pick<INestApplicationContext, 'get'>, options
 
 /** Returns the endpoint of the application, or one for its tools where it serves none over HTTP. */
 function endpointOf(app: Pick<INestApplicationContext, 'get'>): McpEndpoint {
-  const get = <Value>(token: abstract new (...args: never[]) => Value): Value => app.get(token, { strict: false });
+  const get = <Value>(token: abstract new (...args: never[]) => Value): Value =>
+    app.get(token, { strict: false });
   const discovery = get(DiscoveryService);
-  const served = discovery.getProviders().find(({ metatype }) => metatype === McpEndpoint)?.instance as unknown;
+  const served = discovery.getProviders().find(({ metatype }) => metatype === McpEndpoint)
+    ?.instance as unknown;
   if (served instanceof McpEndpoint) return served;
-  const endpoint = new McpEndpoint(NO_TOKENS, get(ModuleRef), get(ActorIdentity), get(PendingService), discovery);
+  const endpoint = new McpEndpoint(
+    NO_TOKENS,
+    get(ModuleRef),
+    get(ActorIdentity),
+    get(PendingService),
+    discovery,
+  );
   endpoint.onModuleInit();
   return endpoint;
 }

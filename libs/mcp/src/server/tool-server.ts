@@ -1,5 +1,14 @@
-/* oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles the schemas of all tools for each request */
-import { ProtocolError, ProtocolErrorCode, Server, SUPPORTED_PROTOCOL_VERSIONS, type Tool } from '@modelcontextprotocol/server';
+/*
+ * oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles
+ * the schemas of all tools for each request
+ */
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  Server,
+  SUPPORTED_PROTOCOL_VERSIONS,
+  type Tool,
+} from '@modelcontextprotocol/server';
 import { MODERN_REVISION } from './client-transports.js';
 import { OFFER_CAPABILITIES, serveOffers } from './offer-server.js';
 import { answered, callOf, isUnknown, type Serving } from './served-call.js';
@@ -7,8 +16,8 @@ import { failureIn, toWireResult, toWireTool } from './tool-wire.js';
 import { isMade } from './waiting-calls.js';
 
 /**
- * Makes a protocol server over one session: for one request in the era of 2026, for as long as the client stays in that of 2025. It decides nothing: every listing and
- * every call is the session's.
+ * Makes a protocol server over one session: for one request in the era of 2026, for as long as the
+ * client stays in that of 2025. It decides nothing: every listing and every call is the session's.
  */
 export function toolServer(serving: Serving): Server {
   const { options, sessionOf, waiting, offers } = serving;
@@ -16,7 +25,11 @@ export function toolServer(serving: Serving): Server {
   const server = new Server(
     { name, version },
     {
-      capabilities: { tools: { listChanged: true }, logging: {}, ...(offers.ids.size > 0 && OFFER_CAPABILITIES) },
+      capabilities: {
+        tools: { listChanged: true },
+        logging: {},
+        ...(offers.ids.size > 0 && OFFER_CAPABILITIES),
+      },
       supportedProtocolVersions: REVISIONS,
       requestState: { verify: (state, context) => waiting.codec.verify(state, context) },
       ...(instructions !== undefined && { instructions }),
@@ -26,7 +39,14 @@ export function toolServer(serving: Serving): Server {
     const session = await answered(sessionOf);
     const specs = await answered(() => session.list());
     const tools = specs.filter(({ declaredId }) => !offers.ids.has(declaredId));
-    return { tools: tools.map((spec) => named(withPage(toWireTool(session.describe(spec.id) ?? { spec }), ui[spec.declaredId]), names)) };
+    return {
+      tools: tools.map((spec) =>
+        named(
+          withPage(toWireTool(session.describe(spec.id) ?? { spec }), ui[spec.declaredId]),
+          names,
+        ),
+      ),
+    };
   });
   server.setRequestHandler('tools/call', async ({ params }, context) => {
     const { arguments: args } = params;
@@ -35,9 +55,16 @@ export function toolServer(serving: Serving): Server {
     const made = await callOf(server, serving, { session, id, args, context });
     if (!isMade(made)) return made;
     // In the same words whether policy hides it or there is none.
-    if (isUnknown(made)) throw new ProtocolError(ProtocolErrorCode.InvalidParams, failureIn(made) ?? `Unknown tool: ${params.name}`);
+    if (isUnknown(made))
+      throw new ProtocolError(
+        ProtocolErrorCode.InvalidParams,
+        failureIn(made) ?? `Unknown tool: ${params.name}`,
+      );
     const outputSchema = session.describe(id)?.spec.outputSchema;
-    return server.projectCallToolResult(toWireResult(made, outputSchema), outputSchema && { ...outputSchema });
+    return server.projectCallToolResult(
+      toWireResult(made, outputSchema),
+      outputSchema && { ...outputSchema },
+    );
   });
   if (offers.ids.size > 0) serveOffers(server, serving);
   return server;

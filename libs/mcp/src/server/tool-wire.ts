@@ -1,10 +1,24 @@
-import type { CallToolResult, ContentBlock, Tool, ToolAnnotations } from '@modelcontextprotocol/server';
+import type {
+  CallToolResult,
+  ContentBlock,
+  Tool,
+  ToolAnnotations,
+} from '@modelcontextprotocol/server';
 import type { ShownTool } from '@toolloop/core/contracts';
-import { addressable, type ContentPart, isObject, type ToolEffect, type ToolSpec } from '@toolloop/protocol';
+import {
+  addressable,
+  type ContentPart,
+  isObject,
+  type ToolEffect,
+  type ToolSpec,
+} from '@toolloop/protocol';
 
 import type { MadeCall } from './waiting-calls.js';
 
-/** Returns a tool as clients are told of it. What it hints about itself follows from its declared effect. */
+/**
+ * Returns a tool as clients are told of it. What it hints about itself follows from its declared
+ * effect.
+ */
 export function toWireTool({ spec, presentation }: ShownTool): Tool {
   const known = WIRE_TOOLS.get(spec);
   if (known) return known;
@@ -29,25 +43,46 @@ function dialectOf({ $defs }: ToolSpec['inputSchema']): Readonly<Record<string, 
 /** A spec is frozen, so that what was made of it stays true. */
 const WIRE_TOOLS = new WeakMap<ToolSpec, Tool>();
 
-/** Clients take a missing hint for the worst: a tool that changes things may destroy, and an external effect is in the open world. */
+/**
+ * Clients take a missing hint for the worst: a tool that changes things may destroy, and an
+ * external effect is in the open world.
+ */
 const HINTS: Readonly<Record<ToolEffect, ToolAnnotations>> = {
   read_only: { readOnlyHint: true, openWorldHint: false },
-  state_change: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
-  external_side_effect: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
+  state_change: {
+    readOnlyHint: false,
+    destructiveHint: true,
+    idempotentHint: false,
+    openWorldHint: false,
+  },
+  external_side_effect: {
+    readOnlyHint: false,
+    destructiveHint: true,
+    idempotentHint: false,
+    openWorldHint: true,
+  },
 };
 
 /** Returns the result of a call in the model's projection, since the client stands for a model. */
-export function toWireResult({ content = '', record }: MadeCall, outputSchema: ToolSpec['outputSchema']): CallToolResult {
+export function toWireResult(
+  { content = '', record }: MadeCall,
+  outputSchema: ToolSpec['outputSchema'],
+): CallToolResult {
   const parts = typeof content === 'string' ? [textBlock(content)] : content.map(toBlock);
   if (record.status !== 'succeeded') return { content: parts, isError: true };
   if (!outputSchema) return { content: parts };
-  const told = typeof content === 'string' ? content : content.find((part) => part.type === 'text')?.text;
+  const told =
+    typeof content === 'string' ? content : content.find((part) => part.type === 'text')?.text;
   const structuredContent = valueIn(told ?? '', outputSchema);
-  if (structuredContent === undefined) return { content: [...parts, textBlock(CUT)], isError: true };
+  if (structuredContent === undefined)
+    return { content: [...parts, textBlock(CUT)], isError: true };
   return { content: parts, structuredContent };
 }
 
-/** Clients refuse a result without the structure that the tool has declared; so it cannot be a success. */
+/**
+ * Clients refuse a result without the structure that the tool has declared; so it cannot be a
+ * success.
+ */
 const CUT = 'The call was made, but its result is too long to be shown whole. Ask for less.';
 
 /** A text is told as it is, anything else as JSON. */
@@ -75,7 +110,10 @@ export function toBlock(part: ContentPart): ContentBlock {
   if (data === undefined) return { type: 'resource_link', uri: part.url, name, mimeType };
   if (mimeType.startsWith('image/')) return { type: 'image', data, mimeType };
   if (mimeType.startsWith('audio/')) return { type: 'audio', data, mimeType };
-  return { type: 'resource', resource: { uri: `attachment:${encodeURIComponent(addressable(name))}`, mimeType, blob: data } };
+  return {
+    type: 'resource',
+    resource: { uri: `attachment:${encodeURIComponent(addressable(name))}`, mimeType, blob: data },
+  };
 }
 
 function jsonIn(schema: object): Record<string, unknown> {
@@ -85,7 +123,8 @@ function jsonIn(schema: object): Record<string, unknown> {
 /** The words in which a model reads of a failed call. */
 export function failureIn({ content }: MadeCall): string | undefined {
   const told = typeof content === 'string' ? valueIn(content, {}) : undefined;
-  const errors: readonly unknown[] = isObject(told) && Array.isArray(told['errors']) ? told['errors'] : [];
+  const errors: readonly unknown[] =
+    isObject(told) && Array.isArray(told['errors']) ? told['errors'] : [];
   const [first] = errors;
   const detail = isObject(first) ? first['detail'] : undefined;
   return typeof detail === 'string' ? detail : undefined;

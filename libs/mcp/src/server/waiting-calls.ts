@@ -21,7 +21,15 @@ import {
   type ToolInvocationRecord,
   type ToolMessage,
 } from '@toolloop/protocol';
-import { answerIn, approvalForm, type ClientAbilities, keyOf, missingFor, type OpenRequest, questionInput } from './client-questions.js';
+import {
+  answerIn,
+  approvalForm,
+  type ClientAbilities,
+  keyOf,
+  missingFor,
+  type OpenRequest,
+  questionInput,
+} from './client-questions.js';
 import type { McpPrincipal, McpServerOptions } from './server-options.js';
 
 /** A caller in one of its scopes, which the address names: `/mcp/:scope`. */
@@ -29,7 +37,10 @@ export interface McpCaller {
   readonly principal: McpPrincipal;
   /** The same text for all requests of one principal in one scope, and for no others. */
   readonly key: string;
-  /** Returns the address of the server as the caller sees it, without a scope; undefined where it has none. */
+  /**
+   * Returns the address of the server as the caller sees it, without a scope; undefined where it
+   * has none.
+   */
   readonly address: () => string | undefined;
 }
 
@@ -53,12 +64,18 @@ export interface MadeCall extends Pick<CallResult, 'record' | 'content'> {
 /** The answer to a call: its result, or what has to happen first. */
 export type Answer = MadeCall | CallToolResult | InputRequiredResult;
 
-/** A call that waits, as its client keeps it: signed, and good for the same call of the same caller alone. */
+/**
+ * A call that waits, as its client keeps it: signed, and good for the same call of the same caller
+ * alone.
+ */
 interface WaitingState {
   /** The hash of the caller, the tool and the arguments. */
   readonly call: string;
   readonly runId: string;
-  /** The ids of what the client was asked in forms: its answer to any other approval counts for nothing. */
+  /**
+   * The ids of what the client was asked in forms: its answer to any other approval counts for
+   * nothing.
+   */
   readonly asked: readonly string[];
 }
 
@@ -70,10 +87,16 @@ export function isMade(answer: Answer): answer is MadeCall {
 const MOST_WAITING = 10_000;
 const TTL_SECONDS = 3_600;
 
-/** The calls of MCP clients that wait for people: how those are asked, and how the result finds its way back. */
+/**
+ * The calls of MCP clients that wait for people: how those are asked, and how the result finds its
+ * way back.
+ */
 export class WaitingCalls {
   readonly codec: ReturnType<typeof createRequestStateCodec<WaitingState>>;
-  /** The runs of the calls that wait, by the hash of the call, so that an equal one later finds the result. Those of clients that keep the state themselves are found by that, in any process. */
+  /**
+   * The runs of the calls that wait, by the hash of the call, so that an equal one later finds the
+   * result. Those of clients that keep the state themselves are found by that, in any process.
+   */
   private readonly waiting = new Map<string, string>();
 
   constructor(
@@ -81,7 +104,10 @@ export class WaitingCalls {
     private readonly pending: PendingService,
     private readonly options: McpServerOptions,
   ) {
-    this.codec = createRequestStateCodec<WaitingState>({ key: options.stateKey ?? randomBytes(32), ttlSeconds: TTL_SECONDS });
+    this.codec = createRequestStateCodec<WaitingState>({
+      key: options.stateKey ?? randomBytes(32),
+      ttlSeconds: TTL_SECONDS,
+    });
   }
 
   /** Makes a call, or takes up an equal one that waits. */
@@ -90,7 +116,9 @@ export class WaitingCalls {
     if (hasState || this.waiting.size > 0) {
       const following = followingOf(asked);
       const runId = following.state?.runId ?? this.waiting.get(following.call);
-      return runId === undefined ? this.outcome(await make(), following) : this.taken(runId, following);
+      return runId === undefined
+        ? this.outcome(await make(), following)
+        : this.taken(runId, following);
     }
     // The hash of a call costs as much as a short one, and most wait for no one.
     const made = await make();
@@ -106,8 +134,15 @@ export class WaitingCalls {
     return this.taken(runId, following, open);
   }
 
-  /** Takes a call up that waits: takes what its client has answered, asks for what is still open, and continues the call where nothing is. */
-  private async taken(runId: string, following: Following, known?: readonly OpenRequest[]): Promise<Answer> {
+  /**
+   * Takes a call up that waits: takes what its client has answered, asks for what is still open,
+   * and continues the call where nothing is.
+   */
+  private async taken(
+    runId: string,
+    following: Following,
+    known?: readonly OpenRequest[],
+  ): Promise<Answer> {
     const { asked } = following;
     const before = known ?? (await this.openIn(runId, asked));
     const answered = await this.take(before, following);
@@ -118,22 +153,35 @@ export class WaitingCalls {
   }
 
   /** Lists what a run asks of people, and which they have not answered yet. */
-  private async openIn(runId: string, { caller: { principal } }: AskedCall): Promise<readonly OpenRequest[]> {
+  private async openIn(
+    runId: string,
+    { caller: { principal } }: AskedCall,
+  ): Promise<readonly OpenRequest[]> {
     const views = await this.pending.inbox(principal, { runId });
-    return views.flatMap((view) => (view.kind === 'approval' || view.kind === 'question' ? [view] : []));
+    return views.flatMap((view) =>
+      view.kind === 'approval' || view.kind === 'question' ? [view] : [],
+    );
   }
 
   private async continued(runId: string, { asked, call }: Following): Promise<MadeCall> {
     const { principal } = asked.caller;
     const { actor, tenant } = principal;
     try {
-      const { result } = await this.loopOf().resume(runId, { ...this.options.session?.(principal), actor, tenant });
+      const { result } = await this.loopOf().resume(runId, {
+        ...this.options.session?.(principal),
+        actor,
+        tenant,
+      });
       const { toolCalls, messages, finishReason } = await result;
       const record: ToolInvocationRecord | undefined = toolCalls[0];
       if (!record) throw new InvalidRequestError('unknown_run', 'The call is not known any more.');
       this.waiting.delete(call);
       const told = messages.findLast((message): message is ToolMessage => message.role === 'tool');
-      return { record, content: told?.content, ...(finishReason === 'waiting' && { waiting: { runId } }) };
+      return {
+        record,
+        content: told?.content,
+        ...(finishReason === 'waiting' && { waiting: { runId } }),
+      };
     } catch (error) {
       if (!(error instanceof InvalidRequestError)) throw error;
       this.waiting.delete(call);
@@ -144,7 +192,10 @@ export class WaitingCalls {
     }
   }
 
-  /** Asks in the client what its user or its model may answer, sends people to a page for the rest; a client that can do neither is told that the call waits. */
+  /**
+   * Asks in the client what its user or its model may answer, sends people to a page for the rest;
+   * a client that can do neither is told that the call waits.
+   */
   private async ask(
     open: readonly OpenRequest[],
     answered: ReadonlySet<string>,
@@ -160,32 +211,52 @@ export class WaitingCalls {
       if (input.method !== 'elicitation/create' || input.params.mode !== 'url') forms.push(one.id);
     }
     const state = { call, runId: first?.request.runId ?? '', asked: forms };
-    if (Object.keys(inputRequests).length > 0) return inputRequired({ requestState: await this.codec.mint(state), inputRequests });
-    const missing = open.map((one) => missingFor(one, asked.abilities())).find((capability) => capability !== undefined);
+    if (Object.keys(inputRequests).length > 0)
+      return inputRequired({ requestState: await this.codec.mint(state), inputRequests });
+    const missing = open
+      .map((one) => missingFor(one, asked.abilities()))
+      .find((capability) => capability !== undefined);
     if (missing) throw new MissingRequiredClientCapabilityError({ requiredCapabilities: missing });
-    return waitingFor(open, open.flatMap((one) => (one.kind === 'approval' ? (this.urlOf(one.request, asked) ?? []) : []))[0]);
+    return waitingFor(
+      open,
+      open.flatMap((one) =>
+        one.kind === 'approval' ? (this.urlOf(one.request, asked) ?? []) : [],
+      )[0],
+    );
   }
 
-  /** Returns a request as this client can be sent it: a question to whom it may answer, an approval to a person whose yes counts, any other as the address of a page. */
+  /**
+   * Returns a request as this client can be sent it: a question to whom it may answer, an approval
+   * to a person whose yes counts, any other as the address of a page.
+   */
   private async inputFor(open: OpenRequest, asked: AskedCall): Promise<InputRequest | undefined> {
     const { caller } = asked;
     const { principal } = caller;
     const abilities = asked.abilities();
     const mayAnswer = (): Promise<boolean> => this.pending.mayDecide(open.id, principal);
-    if (open.kind === 'question') return (await mayAnswer()) ? questionInput(open.request, abilities) : undefined;
+    if (open.kind === 'question')
+      return (await mayAnswer()) ? questionInput(open.request, abilities) : undefined;
     const { request } = open;
-    if (abilities.form && principal.isPerson === true && (await mayAnswer())) return approvalForm(request);
+    if (abilities.form && principal.isPerson === true && (await mayAnswer()))
+      return approvalForm(request);
     const url = this.urlOf(request, { caller });
     if (url === undefined || !abilities.url) return undefined;
-    return inputRequired.elicitUrl({ message: `${request.tool} needs an approval: ${request.reason}`, url });
+    return inputRequired.elicitUrl({
+      message: `${request.tool} needs an approval: ${request.reason}`,
+      url,
+    });
   }
 
   /**
-   * Takes what a client has answered, and returns what that was about. Each answer is taken once, also where the call asks under the same name again.
+   * Takes what a client has answered, and returns what that was about. Each answer is taken once,
+   * also where the call asks under the same name again.
    *
    * @throws {ProtocolError} For an answer that does not have the form that was asked for.
    */
-  private async take(open: readonly OpenRequest[], following: Following): Promise<ReadonlySet<string>> {
+  private async take(
+    open: readonly OpenRequest[],
+    following: Following,
+  ): Promise<ReadonlySet<string>> {
     const answered = new Set<string>();
     for (const one of open) {
       const answer = answerIn(one, following.responses);
@@ -194,22 +265,30 @@ export class WaitingCalls {
       answered.add(one.id);
       Reflect.deleteProperty(following.responses, keyOf(one));
       // A client that opened a page has decided nothing.
-      if (answer !== 'open' && countsAsAnswer(one, following)) await this.record(answer, following.asked.caller.principal);
+      if (answer !== 'open' && countsAsAnswer(one, following))
+        await this.record(answer, following.asked.caller.principal);
     }
     return answered;
   }
 
-  /** Records an answer. One that was given elsewhere meanwhile, or comes too late, changes nothing: then that counts. */
+  /**
+   * Records an answer. One that was given elsewhere meanwhile, or comes too late, changes nothing:
+   * then that counts.
+   */
   private async record(answer: PendingReply, principal: McpPrincipal): Promise<void> {
     try {
       await this.pending.answer(answer, principal);
     } catch (error) {
       if (!(error instanceof PendingError)) throw error;
-      if (error.code === 'invalid_answer') throw new ProtocolError(ProtocolErrorCode.InvalidParams, error.message);
+      if (error.code === 'invalid_answer')
+        throw new ProtocolError(ProtocolErrorCode.InvalidParams, error.message);
     }
   }
 
-  private urlOf(request: ApprovalRequest, { caller: { address } }: Pick<AskedCall, 'caller'>): string | undefined {
+  private urlOf(
+    request: ApprovalRequest,
+    { caller: { address } }: Pick<AskedCall, 'caller'>,
+  ): string | undefined {
     const { approvalUrl, approver } = this.options;
     if (approvalUrl) return approvalUrl(request);
     const base = approver && address();
@@ -237,24 +316,47 @@ function followingOf(asked: AskedCall): Following {
   const { requestState, inputResponses } = asked.context.mcpReq;
   const call = hashOf(asked);
   const state = requestState<WaitingState>();
-  if (state && state.call !== call) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'The requestState is that of another call.');
+  if (state && state.call !== call)
+    throw new ProtocolError(
+      ProtocolErrorCode.InvalidParams,
+      'The requestState is that of another call.',
+    );
   return { asked, call, state, responses: { ...inputResponses } };
 }
 
-/** Returns whether a client's answer counts: to a question always, to an approval only from a person who was asked for it in a form. A client could answer an approval that it was not asked for. */
+/**
+ * Returns whether a client's answer counts: to a question always, to an approval only from a person
+ * who was asked for it in a form. A client could answer an approval that it was not asked for.
+ */
 function countsAsAnswer({ kind, id }: OpenRequest, { state, asked }: Following): boolean {
-  return kind !== 'approval' || (state?.asked.includes(id) === true && asked.caller.principal.isPerson === true);
+  return (
+    kind !== 'approval' ||
+    (state?.asked.includes(id) === true && asked.caller.principal.isPerson === true)
+  );
 }
 
-/** An id of a session is part of the call where the tool is one of an instance, whose short names hold in that session alone. */
+/**
+ * An id of a session is part of the call where the tool is one of an instance, whose short names
+ * hold in that session alone.
+ */
 function hashOf({ caller: { key }, name, args, sessionId }: AskedCall): string {
-  return sha256(canonicalJson([key, name, args, /^[a-zA-Z0-9]+_h\d+_/.test(name) ? sessionId : '']));
+  return sha256(
+    canonicalJson([key, name, args, /^[a-zA-Z0-9]+_h\d+_/.test(name) ? sessionId : '']),
+  );
 }
 
-/** A call may wait for what no MCP client can give it, such as a result of the application's own client. */
+/**
+ * A call may wait for what no MCP client can give it, such as a result of the application's own
+ * client.
+ */
 function cannotWait(runId: string): CallToolResult {
-  const text = 'The call waits for something that is not given over MCP. It can be continued in the application.';
-  return { content: [{ type: 'text', text }], isError: true, _meta: { 'toolloop/waiting': { runId } } };
+  const text =
+    'The call waits for something that is not given over MCP. It can be continued in the application.';
+  return {
+    content: [{ type: 'text', text }],
+    isError: true,
+    _meta: { 'toolloop/waiting': { runId } },
+  };
 }
 
 function waitingFor(open: readonly OpenRequest[], url: string | undefined): CallToolResult {
@@ -266,7 +368,16 @@ function waitingFor(open: readonly OpenRequest[], url: string | undefined): Call
   );
   const [first] = open;
   const named = first?.kind === 'approval' ? { approvalId: first.id } : { questionId: first?.id };
-  const waiting = { ...named, runId: first?.request.runId, expiresAt: first?.request.expiresAt, ...(url !== undefined && { url }) };
+  const waiting = {
+    ...named,
+    runId: first?.request.runId,
+    expiresAt: first?.request.expiresAt,
+    ...(url !== undefined && { url }),
+  };
   const text = `${texts.join(' ')} Make the same call again later to fetch its result.`;
-  return { content: [{ type: 'text', text }], isError: true, _meta: { 'toolloop/waiting': waiting } };
+  return {
+    content: [{ type: 'text', text }],
+    isError: true,
+    _meta: { 'toolloop/waiting': waiting },
+  };
 }

@@ -12,9 +12,16 @@ const headed = (name: string, header: string) => ({
 describe('the commands for pins', () => {
   it('list what a server offers, what is enabled, and how it stands to its pins', async () => {
     const stranger = await Stranger.serve([ECHO, { name: 'other' }, { name: 'third' }]);
-    const servers = { others: stranger.server({ tools: ['echo', { name: 'third', as: 'last' }, 'missing'] }) };
+    const servers = {
+      others: stranger.server({ tools: ['echo', { name: 'third', as: 'last' }, 'missing'] }),
+    };
     const pins = pinPath();
-    const states = async () => (await listTools({ servers, pins }))[0]?.tools.map(({ name, id, state }) => [name, id, state]);
+    const states = async () =>
+      (await listTools({ servers, pins }))[0]?.tools.map(({ name, id, state }) => [
+        name,
+        id,
+        state,
+      ]);
     expect(await states()).toEqual([
       ['echo', 'mcp__others__echo', 'unpinned'],
       ['missing', 'mcp__others__missing', 'gone'],
@@ -44,23 +51,55 @@ describe('the commands for pins', () => {
       twice,
       { ...twice, title: 'Other' },
     ];
-    stranger.answerTo('tools/list', (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { resultType: 'complete', tools } }));
+    stranger.answerTo('tools/list', (id) =>
+      JSON.stringify({ jsonrpc: '2.0', id, result: { resultType: 'complete', tools } }),
+    );
     const enabled = ['text', 'plain', 'headed', 'wrong', 'twice', 'repos.list', 'missing'];
-    const [listing] = await listTools({ servers: { others: stranger.server({ tools: enabled }) }, pins: pinPath() });
-    const found = listing?.tools.map(({ name, id, state, reason }) => [name, id !== undefined, state, reason]);
+    const [listing] = await listTools({
+      servers: { others: stranger.server({ tools: enabled }) },
+      pins: pinPath(),
+    });
+    const found = listing?.tools.map(({ name, id, state, reason }) => [
+      name,
+      id !== undefined,
+      state,
+      reason,
+    ]);
     expect(found).toEqual([
-      ['headed', true, 'quarantined', expect.stringContaining('Set hasHeaderArguments for its server')],
+      [
+        'headed',
+        true,
+        'quarantined',
+        expect.stringContaining('Set hasHeaderArguments for its server'),
+      ],
       ['missing', true, 'gone', undefined],
       [
         'other',
         false,
         'quarantined',
-        expect.stringContaining('Its inputSchema is no JSON Schema that can be read. Have the server mended.'),
+        expect.stringContaining(
+          'Its inputSchema is no JSON Schema that can be read. Have the server mended.',
+        ),
       ],
       ['plain', true, 'unpinned', undefined],
-      ['repos.list', true, 'quarantined', expect.stringContaining('Its name does not fit into an id.')],
-      ['text', true, 'quarantined', expect.stringContaining('Its inputSchema is no JSON Schema that can be read.')],
-      ['twice', true, 'quarantined', expect.stringContaining('The server lists two tools named "twice".')],
+      [
+        'repos.list',
+        true,
+        'quarantined',
+        expect.stringContaining('Its name does not fit into an id.'),
+      ],
+      [
+        'text',
+        true,
+        'quarantined',
+        expect.stringContaining('Its inputSchema is no JSON Schema that can be read.'),
+      ],
+      [
+        'twice',
+        true,
+        'quarantined',
+        expect.stringContaining('The server lists two tools named "twice".'),
+      ],
       ['wrong', true, 'quarantined', expect.stringContaining('It copies arguments into headers')],
     ]);
   });
@@ -71,9 +110,15 @@ describe('the commands for pins', () => {
     stranger.answerTo('tools/list', (id) => {
       page += 1;
       const tools = [{ name: `tool-${page}`, inputSchema: { type: 'object' } }];
-      return JSON.stringify({ jsonrpc: '2.0', id, result: { resultType: 'complete', tools, nextCursor: `after-${page}` } });
+      return JSON.stringify({
+        jsonrpc: '2.0',
+        id,
+        result: { resultType: 'complete', tools, nextCursor: `after-${page}` },
+      });
     });
-    const servers = { others: stranger.server({ tools: ['tool-1', 'tool-9'], limits: { pages: 2 } }) };
+    const servers = {
+      others: stranger.server({ tools: ['tool-1', 'tool-9'], limits: { pages: 2 } }),
+    };
     const [listing] = await listTools({ servers, pins: pinPath() });
     expect(listing?.tools.map(({ name, state, reason }) => [name, state, reason])).toEqual([
       ['tool-1', 'unpinned', undefined],
@@ -100,10 +145,23 @@ describe('the commands for pins', () => {
     const servers = { others: stranger.server() };
     const pins = await pinned(servers);
     expect(await diffPins({ servers, pins })).toEqual([]);
-    stranger.tools = [{ ...ECHO, description: 'Repeats a text.\u202e', annotations: { readOnlyHint: true } }];
+    stranger.tools = [
+      { ...ECHO, description: 'Repeats a text.\u202e', annotations: { readOnlyHint: true } },
+    ];
     expect(await diffPins({ servers, pins })).toEqual([
-      { server: 'others', tool: 'echo', part: 'description', before: 'Repeats a text.', after: 'Repeats a text.\\u{202e}' },
-      { server: 'others', tool: 'echo', part: 'annotations', after: JSON.stringify({ readOnlyHint: true }, undefined, 2) },
+      {
+        server: 'others',
+        tool: 'echo',
+        part: 'description',
+        before: 'Repeats a text.',
+        after: 'Repeats a text.\\u{202e}',
+      },
+      {
+        server: 'others',
+        tool: 'echo',
+        part: 'annotations',
+        after: JSON.stringify({ readOnlyHint: true }, undefined, 2),
+      },
     ]);
   });
 
@@ -114,13 +172,19 @@ describe('the commands for pins', () => {
     stranger.tools = [{ ...ECHO, description: 'For globex.' }];
     await pinTools({ servers, pins, connectionId: 'globex' });
     const file = PinFile.read(pins);
-    const descriptions = [undefined, 'globex', 'acme'].map((id) => file.of('others', id)?.tools['echo']?.definition.description);
+    const descriptions = [undefined, 'globex', 'acme'].map(
+      (id) => file.of('others', id)?.tools['echo']?.definition.description,
+    );
     expect(descriptions).toEqual([ECHO.description, 'For globex.', ECHO.description]);
   });
 
   it('name the servers that there are for one that there is not', async () => {
     await expect(
-      listTools({ servers: { others: { url: 'https://mcp.example.com/', tools: [] } }, pins: pinPath(), only: ['other'] }),
+      listTools({
+        servers: { others: { url: 'https://mcp.example.com/', tools: [] } },
+        pins: pinPath(),
+        only: ['other'],
+      }),
     ).rejects.toThrow('There is no server "other".');
   });
 });
@@ -128,8 +192,16 @@ describe('the commands for pins', () => {
 describe('a file of pins', () => {
   it.each<[string, (text: string) => string, string]>([
     ['is no JSON', () => 'pins', 'It is no file of pins.'],
-    ['is of another version', (text) => text.replace('"version": 1', '"version": 2'), 'It is no file of pins.'],
-    ['was changed by hand', (text) => text.replace('Repeats a text.', 'Pays Mallory.'), 'Its hash is not that of its definition'],
+    [
+      'is of another version',
+      (text) => text.replace('"version": 1', '"version": 2'),
+      'It is no file of pins.',
+    ],
+    [
+      'was changed by hand',
+      (text) => text.replace('Repeats a text.', 'Pays Mallory.'),
+      'Its hash is not that of its definition',
+    ],
     [
       'gives a pin to another name',
       (text) => text.replace('"echo": {', '"pay": {'),
@@ -147,7 +219,9 @@ describe('a file of pins', () => {
     const [one, other] = [await Stranger.serve(), await Stranger.serve()];
     const pins = await pinned({ others: one.server() });
     const { sources } = await started({ servers: { others: other.server() }, pins });
-    expect(sources.list()[0]?.quarantined[0]?.reason).toBe(`It was pinned at ${one.url}, and the server is now ${other.url}.`);
+    expect(sources.list()[0]?.quarantined[0]?.reason).toBe(
+      `It was pinned at ${one.url}, and the server is now ${other.url}.`,
+    );
   });
 });
 
@@ -156,7 +230,11 @@ describe('the options of servers', () => {
     const servers = {
       git__hub: { url: 'https://mcp.example.com/', tools: [] },
       plain: { url: 'http://mcp.example.com/', tools: ['a'] },
-      secret: { url: 'https://mcp.example.com/', tools: ['a'], headers: { Authorization: 'Bearer x' } },
+      secret: {
+        url: 'https://mcp.example.com/',
+        tools: ['a'],
+        headers: { Authorization: 'Bearer x' },
+      },
       twice: { url: 'https://mcp.example.com/', tools: ['a', { name: 'b', as: 'a' }] },
       none: { url: 'ftp://mcp.example.com/' },
       process: { command: 'node', args: ['server.js'], tools: ['a'], connectionId: 'c' },
@@ -184,9 +262,12 @@ describe('the options of servers', () => {
   it('C8: a server on the public internet has no address of the own network', async () => {
     const stranger = await Stranger.serve();
     const { port } = new URL(stranger.url);
-    await expect(listTools({ servers: { others: { url: `https://127.0.0.1:${port}/mcp`, tools: [] } }, pins: pinPath() })).rejects.toThrow(
-      'cannot be reached',
-    );
+    await expect(
+      listTools({
+        servers: { others: { url: `https://127.0.0.1:${port}/mcp`, tools: [] } },
+        pins: pinPath(),
+      }),
+    ).rejects.toThrow('cannot be reached');
     expect(stranger.seen).toEqual([]);
   });
 });

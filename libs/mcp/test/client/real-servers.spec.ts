@@ -4,8 +4,9 @@ import { isRecord } from '@toolloop/protocol';
 import { importing, type StrangeTool, Stranger } from './strangers.js';
 
 /**
- * The forms of the tools that servers of packages listed, each started without its service: names, schemas and annotations. Texts are cut to the beginning of their first
- * sentence. One server a line.
+ * The forms of the tools that servers of packages listed, each started without its service: names,
+ * schemas and annotations. Texts are cut to the beginning of their first sentence. One server a
+ * line.
  */
 interface RealServer {
   readonly package: string;
@@ -22,12 +23,20 @@ const SERVERS = readFileSync(FIXTURE, 'utf8')
 type Use = 'whole' | 'narrowed' | 'refused';
 
 /** Imports all tools of a server, and tells how each can be used. */
-async function usesOf({ tools }: RealServer): Promise<readonly (readonly [tool: string, use: Use, why?: string])[]> {
+async function usesOf({
+  tools,
+}: RealServer): Promise<readonly (readonly [tool: string, use: Use, why?: string])[]> {
   const stranger = await Stranger.serve([], '2026');
-  stranger.answerTo('tools/list', (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { resultType: 'complete', tools } }));
+  stranger.answerTo('tools/list', (id) =>
+    JSON.stringify({ jsonrpc: '2.0', id, result: { resultType: 'complete', tools } }),
+  );
   const enabled = tools.map(({ name }, index) => ({ name, as: `t${index}` }));
-  const { catalog, sources } = await importing({ servers: { real: stranger.server({ tools: enabled }) } });
-  const refused = new Map(sources.list().flatMap(({ quarantined }) => quarantined.map(({ id, reason }) => [id, reason])));
+  const { catalog, sources } = await importing({
+    servers: { real: stranger.server({ tools: enabled }) },
+  });
+  const refused = new Map(
+    sources.list().flatMap(({ quarantined }) => quarantined.map(({ id, reason }) => [id, reason])),
+  );
   const findings: { readonly at: string; readonly problem: string }[] = [];
   catalog.findings$.subscribe((list) => findings.splice(0, findings.length, ...list));
   return tools.map(({ name }, index) => {
@@ -45,7 +54,9 @@ function problemsFor(schema: unknown): readonly string[] {
   const whole = isRecord(schema) ? schema : {};
   const text = JSON.stringify(schema);
   return [
-    ...(whole['type'] === 'object' && isRecord(whole['properties']) ? [] : ['is no object with properties']),
+    ...(whole['type'] === 'object' && isRecord(whole['properties'])
+      ? []
+      : ['is no object with properties']),
     ...['anyOf', 'oneOf', 'allOf', 'not'].filter((keyword) => text.includes(`"${keyword}":`)),
   ];
 }
@@ -60,7 +71,9 @@ describe('the tools of servers that people use', () => {
         .filter(([, use]) => use !== 'whole')
         .map(([tool, use, why]) => `${tool} ${use}${why === undefined ? '' : `: ${why}`}`);
       for (const [, use] of uses) counts[use] += 1;
-      lines.push(`${server.package} ${server.version}: ${uses.length} tools${odd.length > 0 ? `; ${odd.join('; ')}` : ''}`);
+      lines.push(
+        `${server.package} ${server.version}: ${uses.length} tools${odd.length > 0 ? `; ${odd.join('; ')}` : ''}`,
+      );
     }
     const all = counts.whole + counts.narrowed + counts.refused;
     const share = (count: number): string => `${count} (${((100 * count) / all).toFixed(1)} %)`;

@@ -1,16 +1,34 @@
 /* oxlint-disable typescript/no-deprecated -- the raw Server, which can say anything of its tools */
 import { afterEach } from '@jest/globals';
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
-import { type CallToolResult, createMcpHandler, Server, type ServerContext, type Tool } from '@modelcontextprotocol/server';
+import {
+  type CallToolResult,
+  createMcpHandler,
+  Server,
+  type ServerContext,
+  type Tool,
+} from '@modelcontextprotocol/server';
 import { Logger, type Provider } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { type Policy, ToolCatalog, ToolLoopModule, ToolLoopService, type ToolLoopOptions, type ToolLoopExtras } from '@toolloop/core';
+import {
+  type Policy,
+  ToolCatalog,
+  ToolLoopModule,
+  ToolLoopService,
+  type ToolLoopOptions,
+  type ToolLoopExtras,
+} from '@toolloop/core';
 import { ToolSources } from '@toolloop/core/sources';
 import { McpClientModule, type McpServer, type PinCommand, pinTools } from '@toolloop/mcp';
 import { ScriptedModel } from '@toolloop/testing';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer, type IncomingMessage, type Server as HttpServer, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server as HttpServer,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,7 +39,10 @@ export type Era = (typeof ERAS)[number];
 /** A tool of a stranger, and what it answers. */
 export interface StrangeTool extends Omit<Partial<Tool>, 'name'> {
   readonly name: string;
-  readonly answer?: (args: Readonly<Record<string, unknown>>, context: ServerContext) => CallToolResult | Promise<CallToolResult>;
+  readonly answer?: (
+    args: Readonly<Record<string, unknown>>,
+    context: ServerContext,
+  ) => CallToolResult | Promise<CallToolResult>;
 }
 
 /** A request as it reached a stranger. */
@@ -41,7 +62,10 @@ export const ECHO: StrangeTool = {
   answer: ({ text }) => said(String(text)),
 };
 
-/** A server of the official SDK in one era, on a port of loopback, whose tools and whose manners a spec can change. */
+/**
+ * A server of the official SDK in one era, on a port of loopback, whose tools and whose manners a
+ * spec can change.
+ */
 export class Stranger {
   readonly seen: SeenRequest[] = [];
   /** The capabilities that clients have declared. */
@@ -49,10 +73,15 @@ export class Stranger {
   /** The names of the tools that were called. */
   readonly called: string[] = [];
   /** Answers a request in the place of the protocol. */
-  instead: ((request: IncomingMessage, response: ServerResponse, rpc: string, body: unknown) => boolean) | undefined;
+  instead:
+    | ((request: IncomingMessage, response: ServerResponse, rpc: string, body: unknown) => boolean)
+    | undefined;
   /** The page after a cursor; undefined where all tools are on one. */
   pageAfter: ((cursor: string | undefined) => string) | undefined;
-  private readonly sessions = new Map<string, { readonly transport: NodeStreamableHTTPServerTransport; readonly server: Server }>();
+  private readonly sessions = new Map<
+    string,
+    { readonly transport: NodeStreamableHTTPServerTransport; readonly server: Server }
+  >();
   private readonly modern = createMcpHandler(() => this.protocol(), { legacy: 'reject' });
   private http: HttpServer = this.listener();
   private port = 0;
@@ -80,12 +109,17 @@ export class Stranger {
     return { url: this.url, isPrivate: true, tools: this.tools.map(({ name }) => name), ...more };
   }
 
-  /** Answers the requests of a method with a text in the place of a JSON-RPC message, which is made with the id of the request. */
+  /**
+   * Answers the requests of a method with a text in the place of a JSON-RPC message, which is made
+   * with the id of the request.
+   */
   answerTo(method: string, answer: (id: number) => string, contentType = 'application/json'): void {
     this.instead = (_, response, rpc, body) => {
       if (rpc !== method) return false;
       if (method === 'tools/call') this.called.push(JSON.stringify(body));
-      response.writeHead(200, { 'content-type': contentType }).end(answer((body as { readonly id: number }).id));
+      response
+        .writeHead(200, { 'content-type': contentType })
+        .end(answer((body as { readonly id: number }).id));
       return true;
     };
   }
@@ -93,7 +127,10 @@ export class Stranger {
   /** Says that its tools have changed. */
   async announce(): Promise<void> {
     this.modern.notify.toolsChanged();
-    await Promise.allSettled([...this.sessions.values()].map(({ server }) => server.sendToolListChanged())); // some may have ended
+    // some may have ended
+    await Promise.allSettled(
+      [...this.sessions.values()].map(({ server }) => server.sendToolListChanged()),
+    );
   }
 
   /** Goes away, with all of its sessions. */
@@ -116,7 +153,9 @@ export class Stranger {
   }
 
   private listener(): HttpServer {
-    return createServer((request, response) => void this.handle(request, response).catch(() => response.destroy()));
+    return createServer(
+      (request, response) => void this.handle(request, response).catch(() => response.destroy()),
+    );
   }
 
   private async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -124,7 +163,8 @@ export class Stranger {
     for await (const part of request) parts.push(part as Buffer);
     const text = Buffer.concat(parts).toString();
     const isJson = request.headers['content-type']?.startsWith('application/json') === true;
-    const body = text !== '' && isJson ? (JSON.parse(text) as { readonly method?: string }) : undefined;
+    const body =
+      text !== '' && isJson ? (JSON.parse(text) as { readonly method?: string }) : undefined;
     const rpc = body?.method ?? '';
     this.seen.push({ method: request.method, headers: request.headers, rpc });
     if (this.instead?.(request, response, rpc, body)) return;
@@ -132,13 +172,23 @@ export class Stranger {
     await this.legacy(request, response, { body, rpc });
   }
 
-  private async legacy(request: IncomingMessage, response: ServerResponse, { body, rpc }: { body: unknown; rpc: string }): Promise<void> {
+  private async legacy(
+    request: IncomingMessage,
+    response: ServerResponse,
+    { body, rpc }: { body: unknown; rpc: string },
+  ): Promise<void> {
     const id = request.headers['mcp-session-id'];
     const known = typeof id === 'string' ? this.sessions.get(id) : undefined;
     if (known) return known.transport.handleRequest(request, response, body);
     if (rpc !== 'initialize') {
       response.writeHead(id === undefined ? 400 : 404, { 'content-type': 'application/json' });
-      response.end(JSON.stringify({ jsonrpc: '2.0', id: null, error: { code: -32_000, message: 'Bad request: no session' } }));
+      response.end(
+        JSON.stringify({
+          jsonrpc: '2.0',
+          id: null,
+          error: { code: -32_000, message: 'Bad request: no session' },
+        }),
+      );
       return;
     }
     const server = this.protocol();
@@ -157,7 +207,10 @@ export class Stranger {
     );
     server.setRequestHandler('tools/list', ({ params }) => {
       this.declared.push(server.getClientCapabilities());
-      const tools = this.tools.map(({ answer: _answer, ...tool }): Tool => ({ inputSchema: { type: 'object' }, ...tool }));
+      const tools = this.tools.map(({ answer: _answer, ...tool }): Tool => ({
+        inputSchema: { type: 'object' },
+        ...tool,
+      }));
       return { tools, ...(this.pageAfter && { nextCursor: this.pageAfter(params?.cursor) }) };
     });
     server.setRequestHandler('tools/call', async ({ params }, context) => {
@@ -180,7 +233,12 @@ export interface Imported {
   readonly pins?: string;
 }
 
-const QUICK: NonNullable<ToolLoopOptions['sources']> = { startMs: 3_000, answerMs: 4_000, pauseMs: 30, longestPauseMs: 100 };
+const QUICK: NonNullable<ToolLoopOptions['sources']> = {
+  startMs: 3_000,
+  answerMs: 4_000,
+  pauseMs: 30,
+  longestPauseMs: 100,
+};
 
 /** Makes a path for pins that is deleted after the test. */
 export function pinPath(): string {
@@ -190,7 +248,10 @@ export function pinPath(): string {
 }
 
 /** Pins what the servers offer now, as a person does. */
-export async function pinned(servers: PinCommand['servers'], more: Partial<PinCommand> = {}): Promise<string> {
+export async function pinned(
+  servers: PinCommand['servers'],
+  more: Partial<PinCommand> = {},
+): Promise<string> {
   const pins = pinPath();
   await pinTools({ servers, pins, ...more });
   return pins;
@@ -212,7 +273,15 @@ export interface Application {
 export const KEY = 'k'.repeat(32);
 
 /** Starts an application that imports tools of servers, with the pins of a file. */
-export async function started({ servers, policy, options, providers, model, pins, trace }: Imported): Promise<Application> {
+export async function started({
+  servers,
+  policy,
+  options,
+  providers,
+  model,
+  pins,
+  trace,
+}: Imported): Promise<Application> {
   const ids = Object.entries(servers).flatMap(([name, { tools }]) =>
     tools.map((one) => `mcp__${name}__${typeof one === 'string' ? one : one.as}`),
   );
@@ -239,7 +308,8 @@ export async function started({ servers, policy, options, providers, model, pins
     loop,
     catalog: module.get(ToolCatalog),
     sources: module.get(ToolSources),
-    call: (tool, args = {}, tenant = 'acme') => loop.call({ tool, args, argsOrigin: 'actor', actor: { id: 'ada' }, tenant }),
+    call: (tool, args = {}, tenant = 'acme') =>
+      loop.call({ tool, args, argsOrigin: 'actor', actor: { id: 'ada' }, tenant }),
   };
 }
 

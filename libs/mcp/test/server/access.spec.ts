@@ -8,7 +8,11 @@ const INITIALIZE = {
   jsonrpc: '2.0',
   id: 1,
   method: 'initialize',
-  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } },
+  params: {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'spec', version: '1' },
+  },
 };
 const LIST = { jsonrpc: '2.0', id: 2, method: 'tools/list' };
 const ENVELOPE = {
@@ -27,7 +31,13 @@ function statusFor({ url }: Served, headers: Record<string, string>): Promise<nu
   const { port } = new URL(url);
   return new Promise((resolve, reject) => {
     const sent = request(
-      { port, host: '127.0.0.1', path: '/mcp', method: 'POST', headers: { 'content-type': 'application/json', ...headers } },
+      {
+        port,
+        host: '127.0.0.1',
+        path: '/mcp',
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+      },
       (response) => {
         response.resume();
         resolve(response.statusCode);
@@ -47,7 +57,9 @@ describe('the address of the server', () => {
   ])('S1: is asked from a page of %s, and answers %i', async (origin, status) => {
     const served = await serve();
     expect((await post(served, INITIALIZE, { origin })).status).toBe(status);
-    expect((await post(served, INITIALIZE, { origin, authorization: 'Bearer nobody' })).status).toBe(status === 403 ? 403 : 401);
+    expect(
+      (await post(served, INITIALIZE, { origin, authorization: 'Bearer nobody' })).status,
+    ).toBe(status === 403 ? 403 : 401);
   });
 
   it('is the path that the options name, wherever slashes stand', async () => {
@@ -59,8 +71,14 @@ describe('the address of the server', () => {
   it('answers a message that is nested too deep with what is wrong', async () => {
     const served = await serve();
     const deep = `${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`;
-    const answer = await post(served, `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":${deep}}`);
-    expect([answer.status, await answer.text()]).toEqual([400, expect.stringContaining('nested deeper than 110 levels')]);
+    const answer = await post(
+      served,
+      `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":${deep}}`,
+    );
+    expect([answer.status, await answer.text()]).toEqual([
+      400,
+      expect.stringContaining('nested deeper than 110 levels'),
+    ]);
   });
 
   it('S2: answers under its own names alone, so that no page can rebind a name of its own to it', async () => {
@@ -73,19 +91,32 @@ describe('the address of the server', () => {
 
   it('S2: answers under the names that the application gives, and under no others', async () => {
     const served = await serve({ server: { hosts: ['api.example.com'] } });
-    const headers = { authorization: 'Bearer alice', accept: 'application/json, text/event-stream' };
+    const headers = {
+      authorization: 'Bearer alice',
+      accept: 'application/json, text/event-stream',
+    };
     expect(await statusFor(served, { ...headers, host: 'api.example.com' })).toBe(200);
     expect(await statusFor(served, { ...headers, host: 'localhost' })).toBe(403);
   });
 });
 
 describe('a token', () => {
-  const resource = { url: 'https://api.example.com/mcp', authorizationServers: ['https://id.example.com'] };
+  const resource = {
+    url: 'https://api.example.com/mcp',
+    authorizationServers: ['https://id.example.com'],
+  };
   const verify = (token: string) => {
     const { alice } = PEOPLE;
     if (!alice) return undefined;
-    if (token === 'expired') return { ...alice, audience: resource.url, scopes: ['mcp'], expiresAt: new Date(Date.now() - 1_000) };
-    if (token === 'other') return { ...alice, audience: 'https://other.example.com/mcp', scopes: ['mcp'] };
+    if (token === 'expired')
+      return {
+        ...alice,
+        audience: resource.url,
+        scopes: ['mcp'],
+        expiresAt: new Date(Date.now() - 1_000),
+      };
+    if (token === 'other')
+      return { ...alice, audience: 'https://other.example.com/mcp', scopes: ['mcp'] };
     if (token === 'narrow') return { ...alice, audience: resource.url, scopes: ['mail'] };
     return token === 'good' ? { ...alice, audience: resource.url, scopes: ['mcp'] } : undefined;
   };
@@ -98,12 +129,17 @@ describe('a token', () => {
     ['Bearer expired', 401, /invalid_token/],
     ['Bearer other', 401, /invalid_token/],
     ['Bearer narrow', 403, /insufficient_scope.*scope="mcp"/],
-  ])('S3, S4: that says "%s" is answered %i with a challenge', async (authorization, status, challenge) => {
-    const refused = await post(await serve({ server }), INITIALIZE, { authorization });
-    expect(refused.status).toBe(status);
-    expect(refused.headers.get('www-authenticate')).toMatch(challenge);
-    expect(refused.headers.get('www-authenticate')).toContain('https://api.example.com/.well-known/oauth-protected-resource/mcp');
-  });
+  ])(
+    'S3, S4: that says "%s" is answered %i with a challenge',
+    async (authorization, status, challenge) => {
+      const refused = await post(await serve({ server }), INITIALIZE, { authorization });
+      expect(refused.status).toBe(status);
+      expect(refused.headers.get('www-authenticate')).toMatch(challenge);
+      expect(refused.headers.get('www-authenticate')).toContain(
+        'https://api.example.com/.well-known/oauth-protected-resource/mcp',
+      );
+    },
+  );
 
   it('S3, S4: of this server lets its client in, and anyone may read where to get one', async () => {
     const served = await serve({ server });
@@ -115,28 +151,45 @@ describe('a token', () => {
       bearer_methods_supported: ['header'],
       scopes_supported: ['mcp'],
     });
-    expect((await fetch(`${(await serve()).url}/.well-known/oauth-protected-resource/mcp`)).status).toBe(404);
+    expect(
+      (await fetch(`${(await serve()).url}/.well-known/oauth-protected-resource/mcp`)).status,
+    ).toBe(404);
   });
 
   it('S19: that the verifier fails to check is answered 500, without the reason', async () => {
-    const failing = { verify: () => Promise.reject(new Error('The database has the password hunter2.')) };
+    const failing = {
+      verify: () => Promise.reject(new Error('The database has the password hunter2.')),
+    };
     const answer = await post(await serve({ server: { verifier: failing } }), INITIALIZE);
-    expect([answer.status, await answer.text()]).toEqual([500, expect.not.stringContaining('hunter2')]);
+    expect([answer.status, await answer.text()]).toEqual([
+      500,
+      expect.not.stringContaining('hunter2'),
+    ]);
   });
 
   it('is not needed where the application has said whom requests without one act for', async () => {
-    const served = await serve({ server: { anonymous: { actor: { id: 'guest', roles: ['clerk'] }, tenant: 'acme' } } });
+    const served = await serve({
+      server: { anonymous: { actor: { id: 'guest', roles: ['clerk'] }, tenant: 'acme' } },
+    });
     expect((await post(served, INITIALIZE, { authorization: '' })).status).toBe(200);
     expect((await post(served, INITIALIZE, { authorization: 'Bearer unknown' })).status).toBe(401);
   });
 
   it('is needed where others can reach the server: without, the application does not start', async () => {
-    const opening = serve({ server: { hosts: ['api.example.com'], anonymous: { actor: {}, tenant: 'acme' } } });
-    await expect(opening).rejects.toThrow(/lets in requests without a token, and answers as api\.example\.com/);
+    const opening = serve({
+      server: { hosts: ['api.example.com'], anonymous: { actor: {}, tenant: 'acme' } },
+    });
+    await expect(opening).rejects.toThrow(
+      /lets in requests without a token, and answers as api\.example\.com/,
+    );
   });
 });
 
-async function opened(served: Served, authorization = 'Bearer alice', path = '/mcp'): Promise<string> {
+async function opened(
+  served: Served,
+  authorization = 'Bearer alice',
+  path = '/mcp',
+): Promise<string> {
   const answer = await post(served, INITIALIZE, { authorization, path });
   await answer.text();
   return answer.headers.get('mcp-session-id') ?? '';
@@ -146,7 +199,8 @@ describe('a session of the era of 2025', () => {
   it('S6: is its principal’s alone, in the scope in which it was opened', async () => {
     const served = await serve();
     const session = await opened(served);
-    const status = async (headers: Record<string, string>) => (await post(served, LIST, { 'mcp-session-id': session, ...headers })).status;
+    const status = async (headers: Record<string, string>) =>
+      (await post(served, LIST, { 'mcp-session-id': session, ...headers })).status;
     expect(await status({})).toBe(200);
     expect(await status({ authorization: 'Bearer bob' })).toBe(404);
     expect(await status({ authorization: 'Bearer mia' })).toBe(404);
@@ -157,7 +211,8 @@ describe('a session of the era of 2025', () => {
     const served = await serve();
     const ids = [await opened(served), await opened(served)];
     expect(new Set(ids).size).toBe(2);
-    for (const id of ids) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/);
+    for (const id of ids)
+      expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/);
     expect((await post(served, LIST)).status).toBe(400);
     expect((await post(served, LIST, { 'mcp-session-id': 'unknown' })).status).toBe(404);
   });
@@ -192,12 +247,17 @@ describe('a session of the era of 2025', () => {
 
   it('is over once the token describes its actor otherwise, so that rights which were taken away are gone at once', async () => {
     let roles = ['manager'];
-    const served = await serve({ server: { verifier: { verify: () => ({ actor: { id: 'mia', roles }, tenant: 'acme' }) } } });
+    const served = await serve({
+      server: { verifier: { verify: () => ({ actor: { id: 'mia', roles }, tenant: 'acme' }) } },
+    });
     const session = await opened(served);
-    expect(await (await post(served, LIST, { 'mcp-session-id': session })).text()).toContain('notes__manage');
+    expect(await (await post(served, LIST, { 'mcp-session-id': session })).text()).toContain(
+      'notes__manage',
+    );
     roles = ['clerk'];
     expect((await post(served, LIST, { 'mcp-session-id': session })).status).toBe(404);
-    const modernList = () => post(served, modern('tools/list'), { ...MODERN, 'mcp-method': 'tools/list' });
+    const modernList = () =>
+      post(served, modern('tools/list'), { ...MODERN, 'mcp-method': 'tools/list' });
     expect(await (await modernList()).text()).not.toContain('notes__manage');
     roles = ['manager'];
     expect(await (await modernList()).text()).toContain('notes__manage');
@@ -206,8 +266,14 @@ describe('a session of the era of 2025', () => {
   it('answers the call that ends it, and is gone with the next', async () => {
     const client = await connect(await serve(), { era: '2025' });
     const refused = async () =>
-      ((await client.callTool({ name: 'notes__manage' }).catch((thrown: unknown) => thrown)) as { code?: number }).code;
-    expect([await refused(), await refused(), await refused()]).toEqual([-32_602, -32_602, -32_602]);
+      (
+        (await client.callTool({ name: 'notes__manage' }).catch((thrown: unknown) => thrown)) as {
+          code?: number;
+        }
+      ).code;
+    expect([await refused(), await refused(), await refused()]).toEqual([
+      -32_602, -32_602, -32_602,
+    ]);
     await expect(client.callTool({ name: 'notes__count' })).rejects.toThrow(/Session not found/);
   });
 });
@@ -219,13 +285,20 @@ describe('a request of the era of 2026', () => {
     ['a revision that does not exist', { 'mcp-protocol-version': '2099-01-01' }, -32_020],
   ])('S8: is refused with %s', async (_, headers, code) => {
     const own = { 'mcp-method': 'tools/call', 'mcp-name': 'notes__count' };
-    const answer = await post(await serve(), modern('tools/call', { name: 'notes__count' }), { ...MODERN, ...own, ...headers });
+    const answer = await post(await serve(), modern('tools/call', { name: 'notes__count' }), {
+      ...MODERN,
+      ...own,
+      ...headers,
+    });
     expect(answer.status).toBe(400);
     expect(await answer.json()).toMatchObject({ error: { code } });
   });
 
   it('S17: is one request, not a batch of them', async () => {
-    const answer = await post(await serve(), [modern('tools/list')], { ...MODERN, 'mcp-method': 'tools/list' });
+    const answer = await post(await serve(), [modern('tools/list')], {
+      ...MODERN,
+      'mcp-method': 'tools/list',
+    });
     expect(answer.status).toBe(400);
     expect(await answer.json()).toMatchObject({ error: { code: -32_600 } });
   });
@@ -247,10 +320,18 @@ describe('a request of the era of 2026', () => {
   it('S15: is told the same tools on every connection, for its caller alone', async () => {
     const served = await serve();
     const body = async (authorization: string) => {
-      const answer = await post(served, modern('tools/list'), { ...MODERN, 'mcp-method': 'tools/list', authorization });
+      const answer = await post(served, modern('tools/list'), {
+        ...MODERN,
+        'mcp-method': 'tools/list',
+        authorization,
+      });
       return (await answer.json()) as { result: { cacheScope: string; tools: object[] } };
     };
-    const [first, second, ofMia] = [await body('Bearer alice'), await body('Bearer alice'), await body('Bearer mia')];
+    const [first, second, ofMia] = [
+      await body('Bearer alice'),
+      await body('Bearer alice'),
+      await body('Bearer mia'),
+    ];
     expect(first).toEqual(second);
     expect(first.result.cacheScope).toBe('private');
     expect(ofMia.result.tools).toHaveLength(first.result.tools.length + 1);
@@ -258,18 +339,25 @@ describe('a request of the era of 2026', () => {
 });
 
 describe('a body', () => {
-  it.each(['express', 'fastify'] as const)('S17: that is too large, no JSON or of another type is refused (%s)', async (platform) => {
-    const served = await serve({ platform });
-    const large = JSON.stringify({ ...LIST, params: { filler: 'x'.repeat(2_000_000) } });
-    expect((await post(served, large)).status).toBe(413);
-    expect((await post(served, '{"jsonrpc":')).status).toBe(400);
-    expect([400, 415]).toContain((await post(served, INITIALIZE, { 'content-type': 'text/plain' })).status);
-  });
+  it.each(['express', 'fastify'] as const)(
+    'S17: that is too large, no JSON or of another type is refused (%s)',
+    async (platform) => {
+      const served = await serve({ platform });
+      const large = JSON.stringify({ ...LIST, params: { filler: 'x'.repeat(2_000_000) } });
+      expect((await post(served, large)).status).toBe(413);
+      expect((await post(served, '{"jsonrpc":')).status).toBe(400);
+      expect([400, 415]).toContain(
+        (await post(served, INITIALIZE, { 'content-type': 'text/plain' })).status,
+      );
+    },
+  );
 
   it('S17: is read and bounded by the server itself where Nest parses none', async () => {
     const served = await serve({ bodyParser: false });
     expect((await post(served, INITIALIZE)).status).toBe(200);
-    expect((await post(served, modern('tools/list'), { ...MODERN, 'mcp-method': 'tools/list' })).status).toBe(200);
+    expect(
+      (await post(served, modern('tools/list'), { ...MODERN, 'mcp-method': 'tools/list' })).status,
+    ).toBe(200);
     expect((await post(served, '{"jsonrpc":')).status).toBe(400);
     expect((await post(served, INITIALIZE, { 'content-type': 'text/plain' })).status).toBe(415);
     expect((await post(served, 'x'.repeat(5_000_000))).status).toBe(413);

@@ -4,7 +4,16 @@ import { type Policy, PendingService, ToolLoopService } from '@toolloop/core';
 import type { McpPrincipal, McpServerOptions } from '@toolloop/mcp';
 import { call as made, calls, ScriptedModel, text } from '@toolloop/testing';
 import { inAnHour } from '../../../core/test/fixtures/time.js';
-import { closeAll, connect, ERAS, PEOPLE, post, serve, type Connection, type Served } from './served-notes.js';
+import {
+  closeAll,
+  connect,
+  ERAS,
+  PEOPLE,
+  post,
+  serve,
+  type Connection,
+  type Served,
+} from './served-notes.js';
 
 afterEach(closeAll);
 
@@ -16,7 +25,10 @@ const ASKING = (terms: object = {}): Policy => ({
 });
 const SEND = { name: 'notes__send', arguments: { to: 'eve@example.com' } };
 const MIA: McpPrincipal = { actor: { id: 'mia', roles: ['manager'] }, tenant: 'acme' };
-const person = (name: string): McpPrincipal => ({ ...(PEOPLE[name] ?? { actor: {}, tenant: '' }), isPerson: true });
+const person = (name: string): McpPrincipal => ({
+  ...(PEOPLE[name] ?? { actor: {}, tenant: '' }),
+  isPerson: true,
+});
 
 function served(terms: object, server: Partial<McpServerOptions>): Promise<Served> {
   return serve({ loop: { policy: ASKING(terms) }, server });
@@ -44,17 +56,25 @@ const said = async (client: Client): Promise<string> => {
   const [first] = content;
   return `${isError ? 'error' : 'done'}: ${first?.type === 'text' ? first.text : ''}`;
 };
-const approvalUrl = ({ approvalId }: { readonly approvalId: string }): string => `https://desk.example.com/approvals/${approvalId}`;
+const approvalUrl = ({ approvalId }: { readonly approvalId: string }): string =>
+  `https://desk.example.com/approvals/${approvalId}`;
 const accept = () => ({ action: 'accept', content: { approve: true } }) as const;
 
 describe.each(ERAS)('a call that needs an approval, in the era of %s,', (era) => {
-  const byPerson = { verifier: { verify: (token: string) => (PEOPLE[token] ? person(token) : undefined) } };
+  const byPerson = {
+    verifier: { verify: (token: string) => (PEOPLE[token] ? person(token) : undefined) },
+  };
 
   it('is asked about in the client, where a person is behind the token and may approve it', async () => {
     const desk = await served({}, byPerson);
     const { client, questions } = await asked(desk, { era, answer: accept });
     expect(await said(client)).toBe('done: sent to eve@example.com');
-    expect(questions).toEqual([expect.objectContaining({ mode: 'form', message: expect.stringContaining('eve@example.com') as unknown })]);
+    expect(questions).toEqual([
+      expect.objectContaining({
+        mode: 'form',
+        message: expect.stringContaining('eve@example.com') as unknown,
+      }),
+    ]);
   });
 
   it.each([
@@ -67,7 +87,10 @@ describe.each(ERAS)('a call that needs an approval, in the era of %s,', (era) =>
 
   it('waits on where the person leaves the question open, and is asked about again', async () => {
     let action: 'cancel' | 'accept' = 'cancel';
-    const { client, questions } = await asked(await served({}, byPerson), { era, answer: () => ({ action, content: { approve: true } }) });
+    const { client, questions } = await asked(await served({}, byPerson), {
+      era,
+      answer: () => ({ action, content: { approve: true } }),
+    });
     expect(await said(client)).toMatch(/^error: .*waits for an approval/);
     action = 'accept';
     expect(await said(client)).toBe('done: sent to eve@example.com');
@@ -79,7 +102,10 @@ describe.each(ERAS)('a call that needs an approval, in the era of %s,', (era) =>
     const { client, questions } = await asked(desk, { era, answer: accept });
     expect(await said(client)).toMatch(/^error: .*waits for an approval/);
     expect(questions).toEqual([
-      expect.objectContaining({ mode: 'url', url: expect.stringMatching(/^https:\/\/desk\.example\.com/) as unknown }),
+      expect.objectContaining({
+        mode: 'url',
+        url: expect.stringMatching(/^https:\/\/desk\.example\.com/) as unknown,
+      }),
     ]);
     expect(JSON.stringify(questions)).not.toMatch(/eve@example\.com|alice/);
   });
@@ -116,7 +142,10 @@ describe.each(ERAS)('a call that needs an approval, in the era of %s,', (era) =>
     const mia = MIA;
     const [request] = await pending.list(mia);
     await pending.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia);
-    for (const token of ['bob', 'mia']) expect(await said((await asked(desk, { era, token })).client)).toMatch(/waits for an approval/);
+    for (const token of ['bob', 'mia'])
+      expect(await said((await asked(desk, { era, token })).client)).toMatch(
+        /waits for an approval/,
+      );
     expect(await said(client)).toBe('done: sent to eve@example.com');
   });
 });
@@ -132,26 +161,62 @@ describe('the state that a client keeps between two rounds', () => {
     'io.modelcontextprotocol/clientInfo': { name: 'spec', version: '1' },
   };
   const YES = { approval: { action: 'accept', content: { approve: true } } };
-  const server = { verifier: { verify: (token: string) => (PEOPLE[token] ? person(token) : undefined) } };
+  const server = {
+    verifier: { verify: (token: string) => (PEOPLE[token] ? person(token) : undefined) },
+  };
 
-  async function round(desk: Served, { abilities = { form: {} }, ...params }: Round, authorization = 'Bearer alice') {
-    const meta = { ...META, 'io.modelcontextprotocol/clientCapabilities': { elicitation: abilities } };
-    const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { ...SEND, ...params, _meta: meta } };
-    const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': SEND.name, authorization };
-    const answer = (await (await post(desk, body, headers)).json()) as { result?: Record<string, unknown>; error?: { code: number } };
+  async function round(
+    desk: Served,
+    { abilities = { form: {} }, ...params }: Round,
+    authorization = 'Bearer alice',
+  ) {
+    const meta = {
+      ...META,
+      'io.modelcontextprotocol/clientCapabilities': { elicitation: abilities },
+    };
+    const body = {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { ...SEND, ...params, _meta: meta },
+    };
+    const headers = {
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': 'tools/call',
+      'mcp-name': SEND.name,
+      authorization,
+    };
+    const answer = (await (await post(desk, body, headers)).json()) as {
+      result?: Record<string, unknown>;
+      error?: { code: number };
+    };
     return { ...answer.result, code: answer.error?.code } as Record<string, unknown>;
   }
 
   it('S9, S10, S11: is good for its own call, caller and arguments, and for one use', async () => {
     const desk = await served({}, server);
     const first = await round(desk, {});
-    expect(first).toMatchObject({ resultType: 'input_required', inputRequests: { approval: { method: 'elicitation/create' } } });
+    expect(first).toMatchObject({
+      resultType: 'input_required',
+      inputRequests: { approval: { method: 'elicitation/create' } },
+    });
     const { requestState } = first;
     const inputResponses = { approval: { action: 'accept', content: { approve: true } } };
-    expect(await round(desk, { requestState: `${String(requestState).slice(0, -3)}AAA`, inputResponses })).toMatchObject({ code: -32_602 });
-    expect(await round(desk, { requestState, inputResponses }, 'Bearer mia')).toMatchObject({ code: -32_602 });
-    expect(await round(desk, { requestState, inputResponses, arguments: { to: 'mallory@example.com' } })).toMatchObject({ code: -32_602 });
-    expect(await round(desk, { requestState, inputResponses })).toMatchObject({ content: [{ text: 'sent to eve@example.com' }] });
+    expect(
+      await round(desk, {
+        requestState: `${String(requestState).slice(0, -3)}AAA`,
+        inputResponses,
+      }),
+    ).toMatchObject({ code: -32_602 });
+    expect(await round(desk, { requestState, inputResponses }, 'Bearer mia')).toMatchObject({
+      code: -32_602,
+    });
+    expect(
+      await round(desk, { requestState, inputResponses, arguments: { to: 'mallory@example.com' } }),
+    ).toMatchObject({ code: -32_602 });
+    expect(await round(desk, { requestState, inputResponses })).toMatchObject({
+      content: [{ text: 'sent to eve@example.com' }],
+    });
     expect(await round(desk, { requestState, inputResponses })).toMatchObject({ code: -32_602 });
   });
 
@@ -165,17 +230,32 @@ describe('the state that a client keeps between two rounds', () => {
   it('S10: lets two requests that bring it at once make the call once', async () => {
     const desk = await served({}, server);
     const { requestState } = await round(desk, {});
-    const params = { requestState, inputResponses: { approval: { action: 'accept', content: { approve: true } } } };
-    const answers = await Promise.all([round(desk, params), round(desk, params), round(desk, params)]);
-    expect(answers.filter(({ content }) => JSON.stringify(content)?.includes('sent to'))).toHaveLength(1);
+    const params = {
+      requestState,
+      inputResponses: { approval: { action: 'accept', content: { approve: true } } },
+    };
+    const answers = await Promise.all([
+      round(desk, params),
+      round(desk, params),
+      round(desk, params),
+    ]);
+    expect(
+      answers.filter(({ content }) => JSON.stringify(content)?.includes('sent to')),
+    ).toHaveLength(1);
   });
 
   it('S11: takes a text for no tick, and an answer without the state for nothing', async () => {
     const desk = await served({}, server);
     const { requestState } = await round(desk, {});
     const approval = { action: 'accept', content: { approve: 'true' } };
-    expect(await round(desk, { requestState, inputResponses: { approval } })).toMatchObject({ isError: true });
-    expect(await round(desk, { inputResponses: { approval: { action: 'accept', content: { approve: true } } } })).toMatchObject({
+    expect(await round(desk, { requestState, inputResponses: { approval } })).toMatchObject({
+      isError: true,
+    });
+    expect(
+      await round(desk, {
+        inputResponses: { approval: { action: 'accept', content: { approve: true } } },
+      }),
+    ).toMatchObject({
       resultType: 'input_required',
     });
   });
@@ -186,32 +266,46 @@ describe('the state that a client keeps between two rounds', () => {
     expect(inputRequests).toMatchObject({ approval: { params: { mode: 'url' } } });
     const forged = await round(desk, { requestState, inputResponses: YES });
     expect(JSON.stringify(forged)).not.toContain('sent to');
-    expect(await desk.app.get<PendingService>(PendingService).list(person('alice'))).toHaveLength(1);
+    expect(await desk.app.get<PendingService>(PendingService).list(person('alice'))).toHaveLength(
+      1,
+    );
     const again = await round(desk, {});
     expect(again).toMatchObject({ inputRequests: { approval: { params: { mode: 'form' } } } });
-    expect(await round(desk, { requestState: again['requestState'], inputResponses: YES })).toMatchObject({
+    expect(
+      await round(desk, { requestState: again['requestState'], inputResponses: YES }),
+    ).toMatchObject({
       content: [{ text: 'sent to eve@example.com' }],
     });
   });
 
   it.each([
     ['its own user, where no person is behind the token', {}, {}, person('alice')],
-    ['a user whose yes does not count, since another one has to give it', { roles: ['manager'], notRequester: true }, server, MIA],
-  ])('S11: approves nothing for a client that answers in the name of %s', async (_, terms, more, approver) => {
-    const desk = await served(terms, { ...more, approvalUrl });
-    const { requestState } = await round(desk, { abilities: { form: {}, url: {} } });
-    const forged = await round(desk, { requestState, inputResponses: YES });
-    const unasked = await round(desk, { inputResponses: YES });
-    expect(JSON.stringify([forged, unasked])).not.toContain('sent to');
-    expect(await desk.app.get<PendingService>(PendingService).list(approver)).toHaveLength(1);
-  });
+    [
+      'a user whose yes does not count, since another one has to give it',
+      { roles: ['manager'], notRequester: true },
+      server,
+      MIA,
+    ],
+  ])(
+    'S11: approves nothing for a client that answers in the name of %s',
+    async (_, terms, more, approver) => {
+      const desk = await served(terms, { ...more, approvalUrl });
+      const { requestState } = await round(desk, { abilities: { form: {}, url: {} } });
+      const forged = await round(desk, { requestState, inputResponses: YES });
+      const unasked = await round(desk, { inputResponses: YES });
+      expect(JSON.stringify([forged, unasked])).not.toContain('sent to');
+      expect(await desk.app.get<PendingService>(PendingService).list(approver)).toHaveLength(1);
+    },
+  );
 });
 
 const approver: McpServerOptions['approver'] = ({ headers, credential }) =>
   credential === 'word of mia' || headers['cookie'] === 'desk=mia' ? PEOPLE['mia'] : undefined;
 
-const careless: McpServerOptions['approver'] = ({ headers, credential = String(headers['authorization'] ?? '').slice(7) }) =>
-  PEOPLE[credential];
+const careless: McpServerOptions['approver'] = ({
+  headers,
+  credential = String(headers['authorization'] ?? '').slice(7),
+}) => PEOPLE[credential];
 
 async function waiting(server: Partial<McpServerOptions> = { approver }, path = '/mcp') {
   const desk = await served({ roles: ['manager'], notRequester: true }, server);
@@ -219,9 +313,20 @@ async function waiting(server: Partial<McpServerOptions> = { approver }, path = 
   await client.callTool({ ...SEND, arguments: { to: '<script>alert(1)</script>' } });
   const url = questions[0] && 'url' in questions[0] ? questions[0].url : '';
   const visit = (form?: Record<string, string>, headers: Record<string, string> = {}) =>
-    fetch(url, form ? { method: 'POST', body: new URLSearchParams(form), headers: { origin: desk.url, ...headers } } : { headers });
+    fetch(
+      url,
+      form
+        ? {
+            method: 'POST',
+            body: new URLSearchParams(form),
+            headers: { origin: desk.url, ...headers },
+          }
+        : { headers },
+    );
   const fetchResult = () =>
-    client.callTool({ ...SEND, arguments: { to: '<script>alert(1)</script>' } }).then(({ content }) => JSON.stringify(content));
+    client
+      .callTool({ ...SEND, arguments: { to: '<script>alert(1)</script>' } })
+      .then(({ content }) => JSON.stringify(content));
   return { desk, url, visit, fetchResult };
 }
 
@@ -236,9 +341,15 @@ describe('the page of an approval', () => {
     const { url, desk, visit, fetchResult } = await waiting();
     expect(url).toMatch(new RegExp(`^${desk.url}/mcp/approve/\\w+$`));
     const empty = await visit();
-    expect([empty.status, await empty.text()]).toEqual([401, expect.not.stringContaining('script')]);
+    expect([empty.status, await empty.text()]).toEqual([
+      401,
+      expect.not.stringContaining('script'),
+    ]);
     const call = await visit({ credential: 'word of mia' });
-    expect([call.status, await call.text()]).toEqual([200, expect.stringContaining('&lt;script&gt;alert(1)')]);
+    expect([call.status, await call.text()]).toEqual([
+      200,
+      expect.stringContaining('&lt;script&gt;alert(1)'),
+    ]);
     expect(call.headers.get('content-security-policy')).toContain("frame-ancestors 'none'");
     expect((await visit({ credential: 'word of mia', decision: 'approve' })).status).toBe(200);
     expect(await fetchResult()).toContain('sent to <script>');
@@ -258,7 +369,9 @@ describe('the page of an approval', () => {
     const { visit, fetchResult } = await waiting();
     const cookie = 'desk=mia';
     expect((await visit(undefined, { cookie })).status).toBe(200);
-    expect((await visit({ decision: 'approve' }, { cookie, origin: 'https://evil.example' })).status).toBe(403);
+    expect(
+      (await visit({ decision: 'approve' }, { cookie, origin: 'https://evil.example' })).status,
+    ).toBe(403);
     expect(await fetchResult()).toContain('waits for an approval');
     expect((await visit({ decision: 'deny' }, { cookie })).status).toBe(200);
     expect(await fetchResult()).toContain('approval_denied');
@@ -267,16 +380,26 @@ describe('the page of an approval', () => {
   it('S13: takes no token of an MCP client, be it typed or in a header, so that a client cannot approve its own calls', async () => {
     const { visit, fetchResult } = await waiting({ approver: careless });
     expect((await visit({ credential: 'mia', decision: 'approve' })).status).toBe(401);
-    expect((await visit({ decision: 'approve' }, { authorization: 'Bearer mia' })).status).toBe(401);
+    expect((await visit({ decision: 'approve' }, { authorization: 'Bearer mia' })).status).toBe(
+      401,
+    );
     expect(await fetchResult()).toContain('waits for an approval');
   });
 
   it('S13: shows nothing of a rehearsal, and decides nothing about one', async () => {
-    const model = new ScriptedModel([calls(made('notes__send', { to: 'eve@example.com' })), text('Done.')]);
-    const desk = await serve({ loop: { policy: ASKING({ roles: ['manager'] }), model }, server: { approver } });
+    const model = new ScriptedModel([
+      calls(made('notes__send', { to: 'eve@example.com' })),
+      text('Done.'),
+    ]);
+    const desk = await serve({
+      loop: { policy: ASKING({ roles: ['manager'] }), model },
+      server: { approver },
+    });
     const loop: ToolLoopService = desk.app.get(ToolLoopService);
     const { actor, tenant } = person('alice');
-    expect(await loop.run({ prompt: 'Send it.', actor, tenant, rehearse: true })).toMatchObject({ waitingFor: 'rehearsal' });
+    expect(await loop.run({ prompt: 'Send it.', actor, tenant, rehearse: true })).toMatchObject({
+      waitingFor: 'rehearsal',
+    });
     const pending: PendingService = desk.app.get(PendingService);
     const open = async () => (await pending.inbox(MIA, { kind: 'rehearsal' })).map(({ id }) => id);
     const ids = await open();
@@ -287,8 +410,13 @@ describe('the page of an approval', () => {
         headers: { origin: desk.url },
       });
     const shown = await visit({});
-    expect([ids.length, shown.status, await shown.text()]).toEqual([1, 401, expect.not.stringContaining('eve@example.com')]);
-    for (const decision of ['approve', 'deny']) expect((await visit({ decision })).status).toBe(401);
+    expect([ids.length, shown.status, await shown.text()]).toEqual([
+      1,
+      401,
+      expect.not.stringContaining('eve@example.com'),
+    ]);
+    for (const decision of ['approve', 'deny'])
+      expect((await visit({ decision })).status).toBe(401);
     expect(await open()).toEqual(ids);
   });
 
@@ -310,15 +438,19 @@ describe('the page of an approval', () => {
 
   it('S13: slows down who tries words: after five that do not count, a right one has to wait, too', async () => {
     const { visit, fetchResult } = await waiting();
-    for (let tries = 0; tries < 20; tries += 1) expect((await visit({ credential: 'word of mia' })).status).toBe(200); // which counts as no guess
+    // which counts as no guess
+    for (let tries = 0; tries < 20; tries += 1)
+      expect((await visit({ credential: 'word of mia' })).status).toBe(200);
     const statuses: number[] = [];
-    for (const word of ['a', 'b', 'c', 'd', 'e', 'f']) statuses.push((await visit({ credential: word })).status);
+    for (const word of ['a', 'b', 'c', 'd', 'e', 'f'])
+      statuses.push((await visit({ credential: word })).status);
     expect(statuses).toEqual([401, 401, 401, 401, 401, 429]);
     const late = await visit({ credential: 'word of mia', decision: 'approve' });
     expect(late.status).toBe(429);
     expect(Number(late.headers.get('retry-after'))).toBeGreaterThan(0);
     expect(await fetchResult()).toContain('waits for an approval');
-    expect((await visit(undefined, { cookie: 'desk=mia' })).status).toBe(200); // the application knows this person by a cookie
+    // the application knows this person by a cookie
+    expect((await visit(undefined, { cookie: 'desk=mia' })).status).toBe(200);
   });
 
   it('is not there where the application identifies no people', async () => {
@@ -329,7 +461,10 @@ describe('the page of an approval', () => {
   it('does not decide twice where two people answer at once', async () => {
     const { visit } = await waiting();
     const form = { credential: 'word of mia' };
-    const answers = await Promise.all([visit({ ...form, decision: 'approve' }), visit({ ...form, decision: 'deny' })]);
+    const answers = await Promise.all([
+      visit({ ...form, decision: 'approve' }),
+      visit({ ...form, decision: 'deny' }),
+    ]);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 409]));
   });
 });

@@ -11,7 +11,11 @@ const INITIALIZE = {
   jsonrpc: '2.0',
   id: 1,
   method: 'initialize',
-  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'spec', version: '1' } },
+  params: {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'spec', version: '1' },
+  },
 };
 class Staff extends ActorDirectory {
   override find(id: string, tenant: string): Promise<unknown> {
@@ -24,7 +28,11 @@ const path = '/mcp-dev';
 const asked = async (served: Served, headers: Record<string, string> = {}): Promise<number> =>
   (await post(served, INITIALIZE, { path, authorization: 'Bearer otto', ...headers })).status;
 
-async function answerOf(client: Client, name: string, args: Record<string, unknown> = {}): Promise<string> {
+async function answerOf(
+  client: Client,
+  name: string,
+  args: Record<string, unknown> = {},
+): Promise<string> {
   const { content } = await client.callTool({ name, arguments: args });
   return content.map((block) => (block.type === 'text' ? block.text : '')).join('\n');
 }
@@ -33,7 +41,10 @@ let served: Served;
 
 beforeAll(async () => {
   served = await serve({
-    server: { devTools: true, anonymous: { actor: { id: 'otto', roles: ['operator'] }, tenant: 'acme' } },
+    server: {
+      devTools: true,
+      anonymous: { actor: { id: 'otto', roles: ['operator'] }, tenant: 'acme' },
+    },
     loop: LOOP,
     providers: [Staff],
   });
@@ -59,7 +70,9 @@ describe('the tools for developers', () => {
   });
 
   it('are not there where others can reach the application, be it by its address or through a proxy', async () => {
-    expect(await asked(await serve({ server: { devTools: true }, loop: LOOP, host: '0.0.0.0' }))).toBe(404);
+    expect(
+      await asked(await serve({ server: { devTools: true }, loop: LOOP, host: '0.0.0.0' })),
+    ).toBe(404);
     expect(await asked(served, { 'x-forwarded-for': '203.0.113.7' })).toBe(404);
     expect(await asked(served, { origin: 'https://evil.example' })).toBe(403);
     expect(await asked(served)).toBe(200);
@@ -78,9 +91,14 @@ describe('the tools for developers', () => {
     await answerOf(await connect(served, { token: 'otto', path }), 'findings');
     const audit: AuditStore = served.app.get(AuditStore, { strict: false });
     const entries = await audit.read('acme', { from: 1, limit: 1_000 });
-    const uses = entries.filter((entry) => entry.kind === 'operator' && entry.action === ('devTools' satisfies OperatorAction));
+    const uses = entries.filter(
+      (entry) =>
+        entry.kind === 'operator' && entry.action === ('devTools' satisfies OperatorAction),
+    );
     expect(uses).toContainEqual(expect.objectContaining({ actorId: 'alice', granted: false }));
-    expect(uses).toContainEqual(expect.objectContaining({ actorId: 'otto', granted: true, details: { tool: 'findings' } }));
+    expect(uses).toContainEqual(
+      expect.objectContaining({ actorId: 'otto', granted: true, details: { tool: 'findings' } }),
+    );
   });
 });
 
@@ -92,20 +110,35 @@ describe.each(ERAS)('an operator with a client of the era of %s', (era) => {
   });
 
   it('sees modules, tools and findings, and everything about one tool', async () => {
-    expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['modules', 'tools', 'findings', 'runs', 'explain', 'call']);
+    expect((await client.listTools()).tools.map(({ name }) => name)).toEqual([
+      'modules',
+      'tools',
+      'findings',
+      'runs',
+      'explain',
+      'call',
+    ]);
     expect(await answerOf(client, 'modules')).toContain('"NoteTools"');
     const tools = await answerOf(client, 'tools');
     expect(tools).toContain('notes__find');
     expect(tools).toContain('note_*_edit');
     expect(await answerOf(client, 'tools', { tool: 'notes__read' })).toContain('inputSchema');
     expect(await answerOf(client, 'tools', { tool: 'notes__reed' })).toContain('notes__read');
-    expect(JSON.parse(await answerOf(client, 'findings'))).toMatchObject([{ at: 'NoteTools.send' }]);
+    expect(JSON.parse(await answerOf(client, 'findings'))).toMatchObject([
+      { at: 'NoteTools.send' },
+    ]);
   });
 
   it('reads why a tool is offered, to them or to someone of their tenant', async () => {
-    expect(JSON.parse(await answerOf(client, 'explain', { tool: 'notes__manage' }))).toMatchObject({ isListed: false });
-    expect(JSON.parse(await answerOf(client, 'explain', { tool: 'notes__manage', actorId: 'mia' }))).toMatchObject({ isListed: true });
-    expect(await answerOf(client, 'explain', { tool: 'notes__find', actorId: 'bob' })).toContain('No actor of this tenant');
+    expect(JSON.parse(await answerOf(client, 'explain', { tool: 'notes__manage' }))).toMatchObject({
+      isListed: false,
+    });
+    expect(
+      JSON.parse(await answerOf(client, 'explain', { tool: 'notes__manage', actorId: 'mia' })),
+    ).toMatchObject({ isListed: true });
+    expect(await answerOf(client, 'explain', { tool: 'notes__find', actorId: 'bob' })).toContain(
+      'No actor of this tenant',
+    );
     expect(await answerOf(client, 'explain')).toContain('Name a tool');
   });
 
@@ -118,7 +151,13 @@ describe.each(ERAS)('an operator with a client of the era of %s', (era) => {
       allow: ['notes__*'],
       requireApproval: [{ tools: ['notes__send'], reason: 'It is sent.' }],
     } as const;
-    const { runId } = await loop.call({ tool: 'notes__send', args: { to: 'a' }, actor, tenant: 'acme', policy });
+    const { runId } = await loop.call({
+      tool: 'notes__send',
+      args: { to: 'a' },
+      actor,
+      tenant: 'acme',
+      policy,
+    });
     expect(await answerOf(client, 'runs', { status: 'waiting' })).toContain(runId);
     const abroad = await connect(served, { token: 'olga', path, era });
     expect(JSON.parse(await answerOf(abroad, 'runs'))).toEqual([]);
@@ -128,7 +167,9 @@ describe.each(ERAS)('an operator with a client of the era of %s', (era) => {
   });
 
   it('rehearses a call in their own name: reads are made, and nothing is changed or sent', async () => {
-    expect(await answerOf(client, 'call', { tool: 'notes__read', args: { id: 'n1' } })).toContain('a note of acme');
+    expect(await answerOf(client, 'call', { tool: 'notes__read', args: { id: 'n1' } })).toContain(
+      'a note of acme',
+    );
     const sent = await answerOf(client, 'call', { tool: 'notes__send', args: { to: 'eve' } });
     expect(sent).toContain('"rehearsal": "previewed"');
     expect(sent).not.toContain('sent to eve');

@@ -1,5 +1,12 @@
 import { Injectable, Module } from '@nestjs/common';
-import { LlmTool, ToolContext, ToolError, ToolParam, ToolProvider, type ToolCallContext } from '@toolloop/core';
+import {
+  LlmTool,
+  ToolContext,
+  ToolError,
+  ToolParam,
+  ToolProvider,
+  type ToolCallContext,
+} from '@toolloop/core';
 import { Expose } from 'class-transformer';
 
 /** A note, whose own tools appear when a tool returns it. */
@@ -32,12 +39,18 @@ export class NoteTools {
   constructor(private readonly witness: Witness) {}
 
   @LlmTool({ description: 'Finds the notes of a word.', effect: 'read_only', output: [Note] })
-  find(@ToolParam('word', { description: 'A word' }) word: string, @ToolContext() { tenant }: ToolCallContext): Note[] {
+  find(
+    @ToolParam('word', { description: 'A word' }) word: string,
+    @ToolContext() { tenant }: ToolCallContext,
+  ): Note[] {
     return [new Note('n1', `${word} of ${tenant}`)];
   }
 
   @LlmTool({ description: 'Reads a note.', effect: 'read_only', output: Note })
-  read(@ToolParam('id', { description: 'The id' }) id: string, @ToolContext() { tenant }: ToolCallContext): Note {
+  read(
+    @ToolParam('id', { description: 'The id' }) id: string,
+    @ToolContext() { tenant }: ToolCallContext,
+  ): Note {
     return new Note(id, `a note of ${tenant}`);
   }
 
@@ -46,7 +59,11 @@ export class NoteTools {
     return 7;
   }
 
-  @LlmTool({ description: 'Sends a note to others.', effect: 'external_side_effect', reveal: 'all' })
+  @LlmTool({
+    description: 'Sends a note to others.',
+    effect: 'external_side_effect',
+    reveal: 'all',
+  })
   send(@ToolParam('to', { description: 'An address' }) to: string): string {
     return `sent to ${to}`;
   }
@@ -67,7 +84,10 @@ export class NoteTools {
   }
 
   @LlmTool({ description: 'Works for as long as it may.', effect: 'read_only', reveal: 'all' })
-  work(@ToolParam('name', { description: 'A name' }) name: string, @ToolContext() context: ToolCallContext): Promise<string> {
+  work(
+    @ToolParam('name', { description: 'A name' }) name: string,
+    @ToolContext() context: ToolCallContext,
+  ): Promise<string> {
     this.witness.begun.push(name);
     context.progress({ progress: 1, total: 2, message: 'half' });
     return new Promise((resolve) => {

@@ -12,21 +12,30 @@ const HTML = '<!doctype html><title>A note</title>';
 @Injectable()
 @ToolProvider({ namespace: 'pages' })
 class Pages {
-  @LlmResource({ uri: 'ui://notes/card', description: 'A note.', reveal: 'all', csp: { connectDomains: ['https://api.example.com'] } })
+  @LlmResource({
+    uri: 'ui://notes/card',
+    description: 'A note.',
+    reveal: 'all',
+    csp: { connectDomains: ['https://api.example.com'] },
+  })
   card(): string {
     return HTML;
   }
 }
 
 const POLICY = { version: '1', flow: 'off', allow: ['notes__*', 'note_*_*', 'pages__*'] } as const;
-const withPages = (ui: Readonly<Record<string, string>>) => serve({ providers: [Pages], loop: { policy: POLICY }, server: { ui } });
+const withPages = (ui: Readonly<Record<string, string>>) =>
+  serve({ providers: [Pages], loop: { policy: POLICY }, server: { ui } });
 
 describe.each(ERAS)('the page of a tool, in the era of %s,', (era) => {
   it('is named by the tool, and served with the origins that it may use', async () => {
     const client = await connect(await withPages({ notes__count: 'ui://notes/card' }), { era });
     const { tools } = await client.listTools();
     expect(tools.filter((tool) => '_meta' in tool)).toEqual([
-      expect.objectContaining({ name: 'notes__count', _meta: { ui: { resourceUri: 'ui://notes/card' } } }),
+      expect.objectContaining({
+        name: 'notes__count',
+        _meta: { ui: { resourceUri: 'ui://notes/card' } },
+      }),
     ]);
     const shown = {
       uri: 'ui://notes/card',
@@ -34,22 +43,35 @@ describe.each(ERAS)('the page of a tool, in the era of %s,', (era) => {
       _meta: { ui: { csp: { connectDomains: ['https://api.example.com'] } } },
     };
     expect((await client.listResources()).resources).toEqual([expect.objectContaining(shown)]);
-    expect((await client.readResource({ uri: 'ui://notes/card' })).contents).toEqual([{ ...shown, text: HTML }]);
+    expect((await client.readResource({ uri: 'ui://notes/card' })).contents).toEqual([
+      { ...shown, text: HTML },
+    ]);
   });
 });
 
-/** A client that shows pages beside results, as MCP Apps has it: it makes the content security policy of the origins that the page names, and nothing else gets in. */
+/**
+ * A client that shows pages beside results, as MCP Apps has it: it makes the content security
+ * policy of the origins that the page names, and nothing else gets in.
+ */
 class Browser {
   constructor(private readonly client: Client) {}
 
-  async show(name: string, args: Record<string, unknown>): Promise<{ readonly csp: string; readonly html: string; readonly data: string }> {
+  async show(
+    name: string,
+    args: Record<string, unknown>,
+  ): Promise<{ readonly csp: string; readonly html: string; readonly data: string }> {
     const { tools } = await this.client.listTools();
     const { resourceUri = '' } = uiOf(tools.find((tool) => tool.name === name));
     const [page] = (await this.client.readResource({ uri: resourceUri })).contents;
-    if (!page || !('text' in page) || page.mimeType !== 'text/html;profile=mcp-app') throw new Error(`${resourceUri} is no page.`);
+    if (!page || !('text' in page) || page.mimeType !== 'text/html;profile=mcp-app')
+      throw new Error(`${resourceUri} is no page.`);
     const { connectDomains = [], resourceDomains = [], frameDomains = [] } = uiOf(page).csp ?? {};
     const csp = `default-src 'none'; connect-src ${from(connectDomains)}; img-src ${from(resourceDomains)}; frame-src ${from(frameDomains)}`;
-    return { csp, html: page.text, data: JSON.stringify((await this.client.callTool({ name, arguments: args })).content) };
+    return {
+      csp,
+      html: page.text,
+      data: JSON.stringify((await this.client.callTool({ name, arguments: args })).content),
+    };
   }
 }
 
@@ -68,8 +90,12 @@ function uiOf(described: object | undefined): Ui {
 describe.each(ERAS)('a client that shows pages, in the era of %s,', (era) => {
   it('gets the page of a tool with a policy of the origins that it names, and the result that it shows', async () => {
     const served = await withPages({ notes__read: 'ui://notes/card' });
-    const extensions = { 'io.modelcontextprotocol/ui': { mimeTypes: ['text/html;profile=mcp-app'] } };
-    const browser = new Browser(await connect(served, { era, options: { capabilities: { extensions } } }));
+    const extensions = {
+      'io.modelcontextprotocol/ui': { mimeTypes: ['text/html;profile=mcp-app'] },
+    };
+    const browser = new Browser(
+      await connect(served, { era, options: { capabilities: { extensions } } }),
+    );
     expect(await browser.show('notes__read', { id: 'n1' })).toEqual({
       csp: "default-src 'none'; connect-src https://api.example.com; img-src 'none'; frame-src 'none'",
       html: HTML,
@@ -110,7 +136,11 @@ describe('what options name', () => {
   it('may be exchanged: each name is the id of another tool, which has another name', async () => {
     const names = { notes__find: 'notes__read', notes__read: 'notes__find' };
     const client = await connect(await serve({ server: { names } }));
-    expect(JSON.stringify((await client.callTool({ name: 'notes__read', arguments: { word: 'eggs' } })).content)).toContain('eggs of acme');
+    expect(
+      JSON.stringify(
+        (await client.callTool({ name: 'notes__read', arguments: { word: 'eggs' } })).content,
+      ),
+    ).toContain('eggs of acme');
   });
 });
 
@@ -119,7 +149,10 @@ describe('the declaration of a page', () => {
     ['has arguments', { uri: 'ui://notes/{id}' }, 'It is a page, and has arguments.'],
     [
       'has something else than an origin',
-      { uri: 'ui://notes/card', csp: { connectDomains: ["https://a.example; script-src 'unsafe-inline'"] } },
+      {
+        uri: 'ui://notes/card',
+        csp: { connectDomains: ["https://a.example; script-src 'unsafe-inline'"] },
+      },
       'which is no origin',
     ],
     ['is of another address', { uri: 'notes://card', csp: {} }, 'It has a csp, and is no page.'],

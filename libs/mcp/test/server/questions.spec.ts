@@ -1,13 +1,36 @@
-/* oxlint-disable typescript/no-deprecated -- sampling is deprecated by the protocol, and clients that have it are still asked */
+/*
+ * oxlint-disable typescript/no-deprecated -- sampling is deprecated by the protocol, and clients
+ * that have it are still asked
+ */
 import { afterEach, describe, expect, it } from '@jest/globals';
-import type { Client, CreateMessageRequest, ElicitRequest, ProtocolError } from '@modelcontextprotocol/client';
+import type {
+  Client,
+  CreateMessageRequest,
+  ElicitRequest,
+  ProtocolError,
+} from '@modelcontextprotocol/client';
 import { Injectable } from '@nestjs/common';
-import { LlmTool, PendingService, type Policy, ToolContext, type ToolCallContext, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  PendingService,
+  type Policy,
+  ToolContext,
+  type ToolCallContext,
+  ToolProvider,
+} from '@toolloop/core';
 import { clientModel, clientRoots, serveMcpStdio } from '@toolloop/mcp';
 import type { JsonValue } from '@toolloop/protocol';
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
-import { closeAll, connect, type Connection, ERAS, PEOPLE, serve, type Served } from './served-notes.js';
+import {
+  closeAll,
+  connect,
+  type Connection,
+  ERAS,
+  PEOPLE,
+  serve,
+  type Served,
+} from './served-notes.js';
 
 afterEach(closeAll);
 
@@ -18,7 +41,14 @@ const READ = { effect: 'read_only', reveal: 'all' } as const;
 class AskingTools {
   @LlmTool({ description: 'Has the model of the client summarise.', ...READ })
   summary(@ToolContext() context: ToolCallContext): Promise<JsonValue> {
-    return context.ask(clientModel({ key: 'summary', prompt: 'Summarise: tea.', systemPrompt: 'Be short.', maxTokens: 50 }));
+    return context.ask(
+      clientModel({
+        key: 'summary',
+        prompt: 'Summarise: tea.',
+        systemPrompt: 'Be short.',
+        maxTokens: 50,
+      }),
+    );
   }
 
   @LlmTool({ description: 'Asks for the folders of the client.', ...READ })
@@ -29,7 +59,11 @@ class AskingTools {
 
   @LlmTool({ description: 'Asks for a size.', ...READ })
   size(@ToolContext() context: ToolCallContext): Promise<JsonValue> {
-    return context.ask({ key: 'size', question: 'Which size?', schema: { type: 'string', enum: ['S', 'M'] } });
+    return context.ask({
+      key: 'size',
+      question: 'Which size?',
+      schema: { type: 'string', enum: ['S', 'M'] },
+    });
   }
 }
 
@@ -40,8 +74,16 @@ function asking(policy: Partial<Policy> = {}): Promise<Served> {
 }
 
 /** A client with a user, a model and folders for others, and what each was asked. */
-async function able(served: Served, { era, token }: Connection, answer: unknown = { action: 'accept', content: { answer: 'M' } }) {
-  const asked: { model: CreateMessageRequest['params'][]; user: ElicitRequest['params'][]; roots: number } = {
+async function able(
+  served: Served,
+  { era, token }: Connection,
+  answer: unknown = { action: 'accept', content: { answer: 'M' } },
+) {
+  const asked: {
+    model: CreateMessageRequest['params'][];
+    user: ElicitRequest['params'][];
+    roots: number;
+  } = {
     model: [],
     user: [],
     roots: 0,
@@ -53,7 +95,11 @@ async function able(served: Served, { era, token }: Connection, answer: unknown 
   });
   client.setRequestHandler('sampling/createMessage', ({ params }) => {
     asked.model.push(params);
-    return { role: 'assistant', content: { type: 'text', text: 'It is about tea.' }, model: 'of the client' };
+    return {
+      role: 'assistant',
+      content: { type: 'text', text: 'It is about tea.' },
+      model: 'of the client',
+    };
   });
   client.setRequestHandler('roots/list', () => {
     asked.roots += 1;
@@ -79,24 +125,38 @@ describe.each(ERAS)('a tool that asks, in the era of %s,', (era) => {
     const [request] = asked.model;
     expect(asked.model).toHaveLength(1);
     expect(request).toMatchObject({ systemPrompt: 'Be short.', maxTokens: 50 });
-    expect([request?.messages].flat()[0]).toMatchObject({ role: 'user', content: { type: 'text', text: 'Summarise: tea.' } });
+    expect([request?.messages].flat()[0]).toMatchObject({
+      role: 'user',
+      content: { type: 'text', text: 'Summarise: tea.' },
+    });
     expect(asked.user).toEqual([]);
   });
 
   it('gets the folders of the client, one a line', async () => {
     const { client, asked } = await able(await asking(), { era });
-    expect(JSON.parse(await textOf(client, 'ask__folders'))).toEqual(['file:///srv/notes', 'file:///srv/mail']);
+    expect(JSON.parse(await textOf(client, 'ask__folders'))).toEqual([
+      'file:///srv/notes',
+      'file:///srv/mail',
+    ]);
     expect(asked.roots).toBe(1);
   });
 
   it.each([
     ['a model', 'ask__summary', 'sampling'],
     ['folders', 'ask__folders', 'roots'],
-  ])('S12: says which capability is missing where the client has no %s for others', async (_, name, capability) => {
-    const client = await connect(await asking(), { era });
-    const refused = (await client.callTool({ name }).catch((thrown: unknown) => thrown)) as ProtocolError;
-    expect([refused.code, JSON.stringify(refused.data)]).toEqual([-32_021, expect.stringContaining(capability)]);
-  });
+  ])(
+    'S12: says which capability is missing where the client has no %s for others',
+    async (_, name, capability) => {
+      const client = await connect(await asking(), { era });
+      const refused = (await client
+        .callTool({ name })
+        .catch((thrown: unknown) => thrown)) as ProtocolError;
+      expect([refused.code, JSON.stringify(refused.data)]).toEqual([
+        -32_021,
+        expect.stringContaining(capability),
+      ]);
+    },
+  );
 
   it('has the user answer a form once, with a value that fits', async () => {
     const { client, asked } = await able(await asking(), { era });
@@ -105,7 +165,11 @@ describe.each(ERAS)('a tool that asks, in the era of %s,', (era) => {
   });
 
   it('gets no answer from a client whose form holds another value', async () => {
-    const { client } = await able(await asking(), { era }, { action: 'accept', content: { answer: 'XXL' } });
+    const { client } = await able(
+      await asking(),
+      { era },
+      { action: 'accept', content: { answer: 'XXL' } },
+    );
     const refused = await client.callTool({ name: 'ask__size' }).catch((thrown: unknown) => thrown);
     expect(JSON.stringify(refused) + String(refused)).not.toMatch(/"text":"XXL"/);
   });
@@ -113,14 +177,19 @@ describe.each(ERAS)('a tool that asks, in the era of %s,', (era) => {
   it('asks neither the user nor the model of a client where policy has others answer, and a later equal call fetches the result', async () => {
     const desk = await asking({ questions: [{ roles: ['manager'], notRequester: true }] });
     const { client, asked } = await able(desk, { era });
-    for (const name of ['ask__size', 'ask__summary']) expect(await textOf(client, name)).toMatch(/waits for an answer/);
+    for (const name of ['ask__size', 'ask__summary'])
+      expect(await textOf(client, name)).toMatch(/waits for an answer/);
     expect([asked.user, asked.model]).toEqual([[], []]);
     const pending: PendingService = desk.app.get(PendingService);
     const { mia = { actor: {}, tenant: '' } } = PEOPLE;
     const answers: Readonly<Record<string, string>> = { size: 'S', summary: 'Mia says tea.' };
     for (const { id, kind, request } of await pending.inbox(mia))
-      if (kind === 'question') await pending.answer({ questionId: id, answer: answers[request.key] ?? '' }, mia);
-    expect([await textOf(client, 'ask__size'), await textOf(client, 'ask__summary')]).toEqual(['S', 'Mia says tea.']);
+      if (kind === 'question')
+        await pending.answer({ questionId: id, answer: answers[request.key] ?? '' }, mia);
+    expect([await textOf(client, 'ask__size'), await textOf(client, 'ask__summary')]).toEqual([
+      'S',
+      'Mia says tea.',
+    ]);
     expect([asked.user, asked.model]).toEqual([[], []]);
   });
 });
@@ -135,14 +204,21 @@ describe('a tool that asks a client at the other end of the standard input, in t
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
     };
-    const request = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'ask__size', _meta: envelope } };
+    const request = {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name: 'ask__size', _meta: envelope },
+    };
     input.write(`${JSON.stringify(request)}\n`);
     const [line] = (await once(output, 'data')) as [string];
     expect(JSON.parse(line)).toMatchObject({
       id: 1,
       result: {
         resultType: 'input_required',
-        inputRequests: { size: { method: 'elicitation/create', params: { message: 'Which size?' } } },
+        inputRequests: {
+          size: { method: 'elicitation/create', params: { message: 'Which size?' } },
+        },
       },
     });
     await connection.close();

@@ -3,7 +3,12 @@ import type { INestApplication, Type } from '@nestjs/common';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { ToolLoopModule, type ToolLoopOptions, type ToolLoopExtras } from '@toolloop/core';
-import { McpServerModule, type McpPrincipal, type McpServerExtras, type McpServerOptions } from '@toolloop/mcp';
+import {
+  McpServerModule,
+  type McpPrincipal,
+  type McpServerExtras,
+  type McpServerOptions,
+} from '@toolloop/mcp';
 import { ScriptedModel } from '@toolloop/testing';
 import { Note, NotesModule } from './notes.js';
 
@@ -20,7 +25,10 @@ const POLICY = {
   version: '1',
   flow: 'off',
   allow: ['notes__*', 'note_*_*'],
-  roles: { clerk: { allow: ['notes__*', 'note_*_*'], deny: ['notes__manage'] }, manager: { allow: ['notes__*', 'note_*_*'] } },
+  roles: {
+    clerk: { allow: ['notes__*', 'note_*_*'], deny: ['notes__manage'] },
+    manager: { allow: ['notes__*', 'note_*_*'] },
+  },
 } as const;
 
 export interface Served {
@@ -45,7 +53,14 @@ const clients = new Set<Client>();
 
 /** An application with tools of notes, served over MCP on a free port. */
 export async function serve(options: NotesOptions = {}): Promise<Served> {
-  const { server, loop, providers = [], platform = 'express', bodyParser = true, host = '127.0.0.1' } = options;
+  const {
+    server,
+    loop,
+    providers = [],
+    platform = 'express',
+    bodyParser = true,
+    host = '127.0.0.1',
+  } = options;
   const { policy = POLICY, ...more } = loop ?? {};
   const module = await Test.createTestingModule({
     imports: [
@@ -97,7 +112,9 @@ export async function connect(
   );
   clients.add(client);
   const headers = { authorization: `Bearer ${token}` };
-  await client.connect(new StreamableHTTPClientTransport(new URL(path, url), { requestInit: { headers } }));
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(path, url), { requestInit: { headers } }),
+  );
   return client;
 }
 

@@ -1,4 +1,10 @@
-import { type EntityMetadata, type EntityProperty, EventType, ReferenceKind, Type as ColumnType } from '@mikro-orm/core';
+import {
+  type EntityMetadata,
+  type EntityProperty,
+  EventType,
+  ReferenceKind,
+  Type as ColumnType,
+} from '@mikro-orm/core';
 import type { SqlEntityManager } from '@mikro-orm/sql';
 import type { Type } from '@nestjs/common';
 import {
@@ -38,12 +44,20 @@ const RUNTIME: ReadonlyMap<string, FieldKind> = new Map([
   ['bigint', 'integer'],
 ]);
 
-/** Reads MikroORM's metadata of an entity. `tenant` is the property that names the tenant, where the entity has it. */
+/**
+ * Reads MikroORM's metadata of an entity. `tenant` is the property that names the tenant, where the
+ * entity has it.
+ */
 export function fromMetadata(metadata: EntityMetadata, tenant: string): EntityModel {
-  const properties = Object.values(metadata.properties).filter((property) => isStored(property) || keyOf(property, metadata) !== undefined);
-  const fields = properties.filter(isColumn).map((property) => toField(property, keyOf(property, metadata)));
+  const properties = Object.values(metadata.properties).filter(
+    (property) => isStored(property) || keyOf(property, metadata) !== undefined,
+  );
+  const fields = properties
+    .filter(isColumn)
+    .map((property) => toField(property, keyOf(property, metadata)));
   const relations = properties.filter((property) => !isColumn(property)).map(toRelation);
-  const own = (names: readonly string[]): readonly string[] => names.filter((name) => name !== tenant);
+  const own = (names: readonly string[]): readonly string[] =>
+    names.filter((name) => name !== tenant);
   const [key, ...others] = own(metadata.primaryKeys);
   const version = metadata.versionProperty as string | undefined;
   return {
@@ -65,8 +79,14 @@ function isStored({ persist, formula }: EntityProperty): boolean {
   return persist !== false && !formula;
 }
 
-/** The relation whose column a property shows beside it: MikroORM has it written by the relation alone. */
-function keyOf({ kind, persist, fieldNames }: EntityProperty, { relations }: EntityMetadata): string | undefined {
+/**
+ * The relation whose column a property shows beside it: MikroORM has it written by the relation
+ * alone.
+ */
+function keyOf(
+  { kind, persist, fieldNames }: EntityProperty,
+  { relations }: EntityMetadata,
+): string | undefined {
   if (kind !== ReferenceKind.SCALAR || persist !== false) return undefined;
   const [column] = fieldNames;
   const isIts = ({ kind: one, owner, persist: isOwn, joinColumns }: EntityProperty): boolean =>
@@ -100,11 +120,15 @@ function boundsOf(
   { items = [], length = 0, columnTypes }: EntityProperty,
 ): Pick<ResourceField, 'values' | 'maxLength' | 'isBig'> {
   if (kind === 'enum') return { values: items.map(String) };
-  if (kind === 'integer') return /^(?:bigint|bigserial|int8)\b/.test(columnTypes[0] ?? '') ? { isBig: true } : {};
+  if (kind === 'integer')
+    return /^(?:bigint|bigserial|int8)\b/.test(columnTypes[0] ?? '') ? { isBig: true } : {};
   return kind === 'text' && length > 0 ? { maxLength: length } : {};
 }
 
-/** A single-precision number is read as the shortest decimal that is stored as it, which is another number where it is compared. */
+/**
+ * A single-precision number is read as the shortest decimal that is stored as it, which is another
+ * number where it is compared.
+ */
 function isImprecise(kind: FieldKind, { length, columnTypes }: EntityProperty): boolean {
   if (kind === 'number') return /^(?:real|float4?)(?:\(|$)/.test(columnTypes[0] ?? '');
   return kind === 'datetime' && (length ?? MOST_PRECISE) > MILLISECONDS;
@@ -122,7 +146,9 @@ function kindOf(property: EntityProperty): FieldKind {
   const { customType, items = [] } = property;
   if (property.array || property.object || property.kind === ReferenceKind.EMBEDDED) return 'json';
   if (property.enum && items.every((item) => typeof item === 'string')) return 'enum';
-  return customType && !isUuid(property) ? (CONVERTED.get(customType.constructor.name) ?? 'json') : plainKindOf(property);
+  return customType && !isUuid(property)
+    ? (CONVERTED.get(customType.constructor.name) ?? 'json')
+    : plainKindOf(property);
 }
 
 function isUuid({ columnTypes }: EntityProperty): boolean {
@@ -132,13 +158,25 @@ function isUuid({ columnTypes }: EntityProperty): boolean {
 function plainKindOf(property: EntityProperty): FieldKind {
   if (isUuid(property)) return 'uuid';
   const { runtimeType, columnTypes } = property;
-  if (runtimeType === 'number') return /int|serial/.test(columnTypes[0] ?? '') ? 'integer' : 'number';
+  if (runtimeType === 'number')
+    return /int|serial/.test(columnTypes[0] ?? '') ? 'integer' : 'number';
   return RUNTIME.get(runtimeType) ?? 'json';
 }
 
 /** Tells whether a row needs no value for a property. */
-function hasDefault({ default: value, defaultRaw, autoincrement, onCreate, version, generated, optional }: EntityProperty): boolean {
-  return [autoincrement, version, optional].includes(true) || [value, defaultRaw, onCreate, generated].some((one) => one !== undefined);
+function hasDefault({
+  default: value,
+  defaultRaw,
+  autoincrement,
+  onCreate,
+  version,
+  generated,
+  optional,
+}: EntityProperty): boolean {
+  return (
+    [autoincrement, version, optional].includes(true) ||
+    [value, defaultRaw, onCreate, generated].some((one) => one !== undefined)
+  );
 }
 
 function setTermsOf(kind: FieldKind, property: EntityProperty): Pick<ResourceField, 'isSet'> {
@@ -149,16 +187,28 @@ function setTermsOf(kind: FieldKind, property: EntityProperty): Pick<ResourceFie
   return isHooked || autoincrement ? { isSet: 'unless_given' } : {};
 }
 
-/** Tells whether a value is made of others of its row: by an expression of the database, or by a hook that is given the row. */
+/**
+ * Tells whether a value is made of others of its row: by an expression of the database, or by a
+ * hook that is given the row.
+ */
 function isComputed({ generated, onCreate, onUpdate }: EntityProperty): boolean {
-  const isExpressionOfRow = generated !== undefined && !(typeof generated === 'string' && /\bidentity\b/i.test(generated));
-  return isExpressionOfRow || [onCreate, onUpdate].some((hook) => hook !== undefined && hook.length > 0);
+  const isExpressionOfRow =
+    generated !== undefined && !(typeof generated === 'string' && /\bidentity\b/i.test(generated));
+  return (
+    isExpressionOfRow || [onCreate, onUpdate].some((hook) => hook !== undefined && hook.length > 0)
+  );
 }
 
-/** Tells whether a default is computed by the database: MikroORM has a raw one of every value, quoted where it is a text. */
+/**
+ * Tells whether a default is computed by the database: MikroORM has a raw one of every value,
+ * quoted where it is a text.
+ */
 function isExpression({ default: value, defaultRaw }: EntityProperty): boolean {
   if (defaultRaw === undefined) return false;
-  const isLiteral = ['string', 'number', 'boolean'].includes(typeof value) || value === null || LITERAL.test(defaultRaw);
+  const isLiteral =
+    ['string', 'number', 'boolean'].includes(typeof value) ||
+    value === null ||
+    LITERAL.test(defaultRaw);
   return !isLiteral || isNow(value);
 }
 
@@ -186,11 +236,24 @@ function leadsBack({ kind, owner }: EntityProperty): boolean {
   return kind === ReferenceKind.ONE_TO_MANY || (kind === ReferenceKind.ONE_TO_ONE && !owner);
 }
 
-/** Tells whether several columns lead to the rows of a relation, or back from them. MikroORM compares them as a whole, and a gateway looks for the key beside the tenant. */
-function isByParts({ kind, owner, joinColumns, inverseJoinColumns, mappedBy, targetMeta }: EntityProperty): boolean {
+/**
+ * Tells whether several columns lead to the rows of a relation, or back from them. MikroORM
+ * compares them as a whole, and a gateway looks for the key beside the tenant.
+ */
+function isByParts({
+  kind,
+  owner,
+  joinColumns,
+  inverseJoinColumns,
+  mappedBy,
+  targetMeta,
+}: EntityProperty): boolean {
   const isHere = kind === ReferenceKind.MANY_TO_ONE || owner;
   const referring = isHere ? undefined : targetMeta?.properties[mappedBy as never];
-  const { joinColumns: near, inverseJoinColumns: far } = referring ?? { joinColumns, inverseJoinColumns };
+  const { joinColumns: near, inverseJoinColumns: far } = referring ?? {
+    joinColumns,
+    inverseJoinColumns,
+  };
   return [near, far].some((columns: readonly string[] | undefined) => (columns?.length ?? 0) > 1);
 }
 
@@ -198,25 +261,43 @@ function uniqueKeysOf(
   { properties, uniques }: EntityMetadata,
   own: (names: readonly string[]) => readonly string[],
 ): Pick<EntityModel, 'uniqueKeys' | 'keysOfAllTenants'> {
-  const alone = Object.values(properties).filter(({ unique }) => unique === true || typeof unique === 'string');
+  const alone = Object.values(properties).filter(
+    ({ unique }) => unique === true || typeof unique === 'string',
+  );
   const keys: readonly { readonly name?: string | undefined; readonly all: readonly string[] }[] = [
-    ...alone.map(({ name, unique }) => ({ name: typeof unique === 'string' ? unique : undefined, all: [name] })),
+    ...alone.map(({ name, unique }) => ({
+      name: typeof unique === 'string' ? unique : undefined,
+      all: [name],
+    })),
     ...uniques.map(({ name, properties: named }) => ({ name, all: [named ?? []].flat() })),
   ];
-  return namedKeys(keys.map(({ name, all }) => ({ name, fields: own(all), isOfTenant: own(all).length < all.length })));
+  return namedKeys(
+    keys.map(({ name, all }) => ({
+      name,
+      fields: own(all),
+      isOfTenant: own(all).length < all.length,
+    })),
+  );
 }
 
 /** Makes a column's value, as MikroORM has read it, that of the property. */
 type ColumnReader = (value: unknown) => unknown;
 
 /**
- * Returns how the values of these fields are read without instances of their entity; a field whose values stay what they are has none. Undefined where an instance may have other
- * values: where code of the application makes or fills it, or a field is no plain column.
+ * Returns how the values of these fields are read without instances of their entity; a field whose
+ * values stay what they are has none. Undefined where an instance may have other values: where code
+ * of the application makes or fills it, or a field is no plain column.
  */
-export function columnReaders(em: SqlEntityManager, entity: Type, names: readonly string[]): ReadonlyMap<string, ColumnReader> | undefined {
+export function columnReaders(
+  em: SqlEntityManager,
+  entity: Type,
+  names: readonly string[],
+): ReadonlyMap<string, ColumnReader> | undefined {
   const metadata = em.getMetadata().get(entity);
   const events = em.getEventManager();
-  const isHeard = [EventType.onInit, EventType.onLoad].some((event) => events.hasListeners(event, metadata as never));
+  const isHeard = [EventType.onInit, EventType.onLoad].some((event) =>
+    events.hasListeners(event, metadata as never),
+  );
   if (isHeard || isMadeOtherwise(metadata) || em.config.get('forceUndefined')) return undefined;
   const readers = readersOf(em, metadata);
   if (!names.every((name) => readers.has(name))) return undefined;
@@ -228,32 +309,55 @@ export function columnReaders(em: SqlEntityManager, entity: Type, names: readonl
   return needed;
 }
 
-/** Tells whether instances are made by a constructor, or of another class than that of their table, or in an order of their own. */
-function isMadeOtherwise({ virtual, forceConstructor, inheritanceType, root, serializedPrimaryKey, orderBy }: EntityMetadata): boolean {
+/**
+ * Tells whether instances are made by a constructor, or of another class than that of their table,
+ * or in an order of their own.
+ */
+function isMadeOtherwise({
+  virtual,
+  forceConstructor,
+  inheritanceType,
+  root,
+  serializedPrimaryKey,
+  orderBy,
+}: EntityMetadata): boolean {
   const parts = [inheritanceType, root.inheritanceType, serializedPrimaryKey, orderBy];
   return virtual === true || forceConstructor || parts.some((part) => part !== undefined);
 }
 
 const READERS = new WeakMap<EntityMetadata, ReadonlyMap<string, ColumnReader | undefined>>();
 
-function readersOf(em: SqlEntityManager, metadata: EntityMetadata): ReadonlyMap<string, ColumnReader | undefined> {
+function readersOf(
+  em: SqlEntityManager,
+  metadata: EntityMetadata,
+): ReadonlyMap<string, ColumnReader | undefined> {
   const known = READERS.get(metadata);
   if (known) return known;
   const columns = metadata.hydrateProps.filter(isPlainColumn);
-  const readers = new Map(columns.map((property) => [property.name, readerOf(em, property)] as const));
+  const readers = new Map(
+    columns.map((property) => [property.name, readerOf(em, property)] as const),
+  );
   READERS.set(metadata, readers);
   return readers;
 }
 
 function isPlainColumn(property: EntityProperty): boolean {
   const { kind, getter, setter, accessor, ref, embedded } = property;
-  const isColumnAlone = kind === ReferenceKind.SCALAR && isStored(property) && embedded === undefined;
+  const isColumnAlone =
+    kind === ReferenceKind.SCALAR && isStored(property) && embedded === undefined;
   return isColumnAlone && !getter && !setter && !ref && accessor === undefined;
 }
 
-/** MikroORM has read moments and booleans already: what its hydrator would do then is to apply the type of the column, but to null. */
+/**
+ * MikroORM has read moments and booleans already: what its hydrator would do then is to apply the
+ * type of the column, but to null.
+ */
 function readerOf(em: SqlEntityManager, { customType }: EntityProperty): ColumnReader | undefined {
   const platform = em.getPlatform();
-  if (!customType || customType.convertToJSValue === ColumnType.prototype.convertToJSValue) return undefined;
-  return (value) => (value === null ? null : (customType.convertToJSValue(value, platform, { mode: 'serialization' }) as unknown));
+  if (!customType || customType.convertToJSValue === ColumnType.prototype.convertToJSValue)
+    return undefined;
+  return (value) =>
+    value === null
+      ? null
+      : (customType.convertToJSValue(value, platform, { mode: 'serialization' }) as unknown);
 }

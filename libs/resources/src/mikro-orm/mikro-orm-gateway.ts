@@ -1,5 +1,17 @@
-import { type EntityMetadata, type EntityProperty, helper, MikroORM, ReferenceKind, Utils } from '@mikro-orm/core';
-import { type AbstractSqlDriver, BaseMySqlPlatform, type Kysely, type SqlEntityManager } from '@mikro-orm/sql';
+import {
+  type EntityMetadata,
+  type EntityProperty,
+  helper,
+  MikroORM,
+  ReferenceKind,
+  Utils,
+} from '@mikro-orm/core';
+import {
+  type AbstractSqlDriver,
+  BaseMySqlPlatform,
+  type Kysely,
+  type SqlEntityManager,
+} from '@mikro-orm/sql';
 import type { FactoryProvider, Type } from '@nestjs/common';
 import { exposedPropertiesOf } from '@toolloop/core/internal';
 import { mayPass } from '../database-answers.js';
@@ -22,15 +34,25 @@ export class MikroOrmGateway extends SqlResourceGateway<SqlEntityManager> {
     GATEWAYS.set(orm.config, this);
   }
 
-  override transaction<Result>(scope: ResourceScope, work: (session: ResourceSession) => Promise<Result>): Promise<Result> {
+  override transaction<Result>(
+    scope: ResourceScope,
+    work: (session: ResourceSession) => Promise<Result>,
+  ): Promise<Result> {
     return this.run(scope, async (em) => {
-      const result = await work(new MikroOrmSession(em, scope.tenant, (entity) => this.describe(entity)));
-      em.clear(); // a session has flushed what it writes, and the commit would look for changes in every row that was read
+      const result = await work(
+        new MikroOrmSession(em, scope.tenant, (entity) => this.describe(entity)),
+      );
+      // a session has flushed what it writes, and the commit would look for changes in every row
+      // that was read
+      em.clear();
       return result;
     });
   }
 
-  protected override run<Result>(scope: ResourceScope, work: (em: SqlEntityManager) => Promise<Result>): Promise<Result> {
+  protected override run<Result>(
+    scope: ResourceScope,
+    work: (em: SqlEntityManager) => Promise<Result>,
+  ): Promise<Result> {
     return this.repeated(scope, async (onCommit) => {
       const em = this.manager();
       this.options.prepare?.(em, scope);
@@ -43,13 +65,18 @@ export class MikroOrmGateway extends SqlResourceGateway<SqlEntityManager> {
         await em.commit();
         return result;
       } catch (error) {
-        await em.rollback().catch((failure: unknown) => releaseLost(em, failure)); // what it failed with is told
+        // what it failed with is told
+        await em.rollback().catch((failure: unknown) => releaseLost(em, failure));
         throw toWriteError(error);
       }
     });
   }
 
-  protected override ask<Row>(sql: string, values: readonly string[], em = this.manager()): Promise<readonly Row[]> {
+  protected override ask<Row>(
+    sql: string,
+    values: readonly string[],
+    em = this.manager(),
+  ): Promise<readonly Row[]> {
     return em.execute<Row[]>(sql, [...values]);
   }
 
@@ -79,15 +106,23 @@ export class MikroOrmGateway extends SqlResourceGateway<SqlEntityManager> {
   protected override linkTablesOf({ entity }: EntityModel): readonly TenantTable[] {
     const metadata = this.orm.getMetadata().get(entity);
     const exposed = new Set(exposedPropertiesOf(entity).map(({ property }) => property));
-    const links = Object.values(metadata.properties).filter(({ kind, name }) => kind === ReferenceKind.MANY_TO_MANY && exposed.has(name));
-    return links.map(({ name, pivotEntity }) => this.linkTable(`${entity.name}.${name}`, this.orm.getMetadata().get(pivotEntity)));
+    const links = Object.values(metadata.properties).filter(
+      ({ kind, name }) => kind === ReferenceKind.MANY_TO_MANY && exposed.has(name),
+    );
+    return links.map(({ name, pivotEntity }) =>
+      this.linkTable(`${entity.name}.${name}`, this.orm.getMetadata().get(pivotEntity)),
+    );
   }
 
   /** A table between entities, which may be an entity with a tenant itself. */
   private linkTable(name: string, metadata: EntityMetadata): TenantTable {
     const known = this.describe(metadata.class as Type);
     if (known?.tenant !== undefined) return this.tableOf(known);
-    return { ...tableIn(metadata), entity: name, ends: metadata.relations.filter(isReference).map(endOf) };
+    return {
+      ...tableIn(metadata),
+      entity: name,
+      ends: metadata.relations.filter(isReference).map(endOf),
+    };
   }
 
   protected override isMissing(value: unknown): boolean {
@@ -110,8 +145,12 @@ function isReference({ kind, persist }: EntityProperty): boolean {
 
 /** The end of a table to which a relation of it refers. */
 function endOf({ targetMeta, joinColumns, referencedColumnNames }: EntityProperty): TableEnd {
-  if (!targetMeta) throw new Error('A table between entities has a relation that refers to nothing.');
-  return { ...tableIn(targetMeta), columns: joinColumns.map((own, index) => [own, referencedColumnNames[index] ?? own]) };
+  if (!targetMeta)
+    throw new Error('A table between entities has a relation that refers to nothing.');
+  return {
+    ...tableIn(targetMeta),
+    columns: joinColumns.map((own, index) => [own, referencedColumnNames[index] ?? own]),
+  };
 }
 
 /** The parts of Kysely's open transaction that give its connection back. */
@@ -120,8 +159,9 @@ interface OpenTransaction extends Kysely<unknown> {
 }
 
 /**
- * Gives a connection back that was lost. Kysely does so when its rollback was answered, which none is over a lost connection, and the pool would be one smaller each time. A
- * connection that may still have its transaction is kept: the next tenant would continue in it.
+ * Gives a connection back that was lost. Kysely does so when its rollback was answered, which none
+ * is over a lost connection, and the pool would be one smaller each time. A connection that may
+ * still have its transaction is kept: the next tenant would continue in it.
  */
 async function releaseLost(em: SqlEntityManager, failure: unknown): Promise<void> {
   const open = em.getTransactionContext<OpenTransaction>();
@@ -159,9 +199,13 @@ export function gatewayOf(entity: object): MikroOrmGateway {
  * Provides the gateway to MikroORM for `ResourceToolsModule.forRoot({ gateway })`.
  *
  * @example
- * ResourceToolsModule.forRoot({ gateway: mikroOrmGateway({ tenancy: { property: 'tenant', role: 'desk_tools' } }) });
+ * ResourceToolsModule.forRoot({
+ *   gateway: mikroOrmGateway({ tenancy: { property: 'tenant', role: 'desk_tools' } }),
+ * });
  */
-export function mikroOrmGateway(options: MikroOrmGatewayOptions = {}): FactoryProvider<MikroOrmGateway> {
+export function mikroOrmGateway(
+  options: MikroOrmGatewayOptions = {},
+): FactoryProvider<MikroOrmGateway> {
   return {
     provide: MikroOrmGateway,
     inject: [MikroORM],

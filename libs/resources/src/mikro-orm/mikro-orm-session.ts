@@ -41,7 +41,10 @@ type Where = Record<string, unknown>;
 /** Finds the model of an entity. */
 export type ModelOf = (entity: Type) => EntityModel | undefined;
 
-/** The rows of one tenant in one transaction of an entity manager. Every statement names the tenant, whether or not the database knows of tenants itself. */
+/**
+ * The rows of one tenant in one transaction of an entity manager. Every statement names the tenant,
+ * whether or not the database knows of tenants itself.
+ */
 export class MikroOrmSession implements ResourceSession {
   constructor(
     readonly em: SqlEntityManager,
@@ -49,7 +52,10 @@ export class MikroOrmSession implements ResourceSession {
     private readonly modelOf: ModelOf,
   ) {}
 
-  async find(model: EntityModel, { where: condition, order, limit, offset, fields }: ResourceQuery): Promise<readonly object[]> {
+  async find(
+    model: EntityModel,
+    { where: condition, order, limit, offset, fields }: ResourceQuery,
+  ): Promise<readonly object[]> {
     return this.em.find(model.entity, this.whereOf(model, condition), {
       ...(fields && { fields: fields.map((name) => storedName(model, name)) as never }),
       orderBy: order.map((one) => toOrder(model, one)) as never,
@@ -59,14 +65,21 @@ export class MikroOrmSession implements ResourceSession {
   }
 
   /** The same rows without instances of them, where an instance would have the same values. */
-  async values(model: EntityModel, query: ResourceQuery, names: readonly string[]): Promise<readonly Record<string, unknown>[]> {
+  async values(
+    model: EntityModel,
+    query: ResourceQuery,
+    names: readonly string[],
+  ): Promise<readonly Record<string, unknown>[]> {
     const readers = columnReaders(this.em, model.entity, names);
-    if (!readers) return (await this.find(model, query)).map((row) => valuesOf(this, model, row, names));
+    if (!readers)
+      return (await this.find(model, query)).map((row) => valuesOf(this, model, row, names));
     const { where: condition, order, limit, offset } = query;
     const select = this.em.createQueryBuilder(model.entity, 'e').select([...names] as never);
     select.where(this.whereOf(model, condition) as never).limit(limit, offset);
     await select.applyFilters();
-    const rows = await select.orderBy(order.map((one) => toOrder(model, one)) as never).execute<Record<string, unknown>[]>('all');
+    const rows = await select
+      .orderBy(order.map((one) => toOrder(model, one)) as never)
+      .execute<Record<string, unknown>[]>('all');
     for (const row of rows) for (const [name, read] of readers) row[name] = read(row[name]);
     return rows;
   }
@@ -80,12 +93,17 @@ export class MikroOrmSession implements ResourceSession {
     const { table, near, far } = linkOf(this.em, model, name);
     const found = this.keysOf(target, key, this.whereOf(target, condition));
     const query = this.em.createQueryBuilder(table, 'link').select([near, far] as never);
-    query.where({ [near]: { $in: [...keys] }, [far]: { $in: found } } as never).orderBy({ [far]: 'asc' } as never);
+    query
+      .where({ [near]: { $in: [...keys] }, [far]: { $in: found } } as never)
+      .orderBy({ [far]: 'asc' } as never);
     const rows = await query.limit(limit).execute<Record<string, unknown>[]>('all');
     return rows.map((row) => [row[near], row[far]]);
   }
 
-  /** The values of a field of the rows of an entity, as a subquery. It is raw: a type of the column it is compared with, such as a bigint's, would convert it. */
+  /**
+   * The values of a field of the rows of an entity, as a subquery. It is raw: a type of the column
+   * it is compared with, such as a bigint's, would convert it.
+   */
   private keysOf({ entity }: EntityModel, field: string, rows: Where): ReturnType<typeof raw> {
     const query = this.em.createQueryBuilder(entity, 'related').select([field] as never);
     const { sql, params } = query.where(rows as never).toRaw();
@@ -99,7 +117,10 @@ export class MikroOrmSession implements ResourceSession {
     const relation = model.relations.get(name);
     const target = relation && this.modelOf(relation.target);
     if (!relation || !target) throw new Error(`${model.entity.name} has no relation "${name}".`);
-    if (target.key === undefined) throw new Error(`${target.entity.name} has no key of one field, so "${name}" cannot be followed.`);
+    if (target.key === undefined)
+      throw new Error(
+        `${target.entity.name} has no key of one field, so "${name}" cannot be followed.`,
+      );
     return { relation, target, key: target.key };
   }
 
@@ -109,22 +130,39 @@ export class MikroOrmSession implements ResourceSession {
 
   async exists(model: EntityModel, condition: Condition): Promise<boolean> {
     const { key } = model;
-    const found = await this.find(model, { where: condition, order: [], limit: 1, offset: 0, ...(key !== undefined && { fields: [key] }) });
+    const found = await this.find(model, {
+      where: condition,
+      order: [],
+      limit: 1,
+      offset: 0,
+      ...(key !== undefined && { fields: [key] }),
+    });
     return found.length > 0;
   }
 
-  async aggregate(model: EntityModel, condition: Condition, { kind, field, limit }: ResourceAggregate): Promise<JsonValue> {
+  async aggregate(
+    model: EntityModel,
+    condition: Condition,
+    { kind, field, limit }: ResourceAggregate,
+  ): Promise<JsonValue> {
     const column = columnOf(this.em.getMetadata().get(model.entity), field.name);
     const query = this.em.createQueryBuilder(model.entity, 'e');
     query.where(this.whereOf(model, condition) as never);
     await query.applyFilters();
     const name = `e.${column}`;
     if (kind !== 'list') {
-      const [row] = await query.select([raw(`${kind}(??) as value`, [name])] as never).execute<{ value: unknown }[]>('all', false);
-      return toJson(kind === 'count' ? 'number' : kind === 'avg' ? 'number' : field.kind, row?.value);
+      const [row] = await query
+        .select([raw(`${kind}(??) as value`, [name])] as never)
+        .execute<{ value: unknown }[]>('all', false);
+      return toJson(
+        kind === 'count' ? 'number' : kind === 'avg' ? 'number' : field.kind,
+        row?.value,
+      );
     }
     const stored = storedName(model, field.name);
-    query.select([raw('?? as value', [name])] as never).andWhere({ [stored]: { $ne: null } } as never);
+    query
+      .select([raw('?? as value', [name])] as never)
+      .andWhere({ [stored]: { $ne: null } } as never);
     const rows = await query
       .distinct()
       .orderBy({ [stored]: 'asc' } as never)
@@ -146,8 +184,12 @@ export class MikroOrmSession implements ResourceSession {
     const own = model.tenant === undefined ? {} : { [model.tenant]: this.tenant };
     const work = this.em.getUnitOfWork();
     const known = new Set<object>([...work.getIdentityMap().values(), ...work.getPersistStack()]);
-    const row: object = this.em.create<object>(model.entity, { ...Object.fromEntries(values), ...own } as never);
-    // MikroORM answers with the row that it has of the same key, and writes nothing of what was given
+    const row: object = this.em.create<object>(model.entity, {
+      ...Object.fromEntries(values),
+      ...own,
+    } as never);
+    // MikroORM answers with the row that it has of the same key, and writes nothing of what was
+    // given
     if (known.has(row)) throw new ResourceWriteError('unique', model.key ?? '', {});
     return row;
   }
@@ -180,19 +222,34 @@ export class MikroOrmSession implements ResourceSession {
     return { [condition.kind === 'all' ? '$and' : '$or']: parts };
   }
 
-  /** Related rows are looked for in a subquery of the same tenant, so that a reference to another tenant's row leads nowhere. */
-  private toRelated(model: EntityModel, { relation: name, has, where: condition }: Condition & { kind: 'related' }): Where {
+  /**
+   * Related rows are looked for in a subquery of the same tenant, so that a reference to another
+   * tenant's row leads nowhere.
+   */
+  private toRelated(
+    model: EntityModel,
+    { relation: name, has, where: condition }: Condition & { kind: 'related' },
+  ): Where {
     const { relation, target, key } = this.targetOf(model, name);
     const inner = this.whereOf(target, condition);
     if (relation.many) return { [name]: { [has ? '$some' : '$none']: inner } };
     const isBack = relation.back !== undefined;
-    const found = this.keysOf(target, relation.back ?? key, isBack ? { $and: [inner, { [relation.back]: { $ne: null } }] } : inner);
+    const found = this.keysOf(
+      target,
+      relation.back ?? key,
+      isBack ? { $and: [inner, { [relation.back]: { $ne: null } }] } : inner,
+    );
     if (isBack) return { [model.key ?? '']: { [has ? '$in' : '$nin']: found } };
-    return has ? { [name]: { $in: found } } : { $or: [{ [name]: null }, { [name]: { $nin: found } }] };
+    return has
+      ? { [name]: { $in: found } }
+      : { $or: [{ [name]: null }, { [name]: { $nin: found } }] };
   }
 }
 
-/** The entity of the table of a relation of its own, and its relations to the rows from which that leads, and to which. */
+/**
+ * The entity of the table of a relation of its own, and its relations to the rows from which that
+ * leads, and to which.
+ */
 function linkOf(
   em: SqlEntityManager,
   { entity }: EntityModel,
@@ -233,10 +290,15 @@ const COMPARISONS: Readonly<Record<PlainComparison, (value: unknown, like: strin
   is_not_null: () => ({ $ne: null }),
 };
 
-function toComparison({ field, operator, value: given }: Condition & { kind: 'field' }, like: string): Where {
-  const value = typeof given === 'number' && !Number.isFinite(given) ? String(given) : given; // MikroORM writes values into the SQL
+function toComparison(
+  { field, operator, value: given }: Condition & { kind: 'field' },
+  like: string,
+): Where {
+  // MikroORM writes values into the SQL
+  const value = typeof given === 'number' && !Number.isFinite(given) ? String(given) : given;
   if (operator === 'not_contains') return { $not: { [field]: COMPARISONS.contains(value, like) } };
-  if (operator === 'not_starts_with') return { $not: { [field]: COMPARISONS.starts_with(value, like) } };
+  if (operator === 'not_starts_with')
+    return { $not: { [field]: COMPARISONS.starts_with(value, like) } };
   return { [field]: COMPARISONS[operator](value, like) };
 }
 
@@ -255,14 +317,25 @@ const REASONS = [
 /** PostgreSQL's code for a statement that was cancelled, as by its timeout. */
 const CANCELLED = '57014';
 
-/** Says a refusal of the database in the gateway's words, and a failure that may pass as one of storage; any other error stays as it is. A query builder throws what the driver did. */
+/**
+ * Says a refusal of the database in the gateway's words, and a failure that may pass as one of
+ * storage; any other error stays as it is. A query builder throws what the driver did.
+ */
 export function toWriteError(error: unknown): unknown {
-  if (error instanceof OptimisticLockError) return new ResourceWriteError('conflict', '', { cause: error });
-  if (mayPass(error)) return new StorageUnavailableError('The database does not answer for now.', { cause: error });
+  if (error instanceof OptimisticLockError)
+    return new ResourceWriteError('conflict', '', { cause: error });
+  if (mayPass(error))
+    return new StorageUnavailableError('The database does not answer for now.', { cause: error });
   if (!(error instanceof Error)) return error;
-  const { code, constraint, column } = error as Error & { readonly code?: unknown; readonly constraint?: string; readonly column?: string };
+  const { code, constraint, column } = error as Error & {
+    readonly code?: unknown;
+    readonly constraint?: string;
+    readonly column?: string;
+  };
   const reason = reasonOf(error, code);
-  return reason ? new ResourceWriteError(reason, column ?? constraint ?? '', { cause: error }) : error;
+  return reason
+    ? new ResourceWriteError(reason, column ?? constraint ?? '', { cause: error })
+    : error;
 }
 
 function reasonOf(error: Error, code: unknown): ResourceWriteError['reason'] | undefined {

@@ -22,7 +22,10 @@ const KINDS: readonly (readonly [RegExp, FieldKind])[] = [
   [/^(?:float|float4|float8|double|double precision|real)$/, 'number'],
   [/^date$/, 'date'],
   [/^(?:datetime|timestamp.*)$/, 'datetime'],
-  [/^(?:(?:tiny|medium|long)?text|(?:n|national )?(?:var)?char|character(?: varying)?|n?varchar|citext)$/, 'text'],
+  [
+    /^(?:(?:tiny|medium|long)?text|(?:n|national )?(?:var)?char|character(?: varying)?|n?varchar|citext)$/,
+    'text',
+  ],
 ];
 
 /** The types that are given as classes, by TypeORM's names for them. */
@@ -33,17 +36,24 @@ const CLASSES: ReadonlyMap<unknown, FieldKind> = new Map<unknown, FieldKind>([
   [Date, 'datetime'],
 ]);
 
-/** Reads TypeORM's metadata of an entity. `tenant` is the property that names the tenant, where the entity has it. */
+/**
+ * Reads TypeORM's metadata of an entity. `tenant` is the property that names the tenant, where the
+ * entity has it.
+ */
 export function fromMetadata(metadata: EntityMetadata, tenant: string, entity: Type): EntityModel {
   const own = metadata.columns.filter(isOwn).map((column) => toField(column));
   const embedded = metadata.embeddeds.map(({ propertyName }) => jsonField(propertyName));
   const fields = new Map([...own, ...embedded].map((field) => [field.name, field]));
-  const [key, ...others] = metadata.primaryColumns.map(({ propertyName }) => propertyName).filter((name) => name !== tenant);
+  const [key, ...others] = metadata.primaryColumns
+    .map(({ propertyName }) => propertyName)
+    .filter((name) => name !== tenant);
   const version = metadata.versionColumn?.propertyName;
   return {
     entity,
     fields,
-    relations: new Map(metadata.relations.map(toRelation).map((relation) => [relation.name, relation])),
+    relations: new Map(
+      metadata.relations.map(toRelation).map((relation) => [relation.name, relation]),
+    ),
     ...(key !== undefined && others.length === 0 && fields.has(key) && { key }),
     ...uniqueKeysOf(metadata, tenant),
     ...(version !== undefined && { version }),
@@ -52,8 +62,16 @@ export function fromMetadata(metadata: EntityMetadata, tenant: string, entity: T
   };
 }
 
-/** A column that the entity has as a property, and that is no part of an embedded object. That of a relation is one where a property is declared for it beside the relation. */
-function isOwn({ embeddedMetadata, isVirtual, isDiscriminator, isTreeLevel }: ColumnMetadata): boolean {
+/**
+ * A column that the entity has as a property, and that is no part of an embedded object. That of a
+ * relation is one where a property is declared for it beside the relation.
+ */
+function isOwn({
+  embeddedMetadata,
+  isVirtual,
+  isDiscriminator,
+  isTreeLevel,
+}: ColumnMetadata): boolean {
   return !embeddedMetadata && !isVirtual && !isDiscriminator && !isTreeLevel;
 }
 
@@ -67,7 +85,8 @@ function toField(column: ColumnMetadata): ResourceField {
     ...(comment !== undefined && comment !== '' && { description: comment }),
     ...boundsOf(kind, column),
     hidden: !isSelect,
-    ...(relationMetadata && relationMetadata.propertyName !== name && { keyOf: relationMetadata.propertyName }),
+    ...(relationMetadata &&
+      relationMetadata.propertyName !== name && { keyOf: relationMetadata.propertyName }),
     hasDefault: hasDefault(column),
     ...setTermsOf(kind, column),
     ...(isComputed(column) && { isComputed: true }),
@@ -88,8 +107,18 @@ function jsonField(name: string): ResourceField {
   return { name, kind: 'json', nullable: true, hidden: false, hasDefault: true };
 }
 
-/** A value that a transformer makes cannot be compared in the database as the application knows it, so it can only be returned. */
-function kindOf({ type, isArray, enum: values, transformer, length, width }: ColumnMetadata & { readonly width?: number }): FieldKind {
+/**
+ * A value that a transformer makes cannot be compared in the database as the application knows it,
+ * so it can only be returned.
+ */
+function kindOf({
+  type,
+  isArray,
+  enum: values,
+  transformer,
+  length,
+  width,
+}: ColumnMetadata & { readonly width?: number }): FieldKind {
   if (isArray || transformer !== undefined) return 'json';
   if (values) return values.every((value) => typeof value === 'string') ? 'enum' : 'json';
   const isBit = type === 'tinyint' && (width === 1 || length === '1');
@@ -101,12 +130,19 @@ function plainKindOf(type: ColumnType): FieldKind {
   return CLASSES.get(type) ?? KINDS.find(([pattern]) => pattern.test(name))?.[1] ?? 'json';
 }
 
-const BIG: ReadonlySet<ColumnType> = new Set<ColumnType>(['bigint', 'int8', 'bigserial' as ColumnType]);
+const BIG: ReadonlySet<ColumnType> = new Set<ColumnType>([
+  'bigint',
+  'int8',
+  'bigserial' as ColumnType,
+]);
 
 /** The digits of a second that JavaScript's dates have. */
 const MILLISECONDS = 3;
 
-/** The types of single precision: their numbers are read as shorter decimals, which are other numbers where they are compared. On PostgreSQL, `float` has double precision. */
+/**
+ * The types of single precision: their numbers are read as shorter decimals, which are other
+ * numbers where they are compared. On PostgreSQL, `float` has double precision.
+ */
 const SINGLE: ReadonlySet<ColumnType> = new Set<ColumnType>(['float', 'float4', 'real']);
 
 /** PostgreSQL stores six digits of a second unless it is told otherwise, MariaDB none. */
@@ -124,36 +160,70 @@ function hasDefault(column: ColumnMetadata): boolean {
 
 /** Tells whether TypeORM or the database writes a column with each write of its row. */
 function isKept(column: ColumnMetadata): boolean {
-  const { isCreateDate, isUpdateDate, isDeleteDate, isVersion, generatedType, asExpression } = column;
-  return [isCreateDate, isUpdateDate, isDeleteDate, isVersion].includes(true) || generatedType !== undefined || asExpression !== undefined;
+  const { isCreateDate, isUpdateDate, isDeleteDate, isVersion, generatedType, asExpression } =
+    column;
+  return (
+    [isCreateDate, isUpdateDate, isDeleteDate, isVersion].includes(true) ||
+    generatedType !== undefined ||
+    asExpression !== undefined
+  );
 }
 
-function setTermsOf(kind: FieldKind, column: ColumnMetadata): Pick<ResourceField, 'isSet' | 'onlyIn'> {
+function setTermsOf(
+  kind: FieldKind,
+  column: ColumnMetadata,
+): Pick<ResourceField, 'isSet' | 'onlyIn'> {
   const { isInsert, isUpdate, isGenerated } = column;
   if (isSetAlways(column) || (isMoment(kind) && isExpression(column))) return { isSet: 'always' };
   if (isInsert !== isUpdate) return { onlyIn: isInsert ? 'create' : 'update' };
   return isGenerated || isExpression(column) ? { isSet: 'unless_given' } : {};
 }
 
-/** Tells whether a value is made of others of its row by the database, or by something that neither it nor TypeORM knows. */
-function isComputed({ generatedType, asExpression, isInsert, isUpdate, isCreateDate, isVersion }: ColumnMetadata): boolean {
+/**
+ * Tells whether a value is made of others of its row by the database, or by something that neither
+ * it nor TypeORM knows.
+ */
+function isComputed({
+  generatedType,
+  asExpression,
+  isInsert,
+  isUpdate,
+  isCreateDate,
+  isVersion,
+}: ColumnMetadata): boolean {
   const isOfOthers = !isInsert && !isUpdate && !isCreateDate && !isVersion;
   return generatedType !== undefined || asExpression !== undefined || isOfOthers;
 }
 
 function isSetAlways(column: ColumnMetadata): boolean {
   const { isInsert, isUpdate, generatedIdentity, onUpdate } = column;
-  return isKept(column) || generatedIdentity === 'ALWAYS' || onUpdate !== undefined || (!isInsert && !isUpdate);
+  return (
+    isKept(column) ||
+    generatedIdentity === 'ALWAYS' ||
+    onUpdate !== undefined ||
+    (!isInsert && !isUpdate)
+  );
 }
 
-/** Tells whether a default is computed by the database. TypeORM has an expression as a function; a text such as `now` is one by PostgreSQL alone. */
+/**
+ * Tells whether a default is computed by the database. TypeORM has an expression as a function; a
+ * text such as `now` is one by PostgreSQL alone.
+ */
 function isExpression({ default: value }: ColumnMetadata): boolean {
   return typeof value === 'function' || isNow(value);
 }
 
 function toRelation(relation: RelationMetadata): ResourceRelation {
-  const { propertyName: name, inverseEntityMetadata, isOneToMany, isOneToOneNotOwner, isManyToMany, isNullable } = relation;
-  const back = isOneToMany || isOneToOneNotOwner ? relation.inverseRelation?.propertyName : undefined;
+  const {
+    propertyName: name,
+    inverseEntityMetadata,
+    isOneToMany,
+    isOneToOneNotOwner,
+    isManyToMany,
+    isNullable,
+  } = relation;
+  const back =
+    isOneToMany || isOneToOneNotOwner ? relation.inverseRelation?.propertyName : undefined;
   return {
     name,
     target: inverseEntityMetadata.target as Type,
@@ -164,13 +234,23 @@ function toRelation(relation: RelationMetadata): ResourceRelation {
   };
 }
 
-/** The unique keys, which MariaDB and MySQL have as indexes. Those with a condition are keys of some rows only. */
-function uniqueKeysOf({ uniques, indices }: EntityMetadata, tenant: string): Pick<EntityModel, 'uniqueKeys' | 'keysOfAllTenants'> {
+/**
+ * The unique keys, which MariaDB and MySQL have as indexes. Those with a condition are keys of some
+ * rows only.
+ */
+function uniqueKeysOf(
+  { uniques, indices }: EntityMetadata,
+  tenant: string,
+): Pick<EntityModel, 'uniqueKeys' | 'keysOfAllTenants'> {
   const indexes = indices.filter(({ isUnique, where }) => isUnique && where === undefined);
   return namedKeys(
     [...uniques, ...indexes].map(({ givenName: name, columns }) => {
       const all = columns.map(({ propertyPath }) => propertyPath);
-      return { name, fields: all.filter((one) => one !== tenant), isOfTenant: all.includes(tenant) };
+      return {
+        name,
+        fields: all.filter((one) => one !== tenant),
+        isOfTenant: all.includes(tenant),
+      };
     }),
   );
 }

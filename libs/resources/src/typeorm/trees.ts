@@ -11,7 +11,11 @@ interface RowChange {
 }
 
 /** Keeps the place of a new row in the tree of its entity, which TypeORM does in `save()` alone. */
-export async function placeInTree(manager: EntityManager, metadata: EntityMetadata, row: object): Promise<void> {
+export async function placeInTree(
+  manager: EntityManager,
+  metadata: EntityMetadata,
+  row: object,
+): Promise<void> {
   const { treeType, treeParentRelation } = metadata;
   const parent: unknown = treeParentRelation && Reflect.get(row, treeParentRelation.propertyName);
   const tree = new Tree(manager, metadata);
@@ -20,7 +24,11 @@ export async function placeInTree(manager: EntityManager, metadata: EntityMetada
 }
 
 /** Keeps the place of a row, and of the rows below it, where its parent has changed. */
-export async function moveInTree(manager: EntityManager, metadata: EntityMetadata, { row, values }: RowChange): Promise<void> {
+export async function moveInTree(
+  manager: EntityManager,
+  metadata: EntityMetadata,
+  { row, values }: RowChange,
+): Promise<void> {
   const { treeType, treeParentRelation } = metadata;
   if (!treeParentRelation || !values.has(treeParentRelation.propertyName)) return;
   const parent = values.get(treeParentRelation.propertyName);
@@ -29,7 +37,10 @@ export async function moveInTree(manager: EntityManager, metadata: EntityMetadat
   if (treeType === 'materialized-path') await tree.movePath(row, parent);
 }
 
-/** The places of rows in one tree, written by SQL. Row level security holds for it as for every statement. */
+/**
+ * The places of rows in one tree, written by SQL. Row level security holds for it as for every
+ * statement.
+ */
 class Tree {
   private readonly keys: readonly ColumnMetadata[];
 
@@ -45,7 +56,10 @@ class Tree {
     const { table, ancestor, descendant } = this.closure;
     const own = this.keyOf(row);
     const columns = [...ancestor, ...descendant].join(', ');
-    await this.run(`insert into ${table} (${columns}) values (${marks(own.length * 2)})`, [...own, ...own]);
+    await this.run(`insert into ${table} (${columns}) values (${marks(own.length * 2)})`, [
+      ...own,
+      ...own,
+    ]);
     if (parent === null || parent === undefined) return;
     const below = this.keyOf(parent);
     await this.run(
@@ -55,7 +69,8 @@ class Tree {
   }
 
   /**
-   * Takes a row, and all below it, from under the rows above it, and puts them below its new parent.
+   * Takes a row, and all below it, from under the rows above it, and puts them below its new
+   * parent.
    *
    * @throws {ResourceWriteError} Where that is below the row itself.
    */
@@ -65,15 +80,21 @@ class Tree {
     const under = `select ${descendant.join(', ')} from (select * from ${table}) below where ${equal(ancestor)}`;
     const above = parent === null || parent === undefined ? undefined : this.keyOf(parent);
     if (above) {
-      const circles = await this.run(`select 1 from ${table} where ${equal(ancestor)} and ${equal(descendant)}`, [...own, ...above]);
+      const circles = await this.run(
+        `select 1 from ${table} where ${equal(ancestor)} and ${equal(descendant)}`,
+        [...own, ...above],
+      );
       if (circles.length > 0) throw this.circle();
     }
-    await this.run(`delete from ${table} where (${descendant.join(', ')}) in (${under}) and (${ancestor.join(', ')}) not in (${under})`, [
-      ...own,
-      ...own,
-    ]);
+    await this.run(
+      `delete from ${table} where (${descendant.join(', ')}) in (${under}) and (${ancestor.join(', ')}) not in (${under})`,
+      [...own, ...own],
+    );
     if (!above) return;
-    const taken = [...ancestor.map((name) => `above.${name}`), ...descendant.map((name) => `below.${name}`)].join(', ');
+    const taken = [
+      ...ancestor.map((name) => `above.${name}`),
+      ...descendant.map((name) => `below.${name}`),
+    ].join(', ');
     await this.run(
       `insert into ${table} (${[...ancestor, ...descendant].join(', ')}) select ${taken} from ${table} above, ${table} below
        where ${equal(descendant.map((name) => `above.${name}`))} and ${equal(ancestor.map((name) => `below.${name}`))}`,
@@ -105,10 +126,19 @@ class Tree {
     );
   }
 
-  private get closure(): { readonly table: string; readonly ancestor: readonly string[]; readonly descendant: readonly string[] } {
+  private get closure(): {
+    readonly table: string;
+    readonly ancestor: readonly string[];
+    readonly descendant: readonly string[];
+  } {
     const { tablePath, ancestorColumns, descendantColumns } = this.metadata.closureJunctionTable;
-    const named = (columns: readonly ColumnMetadata[]): readonly string[] => columns.map(({ databaseName }) => this.quoted(databaseName));
-    return { table: this.pathed(tablePath), ancestor: named(ancestorColumns), descendant: named(descendantColumns) };
+    const named = (columns: readonly ColumnMetadata[]): readonly string[] =>
+      columns.map(({ databaseName }) => this.quoted(databaseName));
+    return {
+      table: this.pathed(tablePath),
+      ancestor: named(ancestorColumns),
+      descendant: named(descendantColumns),
+    };
   }
 
   private get table(): string {
@@ -131,20 +161,32 @@ class Tree {
 
   private async pathOf(row: unknown): Promise<string> {
     if (row === null || row === undefined) return '';
-    const [found] = await this.run(`select ${this.path} as path from ${this.table} where ${equal(this.keyNames)}`, this.keyOf(row));
+    const [found] = await this.run(
+      `select ${this.path} as path from ${this.table} where ${equal(this.keyNames)}`,
+      this.keyOf(row),
+    );
     return typeof found?.['path'] === 'string' ? found['path'] : '';
   }
 
   /** The key of a row, which may be given by itself. */
   private keyOf(row: unknown): readonly unknown[] {
-    return typeof row === 'object' && row !== null ? this.keys.map((column): unknown => column.getEntityValue(row)) : [row];
+    return typeof row === 'object' && row !== null
+      ? this.keys.map((column): unknown => column.getEntityValue(row))
+      : [row];
   }
 
   private circle(): ResourceWriteError {
-    return new ResourceWriteError('check', this.metadata.treeParentRelation?.propertyName ?? '', {});
+    return new ResourceWriteError(
+      'check',
+      this.metadata.treeParentRelation?.propertyName ?? '',
+      {},
+    );
   }
 
-  private async run(sql: string, values: readonly unknown[]): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  private async run(
+    sql: string,
+    values: readonly unknown[],
+  ): Promise<readonly Readonly<Record<string, unknown>>[]> {
     const { driver } = this.manager.dataSource;
     let count = -1;
     const marked = sql.replaceAll('?', () => driver.createParameter('value', (count += 1)));

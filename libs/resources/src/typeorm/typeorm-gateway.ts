@@ -10,7 +10,10 @@ import { toWriteError, TypeOrmSession } from './typeorm-session.js';
 
 /** The options of the gateway to TypeORM. */
 export interface TypeOrmGatewayOptions extends SqlGatewayOptions<EntityManager> {
-  /** The token of the data source, such as that of `getDataSourceToken('shop')`. @default the class `DataSource` */
+  /**
+   * The token of the data source, such as that of `getDataSourceToken('shop')`. @default the class
+   * `DataSource`
+   */
   readonly dataSource?: InjectionToken<DataSource>;
 }
 
@@ -23,7 +26,8 @@ export class TypeOrmGateway extends SqlResourceGateway<EntityManager> {
   ) {
     super(options);
     const { type } = source.options;
-    if (!ENGINES.includes(type)) throw new Error(`The gateway to TypeORM works on ${ENGINES.join(', ')}, not on ${type}.`);
+    if (!ENGINES.includes(type))
+      throw new Error(`The gateway to TypeORM works on ${ENGINES.join(', ')}, not on ${type}.`);
   }
 
   /** MariaDB and MySQL are never the database of the calls' marks. */
@@ -31,15 +35,25 @@ export class TypeOrmGateway extends SqlResourceGateway<EntityManager> {
     return this.hasRowSecurity;
   }
 
-  override transaction<Result>(scope: ResourceScope, work: (session: ResourceSession) => Promise<Result>): Promise<Result> {
+  override transaction<Result>(
+    scope: ResourceScope,
+    work: (session: ResourceSession) => Promise<Result>,
+  ): Promise<Result> {
     const isPostgres = this.hasRowSecurity;
     const modelOf = (entity: Type): EntityModel | undefined => this.describe(entity);
     return this.run(scope, (manager) =>
-      work(new TypeOrmSession({ manager, tenant: scope.tenant, modelOf, isPostgres }, (row) => GATEWAYS.set(row, this))),
+      work(
+        new TypeOrmSession({ manager, tenant: scope.tenant, modelOf, isPostgres }, (row) =>
+          GATEWAYS.set(row, this),
+        ),
+      ),
     );
   }
 
-  protected override run<Result>(scope: ResourceScope, work: (em: EntityManager) => Promise<Result>): Promise<Result> {
+  protected override run<Result>(
+    scope: ResourceScope,
+    work: (em: EntityManager) => Promise<Result>,
+  ): Promise<Result> {
     return this.repeated(scope, async (onCommit) => {
       // oxlint-disable-next-line no-restricted-properties -- the transaction of a tenant begins here
       const runner = this.source.createQueryRunner();
@@ -78,18 +92,27 @@ export class TypeOrmGateway extends SqlResourceGateway<EntityManager> {
   /** The setting that limits the time of a statement, and its milliseconds in a unit. */
   private get timeout(): readonly [setting: string, unitMs: number] {
     const { version = '' } = this.source.driver;
-    const isMariaDb = this.source.options.type === 'mariadb' || /mariadb/i.test(version) || Number.parseInt(version, 10) >= MARIADB;
+    const isMariaDb =
+      this.source.options.type === 'mariadb' ||
+      /mariadb/i.test(version) ||
+      Number.parseInt(version, 10) >= MARIADB;
     return isMariaDb ? ['max_statement_time', SECOND] : ['max_execution_time', 1];
   }
 
-  protected override ask<Row>(sql: string, values: readonly string[], em = this.source.manager): Promise<readonly Row[]> {
+  protected override ask<Row>(
+    sql: string,
+    values: readonly string[],
+    em = this.source.manager,
+  ): Promise<readonly Row[]> {
     let count = 0;
     const numbered = sql.replaceAll('?', () => `$${(count += 1)}`);
     return em.query<Row[]>(numbered, [...values]);
   }
 
   protected override modelOf(entity: Type, tenant: string): EntityModel | undefined {
-    return this.source.hasMetadata(entity) ? fromMetadata(this.source.getMetadata(entity), tenant, entity) : undefined;
+    return this.source.hasMetadata(entity)
+      ? fromMetadata(this.source.getMetadata(entity), tenant, entity)
+      : undefined;
   }
 
   protected override get hasRowSecurity(): boolean {
@@ -112,10 +135,19 @@ export class TypeOrmGateway extends SqlResourceGateway<EntityManager> {
   protected override linkTablesOf({ entity }: EntityModel): readonly TenantTable[] {
     const { relations, closureJunctionTable: closure } = this.source.getMetadata(entity);
     const exposed = new Set(exposedPropertiesOf(entity).map(({ property }) => property));
-    const links = relations.filter(({ isManyToMany, propertyName }) => isManyToMany && exposed.has(propertyName)).flatMap(linkTable);
+    const links = relations
+      .filter(({ isManyToMany, propertyName }) => isManyToMany && exposed.has(propertyName))
+      .flatMap(linkTable);
     const tree = closure as typeof closure | undefined; // only a closure table has one
     if (!tree) return links;
-    return [...links, { ...tableIn(tree), entity: entity.name, ends: [tree.ancestorColumns, tree.descendantColumns].map(endOf) }];
+    return [
+      ...links,
+      {
+        ...tableIn(tree),
+        entity: entity.name,
+        ends: [tree.ancestorColumns, tree.descendantColumns].map(endOf),
+      },
+    ];
   }
 }
 
@@ -135,8 +167,11 @@ function linkTable(relation: RelationMetadata): readonly TenantTable[] {
 /** The end of a table to which columns refer. */
 function endOf(columns: readonly ColumnMetadata[]): TableEnd {
   const [{ referencedColumn } = {}] = columns;
-  if (!referencedColumn) throw new Error('A table between entities has a column that refers to nothing.');
-  const pairs = columns.map((column) => [column.databaseName, column.referencedColumn?.databaseName ?? ''] as const);
+  if (!referencedColumn)
+    throw new Error('A table between entities has a column that refers to nothing.');
+  const pairs = columns.map(
+    (column) => [column.databaseName, column.referencedColumn?.databaseName ?? ''] as const,
+  );
   return { ...tableIn(referencedColumn.entityMetadata), columns: pairs };
 }
 
@@ -149,14 +184,19 @@ const ENGINES: readonly string[] = ['postgres', 'mariadb', 'mysql'];
 const MARIADB = 10;
 const SECOND = 1_000;
 
-/** A connection whose transaction may still be open is not used again: MariaDB would commit it when the next one begins. */
+/**
+ * A connection whose transaction may still be open is not used again: MariaDB would commit it when
+ * the next one begins.
+ */
 async function undo(runner: QueryRunner): Promise<void> {
   if (!runner.isTransactionActive) return;
   await runner.rollbackTransaction().catch(() => discard(runner));
 }
 
 /** Ends the connection, so that the pool makes another one. */
-function discard(runner: QueryRunner & { readonly databaseConnection?: { destroy?(): void; end?(): unknown } }): void {
+function discard(
+  runner: QueryRunner & { readonly databaseConnection?: { destroy?(): void; end?(): unknown } },
+): void {
   const { databaseConnection: connection } = runner;
   if (connection?.destroy) connection.destroy();
   else connection?.end?.();
@@ -172,7 +212,11 @@ const GATEWAYS = new WeakMap<object, TypeOrmGateway>();
  * @example
  * cancel(@ToolContext() context: ToolCallContext): Promise<void> {
  *   return gatewayOf(this).within(context, async (em) => {
- *     await em.update(Order, { id: this.id, tenant: context.tenant }, { status: OrderStatus.Cancelled });
+ *     await em.update(
+ *       Order,
+ *       { id: this.id, tenant: context.tenant },
+ *       { status: OrderStatus.Cancelled },
+ *     );
  *   });
  * }
  */
@@ -188,7 +232,9 @@ export function gatewayOf(entity: object): TypeOrmGateway {
  * @example
  * ResourceToolsModule.forRoot({ gateway: typeOrmGateway({ tenancy: { property: 'tenant' } }) });
  */
-export function typeOrmGateway(options: TypeOrmGatewayOptions = {}): FactoryProvider<TypeOrmGateway> {
+export function typeOrmGateway(
+  options: TypeOrmGatewayOptions = {},
+): FactoryProvider<TypeOrmGateway> {
   return {
     provide: TypeOrmGateway,
     inject: [options.dataSource ?? DataSource],

@@ -25,14 +25,19 @@ import { moveInTree, placeInTree } from './trees.js';
 /** A write that is made by the next flush. */
 type Write =
   | { readonly kind: 'create'; readonly model: EntityModel; readonly row: object }
-  | { readonly kind: 'change'; readonly model: EntityModel; readonly row: object; readonly values: ReadonlyMap<string, unknown> }
+  | {
+      readonly kind: 'change';
+      readonly model: EntityModel;
+      readonly row: object;
+      readonly values: ReadonlyMap<string, unknown>;
+    }
   | { readonly kind: 'remove'; readonly model: EntityModel; readonly row: object };
 
 const ROW = 'e';
 
 /**
- * The rows of one tenant in one transaction of TypeORM. Every statement names the tenant, writes too, and a change or removal names the version of its row: TypeORM's `save()`
- * does neither.
+ * The rows of one tenant in one transaction of TypeORM. Every statement names the tenant, writes
+ * too, and a change or removal names the version of its row: TypeORM's `save()` does neither.
  */
 export class TypeOrmSession implements ResourceSession {
   private writes: Write[] = [];
@@ -43,16 +48,26 @@ export class TypeOrmSession implements ResourceSession {
     private readonly onRow: (row: object) => void,
   ) {}
 
-  async find(model: EntityModel, { where: condition, order, limit, offset, fields }: ResourceQuery): Promise<readonly object[]> {
+  async find(
+    model: EntityModel,
+    { where: condition, order, limit, offset, fields }: ResourceQuery,
+  ): Promise<readonly object[]> {
     const { query, sql } = this.select(model, condition);
     query.select(this.selected(model, fields));
     for (const { field, descending } of order) {
       const direction = descending ? 'DESC' : 'ASC';
-      if (this.terms.isPostgres) query.addOrderBy(sql.comparable(model, field, ROW), direction, 'NULLS LAST');
-      else query.addOrderBy(`${sql.column(model, field, ROW)} is null`, 'ASC').addOrderBy(sql.comparable(model, field, ROW), direction);
+      if (this.terms.isPostgres)
+        query.addOrderBy(sql.comparable(model, field, ROW), direction, 'NULLS LAST');
+      else
+        query
+          .addOrderBy(`${sql.column(model, field, ROW)} is null`, 'ASC')
+          .addOrderBy(sql.comparable(model, field, ROW), direction);
     }
-    const ones = [...model.relations.values()].filter(({ many, back }) => !many && back === undefined);
-    if (ones.length > 0) query.loadAllRelationIds({ relations: ones.map(({ name }) => name), disableMixedMap: true });
+    const ones = [...model.relations.values()].filter(
+      ({ many, back }) => !many && back === undefined,
+    );
+    if (ones.length > 0)
+      query.loadAllRelationIds({ relations: ones.map(({ name }) => name), disableMixedMap: true });
     query.limit(limit);
     if (offset > 0) query.offset(offset);
     const rows = await query.getMany();
@@ -60,7 +75,11 @@ export class TypeOrmSession implements ResourceSession {
     return rows;
   }
 
-  async values(model: EntityModel, query: ResourceQuery, names: readonly string[]): Promise<readonly Record<string, unknown>[]> {
+  async values(
+    model: EntityModel,
+    query: ResourceQuery,
+    names: readonly string[],
+  ): Promise<readonly Record<string, unknown>[]> {
     const rows = await this.find(model, query);
     return rows.map((row) => valuesOf(this, model, row, names));
   }
@@ -74,7 +93,10 @@ export class TypeOrmSession implements ResourceSession {
     const sql = new ConditionSql(this.terms);
     const { path, table, on, near } = sql.linkTo(model, name, ROW);
     const far = sql.column(target, target.key ?? '', ROW);
-    const query = this.terms.manager.createQueryBuilder<Record<string, unknown>>(target.entity as never, ROW);
+    const query = this.terms.manager.createQueryBuilder<Record<string, unknown>>(
+      target.entity as never,
+      ROW,
+    );
     const text = sql.write(target, condition, ROW);
     const rows = await query
       .select(near, 'near')
@@ -95,22 +117,36 @@ export class TypeOrmSession implements ResourceSession {
   }
 
   async count(model: EntityModel, condition: Condition): Promise<number> {
-    const found = await this.select(model, condition).query.select('count(*)', 'value').getRawOne<{ readonly value: unknown }>();
+    const found = await this.select(model, condition)
+      .query.select('count(*)', 'value')
+      .getRawOne<{ readonly value: unknown }>();
     return Number(found?.value ?? 0);
   }
 
   async exists(model: EntityModel, condition: Condition): Promise<boolean> {
-    const found = await this.select(model, condition).query.select('1', 'value').limit(1).getRawMany();
+    const found = await this.select(model, condition)
+      .query.select('1', 'value')
+      .limit(1)
+      .getRawMany();
     return found.length > 0;
   }
 
-  async aggregate(model: EntityModel, condition: Condition, { kind, field, limit }: ResourceAggregate): Promise<JsonValue> {
+  async aggregate(
+    model: EntityModel,
+    condition: Condition,
+    { kind, field, limit }: ResourceAggregate,
+  ): Promise<JsonValue> {
     const { query, sql } = this.select(model, condition);
     const column = sql.column(model, field.name, ROW);
     if (kind !== 'list') {
-      const found = await query.select(`${kind}(${column})`, 'value').getRawOne<{ readonly value: unknown }>();
+      const found = await query
+        .select(`${kind}(${column})`, 'value')
+        .getRawOne<{ readonly value: unknown }>();
       if (kind === 'count' || kind === 'avg') return toJson('number', found?.value);
-      return toJson(field.kind, kind === 'sum' ? found?.value : this.hydrated(model, field.name, found?.value));
+      return toJson(
+        field.kind,
+        kind === 'sum' ? found?.value : this.hydrated(model, field.name, found?.value),
+      );
     }
     const each = sql.comparable(model, field.name, ROW);
     const rows = await query
@@ -130,7 +166,9 @@ export class TypeOrmSession implements ResourceSession {
       const key = this.terms.modelOf(relation.target)?.key;
       return key === undefined ? undefined : Reflect.get(value, key);
     }
-    return model.fields.get(name)?.kind === 'integer' && typeof value === 'string' ? toWhole(value) : value;
+    return model.fields.get(name)?.kind === 'integer' && typeof value === 'string'
+      ? toWhole(value)
+      : value;
   }
 
   create(model: EntityModel, values: ReadonlyMap<string, unknown>): object {
@@ -172,30 +210,47 @@ export class TypeOrmSession implements ResourceSession {
     const query = manager.createQueryBuilder();
     const { affected } =
       write.kind === 'change'
-        ? await query.update(model.entity).set(Object.fromEntries(write.values)).where(sql, parameters).execute()
+        ? await query
+            .update(model.entity)
+            .set(Object.fromEntries(write.values))
+            .where(sql, parameters)
+            .execute()
         : await (this.metadata(model).deleteDateColumn ? query.softDelete() : query.delete())
             .from(model.entity)
             .where(sql, parameters)
             .execute();
     if (affected !== 1) throw new ResourceWriteError('conflict', '', {});
-    if (write.kind === 'change') await moveInTree(manager, this.metadata(model), { row, values: write.values });
+    if (write.kind === 'change')
+      await moveInTree(manager, this.metadata(model), { row, values: write.values });
   }
 
   /** The condition that holds for one row of the tenant, as it was found. */
-  private thisRow(model: EntityModel, row: object, isAsFound = true): { readonly sql: string; readonly parameters: object } {
+  private thisRow(
+    model: EntityModel,
+    row: object,
+    isAsFound = true,
+  ): { readonly sql: string; readonly parameters: object } {
     const sql = new ConditionSql(this.terms);
     const { primaryColumns } = this.metadata(model);
-    const names = primaryColumns.map(({ propertyName }) => propertyName).filter((name) => name !== model.tenant);
+    const names = primaryColumns
+      .map(({ propertyName }) => propertyName)
+      .filter((name) => name !== model.tenant);
     const { version } = model;
     const compared = version !== undefined && isAsFound ? [...names, version] : names;
     const of = compared.map((name) => where(name, 'eq', Reflect.get(row, name) as never));
-    return { sql: sql.write(model, { kind: 'all', of }, isAsFound ? '' : ROW), parameters: sql.parameters };
+    return {
+      sql: sql.write(model, { kind: 'all', of }, isAsFound ? '' : ROW),
+      parameters: sql.parameters,
+    };
   }
 
   /** Reads what the database has made of a row. */
   private async refresh(model: EntityModel, row: object): Promise<void> {
     const { sql, parameters } = this.thisRow(model, row, false);
-    const query = this.terms.manager.createQueryBuilder(model.entity, ROW).select(this.selected(model)).where(sql, parameters);
+    const query = this.terms.manager
+      .createQueryBuilder(model.entity, ROW)
+      .select(this.selected(model))
+      .where(sql, parameters);
     Object.assign(row, await query.getOne());
   }
 
@@ -204,18 +259,27 @@ export class TypeOrmSession implements ResourceSession {
     condition: Condition,
   ): { readonly query: SelectQueryBuilder<Record<string, unknown>>; readonly sql: ConditionSql } {
     const sql = new ConditionSql(this.terms);
-    const query = this.terms.manager.createQueryBuilder<Record<string, unknown>>(model.entity as never, ROW);
+    const query = this.terms.manager.createQueryBuilder<Record<string, unknown>>(
+      model.entity as never,
+      ROW,
+    );
     const text = sql.write(model, condition, ROW);
     return { query: query.where(text, sql.parameters), sql };
   }
 
-  /** The paths of the columns that are read: with the keys of relations to one, and hidden columns where none are named. */
+  /**
+   * The paths of the columns that are read: with the keys of relations to one, and hidden columns
+   * where none are named.
+   */
   private selected(model: EntityModel, fields?: readonly string[]): string[] {
     const { columns, primaryColumns } = this.metadata(model);
-    const isRead = (path: string): boolean => fields === undefined || fields.includes(path.split('.')[0] ?? '');
+    const isRead = (path: string): boolean =>
+      fields === undefined || fields.includes(path.split('.')[0] ?? '');
     const paths = [...primaryColumns, ...columns].map(({ propertyPath }) => propertyPath);
     const keys = new Set(primaryColumns.map(({ propertyPath }) => propertyPath));
-    return [...new Set(paths.filter((path) => keys.has(path) || isRead(path)))].map((path) => `${ROW}.${path}`);
+    return [...new Set(paths.filter((path) => keys.has(path) || isRead(path)))].map(
+      (path) => `${ROW}.${path}`,
+    );
   }
 
   private hydrated(model: EntityModel, name: string, value: unknown): unknown {
@@ -249,7 +313,10 @@ interface DriverError {
 }
 
 /** The codes of PostgreSQL, and the numbers of MariaDB and MySQL. */
-const REASONS: ReadonlyMap<string | number, ResourceWriteError['reason']> = new Map<string | number, ResourceWriteError['reason']>([
+const REASONS: ReadonlyMap<string | number, ResourceWriteError['reason']> = new Map<
+  string | number,
+  ResourceWriteError['reason']
+>([
   ['23505', 'unique'],
   ['23502', 'required'],
   ['23503', 'reference'],
@@ -273,22 +340,36 @@ const REASONS: ReadonlyMap<string | number, ResourceWriteError['reason']> = new 
   [3024, 'timeout'],
 ]);
 
-/** Says a refusal of the database in the gateway's words, and a failure that may pass as one of storage; any other error stays as it is. */
+/**
+ * Says a refusal of the database in the gateway's words, and a failure that may pass as one of
+ * storage; any other error stays as it is.
+ */
 export function toWriteError(error: unknown): unknown {
-  const driver: DriverError = (error instanceof QueryFailedError ? error.driverError : error) as DriverError;
+  const driver: DriverError = (
+    error instanceof QueryFailedError ? error.driverError : error
+  ) as DriverError;
   const isLost = GIVEN_BACK.some((type) => error instanceof type) || mayPass(driver);
-  if (isLost) return new StorageUnavailableError('The database does not answer for now.', { cause: error });
+  if (isLost)
+    return new StorageUnavailableError('The database does not answer for now.', { cause: error });
   if (!(error instanceof QueryFailedError)) return error;
   const reason = reasonOf(driver);
   return reason ? new ResourceWriteError(reason, subjectOf(driver), { cause: error }) : error;
 }
 
 function reasonOf({ code, errno }: DriverError): ResourceWriteError['reason'] | undefined {
-  return REASONS.get(code ?? '') ?? REASONS.get(errno ?? 0) ?? (isOfValues(code) ? 'check' : undefined);
+  return (
+    REASONS.get(code ?? '') ?? REASONS.get(errno ?? 0) ?? (isOfValues(code) ? 'check' : undefined)
+  );
 }
 
-/** A runner gives its connection back by itself when it is lost between two statements; the runner and the manager each say it with an error of their own. */
-const GIVEN_BACK = [QueryRunnerAlreadyReleasedError, QueryRunnerProviderAlreadyReleasedError] as const;
+/**
+ * A runner gives its connection back by itself when it is lost between two statements; the runner
+ * and the manager each say it with an error of their own.
+ */
+const GIVEN_BACK = [
+  QueryRunnerAlreadyReleasedError,
+  QueryRunnerProviderAlreadyReleasedError,
+] as const;
 
 /** MariaDB and MySQL name the key or the column in their message alone. */
 function subjectOf({ column, constraint, message = '' }: DriverError): string {

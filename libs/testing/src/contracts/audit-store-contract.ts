@@ -1,12 +1,24 @@
 import assert from 'node:assert/strict';
 import { AuditTrail, verifyAudit } from '@toolloop/core/audit';
 import type { AuditEntry, AuditHead, AuditStore } from '@toolloop/core/stores';
-import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import {
+  atOnce,
+  AWKWARD_TEXTS,
+  runContract,
+  type Contract,
+  type ContractRunner,
+  type StoreUnderTest,
+  type Trial,
+} from './contract.js';
 
 type AuditTrial = Trial<AuditStore>;
 
 /** The behaviour that every `AuditStore` must show. */
-export function auditStoreContract(name: string, make: () => Promise<StoreUnderTest<AuditStore>>, runner: ContractRunner): void {
+export function auditStoreContract(
+  name: string,
+  make: () => Promise<StoreUnderTest<AuditStore>>,
+  runner: ContractRunner,
+): void {
   runContract(CONTRACT, name, make, runner);
 }
 
@@ -14,7 +26,11 @@ const KEY = 'a key of more than thirty-two bytes, for contracts';
 
 function record(store: AuditStore, tenant: string, runId = 'run_1'): Promise<void> {
   const subject = { actorId: 'ada', runId, toolCallId: 'call_1', step: 1, declaredId: 'bank__pay' };
-  return new AuditTrail(store, { key: KEY }).record({ tenant, subject, event: { kind: 'denied', code: 'forbidden' } });
+  return new AuditTrail(store, { key: KEY }).record({
+    tenant,
+    subject,
+    event: { kind: 'denied', code: 'forbidden' },
+  });
 }
 
 async function entriesOf(store: AuditStore, tenant: string): Promise<readonly AuditEntry[]> {
@@ -65,7 +81,10 @@ async function pages({ store, other, tenant }: AuditTrial): Promise<void> {
   for (let index = 0; index < 5; index += 1) await record(store, tenant);
   const read = async (from: number, limit: number): Promise<number[]> =>
     (await other.read(tenant, { from, limit })).map(({ sequence }) => sequence);
-  assert.deepEqual([await read(1, 2), await read(3, 2), await read(5, 2), await read(6, 2)], [[1, 2], [3, 4], [5], []]);
+  assert.deepEqual(
+    [await read(1, 2), await read(3, 2), await read(5, 2), await read(6, 2)],
+    [[1, 2], [3, 4], [5], []],
+  );
   assert.deepEqual(await read(-1, 1), [1]);
 }
 

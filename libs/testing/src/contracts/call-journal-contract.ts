@@ -2,14 +2,33 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { CallJournal, JournalCall, JournalClaim, JournalHold, JournalOutcome, JournalStart } from '@toolloop/core/stores';
-import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import type {
+  CallJournal,
+  JournalCall,
+  JournalClaim,
+  JournalHold,
+  JournalOutcome,
+  JournalStart,
+} from '@toolloop/core/stores';
+import {
+  atOnce,
+  AWKWARD_TEXTS,
+  runContract,
+  type Contract,
+  type ContractRunner,
+  type StoreUnderTest,
+  type Trial,
+} from './contract.js';
 import { leaseCases } from './lease-cases.js';
 
 type JournalTrial = Trial<CallJournal>;
 
 /** The behaviour that every `CallJournal` must show. */
-export function callJournalContract(name: string, make: () => Promise<StoreUnderTest<CallJournal>>, runner: ContractRunner): void {
+export function callJournalContract(
+  name: string,
+  make: () => Promise<StoreUnderTest<CallJournal>>,
+  runner: ContractRunner,
+): void {
   runContract(CONTRACT, name, make, runner);
 }
 
@@ -17,7 +36,11 @@ export function callJournalContract(name: string, make: () => Promise<StoreUnder
 const LONG_MS = 600_000;
 
 /** Makes a call by the same owner, unless another is named, with the proof of its first lease. */
-function pay(tenant: string, idempotencyKey: string, more: Partial<JournalStart> = {}): JournalStart & JournalHold {
+function pay(
+  tenant: string,
+  idempotencyKey: string,
+  more: Partial<JournalStart> = {},
+): JournalStart & JournalHold {
   return {
     tenant,
     idempotencyKey,
@@ -43,7 +66,10 @@ function assertInProgress(claim: JournalClaim): void {
 }
 
 const DONE: JournalOutcome = { status: 'succeeded', content: 'Paid.', ui: { receipt: 1 } };
-const FAILED: JournalOutcome = { status: 'failed', failure: { code: 'execution_failed', safeMessage: 'No money.', retryable: true } };
+const FAILED: JournalOutcome = {
+  status: 'failed',
+  failure: { code: 'execution_failed', safeMessage: 'No money.', retryable: true },
+};
 
 const CONTRACT: Contract<CallJournal> = {
   port: 'CallJournal',
@@ -66,7 +92,11 @@ const CONTRACT: Contract<CallJournal> = {
       steal: (store, call, request) => store.steal(call, request),
       release: (store, call, hold) => store.release({ ...call, ...hold }),
       write: async (store, call, hold) => {
-        const outcome: JournalOutcome = { status: 'succeeded', content: `by ${hold.owner} ${hold.epoch}`, ui: null };
+        const outcome: JournalOutcome = {
+          status: 'succeeded',
+          content: `by ${hold.owner} ${hold.epoch}`,
+          ui: null,
+        };
         await store.finish({ ...call, ...hold }, outcome);
         return isDeepStrictEqual(await store.find(call), { status: 'finished', outcome });
       },
@@ -82,14 +112,19 @@ const CONTRACT: Contract<CallJournal> = {
       await store.acquire(pay(tenant, 'open'));
     },
     after: async (store, { tenant }) => {
-      assert.deepEqual(await store.acquire(pay(tenant, 'done')), { status: 'finished', outcome: DONE });
+      assert.deepEqual(await store.acquire(pay(tenant, 'done')), {
+        status: 'finished',
+        outcome: DONE,
+      });
       assertInProgress(await store.acquire(pay(tenant, 'open', ANOTHER)));
     },
   },
 };
 
 async function beginsOnce(trial: JournalTrial): Promise<void> {
-  const claims = await atOnce(trial, 40, (store) => store.acquire(pay(trial.tenant, 'key', { owner: randomUUID() })));
+  const claims = await atOnce(trial, 40, (store) =>
+    store.acquire(pay(trial.tenant, 'key', { owner: randomUUID() })),
+  );
   const statuses = claims.map(({ status }) => status);
   assert.equal(statuses.filter((status) => status === 'acquired').length, 1);
   assert.equal(statuses.filter((status) => status === 'in_progress').length, 39);
@@ -99,7 +134,10 @@ async function answersWithOutcome({ store, other, tenant }: JournalTrial): Promi
   for (const outcome of [DONE, FAILED]) {
     await store.acquire(pay(tenant, outcome.status));
     await store.finish(pay(tenant, outcome.status), outcome);
-    assert.deepEqual(await other.acquire(pay(tenant, outcome.status)), { status: 'finished', outcome });
+    assert.deepEqual(await other.acquire(pay(tenant, outcome.status)), {
+      status: 'finished',
+      outcome,
+    });
   }
 }
 
@@ -127,9 +165,11 @@ async function refusesOtherCalls({ store, other, tenant }: JournalTrial): Promis
     { instanceId: 'a', args: '{"amount":6}' },
     {},
   ];
-  for (const more of others) assert.deepEqual(await other.acquire(pay(tenant, 'key', more)), { status: 'conflict' });
+  for (const more of others)
+    assert.deepEqual(await other.acquire(pay(tenant, 'key', more)), { status: 'conflict' });
   await store.finish(pay(tenant, 'key'), DONE);
-  for (const more of others) assert.deepEqual(await other.acquire(pay(tenant, 'key', more)), { status: 'conflict' });
+  for (const more of others)
+    assert.deepEqual(await other.acquire(pay(tenant, 'key', more)), { status: 'conflict' });
 }
 
 async function keepsFirstOutcome({ store, other, tenant }: JournalTrial): Promise<void> {
@@ -155,8 +195,12 @@ async function steals({ store, other, tenant }: JournalTrial): Promise<void> {
   const call = pay(tenant, 'key');
   assert.equal(await store.steal(call, { ...call, ...ANOTHER }), undefined);
   await store.acquire(call);
-  assert.equal(await other.steal({ ...call, tenant: `${tenant}x` }, { ...call, ...ANOTHER }), undefined);
-  const lease = (await other.steal(call, { ...call, ...ANOTHER })) ?? assert.fail('It was in progress.');
+  assert.equal(
+    await other.steal({ ...call, tenant: `${tenant}x` }, { ...call, ...ANOTHER }),
+    undefined,
+  );
+  const lease =
+    (await other.steal(call, { ...call, ...ANOTHER })) ?? assert.fail('It was in progress.');
   assert.deepEqual([lease.owner, lease.epoch], ['another', 2]);
   await store.finish(call, FAILED);
   await other.finish({ ...call, ...lease }, DONE);
@@ -193,10 +237,16 @@ async function tellsKeysApart({ store, other, tenant }: JournalTrial): Promise<v
 
 async function keepsAwkwardTexts({ store, other, tenant }: JournalTrial): Promise<void> {
   for (const [index, content] of AWKWARD_TEXTS.entries()) {
-    const outcome: JournalOutcome = { status: 'succeeded', content, ui: { [content]: [content, null, 0.1, 2 ** 53] } };
+    const outcome: JournalOutcome = {
+      status: 'succeeded',
+      content,
+      ui: { [content]: [content, null, 0.1, 2 ** 53] },
+    };
     await store.acquire(pay(tenant, `key ${index}`, { args: JSON.stringify({ content }) }));
     await store.finish(pay(tenant, `key ${index}`), outcome);
-    const claim = await other.acquire(pay(tenant, `key ${index}`, { args: JSON.stringify({ content }) }));
+    const claim = await other.acquire(
+      pay(tenant, `key ${index}`, { args: JSON.stringify({ content }) }),
+    );
     assert.deepEqual(claim, { status: 'finished', outcome });
   }
 }

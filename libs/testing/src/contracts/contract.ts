@@ -26,7 +26,9 @@ export interface Trial<Store> {
   readonly otherTenant: string;
 }
 
-/** A behaviour that every adapter of a port must show. Its check throws where the adapter does not. */
+/**
+ * A behaviour that every adapter of a port must show. Its check throws where the adapter does not.
+ */
 export interface ContractCase<Store> {
   readonly name: string;
   readonly check: (trial: Trial<Store>) => Promise<void>;
@@ -49,7 +51,12 @@ export interface Contract<Store> {
  * Runs a contract against one adapter, which is opened once for all cases.
  *
  * @example
- * pendingStoreContract('in Redis', async () => ({ store: await RedisPendingStore.connect() }), { describe, it, beforeAll, afterAll });
+ * pendingStoreContract('in Redis', async () => ({ store: await RedisPendingStore.connect() }), {
+ *   describe,
+ *   it,
+ *   beforeAll,
+ *   afterAll,
+ * });
  */
 export function runContract<Store>(
   { port, cases, restart }: Contract<Store>,
@@ -83,7 +90,9 @@ export function atOnce<Store, Result>(
   count: number,
   act: (store: Store, index: number) => Promise<Result>,
 ): Promise<Result[]> {
-  return Promise.all(Array.from({ length: count }, (_, index) => act(index % 2 === 0 ? store : other, index)));
+  return Promise.all(
+    Array.from({ length: count }, (_, index) => act(index % 2 === 0 ? store : other, index)),
+  );
 }
 
 /** Texts that a database, a key or a query may get wrong. */

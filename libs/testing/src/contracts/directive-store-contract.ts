@@ -13,13 +13,25 @@ import {
   type LeaseHold,
   versionOf,
 } from '@toolloop/core/stores';
-import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import {
+  atOnce,
+  AWKWARD_TEXTS,
+  runContract,
+  type Contract,
+  type ContractRunner,
+  type StoreUnderTest,
+  type Trial,
+} from './contract.js';
 import { leaseCases } from './lease-cases.js';
 
 type DirectiveTrial = Trial<DirectiveStore>;
 
 /** The behaviour that every `DirectiveStore` must show. */
-export function directiveStoreContract(name: string, make: () => Promise<StoreUnderTest<DirectiveStore>>, runner: ContractRunner): void {
+export function directiveStoreContract(
+  name: string,
+  make: () => Promise<StoreUnderTest<DirectiveStore>>,
+  runner: ContractRunner,
+): void {
   runContract(CONTRACT, name, make, runner);
 }
 
@@ -32,10 +44,24 @@ function intentOf(tenant: string, more: Partial<DirectiveIntent> = {}): Directiv
     key: `order.refund:${tenant}:o-1:${directiveId}`,
     type: 'order.refund',
     subject: 'o-1',
-    call: { declaredId: 'bank__refund', args: '{"orderId":"o-1"}', runId: 'run_1', toolCallId: 'call_1', step: 1, index: 0 },
-    authority: { actorId: 'alice', policies: [], flow: { integrity: 'trusted', confidentiality: 'public', traced: ['o-1', 5] } },
+    call: {
+      declaredId: 'bank__refund',
+      args: '{"orderId":"o-1"}',
+      runId: 'run_1',
+      toolCallId: 'call_1',
+      step: 1,
+      index: 0,
+    },
+    authority: {
+      actorId: 'alice',
+      policies: [],
+      flow: { integrity: 'trusted', confidentiality: 'public', traced: ['o-1', 5] },
+    },
     shownArgs: { orderId: 'o-1' },
-    preview: { sentence: 'Refunds it.', changes: [{ field: 'state', before: null, after: 'refunded' }] },
+    preview: {
+      sentence: 'Refunds it.',
+      changes: [{ field: 'state', before: null, after: 'refunded' }],
+    },
     correlationId: 'req_1',
     createdAt: new Date().toISOString(),
     ...more,
@@ -46,22 +72,38 @@ function intentOf(tenant: string, more: Partial<DirectiveIntent> = {}): Directiv
 const LONG_MS = 600_000;
 const ANY = { owner: 'any', forMs: LONG_MS };
 
-async function added(store: DirectiveStore, tenant: string, more?: Partial<DirectiveIntent>): Promise<DirectiveRecord> {
+async function added(
+  store: DirectiveStore,
+  tenant: string,
+  more?: Partial<DirectiveIntent>,
+): Promise<DirectiveRecord> {
   const { record } = await store.add(intentOf(tenant, more));
   return record;
 }
 
-function heldBy({ tenant, directiveId }: DirectiveReference, { owner, epoch }: LeaseHold): DirectiveVersion {
+function heldBy(
+  { tenant, directiveId }: DirectiveReference,
+  { owner, epoch }: LeaseHold,
+): DirectiveVersion {
   return { tenant, directiveId, status: 'performing', owner, epoch };
 }
 
 /** Acquires it as an owner of its own. */
-async function acquired(store: DirectiveStore, reference: DirectiveReference, forMs = LONG_MS): Promise<LeasedDirective> {
+async function acquired(
+  store: DirectiveStore,
+  reference: DirectiveReference,
+  forMs = LONG_MS,
+): Promise<LeasedDirective> {
   const record = await store.acquire(reference, { owner: randomUUID(), forMs });
   return record ?? assert.fail('It was there to be acquired.');
 }
 
-function pick({ task, status, epoch, attempts }: DirectiveRecord): Pick<DirectiveState, 'task' | 'status' | 'epoch' | 'attempts'> {
+function pick({
+  task,
+  status,
+  epoch,
+  attempts,
+}: DirectiveRecord): Pick<DirectiveState, 'task' | 'status' | 'epoch' | 'attempts'> {
   return { task, status, epoch, attempts };
 }
 
@@ -80,10 +122,19 @@ async function eventually(what: string, holds: () => boolean | Promise<boolean>)
 const CONTRACT: Contract<DirectiveStore> = {
   port: 'DirectiveStore',
   cases: [
-    { name: 'keeps one of many directives with the same key, and answers all with it', check: addsOnce },
-    { name: 'keeps nothing when the work before it rejects, and else runs that work once', check: addsBehind },
+    {
+      name: 'keeps one of many directives with the same key, and answers all with it',
+      check: addsOnce,
+    },
+    {
+      name: 'keeps nothing when the work before it rejects, and else runs that work once',
+      check: addsBehind,
+    },
     { name: 'finds a directive as it was added', check: findsIt },
-    { name: 'keeps tenants apart, though their keys and ids are the same', check: separatesTenants },
+    {
+      name: 'keeps tenants apart, though their keys and ids are the same',
+      check: separatesTenants,
+    },
     { name: 'lists the newest directives first, by filter, page by page', check: lists },
     { name: 'leases a directive that is due, and tells that it is performed', check: leases },
     { name: 'leases no directive that is not due yet, or over', check: refusesLeases },
@@ -92,33 +143,50 @@ const CONTRACT: Contract<DirectiveStore> = {
       make: async (store, tenant) => (await added(store, tenant)).intent,
       acquire: async (store, intent, request) => (await store.acquire(intent, request))?.lease,
       renew: (store, intent, hold, forMs) => store.renew({ ...intent, ...hold }, forMs),
-      release: (store, intent, hold) => store.change(heldBy(intent, hold), { event: 'retried', status: 'pending', dueInMs: 0 }),
+      release: (store, intent, hold) =>
+        store.change(heldBy(intent, hold), { event: 'retried', status: 'pending', dueInMs: 0 }),
       write: async (store, intent, hold) =>
-        (await store.change(heldBy(intent, hold), { event: 'succeeded', status: 'succeeded' })) !== undefined,
+        (await store.change(heldBy(intent, hold), { event: 'succeeded', status: 'succeeded' })) !==
+        undefined,
     }),
     { name: 'changes a directive from the named state, and from no other', check: comparesAndSets },
     { name: 'lets one of many concurrent callers change a directive', check: changesOnce },
-    { name: 'keeps result and task, and a failure only until the next attempt succeeds', check: keepsWhatIsSaid },
-    { name: 'counts how often a directive was put off, until it changes for another reason', check: countsPutOffs },
-    { name: 'calls the worker with directives that are due, now and later, and again when it rejects', check: works },
+    {
+      name: 'keeps result and task, and a failure only until the next attempt succeeds',
+      check: keepsWhatIsSaid,
+    },
+    {
+      name: 'counts how often a directive was put off, until it changes for another reason',
+      check: countsPutOffs,
+    },
+    {
+      name: 'calls the worker with directives that are due, now and later, and again when it rejects',
+      check: works,
+    },
     { name: 'emits every change, in order', check: tells },
     { name: 'keeps awkward texts', check: keepsAwkwardTexts },
   ],
   restart: {
-    before: async ({ store, tenant }) => void (await added(store, tenant, { directiveId: tenant, key: tenant })),
+    before: async ({ store, tenant }) =>
+      void (await added(store, tenant, { directiveId: tenant, key: tenant })),
     after: async (store, { tenant }) => {
       const worked: string[] = [];
       const stop = await store.work(noting(tenant, worked), 4);
       await eventually('what was added before is performed', () => worked.includes(tenant));
       await stop();
-      assert.equal((await store.add(intentOf(tenant, { directiveId: tenant, key: tenant }))).isNew, false);
+      assert.equal(
+        (await store.add(intentOf(tenant, { directiveId: tenant, key: tenant }))).isNew,
+        false,
+      );
     },
   },
 };
 
 async function addsOnce(trial: DirectiveTrial): Promise<void> {
   const intent = intentOf(trial.tenant);
-  const all = await atOnce(trial, 40, (store) => store.add({ ...intent, createdAt: new Date().toISOString() }));
+  const all = await atOnce(trial, 40, (store) =>
+    store.add({ ...intent, createdAt: new Date().toISOString() }),
+  );
   assert.equal(all.filter(({ isNew }) => isNew).length, 1);
   assert.equal(new Set(all.map(({ record }) => record.intent.createdAt)).size, 1);
   assert.equal((await trial.store.list({ tenant: trial.tenant })).length, 1);
@@ -148,11 +216,19 @@ async function findsIt({ store, other, tenant }: DirectiveTrial): Promise<void> 
   assert.equal(await other.find({ tenant, directiveId: randomUUID() }), undefined);
 }
 
-async function separatesTenants({ store, other, tenant, otherTenant }: DirectiveTrial): Promise<void> {
+async function separatesTenants({
+  store,
+  other,
+  tenant,
+  otherTenant,
+}: DirectiveTrial): Promise<void> {
   const own = intentOf(tenant);
   await store.add(own);
   assert.equal(await other.find({ tenant: otherTenant, directiveId: own.directiveId }), undefined);
-  assert.equal(await other.acquire({ tenant: otherTenant, directiveId: own.directiveId }, ANY), undefined);
+  assert.equal(
+    await other.acquire({ tenant: otherTenant, directiveId: own.directiveId }, ANY),
+    undefined,
+  );
   assert.deepEqual(await other.list({ tenant: otherTenant }), []);
   const theirs = await other.add({ ...own, tenant: otherTenant });
   assert.equal(theirs.isNew, true);
@@ -165,7 +241,10 @@ async function lists({ store, other, tenant }: DirectiveTrial): Promise<void> {
   for (let index = 0; index < 7; index += 1) {
     const actorId = index % 2 === 0 ? 'alice' : 'eve';
     const { authority } = intentOf(tenant);
-    const record = await added(store, tenant, { subject: `o-${index % 3}`, authority: { ...authority, actorId } });
+    const record = await added(store, tenant, {
+      subject: `o-${index % 3}`,
+      authority: { ...authority, actorId },
+    });
     made.unshift(record.intent.directiveId);
   }
   const ids = async (query: object): Promise<readonly string[]> =>
@@ -189,8 +268,19 @@ async function leases({ store, other, tenant }: DirectiveTrial): Promise<void> {
   await wait(20);
   const second = await acquired(other, intent);
   assert.deepEqual(pick(second), { task: 'perform', status: 'performing', epoch: 2, attempts: 2 });
-  assert.equal(await store.change(versionOf(first), { event: 'succeeded', status: 'succeeded', result: 'stale' }), undefined);
-  const over = await other.change(versionOf(second), { event: 'succeeded', status: 'succeeded', result: 'true' });
+  assert.equal(
+    await store.change(versionOf(first), {
+      event: 'succeeded',
+      status: 'succeeded',
+      result: 'stale',
+    }),
+    undefined,
+  );
+  const over = await other.change(versionOf(second), {
+    event: 'succeeded',
+    status: 'succeeded',
+    result: 'true',
+  });
   assert.deepEqual([over?.result, over?.lease, over?.epoch], ['true', undefined, 2]);
 }
 
@@ -198,7 +288,11 @@ async function refusesLeases({ store, other, tenant }: DirectiveTrial): Promise<
   const { intent } = await added(store, tenant);
   const held = await acquired(store, intent);
   assert.equal(await other.acquire(intent, ANY), undefined);
-  const put = await store.change(versionOf(held), { event: 'retried', status: 'pending', dueInMs: LONG_MS });
+  const put = await store.change(versionOf(held), {
+    event: 'retried',
+    status: 'pending',
+    dueInMs: LONG_MS,
+  });
   assert.ok(put);
   assert.equal(await other.acquire(intent, ANY), undefined);
   await store.change(versionOf(put), { event: 'cancelled', status: 'cancelled' });
@@ -207,7 +301,9 @@ async function refusesLeases({ store, other, tenant }: DirectiveTrial): Promise<
 
 async function renewsQuietly({ store, other, tenant }: DirectiveTrial): Promise<void> {
   const told: string[] = [];
-  const subscription = store.changes$.subscribe((event) => event.tenant === tenant && told.push(event.event));
+  const subscription = store.changes$.subscribe(
+    (event) => event.tenant === tenant && told.push(event.event),
+  );
   const { intent } = await added(store, tenant);
   const { lease, updatedAt } = await acquired(store, intent, 1);
   assert.equal(await store.renew({ ...intent, ...lease }, LONG_MS), true);
@@ -236,7 +332,9 @@ async function comparesAndSets({ store, other, tenant }: DirectiveTrial): Promis
 
 async function changesOnce(trial: DirectiveTrial): Promise<void> {
   const record = await added(trial.store, trial.tenant);
-  const changes = await atOnce(trial, 20, (store) => store.change(versionOf(record), { event: 'cancelled', status: 'cancelled' }));
+  const changes = await atOnce(trial, 20, (store) =>
+    store.change(versionOf(record), { event: 'cancelled', status: 'cancelled' }),
+  );
   assert.equal(changes.filter((one) => one !== undefined).length, 1);
 }
 
@@ -256,7 +354,10 @@ async function keepsWhatIsSaid({ store, other, tenant }: DirectiveTrial): Promis
     result: { a: [null, 1] },
   });
   assert.ok(succeeded);
-  assert.deepEqual([succeeded.failure, succeeded.attempts, succeeded.result], [undefined, 2, { a: [null, 1] }]);
+  assert.deepEqual(
+    [succeeded.failure, succeeded.attempts, succeeded.result],
+    [undefined, 2, { a: [null, 1] }],
+  );
   const undoing = await store.change(versionOf(succeeded), {
     event: 'cancelled',
     status: 'pending',
@@ -265,14 +366,21 @@ async function keepsWhatIsSaid({ store, other, tenant }: DirectiveTrial): Promis
     dueInMs: 0,
   });
   assert.ok(undoing);
-  assert.deepEqual([undoing.task, undoing.attempts, undoing.result], ['compensate', 0, { a: [null, 1] }]);
+  assert.deepEqual(
+    [undoing.task, undoing.attempts, undoing.result],
+    ['compensate', 0, { a: [null, 1] }],
+  );
   assert.deepEqual(await other.find(intent), undoing);
 }
 
 async function countsPutOffs({ store, other, tenant }: DirectiveTrial): Promise<void> {
   const { intent } = await added(store, tenant);
   const again = { event: 'retried', status: 'pending', dueInMs: 0 } as const;
-  const putOff = await store.change(versionOf(await acquired(store, intent)), { ...again, attempts: 0, putOffs: 3 });
+  const putOff = await store.change(versionOf(await acquired(store, intent)), {
+    ...again,
+    attempts: 0,
+    putOffs: 3,
+  });
   assert.deepEqual([putOff?.putOffs, (await other.find(intent))?.putOffs], [3, 3]);
   const leased = await acquired(other, intent);
   assert.equal(leased.putOffs, 3);
@@ -281,7 +389,11 @@ async function countsPutOffs({ store, other, tenant }: DirectiveTrial): Promise<
 }
 
 /** Performs the directives of this tenant alone: other checks have left theirs. */
-function noting(tenant: string, worked: string[], perform?: (reference: DirectiveReference) => Promise<unknown>) {
+function noting(
+  tenant: string,
+  worked: string[],
+  perform?: (reference: DirectiveReference) => Promise<unknown>,
+) {
   return async (reference: DirectiveReference): Promise<void> => {
     if (reference.tenant !== tenant) return;
     worked.push(reference.directiveId);
@@ -299,12 +411,19 @@ async function works({ store, other, tenant }: DirectiveTrial): Promise<void> {
     const record = await store.acquire(reference, { owner: randomUUID(), forMs: LONG_MS });
     if (!record) return;
     const again = { event: 'retried', status: 'pending', dueInMs: 50 } as const;
-    await store.change(versionOf(record), record.attempts === 1 ? again : { event: 'succeeded', status: 'succeeded' });
+    await store.change(
+      versionOf(record),
+      record.attempts === 1 ? again : { event: 'succeeded', status: 'succeeded' },
+    );
   };
   const stop = await store.work(noting(tenant, worked, perform), 4);
   const after = await added(other, tenant);
-  const isDone = async ({ intent }: DirectiveRecord): Promise<boolean> => (await other.find(intent))?.status === 'succeeded';
-  await eventually('both are performed twice', async () => (await isDone(before)) && (await isDone(after)));
+  const isDone = async ({ intent }: DirectiveRecord): Promise<boolean> =>
+    (await other.find(intent))?.status === 'succeeded';
+  await eventually(
+    'both are performed twice',
+    async () => (await isDone(before)) && (await isDone(after)),
+  );
   await stop();
   const { length } = worked;
   const late = await added(store, tenant);
@@ -315,7 +434,9 @@ async function works({ store, other, tenant }: DirectiveTrial): Promise<void> {
 
 async function tells({ store, tenant }: DirectiveTrial): Promise<void> {
   const told: DirectiveEvent[] = [];
-  const subscription = store.changes$.subscribe((event) => event.tenant === tenant && told.push(event));
+  const subscription = store.changes$.subscribe(
+    (event) => event.tenant === tenant && told.push(event),
+  );
   const { intent } = await added(store, tenant);
   const held = await acquired(store, intent);
   await store.change(versionOf(held), { event: 'succeeded', status: 'succeeded' });
@@ -329,16 +450,30 @@ async function tells({ store, tenant }: DirectiveTrial): Promise<void> {
   ]);
   const { directiveId, correlationId, subject, call } = intent;
   assert.deepEqual(
-    told.map((event) => [event.directiveId, event.correlationId, event.subject, event.runId, event.step]),
+    told.map((event) => [
+      event.directiveId,
+      event.correlationId,
+      event.subject,
+      event.runId,
+      event.step,
+    ]),
     told.map(() => [directiveId, correlationId, subject, call.runId, call.step]),
   );
 }
 
 async function keepsAwkwardTexts({ store, other, tenant }: DirectiveTrial): Promise<void> {
   for (const [index, text] of AWKWARD_TEXTS.entries()) {
-    const intent = intentOf(tenant, { key: `${text}${index}`, subject: text, correlationId: text, shownArgs: { [text]: text } });
+    const intent = intentOf(tenant, {
+      key: `${text}${index}`,
+      subject: text,
+      correlationId: text,
+      shownArgs: { [text]: text },
+    });
     await store.add(intent);
     assert.deepEqual((await other.find(intent))?.intent, intent);
-    assert.equal((await other.list({ tenant, subject: text })).at(-1)?.intent.directiveId, intent.directiveId);
+    assert.equal(
+      (await other.list({ tenant, subject: text })).at(-1)?.intent.directiveId,
+      intent.directiveId,
+    );
   }
 }

@@ -1,13 +1,21 @@
 import assert from 'node:assert/strict';
 import type { LanguageModel } from '@toolloop/core';
 import { parseJson } from '@toolloop/core/internal';
-import { AnswerFold, type ModelAnswer, ModelError, type ModelEvent, type ModelRequest, type ToolSpec } from '@toolloop/protocol';
+import {
+  AnswerFold,
+  type ModelAnswer,
+  ModelError,
+  type ModelEvent,
+  type ModelRequest,
+  type ToolSpec,
+} from '@toolloop/protocol';
 import type { ContractRunner } from './contract.js';
 
 /**
  * The behaviour of the provider behind a model, for one check:
  * - `text`: it answers with the words "Hello there."
- * - `calls`: it calls `weather` with `{"city":"Oslo"}` and `weather` with `{"city":"Bergen"}`, in this order
+ * - `calls`: it calls `weather` with `{"city":"Oslo"}` and `weather` with `{"city":"Bergen"}`, in
+ *   this order
  * - `refuses`: it refuses for too many requests (429)
  * - `breaks`: it begins the words "Hello there.", and its connection breaks
  * - `ends`: it begins a call of `weather`, and its answer ends in the middle of the arguments
@@ -27,7 +35,12 @@ const WEATHER: ToolSpec = {
   id: 'weather',
   declaredId: 'weather',
   description: 'Tells the weather of a city.',
-  inputSchema: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false },
+  inputSchema: {
+    type: 'object',
+    properties: { city: { type: 'string' } },
+    required: ['city'],
+    additionalProperties: false,
+  },
   effect: 'read_only',
   labels: { returns: 'untrusted', reads: 'public', egress: false },
   redaction: { kind: 'reveal', fields: 'all' },
@@ -41,17 +54,25 @@ const REQUEST: ModelRequest = {
 };
 
 /**
- * The behaviour that every `LanguageModel` must show, whatever its provider does. A spec starts a local server that speaks as the provider does.
+ * The behaviour that every `LanguageModel` must show, whatever its provider does. A spec starts a
+ * local server that speaks as the provider does.
  *
  * @example
- * languageModelContract('of Acme', async (situation) => ({ model: acme({ baseURL: await acmeServer(situation) }) }), { describe, it, beforeAll, afterAll });
+ * languageModelContract(
+ *   'of Acme',
+ *   async (situation) => ({ model: acme({ baseURL: await acmeServer(situation) }) }),
+ *   { describe, it, beforeAll, afterAll },
+ * );
  */
 export function languageModelContract(
   name: string,
   make: (situation: ModelSituation) => Promise<ModelUnderTest>,
   { describe, it }: Pick<ContractRunner, 'describe' | 'it'>,
 ): void {
-  const within = async (situation: ModelSituation, check: (made: ModelUnderTest) => Promise<void>): Promise<void> => {
+  const within = async (
+    situation: ModelSituation,
+    check: (made: ModelUnderTest) => Promise<void>,
+  ): Promise<void> => {
     const made = await make(situation);
     try {
       await check(made);
@@ -64,7 +85,11 @@ export function languageModelContract(
   });
 }
 
-const CASES: readonly (readonly [name: string, situation: ModelSituation, check: (made: ModelUnderTest) => Promise<void>])[] = [
+const CASES: readonly (readonly [
+  name: string,
+  situation: ModelSituation,
+  check: (made: ModelUnderTest) => Promise<void>,
+])[] = [
   ['streams the words of an answer, and ends it with one finish', 'text', streamsText],
   ['answers again, and each time alike', 'text', answersAgain],
   ['gives each call once, whole and in order, behind its deltas', 'calls', givesCalls],
@@ -77,7 +102,11 @@ const CASES: readonly (readonly [name: string, situation: ModelSituation, check:
   ['closes the connection when its reader leaves', 'stalls', isLeft],
 ];
 
-async function read(model: LanguageModel, request: ModelRequest = REQUEST, signal = new AbortController().signal): Promise<ModelEvent[]> {
+async function read(
+  model: LanguageModel,
+  request: ModelRequest = REQUEST,
+  signal = new AbortController().signal,
+): Promise<ModelEvent[]> {
   const events: ModelEvent[] = [];
   for await (const event of model.stream(request, signal)) events.push(event);
   return events;
@@ -124,8 +153,12 @@ async function givesCalls({ model }: ModelUnderTest): Promise<void> {
   );
   assert.equal(new Set(calls.map(({ toolCallId }) => toolCallId)).size, 2);
   for (const call of calls) {
-    const deltas = events.slice(0, events.indexOf(call)).filter((event) => event.type === 'tool-call-delta');
-    const own = deltas.filter(({ toolCallId }) => toolCallId === call.toolCallId).map(({ argumentsDelta }) => argumentsDelta);
+    const deltas = events
+      .slice(0, events.indexOf(call))
+      .filter((event) => event.type === 'tool-call-delta');
+    const own = deltas
+      .filter(({ toolCallId }) => toolCallId === call.toolCallId)
+      .map(({ argumentsDelta }) => argumentsDelta);
     assert.equal(own.join(''), call.arguments);
   }
   assert.equal(events.at(-1)?.type === 'finish' && foldOf(events).finishReason, 'tool_calls');
@@ -137,10 +170,13 @@ async function leavesRequest({ model }: ModelUnderTest): Promise<void> {
   assert.equal(JSON.stringify(REQUEST), before);
 }
 
-async function failureOf(model: LanguageModel): Promise<{ readonly events: ModelEvent[]; readonly error: unknown }> {
+async function failureOf(
+  model: LanguageModel,
+): Promise<{ readonly events: ModelEvent[]; readonly error: unknown }> {
   const events: ModelEvent[] = [];
   try {
-    for await (const event of model.stream(REQUEST, new AbortController().signal)) events.push(event);
+    for await (const event of model.stream(REQUEST, new AbortController().signal))
+      events.push(event);
     return { events, error: undefined };
   } catch (error) {
     return { events, error };
@@ -156,7 +192,11 @@ async function refuses({ model }: ModelUnderTest): Promise<void> {
 
 async function breaks({ model }: ModelUnderTest): Promise<void> {
   const { events, error } = await failureOf(model);
-  if (error !== undefined) return assert.ok(error instanceof ModelError && error.isRetryable, 'A lost connection may be tried again.');
+  if (error !== undefined)
+    return assert.ok(
+      error instanceof ModelError && error.isRetryable,
+      'A lost connection may be tried again.',
+    );
   assert.equal(foldOf(events).finishReason, 'incomplete');
 }
 
@@ -165,17 +205,25 @@ async function cuts({ model }: ModelUnderTest): Promise<void> {
   if (error !== undefined) assert.ok(error instanceof ModelError);
   const calls = events.filter((event) => event.type === 'tool-call');
   const finish = events.at(-1);
-  const isRun = finish?.type === 'finish' && (finish.finishReason === 'stop' || finish.finishReason === 'tool_calls');
+  const isRun =
+    finish?.type === 'finish' &&
+    (finish.finishReason === 'stop' || finish.finishReason === 'tool_calls');
   assert.ok(!isRun || calls.length === 0, 'The loop would run a call whose arguments are cut.');
 }
 
 const LONG_MS = 10_000;
 
-/** Rejects where something does not end, so that a check fails by itself and not by the time of its runner. */
+/**
+ * Rejects where something does not end, so that a check fails by itself and not by the time of its
+ * runner.
+ */
 async function inTime<Result>(work: Promise<Result>, what: string): Promise<Result> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new assert.AssertionError({ message: `${what} within ten seconds.` })), LONG_MS);
+    timer = setTimeout(
+      () => reject(new assert.AssertionError({ message: `${what} within ten seconds.` })),
+      LONG_MS,
+    );
   });
   return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
@@ -183,7 +231,8 @@ async function inTime<Result>(work: Promise<Result>, what: string): Promise<Resu
 async function isAborted({ model, openConnections }: ModelUnderTest): Promise<void> {
   const stop = new AbortController();
   const reading = (async () => {
-    for await (const event of model.stream(REQUEST, stop.signal)) if (event.type === 'text-delta') stop.abort();
+    for await (const event of model.stream(REQUEST, stop.signal))
+      if (event.type === 'text-delta') stop.abort();
   })();
   await inTime(
     reading.catch(() => undefined), // by returning or by throwing
@@ -207,7 +256,8 @@ async function isAbortedBefore({ model }: ModelUnderTest): Promise<void> {
 
 async function isLeft({ model, openConnections }: ModelUnderTest): Promise<void> {
   const reading = (async () => {
-    for await (const event of model.stream(REQUEST, new AbortController().signal)) if (event.type === 'text-delta') break;
+    for await (const event of model.stream(REQUEST, new AbortController().signal))
+      if (event.type === 'text-delta') break;
   })();
   await inTime(reading, 'An answer did not let its reader go');
   await expectClosed(openConnections);

@@ -8,9 +8,17 @@ export interface LeaseMethods<Store, Thing> {
   /** Makes a thing that is free to be leased. */
   readonly make: (store: Store, tenant: string) => Promise<Thing>;
   /** `undefined` where another owner has the lease. */
-  readonly acquire: (store: Store, thing: Thing, request: LeaseRequest) => Promise<Lease | undefined>;
+  readonly acquire: (
+    store: Store,
+    thing: Thing,
+    request: LeaseRequest,
+  ) => Promise<Lease | undefined>;
   /** Leases a thing whose lease has expired to a successor. @default `acquire` */
-  readonly steal?: (store: Store, thing: Thing, request: LeaseRequest) => Promise<Lease | undefined>;
+  readonly steal?: (
+    store: Store,
+    thing: Thing,
+    request: LeaseRequest,
+  ) => Promise<Lease | undefined>;
   /** `false` for whom the lease is not. Absent where leases are not renewed. */
   readonly renew?: (store: Store, thing: Thing, hold: LeaseHold, forMs: number) => Promise<boolean>;
   readonly release: (store: Store, thing: Thing, hold: LeaseHold) => Promise<unknown>;
@@ -24,22 +32,57 @@ const FIRST: LeaseRequest = { owner: 'first', forMs: LONG_MS };
 const SECOND: LeaseRequest = { owner: 'second', forMs: LONG_MS };
 const THIRD: LeaseRequest = { owner: 'third', forMs: LONG_MS };
 
-/** Returns the behaviour that every store must show of what it leases: at most one holder, and nothing kept of a former one. */
-export function leaseCases<Store, Thing>(methods: LeaseMethods<Store, Thing>): readonly ContractCase<Store>[] {
+/**
+ * Returns the behaviour that every store must show of what it leases: at most one holder, and
+ * nothing kept of a former one.
+ */
+export function leaseCases<Store, Thing>(
+  methods: LeaseMethods<Store, Thing>,
+): readonly ContractCase<Store>[] {
   const { renew } = methods;
   const checks = new LeaseChecks(methods);
   return [
-    { name: 'leases a thing to one of many owners who ask at once', check: (trial) => checks.leasesOnce(trial) },
-    { name: 'gives the same owner its lease again, as after an answer that was lost', check: (trial) => checks.leasesAgain(trial) },
+    {
+      name: 'leases a thing to one of many owners who ask at once',
+      check: (trial) => checks.leasesOnce(trial),
+    },
+    {
+      name: 'gives the same owner its lease again, as after an answer that was lost',
+      check: (trial) => checks.leasesAgain(trial),
+    },
     { name: 'tells when a lease expires', check: (trial) => checks.tellsExpiry(trial) },
-    { name: 'leaves an expired lease to its holder until a successor takes it', check: (trial) => checks.outlivesExpiry(trial) },
-    { name: 'gives a successor the next epoch, and keeps nothing of the holder before it', check: (trial) => checks.fences(trial) },
-    { name: 'refuses the owner and the epoch of another lease', check: (trial) => checks.comparesBoth(trial) },
-    { name: 'leases what was released, and lets no one but the holder release it', check: (trial) => checks.releases(trial) },
+    {
+      name: 'leaves an expired lease to its holder until a successor takes it',
+      check: (trial) => checks.outlivesExpiry(trial),
+    },
+    {
+      name: 'gives a successor the next epoch, and keeps nothing of the holder before it',
+      check: (trial) => checks.fences(trial),
+    },
+    {
+      name: 'refuses the owner and the epoch of another lease',
+      check: (trial) => checks.comparesBoth(trial),
+    },
+    {
+      name: 'leases what was released, and lets no one but the holder release it',
+      check: (trial) => checks.releases(trial),
+    },
     { name: 'leases nothing whose work has ended', check: (trial) => checks.endsWithWork(trial) },
-    ...(renew ? [{ name: 'renews a lease for its holder alone', check: (trial: Trial<Store>) => checks.renews(trial, renew) }] : []),
+    ...(renew
+      ? [
+          {
+            name: 'renews a lease for its holder alone',
+            check: (trial: Trial<Store>) => checks.renews(trial, renew),
+          },
+        ]
+      : []),
     ...(methods.steal
-      ? [{ name: 'leases nothing again because its lease has expired', check: (trial: Trial<Store>) => checks.staysTaken(trial) }]
+      ? [
+          {
+            name: 'leases nothing again because its lease has expired',
+            check: (trial: Trial<Store>) => checks.staysTaken(trial),
+          },
+        ]
       : []),
   ];
 }
@@ -49,7 +92,9 @@ class LeaseChecks<Store, Thing> {
 
   async leasesOnce(trial: Trial<Store>): Promise<void> {
     const thing = await this.methods.make(trial.store, trial.tenant);
-    const asked = await atOnce(trial, 20, (store, index) => this.methods.acquire(store, thing, { owner: `${index}`, forMs: LONG_MS }));
+    const asked = await atOnce(trial, 20, (store, index) =>
+      this.methods.acquire(store, thing, { owner: `${index}`, forMs: LONG_MS }),
+    );
     const [lease, ...others] = asked.filter((one) => one !== undefined);
     assert.ok(lease && others.length === 0, `${others.length + 1} owners have it`);
     assert.equal(await this.methods.write(trial.other, thing, lease), true);
@@ -128,7 +173,10 @@ class LeaseChecks<Store, Thing> {
     assert.equal(await this.succeed(other, thing, SECOND), undefined);
   }
 
-  async renews({ store, other, tenant }: Trial<Store>, renew: NonNullable<LeaseMethods<Store, Thing>['renew']>): Promise<void> {
+  async renews(
+    { store, other, tenant }: Trial<Store>,
+    renew: NonNullable<LeaseMethods<Store, Thing>['renew']>,
+  ): Promise<void> {
     const thing = await this.methods.make(store, tenant);
     const first = await this.acquired(store, thing, { owner: 'first', forMs: 50 });
     assert.equal(await renew(other, thing, { ...first, epoch: first.epoch + 1 }, LONG_MS), false);
@@ -151,7 +199,10 @@ class LeaseChecks<Store, Thing> {
   }
 
   private async acquired(store: Store, thing: Thing, request: LeaseRequest): Promise<Lease> {
-    return (await this.methods.acquire(store, thing, request)) ?? assert.fail('It was free to be leased.');
+    return (
+      (await this.methods.acquire(store, thing, request)) ??
+      assert.fail('It was free to be leased.')
+    );
   }
 
   private async expired(store: Store, thing: Thing): Promise<Lease> {

@@ -10,12 +10,24 @@ import {
   type PolicyStore,
   type PolicyVersion,
 } from '@toolloop/core/stores';
-import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import {
+  atOnce,
+  AWKWARD_TEXTS,
+  runContract,
+  type Contract,
+  type ContractRunner,
+  type StoreUnderTest,
+  type Trial,
+} from './contract.js';
 
 type PolicyTrial = Trial<PolicyStore>;
 
 /** The behaviour that every `PolicyStore` must show. */
-export function policyStoreContract(name: string, make: () => Promise<StoreUnderTest<PolicyStore>>, runner: ContractRunner): void {
+export function policyStoreContract(
+  name: string,
+  make: () => Promise<StoreUnderTest<PolicyStore>>,
+  runner: ContractRunner,
+): void {
   runContract(CONTRACT, name, make, runner);
 }
 
@@ -25,14 +37,23 @@ const CONTRACT: Contract<PolicyStore> = {
     { name: 'keeps a version as it was put, whatever texts are in it', check: keepsAsPut },
     { name: 'adds the next version of a scope, and no other', check: addsTheNext },
     { name: 'lets one of any number add a version that all add at once', check: addsOnce },
-    { name: 'keeps the scopes of tenants apart from each other and from that of all', check: separates },
+    {
+      name: 'keeps the scopes of tenants apart from each other and from that of all',
+      check: separates,
+    },
     { name: 'lists versions in pages, the newest first', check: lists },
     { name: 'keeps the last thousand versions of a scope', check: forgets },
     { name: 'knows no version of a number that no one can have put', check: knowsNone },
     { name: 'reads of each scope the newest version, if it was put since', check: readsSince },
-    { name: 'has a stop in force until it is released, once however often it is put', check: stops },
+    {
+      name: 'has a stop in force until it is released, once however often it is put',
+      check: stops,
+    },
     { name: 'gives every change a higher revision', check: counts },
-    { name: 'tells a sign at once, and within a second of a change of another process', check: tells },
+    {
+      name: 'tells a sign at once, and within a second of a change of another process',
+      check: tells,
+    },
     { name: 'tells nothing any more once the watch has ended', check: endsWatch },
   ],
   restart: {
@@ -49,11 +70,24 @@ const CONTRACT: Contract<PolicyStore> = {
 };
 
 function version(more: Partial<PolicyVersion>): PolicyVersion {
-  return { number: 1, policies: [{ allow: ['*'] }], author: 'ops', reason: 'Because.', at: new Date(0).toISOString(), ...more };
+  return {
+    number: 1,
+    policies: [{ allow: ['*'] }],
+    author: 'ops',
+    reason: 'Because.',
+    at: new Date(0).toISOString(),
+    ...more,
+  };
 }
 
 function stop(more: Partial<PolicyStop>): PolicyStop {
-  return { stopId: randomUUID(), author: 'ops', reason: 'Because.', at: new Date(0).toISOString(), ...more };
+  return {
+    stopId: randomUUID(),
+    author: 'ops',
+    reason: 'Because.',
+    at: new Date(0).toISOString(),
+    ...more,
+  };
 }
 
 /** A client may name any number. */
@@ -82,7 +116,13 @@ async function keepsAsPut({ store, other, tenant }: PolicyTrial): Promise<void> 
     { allow: [], shadow: true },
   ];
   const endorsed = AWKWARD_TEXTS.map((value) => ({ tool: 'mail__send', argument: 'to', value }));
-  const put = version({ tenant, policies, endorsed, author: AWKWARD_TEXTS.join(' '), reason: AWKWARD_TEXTS.join(' ') });
+  const put = version({
+    tenant,
+    policies,
+    endorsed,
+    author: AWKWARD_TEXTS.join(' '),
+    reason: AWKWARD_TEXTS.join(' '),
+  });
   assert.equal(await store.add(put), true);
   assert.deepEqual(await other.find({ tenant }, 1), put);
   const ofApplication = version({ tenant, number: 2, rollbackOf: 0 });
@@ -103,7 +143,9 @@ async function addsTheNext({ store, other, tenant }: PolicyTrial): Promise<void>
 
 async function addsOnce(trial: PolicyTrial): Promise<void> {
   const { tenant } = trial;
-  const added = await atOnce(trial, 20, (store, index) => store.add(version({ tenant, reason: `The ${index}th.` })));
+  const added = await atOnce(trial, 20, (store, index) =>
+    store.add(version({ tenant, reason: `The ${index}th.` })),
+  );
   assert.equal(added.filter(Boolean).length, 1);
   assert.equal((await trial.other.find({ tenant }, 1))?.reason, `The ${added.indexOf(true)}th.`);
 }
@@ -114,7 +156,10 @@ async function separates({ store, tenant, otherTenant }: PolicyTrial): Promise<v
   assert.equal(await store.add(version({ tenant: otherTenant, reason: 'Of another.' })), true);
   const [last] = await store.list({ limit: 1 });
   assert.equal(last?.tenant, undefined);
-  const { tenant: _of, ...everywhere } = version({ number: (last?.number ?? 0) + 1, reason: tenant });
+  const { tenant: _of, ...everywhere } = version({
+    number: (last?.number ?? 0) + 1,
+    reason: tenant,
+  });
   assert.equal(await store.add(everywhere), true);
   assert.equal((await store.list({ limit: 1 }))[0]?.reason, tenant);
   assert.equal((await store.find({ tenant }, 1))?.reason, 'Because.');
@@ -123,8 +168,10 @@ async function separates({ store, tenant, otherTenant }: PolicyTrial): Promise<v
 
 async function lists({ store, other, tenant }: PolicyTrial): Promise<void> {
   for (const number of [1, 2, 3, 4, 5]) await store.add(version({ tenant, number }));
-  const numbers = async (page: { readonly limit: number; readonly before?: number }): Promise<number[]> =>
-    (await other.list({ tenant, ...page })).map((one) => one.number);
+  const numbers = async (page: {
+    readonly limit: number;
+    readonly before?: number;
+  }): Promise<number[]> => (await other.list({ tenant, ...page })).map((one) => one.number);
   assert.deepEqual(await numbers({ limit: 2 }), [5, 4]);
   assert.deepEqual(await numbers({ limit: 2, before: 4 }), [3, 2]);
   assert.deepEqual(await numbers({ limit: 10, before: 2 }), [1]);
@@ -132,10 +179,14 @@ async function lists({ store, other, tenant }: PolicyTrial): Promise<void> {
 }
 
 async function forgets({ store, tenant }: PolicyTrial): Promise<void> {
-  for (let number = 1; number <= KEPT_POLICY_VERSIONS + 2; number += 1) await store.add(version({ tenant, number }));
+  for (let number = 1; number <= KEPT_POLICY_VERSIONS + 2; number += 1)
+    await store.add(version({ tenant, number }));
   assert.equal(await store.find({ tenant }, 2), undefined);
   assert.equal((await store.find({ tenant }, 3))?.number, 3);
-  assert.equal((await store.list({ tenant, limit: 2 * KEPT_POLICY_VERSIONS })).length, KEPT_POLICY_VERSIONS);
+  assert.equal(
+    (await store.list({ tenant, limit: 2 * KEPT_POLICY_VERSIONS })).length,
+    KEPT_POLICY_VERSIONS,
+  );
 }
 
 async function readsSince({ store, other, tenant, otherTenant }: PolicyTrial): Promise<void> {
@@ -166,7 +217,11 @@ async function stops({ store, other, tenant }: PolicyTrial): Promise<void> {
 
 async function counts({ store, other, tenant }: PolicyTrial): Promise<void> {
   const one = stop({ tenant });
-  const changes = [() => store.add(version({ tenant })), () => other.stop(one), () => store.release(one.stopId)];
+  const changes = [
+    () => store.add(version({ tenant })),
+    () => other.stop(one),
+    () => store.release(one.stopId),
+  ];
   let before = (await store.read(0)).revision;
   for (const change of changes) {
     await change();
@@ -177,7 +232,10 @@ async function counts({ store, other, tenant }: PolicyTrial): Promise<void> {
 }
 
 /** Waits for a sign of at least this revision. */
-async function signOf(signs: readonly PolicySign[], revision: number): Promise<PolicySign | undefined> {
+async function signOf(
+  signs: readonly PolicySign[],
+  revision: number,
+): Promise<PolicySign | undefined> {
   for (let waited = 0; waited < 1_000; waited += 10) {
     const sign = signs.find((one) => one.revision >= revision);
     if (sign) return sign;

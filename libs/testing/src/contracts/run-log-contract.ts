@@ -4,13 +4,25 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { LoopEvent } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
 import type { LeasedRun, NewRun, RunHold, RunLog, RunWrite } from '@toolloop/core/stores';
-import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import {
+  atOnce,
+  AWKWARD_TEXTS,
+  runContract,
+  type Contract,
+  type ContractRunner,
+  type StoreUnderTest,
+  type Trial,
+} from './contract.js';
 import { leaseCases } from './lease-cases.js';
 
 type RunTrial = Trial<RunLog>;
 
 /** The behaviour that every `RunLog` must show. */
-export function runLogContract(name: string, make: () => Promise<StoreUnderTest<RunLog>>, runner: ContractRunner): void {
+export function runLogContract(
+  name: string,
+  make: () => Promise<StoreUnderTest<RunLog>>,
+  runner: ContractRunner,
+): void {
   runContract(CONTRACT, name, make, runner);
 }
 
@@ -27,43 +39,88 @@ const CONTRACT: Contract<RunLog> = {
         return run.runId;
       },
       acquire: async (store, runId, request) => (await store.acquire(runId, request))?.lease,
-      renew: async (store, runId, hold, forMs) => (await store.renew([{ runId, ...hold }], forMs)).length > 0,
+      renew: async (store, runId, hold, forMs) =>
+        (await store.renew([{ runId, ...hold }], forMs)).length > 0,
       release: (store, runId, hold) => store.release({ runId, ...hold }),
       write: (store, runId, hold) =>
         store.append({ runId, ...hold }, ENDED).then(
           () => true,
-          (error: unknown) => (error instanceof Error && error.name === 'RunLostError' ? false : Promise.reject(error)),
+          (error: unknown) =>
+            error instanceof Error && error.name === 'RunLostError' ? false : Promise.reject(error),
         ),
     }),
-    { name: 'keeps entries in the order of their last write, however awkward their texts are', check: keepsEntries },
-    { name: 'drops the entries that a write names, and lets no write that comes late bring them back', check: drops },
+    {
+      name: 'keeps entries in the order of their last write, however awkward their texts are',
+      check: keepsEntries,
+    },
+    {
+      name: 'drops the entries that a write names, and lets no write that comes late bring them back',
+      check: drops,
+    },
     { name: 'keeps each event once, and reads them page by page', check: keepsEvents },
     { name: 'queues a run that was woken before it began to wait', check: wakesEarly },
     { name: 'queues a run that was cancelled before it began to wait', check: cancelsEarly },
     { name: 'queues a waiting run that is woken, once', check: wakes },
-    { name: 'hands out a waiting run when it is due, so that it can be leased', check: wakesAtATime },
-    { name: 'tells the holder of a cancelled run to end it, and queues one without a holder', check: cancels },
+    {
+      name: 'hands out a waiting run when it is due, so that it can be leased',
+      check: wakesAtATime,
+    },
+    {
+      name: 'tells the holder of a cancelled run to end it, and queues one without a holder',
+      check: cancels,
+    },
     { name: 'queues a durable run whose lease has expired, and no other', check: takesOver },
     { name: 'lets only its holder give a run back', check: releases },
-    { name: 'hands out a run that was put off at its time, and knows how often it was', check: putsOff },
-    { name: 'hands out at once a run that was put off, where it is woken or cancelled', check: wakesPutOff },
-    { name: 'never queues a run without a request, which waits for its actor', check: waitsForItsActor },
-    { name: 'leases a run of an expected epoch to one of many owners, and to none after it changed', check: leasesAsExpected },
-    { name: 'leases a running run of an expected epoch once its lease has expired', check: leasesExpired },
-    { name: 'keeps the entries of a waiting run as they were written last, with any text', check: keepsWaiting },
+    {
+      name: 'hands out a run that was put off at its time, and knows how often it was',
+      check: putsOff,
+    },
+    {
+      name: 'hands out at once a run that was put off, where it is woken or cancelled',
+      check: wakesPutOff,
+    },
+    {
+      name: 'never queues a run without a request, which waits for its actor',
+      check: waitsForItsActor,
+    },
+    {
+      name: 'leases a run of an expected epoch to one of many owners, and to none after it changed',
+      check: leasesAsExpected,
+    },
+    {
+      name: 'leases a running run of an expected epoch once its lease has expired',
+      check: leasesExpired,
+    },
+    {
+      name: 'keeps the entries of a waiting run as they were written last, with any text',
+      check: keepsWaiting,
+    },
     { name: 'lists one actor’s runs page by page, the newest first', check: lists },
     { name: 'notifies a watcher of each write', check: watches },
     { name: 'hands queued runs to a worker, and again when it rejects', check: works },
-    { name: 'hands out the run of one tenant promptly, though another has queued many, and those of each in their order', check: shares },
+    {
+      name: 'hands out the run of one tenant promptly, though another has queued many, and those of each in their order',
+      check: shares,
+    },
   ],
   restart: {
     before: async ({ store, tenant }) => {
       const hold = await begun(store, { ...newRun(tenant), runId: tenant });
-      await store.append(hold, { ...WAITING, entries: [entry('begin')], events: [event(tenant, 1)] });
+      await store.append(hold, {
+        ...WAITING,
+        entries: [entry('begin')],
+        events: [event(tenant, 1)],
+      });
     },
     after: async (store, { tenant }) => {
       assert.equal((await store.find(tenant))?.status, 'waiting');
-      assert.deepEqual([(await store.read(tenant)).length, (await store.events(tenant, { after: 0, limit: 9 })).length], [1, 1]);
+      assert.deepEqual(
+        [
+          (await store.read(tenant)).length,
+          (await store.events(tenant, { after: 0, limit: 9 })).length,
+        ],
+        [1, 1],
+      );
     },
   },
 };
@@ -98,7 +155,13 @@ async function added(store: RunLog, run: NewRun, status: 'queued' | 'waiting'): 
 }
 
 function newRun(tenant: string, actorId = 'alice'): NewRun {
-  return { runId: randomUUID(), tenant, actorId, loop: 'support', request: { prompt: 'Continue.\0', context: { a: [1, null] } } };
+  return {
+    runId: randomUUID(),
+    tenant,
+    actorId,
+    loop: 'support',
+    request: { prompt: 'Continue.\0', context: { a: [1, null] } },
+  };
 }
 
 function entry(key: string, words = key): RunEntry {
@@ -106,14 +169,22 @@ function entry(key: string, words = key): RunEntry {
 }
 
 function event(runId: string, sequence: number, text = 'x'): LoopEvent {
-  return { type: 'text-delta', step: 1, text, runId, sequence, timestamp: '2026-01-01T00:00:00.000Z' };
+  return {
+    type: 'text-delta',
+    step: 1,
+    text,
+    runId,
+    sequence,
+    timestamp: '2026-01-01T00:00:00.000Z',
+  };
 }
 
 async function findsIt({ store, other, tenant }: RunTrial): Promise<void> {
   const run = { ...newRun(tenant), forkOf: { runId: 'another', step: 2 } };
   const lease = await store.begin(run, { owner: 'one', forMs: LONG_MS });
   assert.deepEqual([lease.owner, lease.epoch], ['one', 1]);
-  const { createdAt, updatedAt, ...found } = (await other.find(run.runId)) ?? assert.fail('It is not there.');
+  const { createdAt, updatedAt, ...found } =
+    (await other.find(run.runId)) ?? assert.fail('It is not there.');
   assert.deepEqual(found, { ...run, status: 'running', epoch: 1, lease, lastSequence: 0 });
   assert.ok(Date.parse(createdAt) <= Date.parse(updatedAt));
   await assert.rejects(other.add(run, 'queued'));
@@ -123,7 +194,9 @@ async function findsIt({ store, other, tenant }: RunTrial): Promise<void> {
 
 async function leasedOnce(trial: RunTrial): Promise<void> {
   const runId = await added(trial.store, newRun(trial.tenant), 'queued');
-  const leased = (await atOnce(trial, 20, (store) => acquire(store, runId))).filter((run) => run !== undefined);
+  const leased = (await atOnce(trial, 20, (store) => acquire(store, runId))).filter(
+    (run) => run !== undefined,
+  );
   assert.deepEqual(
     leased.map(({ status, epoch, lease }) => [status, epoch, lease.epoch]),
     [['running', 2, 2]],
@@ -135,7 +208,10 @@ async function fences({ store, other, tenant }: RunTrial): Promise<void> {
   await store.append(first, { entries: [entry('begin')], events: [event(first.runId, 1)] });
   await store.release(first);
   const second = await acquired(other, first.runId);
-  await assert.rejects(store.append(first, { entries: [entry('late')], events: [event(first.runId, 2)] }), { name: 'RunLostError' });
+  await assert.rejects(
+    store.append(first, { entries: [entry('late')], events: [event(first.runId, 2)] }),
+    { name: 'RunLostError' },
+  );
   await assert.rejects(store.append(first, ENDED), { name: 'RunLostError' });
   assert.deepEqual(await store.renew([first], LONG_MS), []);
   await other.append(holdOf(second), { ...ENDED, entries: [entry('step:1')] });
@@ -149,7 +225,11 @@ async function keepsEntries({ store, other, tenant }: RunTrial): Promise<void> {
   const awkward = AWKWARD_TEXTS.map((text) => entry(`tool:${text}`, text));
   await store.append(hold, { entries: [entry('model:1'), ...awkward], events: [] });
   await store.append(hold, { entries: [entry('model:1', 'again')], events: [] });
-  assert.deepEqual(await other.read(hold.runId), [entry('begin'), ...awkward, entry('model:1', 'again')]);
+  assert.deepEqual(await other.read(hold.runId), [
+    entry('begin'),
+    ...awkward,
+    entry('model:1', 'again'),
+  ]);
 }
 
 async function drops({ store, other, tenant }: RunTrial): Promise<void> {
@@ -157,20 +237,28 @@ async function drops({ store, other, tenant }: RunTrial): Promise<void> {
   const awkward = AWKWARD_TEXTS.map((text) => entry(`tool:${text}`, text));
   await store.append(hold, { ...NOTHING, entries: [entry('model:1'), ...awkward] });
   const dropped = ['model:1', 'no such key', ...awkward.map(({ key }) => key)];
-  await assert.rejects(other.append({ ...hold, epoch: hold.epoch + 1 }, { ...NOTHING, dropped }), { name: 'RunLostError' });
+  await assert.rejects(other.append({ ...hold, epoch: hold.epoch + 1 }, { ...NOTHING, dropped }), {
+    name: 'RunLostError',
+  });
   assert.deepEqual(await other.read(hold.runId), [entry('begin'), entry('model:1'), ...awkward]);
   const write = { entries: [entry('step:1')], dropped, events: [event(hold.runId, 2)] };
   for (let times = 0; times < 2; times += 1) await store.append(hold, write);
-  await assert.rejects(store.append(hold, { entries: [entry('model:1')], events: [event(hold.runId, 1)] }), { name: 'RunLostError' });
+  await assert.rejects(
+    store.append(hold, { entries: [entry('model:1')], events: [event(hold.runId, 1)] }),
+    { name: 'RunLostError' },
+  );
   await store.append(hold, { ...ENDED, entries: [entry('end:2:9')], dropped: ['begin'] });
   assert.deepEqual(await other.read(hold.runId), [entry('step:1'), entry('end:2:9')]);
 }
 
 async function keepsEvents({ store, other, tenant }: RunTrial): Promise<void> {
   const run = newRun(tenant);
-  const events = Array.from({ length: 30 }, (_, index) => event(run.runId, index + 1, AWKWARD_TEXTS[index % AWKWARD_TEXTS.length]));
+  const events = Array.from({ length: 30 }, (_, index) =>
+    event(run.runId, index + 1, AWKWARD_TEXTS[index % AWKWARD_TEXTS.length]),
+  );
   const hold = await begun(store, { ...run, events: events.slice(0, 3) });
-  for (let times = 0; times < 2; times += 1) await store.append(hold, { entries: [], events: events.slice(3, 20) });
+  for (let times = 0; times < 2; times += 1)
+    await store.append(hold, { entries: [], events: events.slice(3, 20) });
   await store.append(hold, { entries: [], events: events.slice(20) });
   assert.deepEqual(await other.events(hold.runId, { after: 0, limit: 100 }), events);
   assert.deepEqual(await other.events(hold.runId, { after: 7, limit: 3 }), events.slice(7, 10));
@@ -240,18 +328,29 @@ async function cancels({ store, other, tenant }: RunTrial): Promise<void> {
   assert.equal((await store.find(hold.runId))?.status, 'queued');
   const claim = await acquired(store, hold.runId);
   assert.equal(claim.cancelled, 'Never mind.');
-  await store.append(holdOf(claim), { ...NOTHING, ending: { status: 'ended', finishReason: 'aborted' } });
+  await store.append(holdOf(claim), {
+    ...NOTHING,
+    ending: { status: 'ended', finishReason: 'aborted' },
+  });
   await other.cancel(hold.runId, 'Too late.');
-  assert.deepEqual([(await store.find(hold.runId))?.status, (await store.find(hold.runId))?.cancelled], ['ended', 'Never mind.']);
+  assert.deepEqual(
+    [(await store.find(hold.runId))?.status, (await store.find(hold.runId))?.cancelled],
+    ['ended', 'Never mind.'],
+  );
 }
 
 async function takesOver({ store, other, tenant }: RunTrial): Promise<void> {
-  const [silent, told] = [await begun(store, newRun(tenant), 50), await begun(store, newRun(tenant), 50)];
+  const [silent, told] = [
+    await begun(store, newRun(tenant), 50),
+    await begun(store, newRun(tenant), 50),
+  ];
   const others = await begun(store, suspended(tenant), 1);
   await store.renew([told], LONG_MS);
   await wait(80);
   await other.requeueExpired();
-  const statuses = await Promise.all([silent, told, others].map(async ({ runId }) => (await store.find(runId))?.status));
+  const statuses = await Promise.all(
+    [silent, told, others].map(async ({ runId }) => (await store.find(runId))?.status),
+  );
   assert.deepEqual(statuses, ['queued', 'running', 'running']);
   await assert.rejects(store.append(silent, NOTHING), { name: 'RunLostError' });
 }
@@ -274,7 +373,8 @@ async function putsOff({ store, other, tenant }: RunTrial): Promise<void> {
     if (Date.now() < at - 50) early.push(runId);
     claims.push(await acquire(other, runId));
   }, 1);
-  const hold = await begun(store, run); // where one process has the database, the first to work takes over what was under way
+  // where one process has the database, the first to work takes over what was under way
+  const hold = await begun(store, run);
   at = Date.now() + 700;
   await store.release(hold, { times: 3, until: new Date(at) });
   const { status, putOffs } = (await other.find(hold.runId)) ?? {};
@@ -318,7 +418,10 @@ async function waitsForItsActor({ store, other, tenant }: RunTrial): Promise<voi
   await store.wake(runId);
   await store.wakeAt(runId, new Date());
   await store.cancel(runId, 'Never mind.');
-  assert.deepEqual([await statusOf(), (await store.find(runId))?.finishReason], ['waiting', 'waiting']);
+  assert.deepEqual(
+    [await statusOf(), (await store.find(runId))?.finishReason],
+    ['waiting', 'waiting'],
+  );
   const claim = await acquired(other, runId);
   assert.equal(claim.cancelled, 'Never mind.');
   await other.append(holdOf(claim), WAITING);
@@ -340,7 +443,9 @@ async function leasesAsExpected(trial: RunTrial): Promise<void> {
   const { store, tenant } = trial;
   const runId = await added(store, suspended(tenant), 'waiting');
   const epoch = (await store.find(runId))?.epoch ?? 0;
-  const leased = (await atOnce(trial, 20, (one) => acquire(one, runId, epoch))).filter((run) => run !== undefined);
+  const leased = (await atOnce(trial, 20, (one) => acquire(one, runId, epoch))).filter(
+    (run) => run !== undefined,
+  );
   const [run, ...others] = leased;
   assert.ok(run);
   assert.deepEqual([run.epoch, others], [epoch + 1, []]);
@@ -348,7 +453,8 @@ async function leasesAsExpected(trial: RunTrial): Promise<void> {
   assert.equal(await acquire(store, runId, epoch), undefined);
   const { epoch: now, lease } = (await store.find(runId)) ?? assert.fail('It is not there.');
   assert.deepEqual([now, lease], [epoch + 1, undefined]);
-  for (const unknown of [randomUUID(), ...AWKWARD_TEXTS]) assert.equal(await acquire(store, unknown, epoch), undefined);
+  for (const unknown of [randomUUID(), ...AWKWARD_TEXTS])
+    assert.equal(await acquire(store, unknown, epoch), undefined);
 }
 
 async function leasesExpired({ store, other, tenant }: RunTrial): Promise<void> {
@@ -363,24 +469,40 @@ async function leasesExpired({ store, other, tenant }: RunTrial): Promise<void> 
 
 async function keepsWaiting({ store, other, tenant }: RunTrial): Promise<void> {
   for (const text of AWKWARD_TEXTS) {
-    const runId = await added(store, { ...suspended(tenant), entries: [entry('wait', text)] }, 'waiting');
+    const runId = await added(
+      store,
+      { ...suspended(tenant), entries: [entry('wait', text)] },
+      'waiting',
+    );
     assert.deepEqual(await other.read(runId), [entry('wait', text)]);
-    await other.append(holdOf(await acquired(other, runId)), { ...WAITING, entries: [entry('wait', 'later')] });
+    await other.append(holdOf(await acquired(other, runId)), {
+      ...WAITING,
+      entries: [entry('wait', 'later')],
+    });
     assert.deepEqual(await store.read(runId), [entry('wait', 'later')]);
   }
 }
 
 async function lists({ store, other, tenant, otherTenant }: RunTrial): Promise<void> {
   const runs: string[] = [];
-  for (let index = 0; index < 5; index += 1) runs.unshift((await begun(store, newRun(tenant))).runId);
+  for (let index = 0; index < 5; index += 1)
+    runs.unshift((await begun(store, newRun(tenant))).runId);
   const { runId: ofMia } = await begun(store, newRun(tenant, 'mia'));
   await begun(store, newRun(otherTenant));
   const page = await other.list({ tenant, actorId: 'alice', limit: 3 });
-  const rest = await other.list({ tenant, actorId: 'alice', limit: 3, after: page.at(-1)?.runId ?? '' });
+  const rest = await other.list({
+    tenant,
+    actorId: 'alice',
+    limit: 3,
+    after: page.at(-1)?.runId ?? '',
+  });
   const ofAlice = [...page, ...rest].map(({ runId }) => runId);
   assert.deepEqual(ofAlice, runs);
   assert.deepEqual(await store.list({ tenant, actorId: 'alice', status: 'ended' }), []);
-  const ofAll = [...(await other.list({ tenant, limit: 2 })), ...(await other.list({ tenant, after: runs[0] ?? '' }))];
+  const ofAll = [
+    ...(await other.list({ tenant, limit: 2 })),
+    ...(await other.list({ tenant, after: runs[0] ?? '' })),
+  ];
   assert.equal(ofAll.map(({ runId }) => runId).join(' '), [ofMia, ...runs].join(' '));
 }
 
@@ -421,7 +543,8 @@ const BACKLOG = 30;
 
 async function shares({ store, other, tenant, otherTenant }: RunTrial): Promise<void> {
   const queued: string[] = [];
-  for (let index = 0; index < BACKLOG; index += 1) queued.push(await added(store, newRun(tenant), 'queued'));
+  for (let index = 0; index < BACKLOG; index += 1)
+    queued.push(await added(store, newRun(tenant), 'queued'));
   const single = await added(store, newRun(otherTenant), 'queued');
   const later = await added(store, newRun(tenant), 'queued');
   const own = new Set([...queued, single, later]);

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Test } from '@nestjs/testing';
-import { type JsonObject, type Policy, ToolCatalog, ToolLoopModule, ToolLoopService, type ToolSource } from '@toolloop/core';
+import {
+  type JsonObject,
+  type Policy,
+  ToolCatalog,
+  ToolLoopModule,
+  ToolLoopService,
+  type ToolSource,
+} from '@toolloop/core';
 import { canonicalDeclaration } from '@toolloop/core/internal';
 import { type SourceTool, ToolSources } from '@toolloop/core/sources';
 import { ScriptedModel } from '../scripted-model.js';
@@ -10,20 +17,35 @@ import type { ContractRunner } from './contract.js';
 /** A source of tools whose server answers. */
 export interface ToolSourceUnderTest {
   readonly source: ToolSource;
-  /** The policy under which its tools are in the catalog; that of a source that is not trusted names them. */
+  /**
+   * The policy under which its tools are in the catalog; that of a source that is not trusted names
+   * them.
+   */
   readonly policy: Policy;
   /** A call that succeeds and that may be repeated. */
   readonly call: { readonly tool: string; readonly args: JsonObject };
-  /** Changes what the source offers: one tool more. @default the source never changes, and the checks of changes are left out */
+  /**
+   * Changes what the source offers: one tool more. @default the source never changes, and the
+   * checks of changes are left out
+   */
   readonly change?: () => void | Promise<void>;
   readonly close?: () => Promise<void>;
 }
 
 /**
- * The behaviour that every `ToolSource` must show, by itself and within an application. Each check has a source of its own.
+ * The behaviour that every `ToolSource` must show, by itself and within an application. Each check
+ * has a source of its own.
  *
  * @example
- * toolSourceContract('of GitHub', async () => ({ source: new GithubTools(await server()), policy: { allow: ['github__*'] }, call }), { describe, it, beforeAll, afterAll });
+ * toolSourceContract(
+ *   'of GitHub',
+ *   async () => ({
+ *     source: new GithubTools(await server()),
+ *     policy: { allow: ['github__*'] },
+ *     call,
+ *   }),
+ *   { describe, it, beforeAll, afterAll },
+ * );
  */
 export function toolSourceContract(
   name: string,
@@ -43,7 +65,10 @@ export function toolSourceContract(
   });
 }
 
-const CASES: readonly (readonly [name: string, check: (made: ToolSourceUnderTest) => Promise<void>])[] = [
+const CASES: readonly (readonly [
+  name: string,
+  check: (made: ToolSourceUnderTest) => Promise<void>,
+])[] = [
   ['has a name, which stays', isNamed],
   ['gives each tool an id of its own, below its prefix', hasIds],
   ['gives equal definitions when it is asked again', isSteady],
@@ -78,13 +103,16 @@ async function hasIds({ source }: ToolSourceUnderTest): Promise<void> {
   assert.equal(new Set(ids).size, ids.length, `Two tools have one id: ${ids.join(', ')}`);
   for (const id of ids) {
     assert.match(id, /^[a-zA-Z0-9_-]{1,64}$/);
-    if (source.prefix !== undefined) assert.ok(id.startsWith(`${source.prefix}__`), `${id} is not below ${source.prefix}__.`);
+    if (source.prefix !== undefined)
+      assert.ok(id.startsWith(`${source.prefix}__`), `${id} is not below ${source.prefix}__.`);
   }
 }
 
 async function isSteady({ source }: ToolSourceUnderTest): Promise<void> {
   const definitions = async (): Promise<readonly string[]> =>
-    (await source.tools(never())).map((tool) => canonicalDeclaration('refused' in tool ? tool : tool.spec));
+    (await source.tools(never())).map((tool) =>
+      canonicalDeclaration('refused' in tool ? tool : tool.spec),
+    );
   assert.deepEqual(await definitions(), await definitions());
 }
 
@@ -108,15 +136,28 @@ interface Application {
   readonly sources: ToolSources;
 }
 
-async function inApplication({ source, policy }: ToolSourceUnderTest, check: (app: Application) => Promise<void>): Promise<void> {
+async function inApplication(
+  { source, policy }: ToolSourceUnderTest,
+  check: (app: Application) => Promise<void>,
+): Promise<void> {
   const app = await Test.createTestingModule({
-    imports: [ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy, sources: { pauseMs: 10, longestPauseMs: 50 } })],
+    imports: [
+      ToolLoopModule.forRoot({
+        model: new ScriptedModel([]),
+        policy,
+        sources: { pauseMs: 10, longestPauseMs: 50 },
+      }),
+    ],
     providers: [{ provide: Symbol('source'), useValue: source }],
   }).compile();
   app.useLogger(false);
   await app.init();
   try {
-    await check({ loop: app.get(ToolLoopService), catalog: app.get(ToolCatalog), sources: app.get(ToolSources) });
+    await check({
+      loop: app.get(ToolLoopService),
+      catalog: app.get(ToolCatalog),
+      sources: app.get(ToolSources),
+    });
   } finally {
     await app.close();
   }
@@ -127,7 +168,9 @@ async function isInCatalog(made: ToolSourceUnderTest): Promise<void> {
     const status = sources.list().find(({ source }) => source === made.source.origin.source);
     assert.deepEqual([status?.state, status?.quarantined], ['ready', []]);
     const listed = new Set(catalog.list().map(({ id }) => id));
-    const offered = (await made.source.tools(never())).filter((tool) => !('refused' in tool)).map(idOf);
+    const offered = (await made.source.tools(never()))
+      .filter((tool) => !('refused' in tool))
+      .map(idOf);
     assert.deepEqual(
       offered.filter((id) => !listed.has(id)),
       [],
@@ -172,5 +215,6 @@ async function joinsCatalog(made: ToolSourceUnderTest): Promise<void> {
 }
 
 async function until(holds: () => boolean, complaint: string): Promise<void> {
-  for (const end = Date.now() + LONG_MS; !holds(); await wait(5)) assert.ok(Date.now() < end, complaint);
+  for (const end = Date.now() + LONG_MS; !holds(); await wait(5))
+    assert.ok(Date.now() < end, complaint);
 }

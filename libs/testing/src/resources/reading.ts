@@ -21,20 +21,40 @@ import {
 /** The cases of reading: the rows that a gateway finds, and their form. */
 export const READING: Contract<GatewayUnderTest>['cases'] = [
   { name: 'finds by every operator what it means, nulls apart', check: compares },
-  { name: 'compares text by its characters, and without regard to case by contains and starts_with alone', check: comparesText },
+  {
+    name: 'compares text by its characters, and without regard to case by contains and starts_with alone',
+    check: comparesText,
+  },
   { name: 'keeps awkward texts, and finds them again', check: keepsAwkwardTexts },
   { name: 'orders with nulls last in either direction, and pages', check: orders },
   { name: 'reads the fields that are named', check: readsFields },
   { name: 'tells values without instances as it tells those of instances', check: tellsValues },
   { name: 'finds by related rows, and by there being none', check: followsRelations },
-  { name: 'follows the links of a table between two entities from either side, and to no row of another tenant', check: followsLinks },
+  {
+    name: 'follows the links of a table between two entities from either side, and to no row of another tenant',
+    check: followsLinks,
+  },
   { name: 'aggregates exactly', check: aggregates },
 ];
 
 async function compares(trial: GatewayTrial): Promise<void> {
   await shelve(trial, [
-    { title: 'a', pages: 1, price: '9.99', printedOn: '2026-01-31', soldAt: new Date('2026-01-01T00:00:00.001Z'), genre: 'novel' },
-    { title: 'b', pages: 2, price: '10.00', printedOn: '2026-02-01', soldAt: new Date('2026-01-01T00:00:00.002Z'), isOut: true },
+    {
+      title: 'a',
+      pages: 1,
+      price: '9.99',
+      printedOn: '2026-01-31',
+      soldAt: new Date('2026-01-01T00:00:00.001Z'),
+      genre: 'novel',
+    },
+    {
+      title: 'b',
+      pages: 2,
+      price: '10.00',
+      printedOn: '2026-02-01',
+      soldAt: new Date('2026-01-01T00:00:00.002Z'),
+      isOut: true,
+    },
     { title: 'c' },
   ]);
   const cases: readonly (readonly [Condition, readonly string[]])[] = [
@@ -66,7 +86,11 @@ async function compares(trial: GatewayTrial): Promise<void> {
       await session.count(book, where),
       await session.exists(book, where),
     ]);
-    assert.deepEqual([count, exists], [expected.length, expected.length > 0], JSON.stringify(where));
+    assert.deepEqual(
+      [count, exists],
+      [expected.length, expected.length > 0],
+      JSON.stringify(where),
+    );
   }
 }
 
@@ -87,20 +111,32 @@ async function comparesText(trial: GatewayTrial): Promise<void> {
     ['contains', '_', [4]],
   ];
   for (const [operator, value, places] of cases)
-    assert.deepEqual(await titles(trial, { where: compare('remark', operator, value) }), places.map(String), `${operator} ${value}`);
+    assert.deepEqual(
+      await titles(trial, { where: compare('remark', operator, value) }),
+      places.map(String),
+      `${operator} ${value}`,
+    );
 }
 
 async function keepsAwkwardTexts(trial: GatewayTrial): Promise<void> {
-  const texts = AWKWARD_TEXTS.filter((text) => !/[\0\p{Surrogate}]/u.test(text) && text.length <= 200);
+  const texts = AWKWARD_TEXTS.filter(
+    (text) => !/[\0\p{Surrogate}]/u.test(text) && text.length <= 200,
+  );
   await shelve(
     trial,
     texts.map((title) => ({ title })),
   );
-  for (const title of texts) assert.deepEqual(await titles(trial, { where: eq('title', title) }), [title]);
+  for (const title of texts)
+    assert.deepEqual(await titles(trial, { where: eq('title', title) }), [title]);
 }
 
 async function orders(trial: GatewayTrial): Promise<void> {
-  await shelve(trial, [{ title: 'a', pages: 2 }, { title: 'b' }, { title: 'c', pages: 1 }, { title: 'd', pages: 2 }]);
+  await shelve(trial, [
+    { title: 'a', pages: 2 },
+    { title: 'b' },
+    { title: 'c', pages: 1 },
+    { title: 'd', pages: 2 },
+  ]);
   const up = [{ field: 'pages', descending: false }, ...BY_ID];
   const down = [{ field: 'pages', descending: true }, ...BY_ID];
   assert.deepEqual(await titles(trial, { order: up }), ['c', 'a', 'd', 'b']);
@@ -112,7 +148,13 @@ async function readsFields(trial: GatewayTrial): Promise<void> {
   await shelve(trial, [{ title: 'a', remark: 'hidden', soldAt: new Date(0) }]);
   await within(trial, async (session, { book }) => {
     const [named] = await session.find(book, query({ fields: ['id', 'title'] }));
-    assert.deepEqual([session.valueOf(book, named ?? {}, 'title'), session.valueOf(book, named ?? {}, 'price') ?? null], ['a', null]);
+    assert.deepEqual(
+      [
+        session.valueOf(book, named ?? {}, 'title'),
+        session.valueOf(book, named ?? {}, 'price') ?? null,
+      ],
+      ['a', null],
+    );
     const [whole] = await session.find(book, query({}));
     const { remark, price, soldAt } = valuesOf(session, book, whole ?? {});
     assert.deepEqual([remark, price, soldAt], ['hidden', '1.00', new Date(0)]);
@@ -146,7 +188,9 @@ async function tellsValues(trial: GatewayTrial): Promise<void> {
     const rows = await session.find(book, asked);
     assert.deepEqual(
       told.map((values) => Object.fromEntries(Object.entries(values))),
-      rows.map((row) => Object.fromEntries(names.map((name) => [name, session.valueOf(book, row, name)]))),
+      rows.map((row) =>
+        Object.fromEntries(names.map((name) => [name, session.valueOf(book, row, name)])),
+      ),
     );
     assert.deepEqual(
       told.map(({ title, remark }) => [title, remark]),
@@ -183,13 +227,19 @@ async function followsRelations(trial: GatewayTrial): Promise<void> {
 }
 
 /** Two authors, three books of theirs and their keys, in one tenant. */
-async function shelfOf(trial: GatewayTrial, of: string): Promise<Readonly<Record<'a' | 'b' | 'c' | 'Ann' | 'Bob', unknown>>> {
+async function shelfOf(
+  trial: GatewayTrial,
+  of: string,
+): Promise<Readonly<Record<'a' | 'b' | 'c' | 'Ann' | 'Bob', unknown>>> {
   await write(trial, 'Ann', ['a', 'b'], of);
   await write(trial, 'Bob', ['c'], of);
   return within(
     trial,
     async (session, { book, author }) => {
-      const [books, authors] = [await session.find(book, query({})), await session.find(author, query({}))];
+      const [books, authors] = [
+        await session.find(book, query({})),
+        await session.find(author, query({})),
+      ];
       const [a, b, c] = books.map((row) => session.valueOf(book, row, 'id'));
       const [Ann, Bob] = authors.map((row) => session.valueOf(author, row, 'id'));
       return { a, b, c, Ann, Bob };
@@ -219,7 +269,11 @@ async function followsLinks(trial: GatewayTrial): Promise<void> {
     limit = 100,
   ): Promise<readonly unknown[]> =>
     within(trial, (session, models) =>
-      session.links(models[side], side === 'book' ? 'readers' : 'favourites', { keys: keys.filter(isLinkKey), where, limit }),
+      session.links(models[side], side === 'book' ? 'readers' : 'favourites', {
+        keys: keys.filter(isLinkKey),
+        where,
+        limit,
+      }),
     );
   assert.deepEqual(await links('book', [a, b, c]), [
     [a, Ann],
@@ -246,9 +300,19 @@ async function followsLinks(trial: GatewayTrial): Promise<void> {
 }
 
 async function filtersByLinks(trial: GatewayTrial, foreignAuthor: unknown): Promise<void> {
-  assert.deepEqual(await titles(trial, { where: related('readers', eq('name', 'Bob')) }), ['a', 'b']);
-  assert.deepEqual(await titles(trial, { where: related('readers', eq('name', 'Bob'), false) }), ['c']);
-  assert.deepEqual(await titles(trial, { where: related('readers', compare('id', 'in', [foreignAuthor].filter(isLinkKey))) }), []);
+  assert.deepEqual(await titles(trial, { where: related('readers', eq('name', 'Bob')) }), [
+    'a',
+    'b',
+  ]);
+  assert.deepEqual(await titles(trial, { where: related('readers', eq('name', 'Bob'), false) }), [
+    'c',
+  ]);
+  assert.deepEqual(
+    await titles(trial, {
+      where: related('readers', compare('id', 'in', [foreignAuthor].filter(isLinkKey))),
+    }),
+    [],
+  );
 }
 
 function isLinkKey(value: unknown): value is string | number {
@@ -274,12 +338,24 @@ async function aggregates(trial: GatewayTrial): Promise<void> {
   ] as const;
   await within(trial, async (session, { book }) => {
     for (const [kind, name, expected] of cases) {
-      const value = await session.aggregate(book, EVERYTHING, { kind, field: fieldOf(book, name), limit: 100 });
+      const value = await session.aggregate(book, EVERYTHING, {
+        kind,
+        field: fieldOf(book, name),
+        limit: 100,
+      });
       assert.deepEqual(value, expected, `${kind} of ${name}`);
     }
-    const none = await session.aggregate(book, eq('title', 'none'), { kind: 'sum', field: fieldOf(book, 'price'), limit: 1 });
+    const none = await session.aggregate(book, eq('title', 'none'), {
+      kind: 'sum',
+      field: fieldOf(book, 'price'),
+      limit: 1,
+    });
     assert.equal(none, null);
-    const more = await session.aggregate(book, EVERYTHING, { kind: 'list', field: fieldOf(book, 'title'), limit: 1 });
+    const more = await session.aggregate(book, EVERYTHING, {
+      kind: 'list',
+      field: fieldOf(book, 'title'),
+      limit: 1,
+    });
     assert.deepEqual(more, ['a', 'b']);
   });
 }

@@ -13,10 +13,13 @@ import type {
 import type { Trial } from '../contracts/contract.js';
 
 /**
- * A gateway over two empty tables, and the entities of them. Both have an `id` that the database counts and a `tenant` of 60 characters. An author has a `name` and many `books`; a
- * book has many `readers`, which are authors, over a table of its own, and these have many `favourites`; both are exposed. A
- * book has a `title` of 200 characters that is unique within the tenant (key `books_title`), `pages` (a whole number), `price` (a decimal of two places), `isOut` (false by default),
- * `printedOn` (a day), `soldAt` (a moment, to the millisecond), `genre` (`novel` or `essay`), a hidden `remark`, the `author` and a `version`. All but `id`, `tenant`, `title`,
+ * A gateway over two empty tables, and the entities of them. Both have an `id` that the database
+ * counts and a `tenant` of 60 characters. An author has a `name` and many `books`; a book has many
+ * `readers`, which are authors, over a table of its own, and these have many `favourites`; both are
+ * exposed. A book has a `title` of 200 characters that is unique within the tenant (key
+ * `books_title`), `pages` (a whole number), `price` (a decimal of two places), `isOut` (false by
+ * default), `printedOn` (a day), `soldAt` (a moment, to the millisecond), `genre` (`novel` or
+ * `essay`), a hidden `remark`, the `author` and a `version`. All but `id`, `tenant`, `title`,
  * `price`, `isOut`, `version` and `name` may be null.
  */
 export interface GatewayUnderTest {
@@ -32,7 +35,11 @@ export type GatewayTrial = Trial<GatewayUnderTest>;
 export const EVERYTHING: Condition = { kind: 'all', of: [] };
 export const BY_ID = [{ field: 'id', descending: false }] as const;
 
-export function compare(field: string, operator: ComparisonOperator, value: ResourceValue | readonly ResourceValue[] = null): Condition {
+export function compare(
+  field: string,
+  operator: ComparisonOperator,
+  value: ResourceValue | readonly ResourceValue[] = null,
+): Condition {
   return { kind: 'field', field, operator, value };
 }
 
@@ -54,7 +61,10 @@ export function fieldOf({ fields, entity }: EntityModel, name: string): Resource
   return field;
 }
 
-export function scopeOf(tenant: string): { readonly actor: { readonly id: string }; readonly tenant: string } {
+export function scopeOf(tenant: string): {
+  readonly actor: { readonly id: string };
+  readonly tenant: string;
+} {
   return { actor: { id: 'ada' }, tenant };
 }
 
@@ -63,7 +73,10 @@ export type Values = Readonly<Record<string, unknown>>;
 /** Runs work in a transaction of the trial's tenant, or of another. */
 export function within<Result>(
   { store, tenant }: GatewayTrial,
-  work: (session: ResourceSession, models: { readonly author: EntityModel; readonly book: EntityModel }) => Promise<Result>,
+  work: (
+    session: ResourceSession,
+    models: { readonly author: EntityModel; readonly book: EntityModel },
+  ) => Promise<Result>,
   of = tenant,
 ): Promise<Result> {
   const { gateway } = store;
@@ -73,11 +86,17 @@ export function within<Result>(
 }
 
 /** Creates books, and resolves to them as they were written. */
-export function shelve(trial: GatewayTrial, books: readonly Values[], tenant = trial.tenant): Promise<readonly Values[]> {
+export function shelve(
+  trial: GatewayTrial,
+  books: readonly Values[],
+  tenant = trial.tenant,
+): Promise<readonly Values[]> {
   return within(
     trial,
     async (session, { book }) => {
-      const rows = books.map((values) => session.create(book, new Map(Object.entries({ price: '1.00', ...values }))));
+      const rows = books.map((values) =>
+        session.create(book, new Map(Object.entries({ price: '1.00', ...values }))),
+      );
       await session.flush();
       return rows.map((row) => valuesOf(session, book, row));
     },
@@ -95,7 +114,11 @@ export function query(parts: Partial<ResourceQuery>): ResourceQuery {
 }
 
 /** The titles of the books that meet a condition, in the order of their ids. */
-export function titles(trial: GatewayTrial, parts: Partial<ResourceQuery>, tenant = trial.tenant): Promise<readonly unknown[]> {
+export function titles(
+  trial: GatewayTrial,
+  parts: Partial<ResourceQuery>,
+  tenant = trial.tenant,
+): Promise<readonly unknown[]> {
   return within(
     trial,
     async (session, { book }) => {
@@ -107,13 +130,22 @@ export function titles(trial: GatewayTrial, parts: Partial<ResourceQuery>, tenan
 }
 
 /** Creates an author with books. */
-export function write(trial: GatewayTrial, name: string, books: readonly string[], tenant = trial.tenant): Promise<void> {
+export function write(
+  trial: GatewayTrial,
+  name: string,
+  books: readonly string[],
+  tenant = trial.tenant,
+): Promise<void> {
   return within(
     trial,
     async (session, { author, book }) => {
       const writer = session.create(author, new Map([['name', name]]));
       await session.flush();
-      for (const title of books) session.create(book, new Map<string, unknown>(Object.entries({ title, price: '1.00', author: writer })));
+      for (const title of books)
+        session.create(
+          book,
+          new Map<string, unknown>(Object.entries({ title, price: '1.00', author: writer })),
+        );
       await session.flush();
     },
     tenant,

@@ -6,7 +6,8 @@ import type { EventEncoder } from '@toolloop/ui-stream';
 import { AWKWARD_TEXTS, type ContractRunner } from '../contracts/contract.js';
 
 /**
- * The behaviour that every `EventEncoder` must show, whatever protocol it writes. `make` makes a new encoder, as for a stream of its own.
+ * The behaviour that every `EventEncoder` must show, whatever protocol it writes. `make` makes a
+ * new encoder, as for a stream of its own.
  *
  * @example
  * eventEncoderContract('of our protocol', () => ourEncoder(), { describe, it });
@@ -17,7 +18,8 @@ export function eventEncoderContract(
   { describe, it }: Pick<ContractRunner, 'describe' | 'it'>,
 ): void {
   describe(`EventEncoder ${name}`, () => {
-    for (const [sentence, check] of CASES) it(sentence, () => Promise.resolve().then(() => check(make)));
+    for (const [sentence, check] of CASES)
+      it(sentence, () => Promise.resolve().then(() => check(make)));
   });
 }
 
@@ -59,7 +61,13 @@ const BODIES: readonly LoopEventBody[] = [
   { type: 'text-delta', step: 1, text: 'Looking it up.' },
   { type: 'provider-tool', step: 1, id: 'p1', name: 'web_search', status: 'started' },
   { type: 'citation', step: 1, citation: { url: 'https://example.com/', title: 'Example' } },
-  { type: 'tool-call-delta', step: 1, toolCallId: 'c1', tool: 'crm__find', argumentsDelta: '{"name":"Ada"}' },
+  {
+    type: 'tool-call-delta',
+    step: 1,
+    toolCallId: 'c1',
+    tool: 'crm__find',
+    argumentsDelta: '{"name":"Ada"}',
+  },
   { type: 'tool-call', step: 1, toolCallId: 'c1', tool: 'crm__find', args: { name: 'Ada' } },
   {
     type: 'tool-start',
@@ -70,9 +78,20 @@ const BODIES: readonly LoopEventBody[] = [
     decision: { kind: 'allow', rule: 'allow: crm__*', reason: 'Allowed.', policyVersion: '1' },
   },
   { type: 'tool-progress', step: 1, toolCallId: 'c1', tool: 'crm__find', value: { done: 1 } },
-  { type: 'tools-injected', step: 1, provider: 'Customer', instanceId: 'c-7', tools: ['customer_c-7_getSpend'] },
+  {
+    type: 'tools-injected',
+    step: 1,
+    provider: 'Customer',
+    instanceId: 'c-7',
+    tools: ['customer_c-7_getSpend'],
+  },
   { type: 'tool-result', step: 1, record: RECORD },
-  { type: 'usage', step: 1, usage: { inputTokens: 1, outputTokens: 1 }, total: { inputTokens: 1, outputTokens: 1 } },
+  {
+    type: 'usage',
+    step: 1,
+    usage: { inputTokens: 1, outputTokens: 1 },
+    total: { inputTokens: 1, outputTokens: 1 },
+  },
   { type: 'step-end', step: 1, modelFinishReason: 'tool_calls', toolCalls: 1 },
   { type: 'step-start', step: 2, tools: 2 },
   { type: 'tools-removed', step: 2, tools: ['customer_c-7_getSpend'], reason: 'It is gone.' },
@@ -80,11 +99,22 @@ const BODIES: readonly LoopEventBody[] = [
   { type: 'output-delta', step: 2, output: { total: 1 } },
   { type: 'text-delta', step: 2, text: 'Found her.' },
   { type: 'step-end', step: 2, modelFinishReason: 'stop', toolCalls: 0 },
-  { type: 'run-end', finishReason: 'stop', text: 'Found her.', steps: 2, usage: { inputTokens: 1, outputTokens: 1 } },
+  {
+    type: 'run-end',
+    finishReason: 'stop',
+    text: 'Found her.',
+    steps: 2,
+    usage: { inputTokens: 1, outputTokens: 1 },
+  },
 ];
 
 function stamped(bodies: readonly LoopEventBody[], runId = 'r1'): LoopEvent[] {
-  return bodies.map((body, index) => ({ ...body, runId, sequence: index + 1, timestamp: AT.toISOString() }));
+  return bodies.map((body, index) => ({
+    ...body,
+    runId,
+    sequence: index + 1,
+    timestamp: AT.toISOString(),
+  }));
 }
 
 const EVENTS = stamped(BODIES);
@@ -106,7 +136,9 @@ function takesEvery(make: Make): void {
   assert.ok(written(make()).includes('Found her.'));
 }
 
-/** Ids that a protocol makes up itself, such as that of a message, are left out of the comparison. */
+/**
+ * Ids that a protocol makes up itself, such as that of a message, are left out of the comparison.
+ */
 function isPure(make: Make): void {
   assert.equal(written(make()).length, written(make()).length);
 }
@@ -114,7 +146,11 @@ function isPure(make: Make): void {
 function keepsApart(make: Make): void {
   const [one, other] = [make(), make()];
   const marked = stamped(
-    BODIES.map((body) => (body.type === 'text-delta' ? ({ type: 'text-delta', step: body.step, text: 'Of another.' } as const) : body)),
+    BODIES.map((body) =>
+      body.type === 'text-delta'
+        ? ({ type: 'text-delta', step: body.step, text: 'Of another.' } as const)
+        : body,
+    ),
     'r2',
   );
   const texts = EVENTS.map((event, index) => {
@@ -142,7 +178,13 @@ function writesFrames(make: Make): void {
       { type: 'step-start', step: 1, tools: 0 },
       { type: 'text-delta', step: 1, text },
       { type: 'tool-result', step: 1, record: { ...RECORD, result: text } },
-      { type: 'run-end', finishReason: 'stop', text, steps: 1, usage: { inputTokens: 0, outputTokens: 0 } },
+      {
+        type: 'run-end',
+        finishReason: 'stop',
+        text,
+        steps: 1,
+        usage: { inputTokens: 0, outputTokens: 0 },
+      },
     ]);
     const all = written(make(), events);
     const lines = all.split(/\r\n|\r|\n/);
@@ -170,10 +212,13 @@ function hidesErrors(make: Make): void {
     status: 'failed',
     error: { code: 'execution_failed', safeMessage: 'It did not work.', correlationId: 'k-1' },
   };
-  const events = EVENTS.map((event) => (event.type === 'tool-result' ? { ...event, record: failed } : event));
+  const events = EVENTS.map((event) =>
+    event.type === 'tool-result' ? { ...event, record: failed } : event,
+  );
   assert.ok(!/\bat .+:\d+:\d+\b/.test(written(make(), events)), 'A stack is shown.');
 }
 
 function endsAnywhere(make: Make): void {
-  for (let count = 0; count <= EVENTS.length; count += 1) assert.equal(typeof written(make(), EVENTS.slice(0, count)), 'string');
+  for (let count = 0; count <= EVENTS.length; count += 1)
+    assert.equal(typeof written(make(), EVENTS.slice(0, count)), 'string');
 }

@@ -4,26 +4,33 @@ const MAX_LENGTH = 200;
 const MAX_ALTERNATIVES = 64;
 
 /**
- * A path pattern from a model, matched in time that grows with pattern × path. Matchers that compile to a regular expression take seconds for
- * `*a*a*a*a*ab` and a long file name, which a model, or a page it has read, may well produce.
+ * A path pattern from a model, matched in time that grows with pattern × path. Matchers that
+ * compile to a regular expression take seconds for `*a*a*a*a*ab` and a long file name, which a
+ * model, or a page it has read, may well produce.
  *
- * `*` and `?` match within one segment, `**` matches any number of segments, `{a,b}` either alternative, and every other character itself. A pattern without a
- * slash matches file names at any depth.
+ * `*` and `?` match within one segment, `**` matches any number of segments, `{a,b}` either
+ * alternative, and every other character itself. A pattern without a slash matches file names at
+ * any depth.
  */
 export class Glob {
   private readonly alternatives: readonly (readonly string[])[];
 
   /** @throws ToolError if the pattern is too long or has more than 64 alternatives */
   constructor(pattern: string) {
-    if (pattern.length > MAX_LENGTH) throw new ToolError(`The glob is too long. Use at most ${MAX_LENGTH} characters.`);
+    if (pattern.length > MAX_LENGTH)
+      throw new ToolError(`The glob is too long. Use at most ${MAX_LENGTH} characters.`);
     const rooted = pattern.includes('/') ? pattern : `**/${pattern}`;
-    this.alternatives = expanded(rooted).map((one) => one.split('/').filter((segment) => segment !== '' && segment !== '.'));
+    this.alternatives = expanded(rooted).map((one) =>
+      one.split('/').filter((segment) => segment !== '' && segment !== '.'),
+    );
   }
 
   /** Tells whether the pattern matches a path, which is relative, with slashes. */
   matches(path: string): boolean {
     const segments = path.split('/');
-    return this.alternatives.some((pattern) => matchesSequence(pattern, segments, { many: '**', one: matchesSegment }));
+    return this.alternatives.some((pattern) =>
+      matchesSequence(pattern, segments, { many: '**', one: matchesSegment }),
+    );
   }
 }
 
@@ -40,8 +47,15 @@ interface Wildcards {
   readonly one: (wanted: string, found: string) => boolean;
 }
 
-/** Matches items, backtracking to the latest wildcard only: it can take whatever an earlier one could. */
-function matchesSequence(pattern: readonly string[], items: readonly string[], { many, one }: Wildcards): boolean {
+/**
+ * Matches items, backtracking to the latest wildcard only: it can take whatever an earlier one
+ * could.
+ */
+function matchesSequence(
+  pattern: readonly string[],
+  items: readonly string[],
+  { many, one }: Wildcards,
+): boolean {
   let at = 0;
   let wildcard = -1;
   let resume = 0;
@@ -67,7 +81,8 @@ function matchesSequence(pattern: readonly string[], items: readonly string[], {
 function expanded(pattern: string): string[] {
   let patterns = [''];
   for (const part of pattern.split(/(\{[^{}]*\})/)) {
-    const choices = part.startsWith('{') && part.endsWith('}') ? part.slice(1, -1).split(',') : [part];
+    const choices =
+      part.startsWith('{') && part.endsWith('}') ? part.slice(1, -1).split(',') : [part];
     if (patterns.length * choices.length > MAX_ALTERNATIVES)
       throw new ToolError(`The glob has more than ${MAX_ALTERNATIVES} alternatives. Use fewer.`);
     patterns = patterns.flatMap((beginning) => choices.map((choice) => beginning + choice));

@@ -4,7 +4,13 @@ import { Expose } from 'class-transformer';
 import { IsInt, IsOptional, IsString, Max, MaxLength, Min, MinLength } from 'class-validator';
 import { withinTime, type CallContext } from '../call-context.js';
 import { readLines } from './read-lines.js';
-import { MAX_FILE_BYTES, rootOf, type FilesOptions, type OpenFile, type RootDirectory } from './root-directory.js';
+import {
+  MAX_FILE_BYTES,
+  rootOf,
+  type FilesOptions,
+  type OpenFile,
+  type RootDirectory,
+} from './root-directory.js';
 
 const DEFAULT_LINES = 200;
 const MAX_LINES = 2_000;
@@ -98,13 +104,21 @@ export class ReadFile {
     });
   }
 
-  private async page(file: OpenFile, { path, offset = 1, limit = DEFAULT_LINES }: ReadFileInput, signal: AbortSignal): Promise<FilePage> {
+  private async page(
+    file: OpenFile,
+    { path, offset = 1, limit = DEFAULT_LINES }: ReadFileInput,
+    signal: AbortSignal,
+  ): Promise<FilePage> {
     this.checkSize(file);
     const texts: string[] = [];
     let room = this.maxCharacters;
     let cut = false;
     let nextOffset: number | undefined;
-    for await (const line of readLines(file, { maxBytes: this.maxFileBytes, maxLineCharacters: this.maxCharacters, signal })) {
+    for await (const line of readLines(file, {
+      maxBytes: this.maxFileBytes,
+      maxLineCharacters: this.maxCharacters,
+      signal,
+    })) {
       if (line.number < offset) continue;
       if (texts.length === limit || line.text.length > room) {
         nextOffset = line.number;
@@ -114,11 +128,20 @@ export class ReadFile {
       room -= line.text.length + 1;
       cut ||= line.cut;
     }
-    return new FilePage({ path, text: texts.join('\n'), firstLine: offset, lineCount: texts.length, nextOffset, cut });
+    return new FilePage({
+      path,
+      text: texts.join('\n'),
+      firstLine: offset,
+      lineCount: texts.length,
+      nextOffset,
+      cut,
+    });
   }
 
   private checkSize({ size }: OpenFile): void {
     if (size <= this.maxFileBytes) return;
-    throw new ToolError(`The file has ${size} bytes, and only files of up to ${this.maxFileBytes} can be read. Read another one.`);
+    throw new ToolError(
+      `The file has ${size} bytes, and only files of up to ${this.maxFileBytes} can be read. Read another one.`,
+    );
   }
 }

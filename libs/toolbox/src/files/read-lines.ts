@@ -22,20 +22,30 @@ export interface LineOptions {
 const CHUNK_BYTES = 65_536;
 
 /**
- * Reads a UTF-8 file line by line, in constant memory whatever its size and the length of its lines. Invalid bytes become U+FFFD.
+ * Reads a UTF-8 file line by line, in constant memory whatever its size and the length of its
+ * lines. Invalid bytes become U+FFFD.
  *
  * @throws ToolError for a binary file: one with a zero byte
  */
-export async function* readLines({ handle }: OpenFile, options: LineOptions): AsyncGenerator<Line, void, undefined> {
+export async function* readLines(
+  { handle }: OpenFile,
+  options: LineOptions,
+): AsyncGenerator<Line, void, undefined> {
   const lines = new LineSplitter(options.maxLineCharacters);
   const decoder = new TextDecoder();
   const buffer = Buffer.alloc(CHUNK_BYTES);
   for (let position = 0; position < options.maxBytes;) {
     options.signal.throwIfAborted();
-    const { bytesRead } = await handle.read(buffer, 0, Math.min(CHUNK_BYTES, options.maxBytes - position), position);
+    const { bytesRead } = await handle.read(
+      buffer,
+      0,
+      Math.min(CHUNK_BYTES, options.maxBytes - position),
+      position,
+    );
     if (bytesRead === 0) break;
     const bytes = buffer.subarray(0, bytesRead);
-    if (bytes.includes(0)) throw new ToolError('That is a binary file. Only text in UTF-8 can be read.');
+    if (bytes.includes(0))
+      throw new ToolError('That is a binary file. Only text in UTF-8 can be read.');
     position += bytesRead;
     yield* lines.push(decoder.decode(bytes, { stream: true }));
   }
@@ -72,7 +82,8 @@ class LineSplitter {
   }
 
   private take(): Line {
-    const whole = this.length === this.pending.length ? this.pending.replace(/\r$/, '') : this.pending;
+    const whole =
+      this.length === this.pending.length ? this.pending.replace(/\r$/, '') : this.pending;
     const line = {
       number: this.number,
       text: whole.slice(0, this.maxCharacters),

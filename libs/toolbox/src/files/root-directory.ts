@@ -9,12 +9,16 @@ export interface OpenFile {
   readonly size: number;
 }
 
-/** The flags of `open`. O_NONBLOCK: opening a pipe must not wait for a writer. Windows has neither flag. */
+/**
+ * The flags of `open`. O_NONBLOCK: opening a pipe must not wait for a writer. Windows has neither
+ * flag.
+ */
 const FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /**
- * The only directory that a tool may read. Symbolic links are followed if they lead to another place below the root; hidden files, whose name or
- * directory begins with a dot, cannot be read unless `hidden` is set, by whatever name they are reached.
+ * The only directory that a tool may read. Symbolic links are followed if they lead to another
+ * place below the root; hidden files, whose name or directory begins with a dot, cannot be read
+ * unless `hidden` is set, by whatever name they are reached.
  */
 export class RootDirectory {
   constructor(
@@ -23,7 +27,8 @@ export class RootDirectory {
   ) {}
 
   /**
-   * Opens a file by its path relative to the root. The opened file is asked where it is, not its path: between any two looks at a path a directory may become a link.
+   * Opens a file by its path relative to the root. The opened file is asked where it is, not its
+   * path: between any two looks at a path a directory may become a link.
    *
    * @throws ToolError if there is no such file; a file outside of the root gives the same message
    */
@@ -34,7 +39,10 @@ export class RootDirectory {
     if (!handle) throw missing();
     try {
       const opened = await handle.stat({ bigint: true });
-      if (!opened.isFile()) throw new ToolError('That is not a file. Use files__search to list what is in a directory.');
+      if (!opened.isFile())
+        throw new ToolError(
+          'That is not a file. Use files__search to list what is in a directory.',
+        );
       if (!(await this.holds(root, handle, real, opened))) throw missing();
       return { handle, size: Number(opened.size) };
     } catch (error) {
@@ -43,11 +51,22 @@ export class RootDirectory {
     }
   }
 
-  /** Compares the path of an open file with the root. If the system does not tell that path, the path of the name is looked at once more, which a directory that is swapped twice can deceive. */
-  private async holds(root: string, handle: FileHandle, real: string, opened: BigIntStats): Promise<boolean> {
+  /**
+   * Compares the path of an open file with the root. If the system does not tell that path, the
+   * path of the name is looked at once more, which a directory that is swapped twice can deceive.
+   */
+  private async holds(
+    root: string,
+    handle: FileHandle,
+    real: string,
+    opened: BigIntStats,
+  ): Promise<boolean> {
     const place = await placeOf(handle);
     if (place !== undefined) return this.isInside(relative(root, place));
-    return (await this.resolve(root, real)) === real && isSame(opened, await lstat(real, { bigint: true }));
+    return (
+      (await this.resolve(root, real)) === real &&
+      isSame(opened, await lstat(real, { bigint: true }))
+    );
   }
 
   /**
@@ -59,15 +78,24 @@ export class RootDirectory {
     try {
       return await realpath(this.directory);
     } catch (cause) {
-      throw new ToolError('The directory of the files cannot be read. Answer without it, and say so.', { cause });
+      throw new ToolError(
+        'The directory of the files cannot be read. Answer without it, and say so.',
+        { cause },
+      );
     }
   }
 
   /** Checks by its form that a relative path stays below the root. */
   private checked(path: string): string {
     const segments = path.split(/[\\/]/);
-    const elsewhere = path === '' || path.includes('\0') || posix.isAbsolute(path) || win32.isAbsolute(path) || /^[a-zA-Z]:/.test(path);
-    if (elsewhere || segments.includes('..')) throw new ToolError('Give a path below the root, without "..", such as src/main.ts.');
+    const elsewhere =
+      path === '' ||
+      path.includes('\0') ||
+      posix.isAbsolute(path) ||
+      win32.isAbsolute(path) ||
+      /^[a-zA-Z]:/.test(path);
+    if (elsewhere || segments.includes('..'))
+      throw new ToolError('Give a path below the root, without "..", such as src/main.ts.');
     return path;
   }
 
@@ -80,7 +108,9 @@ export class RootDirectory {
   private isInside(path: string): boolean {
     if (path === '' || isAbsolute(path)) return path === '';
     const segments = path.split(sep);
-    return segments[0] !== '..' && (this.hidden || segments.every((segment) => !segment.startsWith('.')));
+    return (
+      segments[0] !== '..' && (this.hidden || segments.every((segment) => !segment.startsWith('.')))
+    );
   }
 }
 
@@ -101,7 +131,10 @@ function missing(): ToolError {
 export interface FilesOptions {
   /** The directory; no file outside of it can be read. */
   readonly root: string;
-  /** Allows files and directories whose name begins with a dot. They often hold secrets. @default false */
+  /**
+   * Allows files and directories whose name begins with a dot. They often hold secrets. @default
+   * false
+   */
   readonly hidden?: boolean;
   /** The size of the largest file that is read, in bytes. @default 20_000_000 */
   readonly maxFileBytes?: number;
@@ -116,7 +149,9 @@ export const MAX_FILE_BYTES = 20_000_000;
  */
 export function rootOf(tool: string, { root, hidden = false }: FilesOptions): RootDirectory {
   if (root.trim() !== '') return new RootDirectory(root, hidden);
-  throw new ConfigurationError([{ at: tool, problem: 'no directory is named.', remedy: 'Pass { root }.' }]);
+  throw new ConfigurationError([
+    { at: tool, problem: 'no directory is named.', remedy: 'Pass { root }.' },
+  ]);
 }
 
 /** The limits of a walk, and the directories that it leaves out. */
@@ -129,8 +164,16 @@ export interface WalkOptions {
   readonly onEntry: () => boolean;
 }
 
-/** Yields the files below a root as relative paths with slashes, by name, a directory's own files first. Skips links and unreadable directories. */
-export async function* walkFiles({ root, signal, isExcluded, onEntry }: WalkOptions): AsyncGenerator<string, void, undefined> {
+/**
+ * Yields the files below a root as relative paths with slashes, by name, a directory's own files
+ * first. Skips links and unreadable directories.
+ */
+export async function* walkFiles({
+  root,
+  signal,
+  isExcluded,
+  onEntry,
+}: WalkOptions): AsyncGenerator<string, void, undefined> {
   const base = await root.path();
   const waiting = [''];
   for (let directory = waiting.pop(); directory !== undefined; directory = waiting.pop()) {
@@ -138,7 +181,8 @@ export async function* walkFiles({ root, signal, isExcluded, onEntry }: WalkOpti
     const { entries, complete } = await entriesOf(join(base, directory), onEntry);
     const shown = entries.filter(({ name }) => root.hidden || !name.startsWith('.'));
     const at = (name: string) => (directory === '' ? name : `${directory}/${name}`);
-    for (const entry of shown) if (entry.isFile() && !isExcluded(at(entry.name))) yield at(entry.name);
+    for (const entry of shown)
+      if (entry.isFile() && !isExcluded(at(entry.name))) yield at(entry.name);
     if (!complete) return;
     const below = shown.filter((entry) => entry.isDirectory() && !isExcluded(at(entry.name)));
     waiting.push(...below.map(({ name }) => at(name)).toReversed());
@@ -150,13 +194,19 @@ interface Entries {
   readonly complete: boolean;
 }
 
-/** Lists a directory through its descriptor where the system tells what that has open; elsewhere by its path, which is looked at once more. */
+/**
+ * Lists a directory through its descriptor where the system tells what that has open; elsewhere by
+ * its path, which is looked at once more.
+ */
 async function entriesOf(directory: string, onEntry: () => boolean): Promise<Entries> {
   let handle: FileHandle | undefined;
   try {
     handle = await open(directory, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
     const place = await placeOf(handle);
-    const listed = await listedEntries(place === undefined ? directory : `/proc/self/fd/${handle.fd}`, onEntry);
+    const listed = await listedEntries(
+      place === undefined ? directory : `/proc/self/fd/${handle.fd}`,
+      onEntry,
+    );
     return (place ?? (await realpath(directory))) === directory ? listed : NO_ENTRIES;
   } catch {
     return NO_ENTRIES;

@@ -5,7 +5,14 @@ import { IsBoolean, IsOptional, IsString, MaxLength, MinLength } from 'class-val
 import { withinTime, type CallContext } from '../call-context.js';
 import { Glob } from './glob.js';
 import { readLines } from './read-lines.js';
-import { MAX_FILE_BYTES, rootOf, walkFiles, type FilesOptions, type OpenFile, type RootDirectory } from './root-directory.js';
+import {
+  MAX_FILE_BYTES,
+  rootOf,
+  walkFiles,
+  type FilesOptions,
+  type OpenFile,
+  type RootDirectory,
+} from './root-directory.js';
 
 export interface SearchLimits {
   /** The most matches. @default 100 */
@@ -29,7 +36,12 @@ class SearchBudget {
   private bytes: number;
   private readonly end: number;
 
-  constructor({ maxMatches = 100, maxEntries = 20_000, maxBytes = 100_000_000, timeoutMs = 10_000 }: SearchLimits) {
+  constructor({
+    maxMatches = 100,
+    maxEntries = 20_000,
+    maxBytes = 100_000_000,
+    timeoutMs = 10_000,
+  }: SearchLimits) {
     this.matches = maxMatches;
     this.entries = maxEntries;
     this.bytes = maxBytes;
@@ -65,7 +77,8 @@ class SearchBudget {
 /** The input of `files__search`. */
 export class SearchFilesInput {
   @ToolField({
-    description: 'Which files: * and ? within a name, ** across directories, {a,b} for either. Default: all.',
+    description:
+      'Which files: * and ? within a name, ** across directories, {a,b} for either. Default: all.',
     example: 'src/**/*.{ts,md}',
   })
   @IsOptional()
@@ -75,7 +88,8 @@ export class SearchFilesInput {
   readonly glob?: string;
 
   @ToolField({
-    description: 'Finds lines that contain this text, word for word; not a regular expression. Without it, file names are listed.',
+    description:
+      'Finds lines that contain this text, word for word; not a regular expression. Without it, file names are listed.',
   })
   @IsOptional()
   @IsString()
@@ -101,7 +115,10 @@ export class FileMatch {
 /** The result of a search. */
 export class FileMatches {
   @Expose() @Type(() => FileMatch) readonly matches!: readonly FileMatch[];
-  /** The number of files with matching names that were not searched: binary, too large or unreadable. */
+  /**
+   * The number of files with matching names that were not searched: binary, too large or
+   * unreadable.
+   */
   @Expose() readonly skippedFiles!: number;
   /** The limit that ended the search early: matches, entries, bytes or time. */
   @Expose() readonly stoppedBy?: string;
@@ -124,7 +141,10 @@ interface Search {
 
 const MAX_LINE_CHARACTERS = 10_000;
 const SHOWN_CHARACTERS = 240;
-/** The milliseconds beyond its time after which a search is aborted. It ends by itself when its time is up, unless it hangs in the file system. */
+/**
+ * The milliseconds beyond its time after which a search is aborted. It ends by itself when its time
+ * is up, unless it hangs in the file system.
+ */
 const GRACE_MS = 5_000;
 
 /** Lets a model find files of one directory by name and by content. */
@@ -160,13 +180,19 @@ export class SearchFiles {
    */
   async call(input: SearchFilesInput, context: CallContext = {}): Promise<FileMatches> {
     const timeUp = 'The file system does not answer. Try again later.';
-    return withinTime({ ms: this.timeoutMs + GRACE_MS, signal: context.signal, timeUp }, (signal) => this.search(input, signal));
+    return withinTime({ ms: this.timeoutMs + GRACE_MS, signal: context.signal, timeUp }, (signal) =>
+      this.search(input, signal),
+    );
   }
 
-  private async search({ glob = '**', text, ignoreCase = false }: SearchFilesInput, signal: AbortSignal): Promise<FileMatches> {
+  private async search(
+    { glob = '**', text, ignoreCase = false }: SearchFilesInput,
+    signal: AbortSignal,
+  ): Promise<FileMatches> {
     const budget = new SearchBudget(this.options);
     const pattern = new Glob(glob);
-    const search: Search | undefined = text === undefined ? undefined : { budget, signal, contains: finder(text, ignoreCase) };
+    const search: Search | undefined =
+      text === undefined ? undefined : { budget, signal, contains: finder(text, ignoreCase) };
     const matches: FileMatch[] = [];
     let skippedFiles = 0;
     const isExcluded = (path: string) => this.exclude.some((excluded) => excluded.matches(path));
@@ -198,9 +224,17 @@ export class SearchFiles {
   }
 }
 
-async function matchesIn(path: string, file: OpenFile, { budget, contains, signal }: Search): Promise<FileMatch[]> {
+async function matchesIn(
+  path: string,
+  file: OpenFile,
+  { budget, contains, signal }: Search,
+): Promise<FileMatch[]> {
   const found: FileMatch[] = [];
-  for await (const { number, text } of readLines(file, { maxBytes: file.size, maxLineCharacters: MAX_LINE_CHARACTERS, signal })) {
+  for await (const { number, text } of readLines(file, {
+    maxBytes: file.size,
+    maxLineCharacters: MAX_LINE_CHARACTERS,
+    signal,
+  })) {
     if (!budget.hasTime()) break;
     const at = contains(text);
     if (at < 0) continue;

@@ -10,7 +10,10 @@ import { contentOf, decode, readBody, requestPage } from './page-request.js';
 
 /** The input of `web__fetch_page`. */
 export class FetchPageInput {
-  @ToolField({ description: 'The full address of the page, with https:// or http://.', example: 'https://example.com/article' })
+  @ToolField({
+    description: 'The full address of the page, with https:// or http://.',
+    example: 'https://example.com/article',
+  })
   @IsString()
   @MinLength(1)
   @MaxLength(2048)
@@ -45,12 +48,16 @@ export interface FetchPageOptions extends EgressOptions {
   readonly userAgent?: string;
 }
 
-/** Reads a page of the public web as text, and no page of this machine's network. An address can carry data out, hence `egress`. */
+/**
+ * Reads a page of the public web as text, and no page of this machine's network. An address can
+ * carry data out, hence `egress`.
+ */
 export class FetchPage {
   static readonly shortName: string = 'web_page_fetch';
   static readonly tool: RawToolDeclaration<FetchPageInput> = {
     id: 'web__fetch_page',
-    description: 'Reads a public web page as text. Works for HTML, plain text, JSON and XML. Links follow their text in brackets.',
+    description:
+      'Reads a public web page as text. Works for HTML, plain text, JSON and XML. Links follow their text in brackets.',
     effect: 'read_only',
     labels: { egress: true, returns: 'untrusted', reads: 'public' },
     input: FetchPageInput,
@@ -61,7 +68,12 @@ export class FetchPage {
   private readonly options: Required<Omit<FetchPageOptions, keyof EgressOptions>>;
 
   constructor(options: FetchPageOptions = {}) {
-    const { maxBytes = 2_000_000, maxCharacters = 24_000, timeoutMs = 15_000, userAgent = 'Toolloop' } = options;
+    const {
+      maxBytes = 2_000_000,
+      maxCharacters = 24_000,
+      timeoutMs = 15_000,
+      userAgent = 'Toolloop',
+    } = options;
     this.guard = new EgressGuard(options);
     this.options = { maxBytes, maxCharacters, timeoutMs, userAgent };
   }
@@ -74,21 +86,39 @@ export class FetchPage {
    */
   async call({ url }: FetchPageInput, context: CallContext = {}): Promise<FetchedPage> {
     const timeUp = 'The page took too long. Try again later, or use another source.';
-    return withinTime({ ms: this.options.timeoutMs, signal: context.signal, timeUp }, (signal) => this.fetch(url, signal, context));
+    return withinTime({ ms: this.options.timeoutMs, signal: context.signal, timeUp }, (signal) =>
+      this.fetch(url, signal, context),
+    );
   }
 
-  private async fetch(address: string, signal: AbortSignal, context: CallContext): Promise<FetchedPage> {
+  private async fetch(
+    address: string,
+    signal: AbortSignal,
+    context: CallContext,
+  ): Promise<FetchedPage> {
     const { guard, options } = this;
     const onRequest = (asked: URL) => context.progress?.({ url: asked.href });
-    const { url, message } = await requestPage(address, { guard, signal, userAgent: options.userAgent, onRequest });
+    const { url, message } = await requestPage(address, {
+      guard,
+      signal,
+      userAgent: options.userAgent,
+      onRequest,
+    });
     try {
       const { kind, charset } = contentOf(message.headers['content-type']);
       const body = await readBody(message, options.maxBytes);
       const content = decode(body.bytes, charset);
-      const { title, text } = kind === 'html' ? await htmlToText(content, url, signal) : { title: '', text: content };
+      const { title, text } =
+        kind === 'html' ? await htmlToText(content, url, signal) : { title: '', text: content };
       const shown = beginningOf(text, options.maxCharacters);
       const truncated = body.truncated || shown.length < text.length;
-      return new FetchedPage({ url: address, finalUrl: url.href, title: beginningOf(title, 300), text: shown, truncated });
+      return new FetchedPage({
+        url: address,
+        finalUrl: url.href,
+        title: beginningOf(title, 300),
+        text: shown,
+        truncated,
+      });
     } finally {
       message.destroy();
     }
@@ -106,22 +136,42 @@ interface HtmlText {
   readonly text: string;
 }
 
-/** The worker's file. Compiled, this file and the worker are JavaScript; from the sources, Node strips the worker's types. */
-const WORKER = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? './html-worker.ts' : './html-worker.js', import.meta.url));
+/**
+ * The worker's file. Compiled, this file and the worker are JavaScript; from the sources, Node
+ * strips the worker's types.
+ */
+const WORKER = fileURLToPath(
+  new URL(
+    import.meta.url.endsWith('.ts') ? './html-worker.ts' : './html-worker.js',
+    import.meta.url,
+  ),
+);
 const LIMITS = { maxOldGenerationSizeMb: 256 };
 
 /**
- * Extracts the text of a document in a thread of its own: a page can be written so that a parser takes minutes for it, and a thread can be ended.
- * Relative links are resolved against `base`. Rejects with a `ToolError` when the document is too much for the thread, or with the reason of the signal.
+ * Extracts the text of a document in a thread of its own: a page can be written so that a parser
+ * takes minutes for it, and a thread can be ended. Relative links are resolved against `base`.
+ * Rejects with a `ToolError` when the document is too much for the thread, or with the reason of
+ * the signal.
  */
 async function htmlToText(html: string, base: URL, signal: AbortSignal): Promise<HtmlText> {
   signal.throwIfAborted();
-  const worker = new Worker(WORKER, { workerData: { html, base: base.href }, resourceLimits: LIMITS, execArgv: [], env: {} });
+  const worker = new Worker(WORKER, {
+    workerData: { html, base: base.href },
+    resourceLimits: LIMITS,
+    execArgv: [],
+    env: {},
+  });
   const settled = new AbortController();
   try {
     return await new Promise<HtmlText>((resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true, signal: settled.signal });
-      worker.once('message', (message: unknown) => (isHtmlText(message) ? resolve(message) : reject(unreadable())));
+      signal.addEventListener('abort', () => reject(signal.reason), {
+        once: true,
+        signal: settled.signal,
+      });
+      worker.once('message', (message: unknown) =>
+        isHtmlText(message) ? resolve(message) : reject(unreadable()),
+      );
       worker.once('error', (cause) => reject(unreadable(cause)));
       worker.once('exit', () => reject(unreadable()));
     });
@@ -132,10 +182,18 @@ async function htmlToText(html: string, base: URL, signal: AbortSignal): Promise
 }
 
 function unreadable(cause?: unknown): ToolError {
-  return new ToolError('The page is built in a way that cannot be read. Use another source.', { cause });
+  return new ToolError('The page is built in a way that cannot be read. Use another source.', {
+    cause,
+  });
 }
 
 function isHtmlText(message: unknown): message is HtmlText {
-  if (typeof message !== 'object' || message === null || !('title' in message) || !('text' in message)) return false;
+  if (
+    typeof message !== 'object' ||
+    message === null ||
+    !('title' in message) ||
+    !('text' in message)
+  )
+    return false;
   return typeof message.title === 'string' && typeof message.text === 'string';
 }

@@ -1,8 +1,14 @@
-/** The worker of fetch-page.ts, which runs in a thread of its own. This file must run with its types stripped. */
+/**
+ * The worker of fetch-page.ts, which runs in a thread of its own. This file must run with its types
+ * stripped.
+ */
 import { parentPort, workerData } from 'node:worker_threads';
 import { convert, type FormatCallback, type HtmlToTextOptions } from 'html-to-text';
 
-/** The deepest nesting that is read: deeper than any hand-written page, and shallow enough for the stack. */
+/**
+ * The deepest nesting that is read: deeper than any hand-written page, and shallow enough for the
+ * stack.
+ */
 const MAX_DEPTH = 200;
 
 /** The elements that are left out: navigation, and elements that are not visible. */
@@ -33,7 +39,10 @@ const text: HtmlToTextOptions = {
     ...HEADINGS.map((selector) => ({ selector, options: { uppercase: false } })),
     ...['td', 'th'].map((selector) => ({ selector, format: 'cell' })),
     { selector: 'tr', format: 'block', options: { leadingLineBreaks: 1, trailingLineBreaks: 1 } },
-    { selector: 'a', options: { pathRewrite: absolute, hideLinkHrefIfSameAsText: true, noAnchorUrl: true } },
+    {
+      selector: 'a',
+      options: { pathRewrite: absolute, hideLinkHrefIfSameAsText: true, noAnchorUrl: true },
+    },
   ],
 };
 const title: HtmlToTextOptions = {
@@ -44,7 +53,10 @@ const title: HtmlToTextOptions = {
 
 parentPort?.postMessage({ title: convert(html, title), text: convert(html, text) }, []);
 
-/** Writes a table cell, followed by a separator. Cells are not padded to columns of one width, since a model would have to read the padding. */
+/**
+ * Writes a table cell, followed by a separator. Cells are not padded to columns of one width, since
+ * a model would have to read the padding.
+ */
 function cell(...[{ children }, walk, builder]: Parameters<FormatCallback>): void {
   walk(children, builder);
   builder.addInline(' | ');

@@ -39,10 +39,15 @@ export async function requestPage(address: string, request: PageRequest): Promis
     message.destroy();
     url = request.guard.check(location, url);
   }
-  throw new ToolError(`The address redirects more than ${MAX_REDIRECTS} times. Use another source.`);
+  throw new ToolError(
+    `The address redirects more than ${MAX_REDIRECTS} times. Use another source.`,
+  );
 }
 
-/** Sends a request without a shared agent: a kept connection would skip the guard's lookup, and the environment's proxy would too. */
+/**
+ * Sends a request without a shared agent: a kept connection would skip the guard's lookup, and the
+ * environment's proxy would too.
+ */
 async function get(url: URL, { guard, signal, userAgent }: PageRequest): Promise<IncomingMessage> {
   const headers = {
     accept: 'text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,*/*;q=0.1',
@@ -52,7 +57,10 @@ async function get(url: URL, { guard, signal, userAgent }: PageRequest): Promise
   const ask = url.protocol === 'https:' ? getHttps : getHttp;
   try {
     return await new Promise<IncomingMessage>((resolve, reject) => {
-      ask(url, { agent: false, lookup: guard.lookup, signal, headers }, resolve).on('error', reject);
+      ask(url, { agent: false, lookup: guard.lookup, signal, headers }, resolve).on(
+        'error',
+        reject,
+      );
     });
   } catch (error) {
     signal.throwIfAborted();
@@ -65,18 +73,29 @@ function withBody(message: IncomingMessage): IncomingMessage {
   if (status >= 200 && status < 300) return message;
   message.destroy();
   const retryable = status === 429 || status >= 500;
-  const advice = retryable ? 'Try again later, or use another source.' : 'Check the address, or use another source.';
+  const advice = retryable
+    ? 'Try again later, or use another source.'
+    : 'Check the address, or use another source.';
   throw new ToolError(`The server answered with status ${status}. ${advice}`, { retryable });
 }
 
-/** Makes the error of a failed connection: a refusal of the guard as it is, any other error by its code alone. */
+/**
+ * Makes the error of a failed connection: a refusal of the guard as it is, any other error by its
+ * code alone.
+ */
 function connectionFailure(error: unknown): ToolError {
   if (error instanceof ToolError) return error;
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  if (code === 'ENOTFOUND') return new ToolError('There is no such host. Check its spelling.', { cause: error });
+  if (code === 'ENOTFOUND')
+    return new ToolError('There is no such host. Check its spelling.', { cause: error });
   if (/CERT|SELF_SIGNED|ERR_TLS|ERR_SSL/.test(code))
-    return new ToolError('The server has no valid certificate. Use another source.', { cause: error });
-  return new ToolError('The connection failed. Try again later, or use another source.', { retryable: true, cause: error });
+    return new ToolError('The server has no valid certificate. Use another source.', {
+      cause: error,
+    });
+  return new ToolError('The connection failed. Try again later, or use another source.', {
+    retryable: true,
+    cause: error,
+  });
 }
 
 /** The body of a page, cut at a limit. */
@@ -87,8 +106,8 @@ export interface PageBody {
 }
 
 /**
- * Reads at most `limit` bytes of a body and closes the connection. Bytes are counted after decompression, a small piece at a time, so that a few
- * kilobytes cannot become gigabytes.
+ * Reads at most `limit` bytes of a body and closes the connection. Bytes are counted after
+ * decompression, a small piece at a time, so that a few kilobytes cannot become gigabytes.
  *
  * @throws ToolError if the body is broken, or compressed in an unknown way
  */
@@ -126,7 +145,9 @@ function decompressor(encoding: string): Duplex {
     case 'br':
       return createBrotliDecompress();
     default:
-      throw new ToolError('The page is compressed in a way that cannot be read. Use another source.');
+      throw new ToolError(
+        'The page is compressed in a way that cannot be read. Use another source.',
+      );
   }
 }
 
@@ -146,11 +167,16 @@ const TEXT = /^text\/|^application\/(json|xml|javascript|yaml)$|\+(json|xml)$/;
  */
 export function contentOf(header: string | undefined): PageContent {
   const type = parsed(header);
-  if (!type) throw new ToolError('The page does not say what it contains, so it cannot be read. Use another source.');
+  if (!type)
+    throw new ToolError(
+      'The page does not say what it contains, so it cannot be read. Use another source.',
+    );
   const charset = type.params.get('charset') ?? undefined;
   if (HTML.has(type.essence)) return { kind: 'html', charset };
   if (TEXT.test(type.essence)) return { kind: 'text', charset };
-  throw new ToolError(`The page is ${type.essence}. Only HTML, text, JSON and XML can be read. Look for a page that has it as text.`);
+  throw new ToolError(
+    `The page is ${type.essence}. Only HTML, text, JSON and XML can be read. Look for a page that has it as text.`,
+  );
 }
 
 function parsed(header: string | undefined): MIMEType | undefined {
@@ -165,7 +191,10 @@ function parsed(header: string | undefined): MIMEType | undefined {
 const DECLARED_CHARSET =
   /<meta[^>]{0,200}?charset\s{0,8}=\s{0,8}["']?([\w-]{1,40})|<\?xml[^>]{0,100}?encoding\s{0,8}=\s{0,8}["']([\w-]{1,40})/i;
 
-/** Decodes as browsers do: by byte order mark, header, the document's own charset, else UTF-8. Invalid bytes become U+FFFD. */
+/**
+ * Decodes as browsers do: by byte order mark, header, the document's own charset, else UTF-8.
+ * Invalid bytes become U+FFFD.
+ */
 export function decode(bytes: Buffer, charset: string | undefined): string {
   const [, meta, xml] = DECLARED_CHARSET.exec(bytes.toString('latin1', 0, 1024)) ?? [];
   const declared = meta ?? xml;
