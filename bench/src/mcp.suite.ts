@@ -1,7 +1,5 @@
-/*
- * oxlint-disable typescript/no-deprecated -- the low-level Server of the SDK, which @toolloop/mcp
- * uses as well
- */
+// The low-level Server of the SDK, which @toolloop/mcp uses as well.
+/* oxlint-disable typescript/no-deprecated -- see above */
 import { fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';

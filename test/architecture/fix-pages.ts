@@ -1,4 +1,5 @@
-import { defineOptions, TEXT } from '../../libs/core/src/findings/options.js';
+import { defineOptions } from '../../libs/core/src/findings/options.js';
+import { TEXT } from '../../libs/core/src/findings/option-rules.js';
 import { policyShapeFindings } from '../../libs/core/src/policy/policy-findings.js';
 import { type Finding, pageOfFinding } from '../../libs/protocol/src/errors.js';
 import { writtenFindings } from './findings.js';

@@ -26,32 +26,30 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * The folders of `core/src` in the order of the data. A folder imports only itself and folders
- * before it.
+ * before it. `loop` and `run` are one step: a run's state has no type of its own yet.
  */
-export const CORE_FOLDERS: readonly string[] = [
-  'findings',
-  'contracts',
-  'decorators',
-  'schema',
-  'discovery',
-  'catalog',
-  'policy',
-  'pending',
-  'audit',
-  'execution',
-  'injection',
-  'strategies',
-  'models',
-  'memory',
-  'usage',
-  'loop',
-  'sources',
-  'session',
-  'history',
-  'directives',
-  'runs',
-  'internal',
+export const CORE_FOLDERS: readonly (readonly string[])[] = [
+  ['findings'],
+  ['contracts'],
+  ['tools/decorators'],
+  ['schema'],
+  ['tools/nest', 'tools/discovery'],
+  ['catalog'],
+  ['policy'],
+  ['call'],
+  ['models'],
+  ['memory'],
+  ['loop', 'run'],
+  ['runs'],
+  ['module'],
+  ['internal'],
 ];
+
+/**
+ * The folder of the features. Each is a folder of its own, which others may import until the
+ * kernel has ports for them.
+ */
+export const PLUGINS = 'plugins';
 
 /** The libraries for which `@toolloop/core/internal` is. */
 export const INTERNAL_READERS: readonly string[] = [

@@ -27,7 +27,10 @@ export function layersPicture(existing: readonly string[]): string {
  * it.
  */
 export function foldersPicture(): string {
-  return ['flowchart LR', `  ${CORE_FOLDERS.join(' --> ')}`].join('\n');
+  return [
+    'flowchart LR',
+    `  ${CORE_FOLDERS.map((folders) => folders.join(' & ')).join(' --> ')}`,
+  ].join('\n');
 }
 
 /**

@@ -40,9 +40,9 @@ export const TABLES: readonly TypeTable[] = [
   codes('RunFailure', RESULT),
   codes('InvalidRequestError', 'libs/protocol/src/errors.ts'),
   codes('ModelErrorCode', 'libs/protocol/src/errors.ts'),
-  codes('PendingError', 'libs/core/src/pending/pending-reply.ts'),
-  codes('DirectiveErrorCode', 'libs/core/src/directives/directive.service.ts'),
-  codes('PolicyError', 'libs/core/src/runs/policy.service.ts'),
+  codes('PendingError', 'libs/core/src/plugins/inbox/pending-error.ts'),
+  codes('DirectiveErrorCode', 'libs/core/src/plugins/directives/directive-error.ts'),
+  codes('PolicyError', 'libs/core/src/plugins/operators/policy.service.ts'),
   codes('WarningCode', EVENTS),
 ];
 

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach, expect, it, jest } from '@jest/globals';
-import { PendingNotices } from '../../libs/core/src/pending/pending-notices.js';
+import { PendingNotices } from '../../libs/core/src/plugins/inbox/pending-notices.js';
 import { HttpsReceiver, type ReceivedRequest } from '../../libs/toolbox/test/https-receiver.js';
 import { closeDesks, serve } from '../demo/served-desk.js';
 import { requestsIn } from './curl.js';

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { chain, type Chain, draft, grown, KEY } from '../../core/test/audit/chains.js';
+import { chain, type Chain, draft, grown, KEY } from '../../core/test/plugins/audit/chains.js';
 import { type AuditOptions, auditIn, verified } from '../src/looks.js';
 import { failureOf } from '../src/output.js';
 

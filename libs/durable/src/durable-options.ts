@@ -7,7 +7,7 @@ import {
   WHOLE_ABOVE_ZERO,
   wholeFrom,
 } from '@toolloop/core/internal';
-import { urlProblem } from './database/database-driver.js';
+import { urlProblem } from './database/database-url.js';
 
 /** After how many days things are deleted. Whatever is not named is kept for ever. */
 export interface Retention {

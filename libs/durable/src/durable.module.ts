@@ -11,7 +11,8 @@ import { ConfigurationError, type Finding } from '@toolloop/core';
 import { AuditTrail } from '@toolloop/core/audit';
 import { DataPolicyEngine } from '@toolloop/core/policy';
 import { type PendingStore, type RunLog, ToolLoopStores } from '@toolloop/core/stores';
-import { type DatabaseDriver, repeatedWhereLost, unreachable } from './database/database-driver.js';
+import { type DatabaseDriver, repeatedWhereLost } from './database/database-driver.js';
+import { unreachable } from './database/database-url.js';
 import { Database } from './database/database.js';
 import { migrate, OutdatedDatabaseError } from './database/migrations.js';
 import { PgliteDriver } from './database/pglite-driver.js';
@@ -25,10 +26,13 @@ import { RUN_OPTIONS, RunEngine } from './runs/run-engine.js';
 import { SqlRunLog } from './runs/sql-run-log.js';
 import { SqlPolicyStore } from './stores/sql-policy-store.js';
 import { SqlUsageStore } from './stores/sql-usage-store.js';
-import { SqlPendingStore, WakingPendingStore } from './stores/sql-pending-store.js';
-import { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
+import { SqlPendingStore } from './stores/sql-pending-store.js';
+import { WakingPendingStore } from './stores/waking-pending-store.js';
+import { SqlCallJournal } from './stores/sql-call-journal.js';
+import { SqlCallTransactions } from './stores/sql-call-transactions.js';
 import { SqlAuditStore } from './stores/sql-audit-store.js';
-import { SqlAccountStore, SqlConversationStore } from './stores/sql-stores.js';
+import { SqlAccountStore } from './stores/sql-account-store.js';
+import { SqlConversationStore } from './stores/sql-conversation-store.js';
 
 const DURABLE_OPTIONS = Symbol('toolloop:durable options');
 

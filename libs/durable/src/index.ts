@@ -23,16 +23,15 @@ export {
 } from './durable-options.js';
 export { SqlDirectiveStore } from './directives/sql-directive-store.js';
 export { RetentionSweep } from './retention.js';
-export {
-  SqlPendingStore,
-  WakingPendingStore,
-  type Transaction,
-} from './stores/sql-pending-store.js';
+export { SqlPendingStore, type Transaction } from './stores/sql-pending-store.js';
+export { WakingPendingStore } from './stores/waking-pending-store.js';
 export { SqlPolicyStore } from './stores/sql-policy-store.js';
 export { SqlAuditStore } from './stores/sql-audit-store.js';
-export { SqlAccountStore, SqlConversationStore } from './stores/sql-stores.js';
+export { SqlAccountStore } from './stores/sql-account-store.js';
+export { SqlConversationStore } from './stores/sql-conversation-store.js';
 export { SqlUsageStore } from './stores/sql-usage-store.js';
-export { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
+export { SqlCallJournal } from './stores/sql-call-journal.js';
+export { SqlCallTransactions } from './stores/sql-call-transactions.js';
 export { UnstorableError } from './stores/storable.js';
 export { JobQueue, type Job, type QueueOptions, type QueueWork } from './queue/job-queue.js';
 export { RUN_OPTIONS, RunEngine } from './runs/run-engine.js';

@@ -3,7 +3,7 @@ import { asStoreAttempt, BoundedStores } from '@toolloop/core/internal';
 import { MemoryDirectiveStore, MemoryRunLog } from '@toolloop/core/stores';
 import { type Database, SqlStores } from '@toolloop/durable';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { toStorageError } from '../src/database/database-driver.js';
+import { toStorageError } from '../src/database/storage-error.js';
 import { onEachDatabase } from './each-database.js';
 
 const READ = { name: 'test_read_things', text: 'select id, name from things order by id' };

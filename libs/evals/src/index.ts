@@ -7,8 +7,10 @@ export { judged, judgeModel, measureJudge, toJudged } from './judge.js';
 export type { Judge, JudgedRun, Judgement, JudgeMeasure, LabelledRun } from './judge.js';
 export { recordRun } from '@toolloop/testing';
 export type { RecordedRun } from '@toolloop/testing';
-export { addVerdict, reportIn, reportText, verdictOn, verdictsIn } from './report.js';
-export type { Regression, ReportVerdict, Threshold } from './report.js';
+export { addVerdict, reportIn, verdictsIn } from './saved-verdicts.js';
+export { reportText } from './report.js';
+export { verdictOn } from './report-verdict.js';
+export type { Regression, ReportVerdict, Threshold } from './report-verdict.js';
 export { expectedCalls, finalFacts, finish, forbiddenCalls } from './scorers.js';
 export type { Scorer } from './scorers.js';
 export type {

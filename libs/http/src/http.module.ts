@@ -21,20 +21,17 @@ import {
 } from './http-options.js';
 import { describeRoutes, ROUTE_DESCRIPTIONS } from './openapi.js';
 import { HealthController } from './health.controller.js';
-import {
-  ApprovalsController,
-  PendingController,
-  QuestionsController,
-} from './pending.controller.js';
+import { ApprovalsController } from './approvals.controller.js';
+import { PendingController } from './pending.controller.js';
+import { QuestionsController } from './questions.controller.js';
 import { PoliciesController } from './policies.controller.js';
-import {
-  AuditController,
-  ConversationsController,
-  DirectivesController,
-  UsageController,
-} from './records.controller.js';
+import { AuditController } from './audit.controller.js';
+import { ConversationsController } from './conversations.controller.js';
+import { DirectivesController } from './directives.controller.js';
+import { UsageController } from './usage.controller.js';
 import { OpenAiController } from './openai.controller.js';
-import { SourcesController, ViewAsController } from './operators.controller.js';
+import { SourcesController } from './sources.controller.js';
+import { ViewAsController } from './view-as.controller.js';
 import { ProtocolAnswers } from './protocol-answers.js';
 import {
   AgUiController,
@@ -46,7 +43,8 @@ import {
 import { RunStreams } from './run-streams.js';
 import { RehearsalsController, RunsController } from './runs.controller.js';
 import { ServedLoop } from './served-loop.js';
-import { ExplainController, ToolsController } from './tools.controller.js';
+import { ExplainController } from './explain.controller.js';
+import { ToolsController } from './tools.controller.js';
 
 const CONTROLLERS: Readonly<Record<ChatProtocol, Type>> = {
   'ai-sdk': UiMessageController,

@@ -17,7 +17,7 @@ export type {
 export { ToolLoopHttpModule } from './http.module.js';
 export type { ChatState } from './open-runs.js';
 export { MayBeAbsent } from './optional-field.js';
-export { ROUTED_ACTIONS } from './operators.controller.js';
+export { ROUTED_ACTIONS } from './routed-actions.js';
 export { RunStreams } from './run-streams.js';
 export type { StreamEnds, StreamTerms } from './run-streams.js';
 export { ServedLoop } from './served-loop.js';

@@ -3,12 +3,11 @@ import type { AnswerName, AnswerSchema } from './answers.js';
 import { ChatController } from './chat.controller.js';
 import { HealthController } from './health.controller.js';
 import { OpenAiController } from './openai.controller.js';
-import {
-  ApprovalsController,
-  PendingController,
-  QuestionsController,
-} from './pending.controller.js';
-import { SourcesController, ViewAsController } from './operators.controller.js';
+import { ApprovalsController } from './approvals.controller.js';
+import { PendingController } from './pending.controller.js';
+import { QuestionsController } from './questions.controller.js';
+import { SourcesController } from './sources.controller.js';
+import { ViewAsController } from './view-as.controller.js';
 import { PoliciesController } from './policies.controller.js';
 import {
   AgUiController,
@@ -16,15 +15,14 @@ import {
   DataStreamController,
   UiMessageController,
 } from './protocols.controller.js';
-import {
-  AuditController,
-  ConversationsController,
-  DirectivesController,
-  UsageController,
-} from './records.controller.js';
+import { AuditController } from './audit.controller.js';
+import { ConversationsController } from './conversations.controller.js';
+import { DirectivesController } from './directives.controller.js';
+import { UsageController } from './usage.controller.js';
 import * as bodies from './requests.dto.js';
 import { RehearsalsController, RunsController } from './runs.controller.js';
-import { ExplainController, ToolsController } from './tools.controller.js';
+import { ExplainController } from './explain.controller.js';
+import { ToolsController } from './tools.controller.js';
 
 /** An answer of a route: the media type and what is in it, or nothing. */
 export interface RouteAnswer {

@@ -1,21 +1,12 @@
-import { Body, Get, HttpCode, HttpStatus, Param, Post, Query, Res } from '@nestjs/common';
+import { Body, Get, HttpCode, HttpStatus, Param, Post, Res } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { ToolCatalog, type CallExplanation } from '@toolloop/core';
-import { type ToolExplanation } from '@toolloop/core/loop';
+import { ToolCatalog } from '@toolloop/core';
 import type { CallRequest, CallResult } from '@toolloop/core/contracts';
-import { Operators, RunOpener } from '@toolloop/core/internal';
 import type { ListedTool } from '@toolloop/protocol';
-import {
-  CallerAtDoor,
-  CallerController,
-  CurrentCaller,
-  type FoundCaller,
-  IdempotencyKey,
-  STRICT,
-} from './caller.js';
+import { CallerAtDoor, CallerController, CurrentCaller, IdempotencyKey, STRICT } from './caller.js';
+import type { FoundCaller } from './caller.js';
 import type { Caller, ToolLoopHttpOptions } from './http-options.js';
-import { findPerson } from './operators.controller.js';
-import { CallByHand, Explained } from './requests.dto.js';
+import { CallByHand } from './requests.dto.js';
 import { ServedLoop } from './served-loop.js';
 
 /**
@@ -85,30 +76,4 @@ function originFor(
   if (typeof reason === 'string' && reason.trim() !== '')
     return { argsOrigin: 'actor', vouchedFor: reason };
   return argsOrigin ? { argsOrigin } : {};
-}
-
-/** Tells operators why a tool is offered, and what became of a call. */
-@CallerController('explain')
-export class ExplainController {
-  constructor(
-    private readonly served: ServedLoop,
-    readonly operators: Operators,
-    readonly opener: RunOpener,
-  ) {}
-
-  @Get(':tool')
-  async explain(
-    @Param('tool') tool: string,
-    @CurrentCaller() operator: Caller,
-    @Query(STRICT) { runId, toolCallId, actorId }: Explained,
-  ): Promise<ToolExplanation | CallExplanation> {
-    const { loop } = this.served;
-    if (runId !== undefined && toolCallId !== undefined)
-      return loop.explainCall({ runId, toolCallId, operator });
-    const subject =
-      actorId === undefined
-        ? operator
-        : await findPerson(actorId, { operator, action: 'explain' }, this);
-    return loop.explain(tool, { ...(await this.served.termsOf(subject)), operator });
-  }
 }

@@ -6,15 +6,10 @@ import {
   type Usage,
 } from '@toolloop/protocol';
 import { isWireObject, toIdentity, WireAnswer, type WireObject } from '@toolloop/wire';
-import {
-  fromChatAnnotations,
-  fromChatUsage,
-  fromErrorPayload,
-  fromFinishReason,
-  fromProviderError,
-  fromSources,
-  WHERE_TO_LOOK,
-} from './from-provider.js';
+import { fromChatAnnotations, fromSources } from './from-annotations.js';
+import { fromChatUsage } from './from-usage.js';
+import { fromErrorPayload, fromProviderError, WHERE_TO_LOOK } from './from-provider.js';
+import { fromFinishReason } from './from-finish-reason.js';
 import { thoughtsIn } from './content-parts.js';
 import { type AnswerOrigin, ProviderDataCollector } from './provider-data.js';
 import { type AssembledCall, ToolCallAssembler } from './tool-call-assembler.js';

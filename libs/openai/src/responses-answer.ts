@@ -13,22 +13,17 @@ import {
   type WireObject,
   wireObjectsIn,
 } from '@toolloop/wire';
-import {
-  fromErrorPayload,
-  fromIncompleteReason,
-  fromMessageAnnotations,
-  fromProviderError,
-  fromResponsesUsage,
-  WHERE_TO_LOOK,
-} from './from-provider.js';
+import { fromErrorPayload, fromProviderError, WHERE_TO_LOOK } from './from-provider.js';
+import { fromIncompleteReason } from './from-finish-reason.js';
+import { fromMessageAnnotations } from './from-annotations.js';
+import { fromResponsesUsage } from './from-usage.js';
 import {
   type AnswerOrigin,
-  hasFailed,
   knownOrigin,
   outputToKeep,
   type ProviderData,
-  providerToolOf,
 } from './provider-data.js';
+import { hasFailed, providerToolOf } from './provider-tools.js';
 import { type AssembledCall, ToolCallAssembler } from './tool-call-assembler.js';
 
 /**

@@ -25,7 +25,8 @@ import {
   wireObjectsIn,
 } from '@toolloop/wire';
 import { type OpenAiTarget, serverAt } from './openai-options.js';
-import { type AnswerOrigin, PROVIDER_CALLS, providerDataOf } from './provider-data.js';
+import { type AnswerOrigin, providerDataOf } from './provider-data.js';
+import { PROVIDER_CALLS } from './provider-tools.js';
 import { type AudioPart, audioPart, fileName, fitTo, toJsonSchemaFormat } from './request-parts.js';
 import { toStrictSchema } from './strict-schema.js';
 

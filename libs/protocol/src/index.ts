@@ -58,8 +58,10 @@ export type {
   ProviderToolStatus,
   ToolChoice,
 } from './language-model.js';
-export { AnswerFold, assemble, BatchedEvents, batchesOf } from './model-answer.js';
-export type { EventBatches, ModelAnswer } from './model-answer.js';
+export { AnswerFold, assemble } from './model-answer.js';
+export { BatchedEvents, batchesOf } from './event-batches.js';
+export type { EventBatches } from './event-batches.js';
+export type { ModelAnswer } from './model-answer.js';
 export { DIRECTIVE_STATUSES } from './decision.js';
 export type {
   ApprovalDecision,
@@ -106,8 +108,8 @@ export type {
 } from './loop-result.js';
 export { shownCall } from './loop-result.js';
 export { LoopEventSink, timestampOfNow } from './loop-event.js';
-export type { RunIdentity } from './loop-event.js';
 export type {
+  RunIdentity,
   EventStamp,
   LoopEvent,
   LoopEventBody,

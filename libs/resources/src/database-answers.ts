@@ -1,6 +1,6 @@
 import type { JsonValue } from '@toolloop/core';
 import { endless } from './filter.js';
-import type { FieldKind } from './resource-gateway.js';
+import type { FieldKind } from './entity-model.js';
 
 /**
  * The states of PostgreSQL, the codes of MariaDB and of Node, and that of `@toolloop/durable`, of

@@ -2,13 +2,10 @@ import { type ArgumentProblem, isRecord } from '@toolloop/protocol';
 import type {
   ComparisonOperator,
   Condition,
-  EntityModel,
-  FieldKind,
-  ResourceField,
   ResourceOrder,
-  ResourceRelation,
   ResourceValue,
-} from './resource-gateway.js';
+} from './resource-query.js';
+import type { EntityModel, FieldKind, ResourceField, ResourceRelation } from './entity-model.js';
 
 /**
  * The fields and relations that a filter may name. Those of a relation have no relations

@@ -1,20 +1,17 @@
 /** Entities of a database as tools. @packageDocumentation */
-export { ResourceGateway, ResourceWriteError } from './resource-gateway.js';
+export { ResourceGateway } from './resource-gateway.js';
+export { ResourceWriteError } from './resource-write-error.js';
 export type {
   ComparisonOperator,
   Condition,
-  EntityModel,
-  FieldKind,
   LinkQuery,
   ResourceAggregate,
-  ResourceField,
   ResourceOrder,
   ResourceQuery,
-  ResourceRelation,
-  ResourceScope,
-  ResourceSession,
   ResourceValue,
-} from './resource-gateway.js';
+} from './resource-query.js';
+export type { EntityModel, FieldKind, ResourceField, ResourceRelation } from './entity-model.js';
+export type { ResourceScope, ResourceSession } from './resource-gateway.js';
 export { rowSecurityStatements } from './row-level-security.js';
 export type { TableEnd, TenantRole, TenantTable } from './row-level-security.js';
 export { SqlResourceGateway } from './sql-gateway.js';

@@ -1,6 +1,7 @@
 import type { JSONSchema7 } from 'json-schema';
 import { type FilterShape, OPERATORS } from './filter.js';
-import { AGGREGATE_KINDS, type FieldKind, type ResourceField } from './resource-gateway.js';
+import { AGGREGATE_KINDS } from './resource-query.js';
+import { type FieldKind, type ResourceField } from './entity-model.js';
 
 type Schema = JSONSchema7;
 

@@ -9,7 +9,7 @@ import {
 } from '@toolloop/core/internal';
 import { isRecord } from '@toolloop/protocol';
 import { fromKept } from './filter.js';
-import type { EntityModel } from './resource-gateway.js';
+import type { EntityModel } from './entity-model.js';
 
 /**
  * A result as it is kept beside the mark of its call: its values, and the places at which they were

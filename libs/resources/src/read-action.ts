@@ -44,21 +44,20 @@ import {
 import {
   AGGREGATE_KINDS,
   type Condition,
-  type EntityModel,
   type ResourceAggregate,
-  type ResourceField,
-  type ResourceGateway,
   type ResourceOrder,
-  type ResourceSession,
   type ResourceValue,
-} from './resource-gateway.js';
+} from './resource-query.js';
+import { type EntityModel, type ResourceField } from './entity-model.js';
+import { type ResourceGateway, type ResourceSession } from './resource-gateway.js';
 import { checkedInput, performed } from './resource-input.js';
 import {
   ACTION_PARAMETERS,
   type ActionParameter,
   type ReadOptions,
 } from './tool-resource.decorator.js';
-import { findRows, isKey, resultClass, resultOf } from './views.js';
+import { findRows, isKey } from './views.js';
+import { resultClass, resultOf } from './result-class.js';
 
 const PAGE = { default: 20, most: 50 };
 const MOST_SORTS = 3;

@@ -4,7 +4,7 @@ import { nearestName } from '@toolloop/core/internal';
 import { keysOf } from './read-action.js';
 import { type EntityShape, type EntityShapes, namesFindings } from './resource.js';
 import { isReference } from './write-input.js';
-import type { EntityModel, ResourceField } from './resource-gateway.js';
+import type { EntityModel, ResourceField } from './entity-model.js';
 import {
   ACTION_NAMES,
   ACTIONS,

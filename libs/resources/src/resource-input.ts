@@ -4,7 +4,7 @@ import { type JsonObject, ToolError } from '@toolloop/core';
 import { type ArgumentProblem, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { RefusedError } from './resource.js';
-import { ResourceWriteError } from './resource-gateway.js';
+import { ResourceWriteError } from './resource-write-error.js';
 
 /** An input that is checked by its JSON Schema, and then by what a schema cannot say. */
 export function checkedInput(

@@ -27,7 +27,9 @@ import { all, fromKept, where } from './filter.js';
 import { readTool } from './read-action.js';
 import { accessTo, EntityShapes, RefusedError, type Resource } from './resource.js';
 import { resourceFindings, tenantWarnings } from './resource-findings.js';
-import { type Condition, type EntityModel, ResourceGateway } from './resource-gateway.js';
+import { type Condition } from './resource-query.js';
+import { type EntityModel } from './entity-model.js';
+import { ResourceGateway } from './resource-gateway.js';
 import type { ResourcePolicy } from './resource-policy.js';
 import { SqlResourceGateway } from './sql-gateway.js';
 import {

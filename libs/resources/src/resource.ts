@@ -16,7 +16,9 @@ import {
   readFilter,
   type RelatedShape,
 } from './filter.js';
-import type { Condition, EntityModel, ResourceField, ResourceGateway } from './resource-gateway.js';
+import type { Condition } from './resource-query.js';
+import type { EntityModel, ResourceField } from './entity-model.js';
+import type { ResourceGateway } from './resource-gateway.js';
 import type { ResourcePolicy, ResourceWrite } from './resource-policy.js';
 import type { ResourceDeclaration } from './tool-resource.decorator.js';
 

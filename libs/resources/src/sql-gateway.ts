@@ -1,7 +1,8 @@
 import type { Type } from '@nestjs/common';
 import type { Finding, ToolCallContext } from '@toolloop/core';
 import { keepResult, restoreResult } from './kept-result.js';
-import { type EntityModel, ResourceGateway, type ResourceScope } from './resource-gateway.js';
+import { type EntityModel } from './entity-model.js';
+import { ResourceGateway, type ResourceScope } from './resource-gateway.js';
 import {
   rowSecurityFindings,
   rowSecurityStatements,

@@ -22,7 +22,8 @@ import {
 import type { ResourceGateway, ResourceSession } from './resource-gateway.js';
 import { checkedInput, performed, toldWell } from './resource-input.js';
 import type { ResourceWrite } from './resource-policy.js';
-import { isKey, plainCopy, resultClass, resultOf, toViews } from './views.js';
+import { isKey, plainCopy, toViews } from './views.js';
+import { resultClass, resultOf } from './result-class.js';
 import {
   assertReadable,
   WriteInput,

@@ -14,12 +14,8 @@ import {
 } from './filter.js';
 import { Definitions, filterSchema, objectSchema, valueSchema } from './input-schema.js';
 import { type EntityShape, type EntityShapes, publicFilter, type Resource } from './resource.js';
-import type {
-  Condition,
-  EntityModel,
-  ResourceField,
-  ResourceRelation,
-} from './resource-gateway.js';
+import type { Condition } from './resource-query.js';
+import type { EntityModel, ResourceField, ResourceRelation } from './entity-model.js';
 import type { ResourceWrite } from './resource-policy.js';
 import type { CreateOptions, DestroyOptions, UpdateOptions } from './tool-resource.decorator.js';
 

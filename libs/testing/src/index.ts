@@ -1,18 +1,18 @@
 export { blockRealModels, CassetteModel } from './cassette-model.js';
 export type { CassetteOptions, CassetteRecording } from './cassette-model.js';
-export {
-  auditOf,
-  collect,
-  eventsOf,
-  expectAudit,
-  expectDenied,
-  expectInjected,
-  expectRunEndsOnce,
-  expectTranscriptValid,
-} from './expectations.js';
-export type { ExpectedAudit, ExpectedInjection, RunEvidence } from './expectations.js';
-export { FaultyModel, killedProcess, troubled } from './faults.js';
-export type { DoomedProcess, ModelFault, StoreTrouble } from './faults.js';
+export { auditOf, expectAudit } from './audit-expectation.js';
+export { collect, eventsOf, expectDenied, expectRunEndsOnce } from './expectations.js';
+export { expectInjected } from './injection-expectation.js';
+export { expectTranscriptValid } from './transcript-expectation.js';
+export type { ExpectedAudit } from './audit-expectation.js';
+export type { ExpectedInjection } from './injection-expectation.js';
+export type { RunEvidence } from './expectations.js';
+export { FaultyModel } from './faulty-model.js';
+export { killedProcess } from './killed-process.js';
+export { troubled } from './store-trouble.js';
+export type { DoomedProcess } from './killed-process.js';
+export type { ModelFault } from './faulty-model.js';
+export type { StoreTrouble } from './store-trouble.js';
 export { FlowReplay, recordedResult, replayFlow } from './flow-replay.js';
 export type { FlowOutcome, FlowReplayOptions, MadeCall } from './flow-replay.js';
 export { hostileReader, trueReader } from './recorded-flow.js';

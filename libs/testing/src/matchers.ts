@@ -1,16 +1,10 @@
 import type { LoopEvent, LoopResult, Message } from '@toolloop/core';
 import type { AuditEntry } from '@toolloop/core/stores';
 import type { ToolErrorCode } from '@toolloop/protocol';
-import {
-  expectAudit,
-  expectDenied,
-  type ExpectedAudit,
-  type ExpectedInjection,
-  expectInjected,
-  expectRunEndsOnce,
-  expectTranscriptValid,
-  type RunEvidence,
-} from './expectations.js';
+import { expectAudit, type ExpectedAudit } from './audit-expectation.js';
+import { expectDenied, expectRunEndsOnce, type RunEvidence } from './expectations.js';
+import { type ExpectedInjection, expectInjected } from './injection-expectation.js';
+import { expectTranscriptValid } from './transcript-expectation.js';
 import { ExpectationError } from './testing.error.js';
 
 /** The answer of a matcher, as Jest and Vitest take it. */

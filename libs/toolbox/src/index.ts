@@ -33,12 +33,7 @@ export type { SearchFilesOptions, SearchLimits } from './files/search-files.js';
 export type { EgressOptions, HostLookup } from '@toolloop/protocol/egress';
 export { FetchedPage, FetchPage, FetchPageInput } from './web-page/fetch-page.js';
 export type { FetchPageOptions } from './web-page/fetch-page.js';
-export {
-  AskedField,
-  AskPerson,
-  AskPersonInput,
-  WithdrawCall,
-  WithdrawCallInput,
-} from './people.js';
+export { AskedField, AskPerson, AskPersonInput } from './ask-person.js';
+export { WithdrawCall, WithdrawCallInput } from './withdraw-call.js';
 export { WebhookNotifier } from './webhook-notifier.js';
 export type { WebhookOptions } from './webhook-notifier.js';

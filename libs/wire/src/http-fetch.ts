@@ -10,7 +10,7 @@ import { pipeline, type Readable } from 'node:stream';
 import { urlToHttpOptions } from 'node:url';
 import type * as Zlib from 'node:zlib';
 import { type ByteSource, NodeBytes, WebBytes } from './byte-source.js';
-import { assertMayAsk } from './from-failure.js';
+import { assertMayAsk } from './asking-permission.js';
 
 /** The function that an SDK calls to send a request. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;

@@ -23,16 +23,16 @@ export { CallNaming, type IdFit, type WireIds } from './call-naming.js';
 export { ResponseBody } from './byte-source.js';
 export { EventBatch, type CallName, AnswerDecoder, WireAnswer } from './answer-decoder.js';
 export { withDiscretion, type Confidences } from './discretion.js';
-export { refused, reported, unreachable, type Refusal } from './from-failure.js';
+export { refused, reported, type Refusal } from './refusal.js';
+export { unreachable } from './from-failure.js';
 export {
   type AnswerSource,
   type Bytes,
   type Connection,
-  NO_TIMEOUT,
   readAnswer,
   readBytes,
-  toTimeLimits,
 } from './read-answer.js';
+export { NO_TIMEOUT, toTimeLimits } from './time-limits.js';
 export {
   toIdentity,
   toWireArguments,

@@ -1,16 +1,7 @@
-import {
-  AnswerFold,
-  AttemptClock,
-  BatchedEvents,
-  type EventBatches,
-  ModelError,
-  type ModelEvent,
-  type ModelFinish,
-  type ModelRequest,
-  type ModelTimeLimits,
-  NO_USAGE,
-} from '@toolloop/protocol';
-import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
+import { AnswerFold, AttemptClock, BatchedEvents, ModelError, NO_USAGE } from '@toolloop/protocol';
+import type { EventBatches, ModelEvent, ModelFinish, ModelTimeLimits } from '@toolloop/protocol';
+import { AnswerDecoder } from './answer-decoder.js';
+import type { WireAnswer } from './answer-decoder.js';
 import { IteratedBytes, ResponseBody, WebBytes } from './byte-source.js';
 import { fromReadError } from './from-failure.js';
 
@@ -50,24 +41,7 @@ export interface Connection<Client> {
   readonly firstByteMs: number | undefined;
 }
 
-/** The SDKs' own timeout, which has no value for "none": the longest that a timer supports. */
-export const NO_TIMEOUT = 2 ** 31 - 1;
-
-/** The milliseconds until an answer must begin if neither the model nor the request says so. */
-const FIRST_BYTE_MS = 600_000;
-
-/** Returns the time limits of a request, of which the model may have one itself. */
-export function toTimeLimits(
-  { timeLimits }: ModelRequest,
-  firstByteMs: number | undefined,
-): ModelTimeLimits {
-  return {
-    ...(timeLimits ?? NO_LIMITS),
-    firstByteMs: firstByteMs ?? timeLimits?.firstByteMs ?? FIRST_BYTE_MS,
-  };
-}
-
-const NO_LIMITS: ModelTimeLimits = {
+export const NO_LIMITS: ModelTimeLimits = {
   firstByteMs: Infinity,
   firstContentMs: Infinity,
   idleMs: Infinity,

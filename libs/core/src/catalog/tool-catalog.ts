@@ -1,26 +1,22 @@
 import { Injectable } from '@nestjs/common';
-import { BehaviorSubject, type Observable, Subject } from 'rxjs';
 import type { Finding, ToolOrigin, ToolPresentation, ToolSpec } from '@toolloop/protocol';
-import type { ToolSelector } from '../contracts/loop-request.js';
+import { BehaviorSubject, Subject } from 'rxjs';
+import type { Observable } from 'rxjs';
 import type { PolicyTool } from '../contracts/policy.js';
+import type { ToolSelector } from '../contracts/tool-selector.js';
 import type { Tool } from '../contracts/tool.js';
-import type { EntityRegistry } from '../discovery/entity-registry.js';
-import { foldedId, sharedIdProblem, type TakenId } from '../discovery/tool-names.js';
+import type { EntityRegistry } from '../plugins/entities/entity-registry.js';
+import { DISPATCHER_ID, declaredIdIn, groupedId } from '../plugins/entities/member-ids.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
-import type { ToolTemplate } from '../discovery/tool-template.js';
-import { notReady, type Problem, ToolRegistry, unknownTool } from './tool-registry.js';
-import {
-  type CatalogEntry,
-  declaredIdIn,
-  DISPATCHER_ID,
-  groupedId,
-  isByClass,
-  isGlob,
-  isNamed,
-  isToolPredicate,
-  isUnder,
-  selects,
-} from './tool-selection.js';
+import { foldedId, sharedIdProblem } from '../tools/discovery/tool-names.js';
+import type { TakenId } from '../tools/discovery/tool-names.js';
+import type { ToolTemplate } from '../tools/discovery/tool-template.js';
+import { AnnouncedTools } from './announced-tools.js';
+import { isGlob } from './glob.js';
+import { ToolRegistry, notReady, unknownTool } from './tool-registry.js';
+import type { Problem } from './tool-registry.js';
+import { isByClass, isNamed, isToolPredicate, selects } from './tool-selection.js';
+import type { CatalogEntry } from './tool-selection.js';
 
 /** A selection of the catalog's tools. */
 export interface ToolSelection {
@@ -66,45 +62,6 @@ interface Filling {
 
 /** The origin of the tools of entities, which are classes of the application. */
 const ENTITY_ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
-
-/**
- * The names of tools that are not in the catalog and may still come: those that strategies
- * announce, and all under the prefix that a source announces.
- */
-export class AnnouncedTools {
-  constructor(
-    private readonly names: readonly string[] = [],
-    /** The origins of sources by their prefixes. */
-    private readonly prefixes: ReadonlyMap<string, ToolOrigin> = new Map(),
-  ) {}
-
-  /** Tells whether a name or a glob can be that of such a tool. */
-  has(pattern: string): boolean {
-    return this.names.includes(pattern) || this.sourceOf(pattern) !== undefined;
-  }
-
-  /** Returns the source under whose prefix a name or a glob stands. */
-  sourceOf(pattern: string): ToolOrigin | undefined {
-    return [...this.prefixes].find(([prefix]) => isUnder(prefix, pattern))?.[1];
-  }
-
-  /**
-   * Returns the source to which an id belongs, in whatever case it is written: no other tool may
-   * have it.
-   */
-  ownerOf(id: string): ToolOrigin | undefined {
-    const folded = foldedId(id);
-    return [...this.prefixes].find(([prefix]) => isUnder(foldedId(prefix), folded))?.[1];
-  }
-
-  /** Returns the same without the prefixes of sources whose tools are known. */
-  without(known: ReadonlySet<string>): AnnouncedTools {
-    return new AnnouncedTools(
-      this.names,
-      new Map([...this.prefixes].filter(([prefix]) => !known.has(prefix))),
-    );
-  }
-}
 
 /**
  * The catalog of all tools of the application by id. It is fixed when the application has started,

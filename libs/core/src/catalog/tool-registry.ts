@@ -1,15 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { type Finding, InvalidRequestError, type ToolSpec } from '@toolloop/protocol';
 import type { Tool } from '../contracts/tool.js';
-import type { RawTool } from '../decorators/raw-tool.js';
-import {
-  type CatalogEntry,
-  closestTools,
-  isGlob,
-  matchesGlob,
-  namespaceIn,
-  shortNameOf,
-} from './tool-selection.js';
+import type { RawTool } from '../tools/decorators/raw-tool.js';
+import { type CatalogEntry, namespaceIn, shortNameOf } from './tool-selection.js';
+import { closestTools } from './closest-tools.js';
+import { isGlob, matchesGlob } from './glob.js';
 
 const MOST_SLOW_TOOLS = 5;
 

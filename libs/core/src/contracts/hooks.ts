@@ -10,8 +10,10 @@ import type {
   ToolSpec,
   Usage,
 } from '@toolloop/protocol';
-import { defineOptions, FUNCTION } from '../findings/options.js';
-import type { RegisteredActor, RunContext } from './tool-call.js';
+import { defineOptions } from '../findings/options.js';
+import { FUNCTION } from '../findings/option-rules.js';
+import type { RegisteredActor } from './identity.js';
+import type { RunContext } from './tool-call.js';
 
 /** A call that begins, in the ui projection: hidden arguments are `[redacted]`. */
 export interface ToolStart<Actor = RegisteredActor> extends Omit<RunContext<Actor>, 'state'> {

@@ -1,10 +1,5 @@
-export type {
-  FinishedStep,
-  StepChange,
-  SubRun,
-  SubRunProfile,
-  UpcomingStep,
-} from './loop-request.js';
+export type { FinishedStep, StepChange, UpcomingStep } from './step.js';
+export type { SubRun, SubRunProfile } from './loop-request.js';
 export { Instrumentation } from './hooks.js';
 export type {
   InstrumentedAnswer,
@@ -31,25 +26,26 @@ export type {
   ToolSession,
   WaitingCall,
 } from './session.js';
-export { AttachedResult, DEFAULT_EXECUTION } from './tool-call.js';
-export type { Question, Attachment } from './tool-call.js';
+export { AttachedResult } from './attachment.js';
+export { DEFAULT_EXECUTION } from './execution-options.js';
+export type { Question } from './tool-call.js';
+export type { Attachment } from './attachment.js';
+export type { IdempotencyScope, ReservedAllowance } from './tool-settings.js';
 export type {
-  IdempotencyScope,
   InputReading,
   MeantCall,
-  PatternAllowance,
-  Rehydrate,
-  ReservedAllowance,
-  ResultProjector,
   ToolDirective,
   ToolInputCodec,
-  ToolInvocation,
   ToolLayers,
   ToolRefusal,
   ToolRehydration,
   ToolSurface,
   ToolWord,
 } from './tool.js';
+export type { PatternAllowance } from './pattern-allowance.js';
+export type { ToolInvocation } from './tool-invocation.js';
+export type { Rehydrate } from './entity.js';
+export type { ResultProjector } from './result-projector.js';
 export type {
   AttachmentDigest,
   MediaPart,

@@ -6,7 +6,7 @@ import type {
   ToolSpec,
   WarningCode,
 } from '@toolloop/protocol';
-import type { ToolSelector } from './loop-request.js';
+import type { ToolSelector } from './tool-selector.js';
 import type { RunContext } from './tool-call.js';
 import type { Tool } from './tool.js';
 

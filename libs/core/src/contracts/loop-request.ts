@@ -1,59 +1,49 @@
 import type { Type } from '@nestjs/common';
-import {
-  type Finding,
-  isRecord,
-  type LanguageModel,
-  type LoopEvent,
-  type LoopResult,
-  type Message,
-  type MessageLabels,
-  type ModelOptions,
-  TOOL_EFFECTS,
-  type ToolChoice,
-  type ToolEffect,
-  type ToolInvocationRecord,
-  type ToolSpec,
-  type Usage,
+import { TOOL_EFFECTS } from '@toolloop/protocol';
+import type {
+  Finding,
+  LanguageModel,
+  LoopEvent,
+  LoopResult,
+  Message,
+  MessageLabels,
+  ModelOptions,
+  ToolChoice,
+  ToolEffect,
 } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { Observable } from 'rxjs';
 import {
   BOOLEAN,
-  CHECKED_BY_USE,
   CLASS,
-  defineOptions,
-  either,
   FUNCTION,
-  listOf,
-  MODEL,
-  needed,
-  NUMBER,
-  OBJECT,
-  oneOf,
-  type OptionRule,
-  optionsOf,
   TEXT,
-  whatCan,
   WHOLE_ABOVE_ZERO,
-} from '../findings/options.js';
+  either,
+  listOf,
+  needed,
+  oneOf,
+  optionsOf,
+  whatCan,
+} from '../findings/option-rules.js';
+import { CHECKED_BY_USE, defineOptions } from '../findings/options.js';
+import type { OptionRule } from '../findings/options.js';
 import type { ConversationCut } from './conversation.js';
+import { EXECUTION_OPTIONS } from './execution-options.js';
+import type { ExecutionOptions } from './execution-options.js';
 import type { HistoryPolicy } from './history.js';
-import { HOOKS, type LoopHooks } from './hooks.js';
+import { HOOKS } from './hooks.js';
+import type { LoopHooks } from './hooks.js';
+import type { RegisteredActor } from './identity.js';
 import type { EntitySurface, ToolInjectionStrategy } from './injection.js';
-import { type Limits, LIMITS } from './limits.js';
+import { LIMITS } from './limits.js';
+import type { Limits } from './limits.js';
 import type { Policy } from './policy.js';
-import {
-  EXECUTION_OPTIONS,
-  type ExecutionOptions,
-  type RegisteredActor,
-  type RunContext,
-} from './tool-call.js';
-
-/**
- * Names tools of the catalog: a declared id, a glob over declared ids, a short name that only one
- * tool has, a provider or entity class, a Nest module that contributes them itself, or a predicate.
- */
-export type ToolSelector = string | Type | ((tool: ToolSpec) => boolean);
+import { OF_A_STEP } from './step-options.js';
+import type { PrepareStep, StopCondition } from './step.js';
+import type { RunContext } from './tool-call.js';
+import { SELECTORS } from './tool-selector.js';
+import type { ToolSelector } from './tool-selector.js';
 
 /** One use of the loop. Give `prompt` or `messages`, and always `actor` and `tenant`. */
 export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
@@ -252,111 +242,6 @@ export interface DeclaredTool {
   readonly inputSchema?: JSONSchema7;
 }
 
-/** The step that is about to begin, as it will be unless it is changed. */
-export interface UpcomingStep<Actor = RegisteredActor> {
-  /** From 1. */
-  readonly step: number;
-  /** The messages to send: the transcript as the history policy leaves it. */
-  readonly messages: readonly Message[];
-  readonly tools: readonly ToolSpec[];
-  /** The usage of the run so far. */
-  readonly usage: Usage;
-  /** The calls of the run so far, in order. */
-  readonly toolCalls: readonly ToolInvocationRecord[];
-  readonly run: RunContext<Actor>;
-  /** Aborted with the run, which does not wait. */
-  readonly signal: AbortSignal;
-}
-
-/** The changes for one step; the next starts from the run's own options again. */
-export interface StepChange {
-  /** A model, or a name from the module's `models`. */
-  readonly model?: LanguageModel | string;
-  readonly instructions?: string;
-  /**
-   * Narrows the run's toolset to these, by selectors or by the ids of its specs. It can add
-   * nothing, and what is left out cannot be called in this step either. Tools are injected as ever,
-   * and are there in the next step.
-   */
-  readonly tools?: readonly ToolSelector[];
-  /**
-   * A forced tool must be among the step's own. @default in the first step the request's, else
-   * 'auto'
-   */
-  readonly toolChoice?: ToolChoice;
-  /**
-   * The messages to send instead, with a result for every call and at least one user message. The
-   * transcript stays whole.
-   */
-  readonly messages?: readonly Message[];
-  /** Replaces the request's options. */
-  readonly modelOptions?: ModelOptions;
-}
-
-/**
- * Looks at every step before its model call, and may change it. What it throws ends the run with
- * `error`.
- */
-export type PrepareStep<Actor = RegisteredActor> = (
-  step: UpcomingStep<Actor>,
-) => StepChange | undefined | Promise<StepChange | undefined>;
-
-/** A step that is over: its answer is whole, and each of its calls has its result. */
-export interface FinishedStep {
-  /** From 1. */
-  readonly step: number;
-  /** The text of the step's answer. */
-  readonly text: string;
-  /** The calls of this step, in the order of the model. */
-  readonly toolCalls: readonly ToolInvocationRecord[];
-  /** The usage of the run so far. */
-  readonly usage: Usage;
-  readonly run: RunContext;
-}
-
-/**
- * Ends a run where it answers `true` for the step that has just ended; it is not asked of a step
- * that ends the run anyway. What it throws ends the run with `error`, and so does silence: it is
- * waited for no longer than a tool's call.
- */
-export type StopCondition = (step: FinishedStep) => boolean | Promise<boolean>;
-
-/**
- * The options that a sub-run shares with a loop. All of them narrow what the run around it may do.
- */
-export interface SubRunProfile extends Pick<
-  LoopProfile,
-  | 'model'
-  | 'instructions'
-  | 'exclude'
-  | 'policy'
-  | 'limits'
-  | 'history'
-  | 'prepareStep'
-  | 'stopWhen'
-  | 'toolChoice'
-  | 'keepToolChoice'
-  | 'modelOptions'
-> {
-  /**
-   * The tools that it may use, among those of the run around it; tools that entities bring are
-   * named as well.
-   */
-  readonly tools: NonNullable<LoopProfile['tools']>;
-  /** A class the answer must be; the result holds it as `output`. */
-  readonly output?: Type;
-  /** The size of the summary in the result, in bytes. @default 4,096 */
-  readonly summaryBytes?: number;
-}
-
-/** A tool whose call is a run. */
-export interface SubRun extends SubRunProfile {
-  /** Makes the sub-run's prompt of the tool's input. */
-  prompt(this: void, input: unknown): string;
-  /** The strongest effect that its tools may have. @default the strongest of its tools */
-  readonly effect?: ToolEffect;
-}
-
 /**
  * A run that starts when it is first read: by subscribing to `events$`, by iterating, or by asking
  * for `result`. Its events have one reader.
@@ -384,48 +269,14 @@ export interface RunHandle<Output = unknown> extends AsyncIterable<LoopEvent> {
   /** Ends the run as `aborted`; as always, a `run-end` is its last event. */
   cancel(reason?: string): void;
 }
-
-/** Names, globs, classes and predicates. */
-export const SELECTORS: OptionRule<readonly ToolSelector[]> = listOf(
-  either(TEXT, FUNCTION),
-  'a list of names, classes and predicates',
-);
 export const STRATEGIES: OptionRule<readonly object[]> = listOf(
   whatCan('evaluate', ''),
   'a list of strategies, such as unlock(…)',
 );
 export const SURFACE = oneOf('auto', 'named', 'grouped', 'dispatcher');
-const MODEL_OR_NAME = either(MODEL, { ...TEXT, wanted: 'the name of one' });
-const FORCED: OptionRule<{ readonly tool: string }> = {
-  wanted: "{ tool: 'its id' }",
-  accept: (value) => isRecord(value) && typeof value['tool'] === 'string',
-};
 const OFF: OptionRule<false> = { wanted: 'false', accept: (value) => value === false };
 const PROMPT_LABELS = defineOptions<NonNullable<LoopRequest['labels']>>({
   reads: oneOf('public', 'private'),
-});
-const MODEL_OPTIONS = defineOptions<ModelOptions>({
-  temperature: NUMBER,
-  topP: NUMBER,
-  maxOutputTokens: WHOLE_ABOVE_ZERO,
-  seed: NUMBER,
-  stopSequences: listOf(TEXT, 'a list of texts'),
-  provider: OBJECT,
-});
-
-/** The options of a run that hold for a single step as well. */
-const OF_A_STEP = {
-  model: MODEL_OR_NAME,
-  tools: SELECTORS,
-  toolChoice: either(oneOf('auto', 'none', 'required'), FORCED),
-  modelOptions: optionsOf(MODEL_OPTIONS),
-} as const;
-
-/** The options that `prepareStep` may return. */
-export const STEP_CHANGE = defineOptions<StepChange>({
-  ...OF_A_STEP,
-  instructions: TEXT,
-  messages: listOf(OBJECT, 'a list of messages'),
 });
 
 /** The options of a run that the application can set for all runs as well. */
@@ -471,24 +322,6 @@ function onlyOfARun(name: string): [string, Pick<Finding, 'problem' | 'remedy'>]
   ];
 }
 
-const { execution: _execution, ...OF_SUB_RUNS } = OF_ALL_RUNS;
-
-export const SUB_RUN = defineOptions<SubRun>({
-  ...OF_A_STEP,
-  ...OF_SUB_RUNS,
-  tools: needed({
-    ...SELECTORS,
-    remedy: () =>
-      "List the tools of the outer run that it may use: ['crm__*']; an empty list for none.",
-  }),
-  prompt: FUNCTION,
-  effect: oneOf(...TOOL_EFFECTS),
-  exclude: SELECTORS,
-  keepToolChoice: BOOLEAN,
-  output: CLASS,
-  summaryBytes: WHOLE_ABOVE_ZERO,
-});
-
 /**
  * The options of a request. Values that a client may have sent are checked where they are used, and
  * refused as the client's.
@@ -506,4 +339,58 @@ export const REQUEST = defineOptions<LoopRequest>({
   cut: CHECKED_BY_USE,
   declaredTools: CHECKED_BY_USE,
   signal: CHECKED_BY_USE,
+});
+
+/**
+ * The options that a sub-run shares with a loop. All of them narrow what the run around it may do.
+ */
+export interface SubRunProfile extends Pick<
+  LoopProfile,
+  | 'model'
+  | 'instructions'
+  | 'exclude'
+  | 'policy'
+  | 'limits'
+  | 'history'
+  | 'prepareStep'
+  | 'stopWhen'
+  | 'toolChoice'
+  | 'keepToolChoice'
+  | 'modelOptions'
+> {
+  /**
+   * The tools that it may use, among those of the run around it; tools that entities bring are
+   * named as well.
+   */
+  readonly tools: NonNullable<LoopProfile['tools']>;
+  /** A class the answer must be; the result holds it as `output`. */
+  readonly output?: Type;
+  /** The size of the summary in the result, in bytes. @default 4,096 */
+  readonly summaryBytes?: number;
+}
+
+/** A tool whose call is a run. */
+export interface SubRun extends SubRunProfile {
+  /** Makes the sub-run's prompt of the tool's input. */
+  prompt(this: void, input: unknown): string;
+  /** The strongest effect that its tools may have. @default the strongest of its tools */
+  readonly effect?: ToolEffect;
+}
+
+const { execution: _execution, ...OF_SUB_RUNS } = OF_ALL_RUNS;
+
+export const SUB_RUN = defineOptions<SubRun>({
+  ...OF_A_STEP,
+  ...OF_SUB_RUNS,
+  tools: needed({
+    ...SELECTORS,
+    remedy: () =>
+      "List the tools of the outer run that it may use: ['crm__*']; an empty list for none.",
+  }),
+  prompt: FUNCTION,
+  effect: oneOf(...TOOL_EFFECTS),
+  exclude: SELECTORS,
+  keepToolChoice: BOOLEAN,
+  output: CLASS,
+  summaryBytes: WHOLE_ABOVE_ZERO,
 });

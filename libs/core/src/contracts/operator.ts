@@ -1,4 +1,4 @@
-import type { RegisteredActor } from './tool-call.js';
+import type { RegisteredActor } from './identity.js';
 
 /** The actions that only operators may take. */
 export type OperatorAction =

@@ -14,6 +14,7 @@ import type {
 } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { LeaseRequest } from './lease.js';
+import type { DueNotice, NextNotice } from './notice.js';
 
 /** The changes that an approver may make to a call, if the policy allows them. */
 export interface ApprovalAmendment {
@@ -178,68 +179,6 @@ export interface PendingQuery {
   readonly after?: string;
 }
 
-/** A notice about a record, and how often it was tried. */
-export interface DueNotice {
-  readonly record: Pending;
-  /** The time at which it was to be told: ISO 8601, UTC. */
-  readonly at: string;
-  readonly attempts: number;
-}
-
-/** A notice that is to be told, or tried again, after so many milliseconds. */
-export interface NextNotice extends Pick<DueNotice, 'at' | 'attempts'> {
-  readonly dueInMs: number;
-}
-
-/**
- * A notice about what waits for people. It has no argument, no question and no answer: those who
- * may see them find them by the id.
- */
-export interface PendingNotice {
-  /** The same for every attempt at this notice, so that its receiver knows a repetition. */
-  readonly noticeId: string;
-  /**
-   * `reminder`: it still waits. `escalation`: further people may answer from now on. `expired`: no
-   * one has answered, and no one can any more.
-   */
-  readonly type: 'reminder' | 'escalation' | 'expired';
-  readonly pendingId: string;
-  readonly kind: PendingKind;
-  readonly tenant: string;
-  readonly runId: string;
-  /** The declared id of the tool. */
-  readonly tool: string;
-  /** The id of the actor of the run. */
-  readonly requesterId?: string;
-  /** The roles of which one suffices to answer by now. Absent where the policy names none. */
-  readonly roles?: readonly string[];
-  /** ISO 8601, UTC. */
-  readonly createdAt: string;
-  /** ISO 8601, UTC. */
-  readonly expiresAt: string;
-}
-
-/**
- * The port that tells people what waits for them. Every class that extends it, a provider of any
- * module, is told each notice until it resolves, at least once: it is tried again after a failure,
- * and by another process where one has died.
- *
- * @example
- * class MailNotifier extends Notifier {
- *   async notify({ noticeId, roles = [], pendingId }: PendingNotice): Promise<void> {
- *     await this.mailer.send({
- *       id: noticeId,
- *       to: await this.staff.withRoles(roles),
- *       subject: `${pendingId} waits for you`,
- *     });
- *   }
- * }
- */
-export abstract class Notifier {
-  /** The signal is aborted when the application has waited for long enough. */
-  abstract notify(notice: PendingNotice, signal: AbortSignal): Promise<void>;
-}
-
 /** A day, where no rule says otherwise. */
 export const EXPIRES_AFTER_MS = 86_400_000;
 
@@ -288,32 +227,4 @@ export abstract class PendingStore {
   abstract reschedule(id: string, owner: string, next?: NextNotice): Promise<void>;
   /** Resolves once there is an answer. Rejects with the signal's reason when it is aborted. */
   abstract answered(id: string, signal: AbortSignal): Promise<Pending>;
-}
-
-/**
- * The port that records answers, and attempts at them. If it rejects, the answer is not taken.
- *
- * @example
- * class LoggingWitness extends PendingWitness {
- *   async decided({ id }: Pending, { decision, decidedBy }: PendingAnswer): Promise<void> {
- *     await this.log.write({ id, decision, decidedBy });
- *   }
- *
- *   async refused({ id }: Pending, { code }: RefusedAnswer): Promise<void> {
- *     await this.log.write({ id, code });
- *   }
- * }
- */
-export abstract class PendingWitness {
-  abstract decided(record: Pending, answer: PendingAnswer): Promise<void>;
-  /** Records an answer that was refused, of a person who may see the question. */
-  abstract refused(record: Pending, attempt: RefusedAnswer): Promise<void>;
-}
-
-/** An answer that was refused. */
-export interface RefusedAnswer {
-  readonly decidedBy: string;
-  readonly decision: PendingDecision;
-  /** The reason: the code of the `PendingError`. */
-  readonly code: string;
 }

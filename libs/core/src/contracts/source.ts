@@ -1,6 +1,7 @@
 import type { Finding, ToolOrigin } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
-import { defineOptions, WHOLE_ABOVE_ZERO } from '../findings/options.js';
+import { defineOptions } from '../findings/options.js';
+import { WHOLE_ABOVE_ZERO } from '../findings/option-rules.js';
 import type { Tool } from './tool.js';
 
 /**

@@ -1,4 +1,4 @@
-import type { QuotaQuantity } from './limits.js';
+import type { QuotaQuantity } from './quota.js';
 
 /** The amounts that are counted. Each may be negative in an increment that takes something back. */
 export interface UsageAmounts {

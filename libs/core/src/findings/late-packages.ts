@@ -1,17 +1,15 @@
+import { createRequire } from 'node:module';
 import type * as AjvModule from 'ajv';
 import type * as AjvFormats from 'ajv-formats';
 import type * as ClassTransformer from 'class-transformer';
-import type { ExposeMetadata, TypeMetadata } from 'class-transformer/types/interfaces/index.js';
-import type { MetadataStorage } from 'class-transformer/types/MetadataStorage.js';
 import type * as ClassValidator from 'class-validator';
-import { createRequire } from 'node:module';
 import type * as Re2 from 're2js';
 
 /**
  * Packages that are loaded where they are first needed, as long to import as the rest of this one.
  * What each input asks for is kept: `require` would look for its file anew, for 2.5 µs.
  */
-const require = createRequire(import.meta.url);
+export const require = createRequire(import.meta.url);
 
 /** Loads Ajv with the first schema. */
 export function ajvModule(): typeof AjvModule {
@@ -67,62 +65,6 @@ export function classValidator(): typeof ClassValidator {
 export function classTransformer(): typeof ClassTransformer {
   return (transformer ??= installed('class-transformer') as typeof ClassTransformer);
 }
-
-/** The directions of class-transformer. */
-export const PLAIN_TO_CLASS: ClassTransformer.TransformationType.PLAIN_TO_CLASS = 0;
-export const CLASS_TO_PLAIN: ClassTransformer.TransformationType.CLASS_TO_PLAIN = 1;
-
-/**
- * The questions that core asks the storage of class-transformer, which finds nothing of most
- * properties.
- */
-interface TransformMetadata extends Pick<
-  MetadataStorage,
-  | 'findTransformMetadatas'
-  | 'getStrategy'
-  | 'getExposedMetadatas'
-  | 'getExposedProperties'
-  | 'getExcludedProperties'
-> {
-  findExposeMetadata(
-    ...property: Parameters<MetadataStorage['findExposeMetadata']>
-  ): ExposeMetadata | undefined;
-  findTypeMetadata(
-    ...property: Parameters<MetadataStorage['findTypeMetadata']>
-  ): TypeMetadata | undefined;
-}
-
-let metadata: TransformMetadata | undefined;
-
-/**
- * Returns the metadata of class-transformer's decorators: none where it is not installed, since no
- * class can have one.
- */
-export function transformMetadata(): TransformMetadata {
-  return (metadata ??= isInstalled('class-transformer') ? storageOfDecorators() : NO_METADATA);
-}
-
-/**
- * class-transformer ships no types beside this file; it is the instance that its decorators write
- * to.
- */
-function storageOfDecorators(): MetadataStorage {
-  return (
-    require('class-transformer/cjs/storage.js') as {
-      readonly defaultMetadataStorage: MetadataStorage;
-    }
-  ).defaultMetadataStorage;
-}
-
-const NO_METADATA: TransformMetadata = {
-  findTransformMetadatas: () => [],
-  findExposeMetadata: () => undefined,
-  findTypeMetadata: () => undefined,
-  getStrategy: () => 'none',
-  getExposedMetadatas: () => [],
-  getExposedProperties: () => [],
-  getExcludedProperties: () => [],
-};
 
 function installed(name: DecoratorPackage): unknown {
   const missing = missingPackage(name, 'Toolloop');

@@ -2,48 +2,41 @@
  * @internal What the libraries of Toolloop need of each other. Outside semver: applications keep
  *   off it. @packageDocumentation
  */
-export { Operators } from '../audit/operators.js';
-export type { OperatorUse } from '../audit/operators.js';
-export { PendingWitness } from '../contracts/pending.js';
-export type { RefusedAnswer } from '../contracts/pending.js';
+export { Operators } from '../plugins/operators/operators.js';
+export type { OperatorUse } from '../plugins/operators/operators.js';
+export { PendingWitness } from '../contracts/pending-witness.js';
+export type { RefusedAnswer } from '../contracts/pending-witness.js';
 export { toDirectiveEvent } from '../contracts/directive.js';
 export { SAID_BY_THE_RUN } from '../contracts/loop-request.js';
-export { providerOptionsOf, toolMethodsOf } from '../decorators/tool-metadata.js';
-export { describeFields } from '../decorators/tool-parameters.decorator.js';
-export type { KnownField } from '../decorators/tool-parameters.decorator.js';
-export { isNotOmitted, namespaceIn } from '../discovery/repeated-providers.js';
-export { DurableRuns } from '../contracts/stores.js';
-export type { NamedProfile, RunEntry, RunJournal, RunStateEntry } from '../contracts/stores.js';
-export type { ProjectionObserver } from '../contracts/tool.js';
-export { BoundedStores } from '../execution/bounded-stores.js';
-export { untilAborted } from '../execution/call-failure.js';
-export { ToolCallStorage } from '../execution/call-context.js';
-export {
-  askStore,
-  asStoreAttempt,
-  isStoreAttempt,
-  longerThanStores,
-} from '../execution/store-calls.js';
-export { ToolRunner } from '../execution/tool-runner.js';
-export { endingWith } from '../loop/run-log.js';
-export { RunOpener } from '../loop/run-opener.js';
-export type { DurableRun } from '../loop/run-opener.js';
-export { renewContinued } from '../loop/suspended-runs.js';
-export type { ContinuedRun } from '../loop/suspended-runs.js';
-export { withDates } from '../memory/memory-run-log.js';
-export { UsageLedger } from '../usage/usage-ledger.js';
-export { groupsOf } from '../pending/pending-reply.js';
-export { withdrawal } from '../pending/pending.service.js';
+export { providerOptionsOf, toolMethodsOf } from '../tools/decorators/tool-metadata.js';
+export { describeFields } from '../tools/decorators/tool-field.decorator.js';
+export type { KnownField } from '../tools/decorators/tool-parameters.decorator.js';
+export { isNotOmitted, namespaceIn } from '../tools/discovery/repeated-providers.js';
+export { DurableRuns } from '../contracts/durable-runs.js';
+export type { NamedProfile } from '../contracts/durable-runs.js';
+export type { RunEntry, RunJournal, RunStateEntry } from '../contracts/run-log.js';
+export type { ProjectionObserver } from '../contracts/result-projector.js';
+export { BoundedStores } from '../call/bounded-stores.js';
+export { untilAborted } from '../call/interruption.js';
+export { ToolCallStorage } from '../call/call-storage.js';
+export { askStore, asStoreAttempt, isStoreAttempt, longerThanStores } from '../call/store-calls.js';
+export { ToolRunner } from '../call/tool-runner.js';
+export { endingWith } from '../run/run-entries.js';
+export { RunOpener } from '../run/run-opener.js';
+export type { DurableRun } from '../run/run-opener.js';
+export { renewContinued } from '../run/continued-run.js';
+export type { ContinuedRun } from '../run/continued-run.js';
+export { withDates } from '../memory/json-copies.js';
+export { UsageLedger } from '../plugins/usage/usage-ledger.js';
+export { groupsOf } from '../plugins/inbox/pending-groups.js';
+export { withdrawal } from '../plugins/inbox/withdrawal.js';
 export { ActorIdentity } from '../policy/actor-identity.js';
 export {
   BOOLEAN,
-  CHECKED_BY_USE,
   CLASS,
-  defineOptions,
   FUNCTION,
   isWhole,
   listOf,
-  nearestName,
   needed,
   OBJECT,
   oneOf,
@@ -52,10 +45,12 @@ export {
   whatCan,
   WHOLE_ABOVE_ZERO,
   wholeFrom,
-} from '../findings/options.js';
+} from '../findings/option-rules.js';
+export { CHECKED_BY_USE, defineOptions } from '../findings/options.js';
+export { nearestName } from '../findings/nearest-name.js';
 export type { OptionRule, OptionTable } from '../findings/options.js';
 export { Logger } from '../findings/logger.js';
-export { isGiven } from '../schema/property-metadata.js';
+export { isGiven } from '../schema/input-properties.js';
 export { dtoSchema } from '../schema/dto-schema.js';
 export { classOf, exposedPropertiesOf, hiddenPropertiesOf } from '../schema/exposed-properties.js';
 export type { ExposedProperty } from '../schema/exposed-properties.js';
@@ -66,4 +61,5 @@ export {
   sha256,
   toJsonObject,
 } from '../schema/canonical-json.js';
-export { findUnready, toResultJson } from '../schema/reveal.js';
+export { findUnready } from '../schema/json-copy.js';
+export { toResultJson } from '../schema/reveal.js';

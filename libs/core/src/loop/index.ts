@@ -1,5 +1,5 @@
 export type { InboxEntry, PendingView, PendingViewOf } from '../contracts/pending.js';
-export type { ToolFeatureOptions } from '../discovery/tool-feature.js';
-export type { PendingFilter, Respondent } from '../pending/pending.service.js';
-export { flushBeforeClose } from './run-opener.js';
-export type { ListingRequest, ToolExplanation } from './run-preparation.js';
+export type { ToolFeatureOptions } from '../tools/discovery/tool-feature.js';
+export type { PendingFilter, Respondent } from '../plugins/inbox/pending.service.js';
+export { flushBeforeClose } from '../run/flush-before-close.js';
+export type { ListingRequest, ToolExplanation } from '../run/run-preparation.js';

@@ -1,37 +1,28 @@
-import { randomUUID } from 'node:crypto';
-import {
-  type AssistantMessage,
-  type Citation,
-  type FinishReason,
-  type HiddenValue,
-  type JsonValue,
-  type LanguageModel,
-  type LoopEventBody,
-  type LoopResult,
-  type Message,
-  type MessageLabels,
-  type ModelAnswer,
-  ModelError,
-  type ModelErrorCode,
-  type ModelRequest,
-  NO_USAGE,
-  type RehearsalReport,
-  type RunFailure,
-  StorageUnavailableError,
-  type ToolCall,
-  type ToolInvocationRecord,
-  type Usage,
-  type WaitingFor,
+import { NO_USAGE } from '@toolloop/protocol';
+import type {
+  AssistantMessage,
+  Citation,
+  FinishReason,
+  HiddenValue,
+  LanguageModel,
+  Message,
+  MessageLabels,
+  ModelAnswer,
+  ModelErrorCode,
+  ModelRequest,
+  RehearsalReport,
+  RunFailure,
+  ToolCall,
+  ToolInvocationRecord,
+  Usage,
+  WaitingFor,
 } from '@toolloop/protocol';
+import type { ToolOutcome } from '../call/outcome.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { HistoryCut } from '../contracts/history.js';
 import type { LoopRequest } from '../contracts/loop-request.js';
-import { Interruption } from '../execution/call-failure.js';
-import type { SubRunCheckpoint, ToolOutcome } from '../execution/call.js';
-import type { Logger } from '../findings/logger.js';
-import { answerForReader, REFERENCE_MARK } from '../policy/value-references.js';
-import type { StructuredOutput } from './structured-answer.js';
-import { toJson } from '../schema/canonical-json.js';
+import type { StructuredOutput } from '../plugins/structured-output/structured-answer.js';
+import type { SubRunCheckpoint } from '../plugins/sub-runs/sub-run-checkpoint.js';
 
 /** Why a run is over. */
 export interface Finish {
@@ -200,116 +191,9 @@ export function assistantMessage(answer: StepAnswer): AssistantMessage {
   };
 }
 
-/** Returns whether a run ends because a store is unavailable. */
-export function isUnavailable({ finish }: Pick<LoopState, 'finish'>): boolean {
-  return finish?.error?.code === 'storage_unavailable';
-}
-
 /** Returns the kind of answer that a run waits for, where it waits for one. */
 export function waitingForIn({ finish }: Pick<LoopState, 'finish'>): Pick<Finish, 'waitingFor'> {
   return finish?.waitingFor ? { waitingFor: finish.waitingFor } : {};
-}
-
-/** Whom a failure is logged for. */
-export interface FailedRun {
-  readonly runId: string;
-  readonly logger: Logger;
-}
-
-const UNAVAILABLE =
-  'The storage does not answer for now. Nothing was lost: try again in a little while.';
-
-const MESSAGES = {
-  internal: 'The run failed.',
-  model_error: 'The model could not answer.',
-} as const satisfies Partial<Record<RunFailure['code'], string>>;
-
-/**
- * An error of the application's own code for a run, in words that may be shown: they name the code,
- * and nothing of the run.
- */
-export class RunFault extends Error {
-  override readonly name = 'RunFault';
-
-  constructor(
-    readonly code: 'invalid_step' | 'stop_condition',
-    message: string,
-    options: { readonly cause?: unknown } = {},
-  ) {
-    super(message, options);
-  }
-}
-
-/**
- * The failures of a model that are a limit which was reached: their words are ours, and may be
- * shown.
- */
-const TIMEOUTS: ReadonlySet<ModelErrorCode> = new Set<ModelErrorCode>([
-  'no_response',
-  'no_content',
-  'idle',
-]);
-
-/** The end of a run whose model stopped without a reason. */
-export const INCOMPLETE: Finish = {
-  reason: 'error',
-  error: { code: 'model_incomplete', message: 'The model ended before its answer was complete.' },
-};
-
-/**
- * Returns the end of a run whose model reached a limit of its time, or broke off before it began.
- */
-function unansweredFinish(error: ModelError): Finish | undefined {
-  const { code: modelError } = error;
-  if (modelError === 'incomplete') return { ...INCOMPLETE, modelError, cause: error };
-  return TIMEOUTS.has(modelError)
-    ? { reason: 'timeout', detail: error.message, modelError, cause: error }
-    : undefined;
-}
-
-/**
- * Returns the end of a run by an error: interrupted, or failed with a fixed text and a reference
- * under which the log has the cause.
- */
-export function finishFor(
-  error: unknown,
-  code: keyof typeof MESSAGES,
-  { runId, logger }: FailedRun,
-): Finish {
-  if (error instanceof Interruption && error.kind !== 'failed')
-    return {
-      reason: error.kind,
-      ...(error.kind === 'timeout' && { detail: error.message }),
-      cause: error,
-    };
-  const unanswered = error instanceof ModelError ? unansweredFinish(error) : undefined;
-  if (unanswered) return unanswered;
-  const correlationId = randomUUID();
-  logger.error(`Run ${runId} failed (reference ${correlationId}).`, error);
-  const finish = failedFinish(error, code);
-  return { ...finish, error: { ...finish.error, correlationId } };
-}
-
-function failedFinish(
-  error: unknown,
-  code: keyof typeof MESSAGES,
-): Finish & { readonly error: RunFailure } {
-  const failed = (failure: RunFailure, cause = error): Finish & { readonly error: RunFailure } => ({
-    reason: 'error',
-    error: failure,
-    cause,
-  });
-  if (error instanceof RunFault)
-    return failed({ code: error.code, message: error.message }, error.cause ?? error);
-  if (StorageUnavailableError.in(error))
-    return failed({ code: 'storage_unavailable', message: UNAVAILABLE });
-  // A run that was interrupted for a failure of ours, such as a critical sink's, is no fault of the
-  // model's.
-  const told = error instanceof Interruption ? 'internal' : code;
-  const finish = failed({ code: told, message: MESSAGES[told] });
-  return error instanceof ModelError && told === 'model_error'
-    ? { ...finish, modelError: error.code }
-    : finish;
 }
 
 /**
@@ -339,155 +223,4 @@ export function asSaid<Said extends Message>(
       ? { ...message, labels: { returns: 'trusted', reads: 'public' } }
       : message,
   );
-}
-
-/**
- * A run's result as the application gets it. `messages` is behind a getter, so that no serializer
- * finds it.
- */
-export class FinishedRun<Output> implements LoopResult<Output> {
-  readonly text: string;
-  readonly citations?: NonNullable<LoopResult['citations']>;
-  readonly finishReason: LoopResult['finishReason'];
-  readonly waitingFor?: WaitingFor;
-  readonly steps: number;
-  readonly toolCalls: LoopResult['toolCalls'];
-  readonly injectedTools: LoopResult['injectedTools'];
-  readonly usage: LoopResult['usage'];
-  readonly error?: NonNullable<LoopResult['error']>;
-  readonly finishDetail?: string;
-  readonly modelError?: ModelErrorCode;
-  readonly rehearsal?: RehearsalReport;
-  readonly #messages: readonly Message[];
-  readonly #modelText: string;
-  readonly #answer: StructuredOutput | undefined;
-  readonly #read: MessageLabels;
-  readonly #addedTo: string | undefined;
-
-  constructor(
-    readonly runId: string,
-    state: LoopState,
-    readonly output?: Output,
-  ) {
-    this.text = readableText(state);
-    this.#modelText = state.text;
-    if (state.citations.length > 0) this.citations = state.citations;
-    const { reason, waitingFor, addedTo, error, detail, modelError }: Finish = state.finish ?? {
-      reason: 'error',
-    };
-    this.finishReason = reason;
-    if (waitingFor) this.waitingFor = waitingFor;
-    this.steps = state.step;
-    this.toolCalls = recordsOf(state);
-    this.injectedTools = state.toolset.injected;
-    this.usage = state.usage;
-    if (error) this.error = error;
-    if (detail !== undefined) this.finishDetail = detail;
-    if (modelError) this.modelError = modelError;
-    if (state.rehearsal) this.rehearsal = state.rehearsal;
-    this.#addedTo = addedTo;
-    this.#messages = state.messages;
-    this.#answer = state.output;
-    this.#read = state.read ?? { returns: 'untrusted', reads: 'private' };
-  }
-
-  /** The text for another model, which knows what is hidden by the same references. */
-  get modelText(): string {
-    return this.#modelText;
-  }
-
-  get addedTo(): string | undefined {
-    return this.#addedTo;
-  }
-
-  /** The answer as JSON for another model, where one was asked for and given. */
-  get outputJson(): JsonValue | undefined {
-    return this.#answer?.modelJson ?? this.#answer?.json;
-  }
-
-  /** The event that tells the end of the run. */
-  get end(): LoopEventBody {
-    const {
-      finishReason,
-      waitingFor,
-      addedTo,
-      text,
-      steps,
-      usage,
-      error,
-      finishDetail,
-      modelError,
-      rehearsal,
-    } = this;
-    return {
-      type: 'run-end',
-      finishReason,
-      ...(waitingFor && { waitingFor }),
-      ...(addedTo !== undefined && { addedTo }),
-      text,
-      ...(this.#answer && { output: this.#answer.json }),
-      steps,
-      usage,
-      ...(error && { error }),
-      ...(finishDetail && { finishDetail }),
-      ...(modelError && { modelError }),
-      ...(rehearsal && { rehearsal }),
-    };
-  }
-
-  /** Returns the labels of everything that the run's model has read. */
-  get read(): MessageLabels {
-    return this.#read;
-  }
-
-  get messages(): readonly Message[] {
-    return this.#messages;
-  }
-
-  toJSON(): JsonValue {
-    const {
-      runId,
-      text,
-      citations,
-      finishReason,
-      waitingFor,
-      addedTo,
-      steps,
-      toolCalls,
-      usage,
-      error,
-      finishDetail,
-      modelError,
-      rehearsal,
-    } = this;
-    return toJson({
-      runId,
-      output: this.#answer?.json,
-      text,
-      citations,
-      finishReason,
-      waitingFor,
-      addedTo,
-      steps,
-      toolCalls,
-      injectedTools: this.injectedTools.map(({ id }) => id),
-      usage,
-      error,
-      finishDetail,
-      modelError,
-      rehearsal,
-    });
-  }
-}
-
-/** The text of the last answer, with the values in it for which it has references. */
-function readableText({ text, messages, output }: LoopState): string {
-  return text.includes(REFERENCE_MARK)
-    ? answerForReader(text, hiddenIn(messages), output !== undefined)
-    : text;
-}
-
-/** Those of a step that waits are no part of the state yet. */
-function recordsOf({ records, pending }: LoopState): LoopResult['toolCalls'] {
-  return pending ? [...records, ...pending.outcomes.map(({ record }) => record)] : records;
 }

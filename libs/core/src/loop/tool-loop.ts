@@ -9,41 +9,36 @@ import {
 } from '@toolloop/protocol';
 import { EMPTY, expand, from, last, lastValueFrom, type Observable, of } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
-import { Interruption } from '../execution/call-failure.js';
+import { Interruption } from '../call/interruption.js';
 import { Logger } from '../findings/logger.js';
-import type { LiveRun } from './live-run.js';
+import type { LiveRun } from '../run/live-run.js';
 import {
   assistantMessage,
-  type FailedRun,
   type Finish,
-  finishFor,
-  INCOMPLETE,
   type LoopState,
   type PendingStep,
   type PreparedStep,
   type StepAnswer,
 } from './loop-state.js';
-import { type AskedModel, askModel, nameOf } from './model-step.js';
-import { detailOf } from '../usage/run-meter.js';
-import { HistoryStep } from './history-step.js';
-import { isOfNoModel, RehearsalStep } from './rehearsal-step.js';
-import {
-  StepPreparation,
-  stopFor,
-  withAuthorityOfNow,
-  withSourcesOfNow,
-  withToolNotes,
-} from './step-preparation.js';
-import { correctionFor } from './structured-answer.js';
-import { ResultInjection } from './result-injection.js';
+import { type FailedRun, finishFor, INCOMPLETE } from '../run/run-fault.js';
+import { type AskedModel, askModel } from './model-step.js';
+import { nameOf } from './answer-display.js';
+import { detailOf } from '../plugins/usage/quota-guard.js';
+import { HistoryStep } from '../plugins/history/history-step.js';
+import { isOfNoModel, RehearsalStep } from '../plugins/rehearsals/rehearsal-step.js';
+import { StepPreparation } from './step-preparation.js';
+import { stopFor } from './run-stop.js';
+import { withAuthorityOfNow, withSourcesOfNow, withToolNotes } from './refreshed-tools.js';
+import { correctionFor } from '../plugins/structured-output/structured-answer.js';
+import { ResultInjection } from '../plugins/injection/result-injection.js';
 import { type MadeCall, ToolStep, type ToolStepContext, type ToolStepResult } from './tool-step.js';
-import { LoopSettings } from './loop-settings.js';
-import { DirectiveUpdates } from './run-directives.js';
-import { BoundedStores } from '../execution/bounded-stores.js';
-import { offerAgain, type OfferedAgain } from '../injection/conversation-entities.js';
-import { ToolProviderExtractor } from '../injection/entity-tools.js';
-import type { RunRehearsal } from '../pending/run-rehearsal.js';
-import { ToolRunner } from '../execution/tool-runner.js';
+import { LoopSettings } from '../run/loop-settings.js';
+import { DirectiveUpdates } from '../plugins/directives/directive-updates.js';
+import { BoundedStores } from '../call/bounded-stores.js';
+import { offerAgain, type OfferedAgain } from '../plugins/entities/conversation-entities.js';
+import { ToolProviderExtractor } from '../plugins/entities/entity-extraction.js';
+import type { RunRehearsal } from '../plugins/rehearsals/run-rehearsal.js';
+import { ToolRunner } from '../call/tool-runner.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 
 /** A model's answer, and the tools it was given for it. */

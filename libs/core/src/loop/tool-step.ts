@@ -1,42 +1,26 @@
-import type {
-  FinishReason,
-  Message,
-  MessageLabels,
-  ToolCall,
-  ToolInvocationRecord,
-  ToolMessage,
-} from '@toolloop/protocol';
+import type { FinishReason, ToolCall, ToolInvocationRecord, ToolMessage } from '@toolloop/protocol';
 import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
+import type { PlacedCall } from '../call/call.js';
+import type { ToolOutcome } from '../call/outcome.js';
+import { ToolRunner } from '../call/tool-runner.js';
 import type { Toolset } from '../catalog/toolset.js';
-import type { Pending } from '../contracts/pending.js';
 import type { Tool } from '../contracts/tool.js';
-import { DirectiveUpdates } from './run-directives.js';
-import { type PlacedCall, resolveSurfaceCall, type ToolOutcome } from '../execution/call.js';
-import { closedRecord } from '../execution/sub-run-call.js';
-import { ToolRunner } from '../execution/tool-runner.js';
-import { operationName } from '../injection/entity-surfaces.js';
-import type { MeteredCall } from '../usage/run-meter.js';
-import { nameOf } from './model-step.js';
-import { ToolProviderExtractor } from '../injection/entity-tools.js';
-import { isPermitted } from '../policy/policy-engine.js';
-import type { LiveRun, OwnScope } from './live-run.js';
-import type { CallSession } from './run-plan.js';
-import { labelsReadBy } from '../execution/call-account.js';
-import { OWN_WORDS, tellsNothing } from '../execution/hide-values.js';
-import { namesOutsiders } from '../schema/field-origins.js';
-import {
-  callOf,
-  type InjectionContext,
-  type ResultInjection,
-  shownResult,
-} from './result-injection.js';
-import {
-  assistantMessage,
-  checkpointIn,
-  type Finish,
-  type LoopState,
-  type PendingStep,
-} from './loop-state.js';
+import { DirectiveUpdates } from '../plugins/directives/directive-updates.js';
+import { ToolProviderExtractor } from '../plugins/entities/entity-extraction.js';
+import { operationName } from '../plugins/entities/entity-surfaces.js';
+import { resolveSurfaceCall } from '../plugins/entities/surface-call.js';
+import { shownResult } from '../plugins/injection/result-injection.js';
+import type { InjectionContext, ResultInjection } from '../plugins/injection/result-injection.js';
+import { labelsReadBy } from '../plugins/sessions/call-account.js';
+import type { MeteredCall } from '../plugins/usage/run-meter.js';
+import { isPermitted } from '../policy/decide.js';
+import type { LiveRun } from '../run/live-run.js';
+import type { OwnScope } from '../run/own-scope.js';
+import type { CallSession } from '../run/run-plan.js';
+import { nameOf } from './answer-display.js';
+import { checkpointIn } from './loop-state.js';
+import type { Finish, PendingStep } from './loop-state.js';
+import { toMessage } from './tool-message.js';
 
 /** The surroundings of the calls of a step. */
 export interface ToolStepContext extends InjectionContext {
@@ -440,101 +424,4 @@ function haltFor(
       (status === 'denied' && options.onForbidden === 'halt'),
   );
   return halting && (halting.status === 'failed' ? 'tool_error' : 'forbidden');
-}
-
-/** Makes the message for the model, under the name by which it called. */
-export function toMessage(
-  { record, content, tool, labels: own, hidden, change }: ToolOutcome,
-  calls: readonly ToolCall[],
-): ToolMessage {
-  const { name: toolName } = callOf(record, calls) ?? { name: record.id };
-  const told = {
-    ...(record.error && { isError: true }),
-    ...(tool?.subRun && { isModelText: true as const }),
-    ...(tool ? { labels: labelsOf(tool, record, own) } : ownWordsOf(record)),
-    ...(hidden && { hidden }),
-    ...(change && { change }),
-  };
-  return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...told };
-}
-
-/**
- * An answer to a name that is no tool: it says no name that the model was not offered, and those
- * were counted then.
- */
-function ownWordsOf({ error }: ToolInvocationRecord): Pick<ToolMessage, 'labels'> {
-  return error && OWN_WORDS.has(error.code)
-    ? { labels: { returns: 'trusted', reads: 'public' } }
-    : {};
-}
-
-function labelsOf(
-  { origin, spec }: Tool,
-  { error, attachments }: ToolInvocationRecord,
-  own: MessageLabels | undefined,
-): MessageLabels {
-  const code = error?.code;
-  const isInOurWords =
-    code === undefined
-      ? tellsNothing({ origin, spec }) && !attachments
-      : OWN_WORDS.has(code) && !own;
-  if (isInOurWords) return { returns: 'trusted', reads: 'public' };
-  if (own) return own;
-  const { labels, outputSchema } = spec;
-  const isOfApplication = origin.trusted && (code !== undefined || !namesOutsiders(outputSchema));
-  return { returns: isOfApplication ? labels.returns : 'untrusted', reads: labels.reads };
-}
-
-/**
- * The messages of a step that waits, as its conversation has them until the run ends: the result of
- * a call that waits is that it does.
- */
-export function waitingMessages(
-  { answer, outcomes }: PendingStep,
-  asked: readonly Pending[],
-): readonly Message[] {
-  if (outcomes.length === 0) return [];
-  const results = outcomes.map((outcome) => {
-    if (!outcome.isPending) return outcome;
-    const open = asked.find(({ binding }) => binding.toolCallId === outcome.record.toolCallId);
-    const content = JSON.stringify({
-      status: 'waiting',
-      ...(open && { id: open.id, expiresAt: open.expiresAt }),
-    });
-    return { ...outcome, content, labels: { returns: 'trusted', reads: 'public' } as const };
-  });
-  return [
-    assistantMessage(answer),
-    ...results.map((result) => toMessage(result, answer.toolCalls)),
-  ];
-}
-
-/**
- * A run that waited and ended otherwise: what its last step did stays in the transcript, before
- * what the user added meanwhile; what waited was not done.
- */
-export function abandonStep(
-  state: LoopState,
-  { answer, outcomes }: PendingStep,
-  inputs: readonly Message[],
-): LoopState {
-  // none of its calls was made, so the answer that asked for them goes with them
-  if (outcomes.length === 0)
-    return { ...state, messages: [...state.messages, ...inputs], pending: undefined };
-  const results = outcomes.map((outcome) => {
-    if (!outcome.isPending) return outcome;
-    const record = closedRecord(outcome.record);
-    return { ...outcome, content: record.error.safeMessage, record };
-  });
-  // The calls of an approved rehearsal are no model's, and have no part in its transcript.
-  const told =
-    answer.toolCalls.length > 0
-      ? [assistantMessage(answer), ...results.map((result) => toMessage(result, answer.toolCalls))]
-      : [];
-  return {
-    ...state,
-    pending: undefined,
-    messages: [...state.messages, ...told, ...inputs],
-    records: [...state.records, ...results.map(({ record }) => record)],
-  };
 }

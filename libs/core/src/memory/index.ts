@@ -1,8 +1,6 @@
 export { PendingStore } from '../contracts/pending.js';
 export type {
   ApprovalAmendment,
-  DueNotice,
-  NextNotice,
   Pending,
   PendingAnswer,
   PendingApproval,
@@ -11,6 +9,7 @@ export type {
   PendingOf,
   PendingQuery,
 } from '../contracts/pending.js';
+export type { DueNotice, NextNotice } from '../contracts/notice.js';
 export { AuditStore } from '../contracts/audit.js';
 export type { AuditEntry, AuditHead } from '../contracts/audit.js';
 export { acquirableAt, DirectiveStore, versionOf } from '../contracts/directive.js';
@@ -47,7 +46,7 @@ export type {
   PolicyStop,
   PolicyVersion,
 } from '../contracts/policy-store.js';
-export type { Quota, QuotaQuantity } from '../contracts/limits.js';
+export type { Quota, QuotaQuantity } from '../contracts/quota.js';
 export { amountOf, USAGE_DIMENSIONS, usageSortKey, UsageStore } from '../contracts/usage.js';
 export type {
   UsageAmounts,
@@ -59,28 +58,17 @@ export type {
   UsageRow,
   UsageWindow,
 } from '../contracts/usage.js';
-export { AccountStore } from '../contracts/session.js';
-export type { AccountAddition, AccountKey, SessionAccount } from '../contracts/session.js';
-export {
-  CallJournal,
-  CallTransactions,
-  RunLog,
-  RunLostError,
-  StoreRefusalError,
-  ToolLoopStores,
-} from '../contracts/stores.js';
+export { AccountStore } from '../contracts/account.js';
+export type { AccountAddition, AccountKey, SessionAccount } from '../contracts/account.js';
+export { CallJournal, CallTransactions } from '../contracts/call-journal.js';
+export { RunLog, RunLostError } from '../contracts/run-log.js';
+export { StoreRefusalError } from '../contracts/store-refusal.js';
+export { ToolLoopStores } from '../contracts/stores.js';
 export { ConversationStore } from '../contracts/conversation.js';
 export type {
   CallsOfWrite,
   EventPage,
   FinishedCall,
-  JournalCall,
-  JournalClaim,
-  JournalEntry,
-  JournalHold,
-  JournalKey,
-  JournalOutcome,
-  JournalStart,
   LeasedRun,
   NewRun,
   PutOff,
@@ -90,7 +78,16 @@ export type {
   RunRecord,
   RunStatus,
   RunWrite,
-} from '../contracts/stores.js';
+} from '../contracts/run-log.js';
+export type {
+  JournalCall,
+  JournalClaim,
+  JournalEntry,
+  JournalHold,
+  JournalKey,
+  JournalOutcome,
+  JournalStart,
+} from '../contracts/call-journal.js';
 export type {
   ConversationCut,
   ConversationKey,
@@ -105,11 +102,9 @@ export type {
 export { MemoryCallJournal } from './memory-call-journal.js';
 export { MemoryDirectiveStore } from './memory-directive-store.js';
 export { MemoryPolicyStore } from './memory-policy-store.js';
-export {
-  MemoryAccountStore,
-  MemoryPendingStore,
-  MemoryAuditStore,
-  MemoryConversationStore,
-} from './memory-stores.js';
+export { MemoryAccountStore } from './memory-account-store.js';
+export { MemoryPendingStore } from './memory-pending-store.js';
+export { MemoryAuditStore } from './memory-audit-store.js';
+export { MemoryConversationStore } from './memory-conversation-store.js';
 export { MemoryRunLog } from './memory-run-log.js';
 export { MemoryUsageStore } from './memory-usage-store.js';

@@ -1,20 +1,18 @@
-import { isHeldBy, type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
-import {
-  CallJournal,
-  type JournalCall,
-  type JournalClaim,
-  type JournalEntry,
-  type JournalHold,
-  type JournalKey,
-  type JournalOutcome,
-  type JournalStart,
-} from '../contracts/stores.js';
+import { CallJournal } from '../contracts/call-journal.js';
+import type {
+  JournalCall,
+  JournalClaim,
+  JournalEntry,
+  JournalHold,
+  JournalKey,
+  JournalOutcome,
+  JournalStart,
+} from '../contracts/call-journal.js';
+import { isHeldBy, leftMs, nextLease } from '../contracts/lease.js';
+import type { Lease, LeaseRequest } from '../contracts/lease.js';
+import { FinishedCalls } from './finished-calls.js';
 
-/** The size of a generation of finished calls. */
-const MOST_FINISHED = 10_000;
-const MOST_ATTACHED_CHARACTERS = 64 * 1024 * 1024;
-
-interface Entry {
+export interface Entry {
   readonly call: JournalCall;
   readonly lease: Lease;
   outcome?: JournalOutcome;
@@ -82,59 +80,10 @@ export class MemoryCallJournal extends CallJournal {
   }
 }
 
-/**
- * The finished calls of one tenant: a tenant that floods takes nothing from another. They are
- * dropped by generations, since taking the oldest of a `Map` after each call costs more the more
- * were taken before.
- */
-class FinishedCalls {
-  private calls = new Map<string, Entry>();
-  private older = new Map<string, Entry>();
-  /** The calls that have attachments, the oldest first. */
-  private readonly attached = new Set<Entry>();
-  private attachedCharacters = 0;
-
-  get(text: string): Entry | undefined {
-    return this.calls.get(text) ?? this.older.get(text);
-  }
-
-  add(text: string, entry: Entry): void {
-    if (this.calls.size >= MOST_FINISHED) this.dropOlder();
-    this.calls.set(text, entry);
-    if (attachedTo(entry) === 0) return;
-    this.attachedCharacters += attachedTo(entry);
-    this.attached.add(entry);
-    for (const attached of this.attached) {
-      if (this.attachedCharacters <= MOST_ATTACHED_CHARACTERS) break;
-      this.detach(attached);
-    }
-  }
-
-  private dropOlder(): void {
-    for (const entry of this.older.values()) this.detach(entry);
-    [this.calls, this.older] = [new Map<string, Entry>(), this.calls];
-  }
-
-  private detach(entry: Entry): void {
-    if (!this.attached.delete(entry) || entry.outcome?.status !== 'succeeded') return;
-    this.attachedCharacters -= attachedTo(entry);
-    const { attachments: _attachments, ...outcome } = entry.outcome;
-    entry.outcome = {
-      ...outcome,
-      content: `${outcome.content}\n[The attachments of this result are not kept any more.]`,
-    };
-  }
-}
-
 function entryOf({ outcome, lease }: Entry): JournalEntry {
   return outcome
     ? { status: 'finished', outcome }
     : { status: 'in_progress', leftMs: leftMs(lease) };
-}
-
-function attachedTo({ outcome }: Entry): number {
-  const attachments = outcome?.status === 'succeeded' ? (outcome.attachments ?? []) : [];
-  return attachments.reduce((sum, { url }) => sum + url.length, 0);
 }
 
 function textOf({ tenant, idempotencyKey }: JournalKey): string {

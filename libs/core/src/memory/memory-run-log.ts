@@ -1,20 +1,20 @@
 import { setImmediate } from 'node:timers/promises';
-
 import type { LoopEvent } from '@toolloop/protocol';
-import { isHeldBy, type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
-import {
-  type EventPage,
-  type LeasedRun,
-  type NewRun,
-  type PutOff,
-  type RunEntry,
-  type RunHold,
-  RunLog,
-  RunLostError,
-  type RunQuery,
-  type RunRecord,
-  type RunWrite,
-} from '../contracts/stores.js';
+import { isHeldBy, leftMs, nextLease } from '../contracts/lease.js';
+import type { Lease, LeaseRequest } from '../contracts/lease.js';
+import { RunLog, RunLostError } from '../contracts/run-log.js';
+import type {
+  EventPage,
+  LeasedRun,
+  NewRun,
+  PutOff,
+  RunEntry,
+  RunHold,
+  RunQuery,
+  RunRecord,
+  RunWrite,
+} from '../contracts/run-log.js';
+import { withDates } from './json-copies.js';
 
 interface LoggedRun {
   record: RunRecord;
@@ -344,17 +344,6 @@ function appendTo(run: LoggedRun, { entries, dropped = [], events }: RunWrite): 
     run.entries.set(entry.key, entry);
   }
   for (const event of copiesOf(events)) run.events.set(event.sequence, event);
-}
-
-/** Revives the dates of an event's records, which are text in JSON. */
-export function withDates(event: LoopEvent): LoopEvent {
-  if (event.type === 'sub-run') return { ...event, event: withDates(event.event) };
-  if (event.type !== 'tool-result') return event;
-  const { startedAt, endedAt } = event.record;
-  return {
-    ...event,
-    record: { ...event.record, startedAt: new Date(startedAt), endedAt: new Date(endedAt) },
-  };
 }
 
 /** Values that are JSON, as a database would give them back: copies that are not shared. */

@@ -9,7 +9,7 @@ import {
   type UserMessage,
 } from '@toolloop/protocol';
 import type { Limits } from '../contracts/limits.js';
-import { readMedia } from '../execution/result-pages.js';
+import { readMedia } from '../call/attachments.js';
 
 /** Text of one message, in characters, that is taken from outside. */
 const MOST_CHARACTERS = 1_000_000;

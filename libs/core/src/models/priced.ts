@@ -1,13 +1,16 @@
-import {
-  type AttemptControl,
-  LanguageModel,
-  type ModelCapabilities,
-  type ModelEvent,
-  type ModelRequest,
-  type Usage,
+import { LanguageModel } from '@toolloop/protocol';
+import type {
+  AttemptControl,
+  ModelCapabilities,
+  ModelEvent,
+  ModelRequest,
+  Usage,
 } from '@toolloop/protocol';
-import { defineOptions, namedOptions, needed, type OptionRule } from '../findings/options.js';
-import { assertWrapper } from './wrappers.js';
+import { needed } from '../findings/option-rules.js';
+import { defineOptions } from '../findings/options.js';
+import { PRICES, priceOf } from './model-prices.js';
+import type { ModelPrice, ModelPrices } from './model-prices.js';
+import { assertWrapper } from './wrapper-findings.js';
 
 /**
  * Adds the cost of each answer of a model to `usage.costUsd`, unless the provider reports it.
@@ -75,48 +78,5 @@ function withCost(usage: Usage, price: ModelPrice | undefined): Usage {
     outputTokens * outputPerMillion;
   return { ...usage, costUsd: micro / 1_000_000 };
 }
-
-/** The price of a model, in USD per million tokens. */
-export interface ModelPrice {
-  readonly inputPerMillion: number;
-  /** The price of output, reasoning included. */
-  readonly outputPerMillion: number;
-  /** The price of input that was read from the provider's prompt cache. @default inputPerMillion */
-  readonly cachedInputPerMillion?: number;
-  /** The price of input that was written to the cache. @default inputPerMillion */
-  readonly cacheWriteInputPerMillion?: number;
-}
-
-/**
- * Prices by the provider's name of the model, `gpt-5-mini`, or, where two providers have one of
- * that name, by both: `openai/gpt-5-mini`.
- */
-export type ModelPrices = Readonly<Record<string, ModelPrice>>;
-
-export function priceOf(
-  { provider, modelId }: { readonly provider: string; readonly modelId: string },
-  prices: ModelPrices,
-): ModelPrice | undefined {
-  const name = [`${provider}/${modelId}`, modelId].find((key) => Object.hasOwn(prices, key));
-  return name === undefined ? undefined : prices[name];
-}
-
-const PER_MILLION: OptionRule<number> = {
-  wanted: 'USD per million tokens, a number that is not negative',
-  accept: (value) => typeof value === 'number' && value >= 0 && Number.isFinite(value),
-};
-
-const PRICE = defineOptions<ModelPrice>(
-  {
-    inputPerMillion: needed(PER_MILLION),
-    outputPerMillion: needed(PER_MILLION),
-    cachedInputPerMillion: PER_MILLION,
-    cacheWriteInputPerMillion: PER_MILLION,
-  },
-  { wording: { unknown: 'There is no price "*".', option: 'The price "*"' } },
-);
-
-/** Prices by the name of a model. */
-export const PRICES: OptionRule<ModelPrices> = namedOptions(PRICE, 'prices');
 
 const OPTIONS = defineOptions<{ readonly prices: ModelPrices }>({ prices: needed(PRICES) });

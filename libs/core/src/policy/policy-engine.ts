@@ -1,52 +1,31 @@
-import {
-  type ApprovalTerms,
-  ConfigurationError,
-  type Decision,
-  StorageUnavailableError,
-} from '@toolloop/protocol';
+import { ConfigurationError, StorageUnavailableError } from '@toolloop/protocol';
+import type { ApprovalTerms, Decision } from '@toolloop/protocol';
 import { Subject } from 'rxjs';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
-import {
-  type EndorsedArgument,
-  type FlowLevel,
-  type Policy,
-  type PolicyActor,
-  type PolicyCall,
-  PolicyEngine,
-  policyList,
-  type PolicySubject,
-  type RunBudget,
-  type VouchedTool,
-} from '../contracts/policy.js';
 import type {
   PolicyScope,
   PolicyState,
   PolicyStop,
   PolicyVersion,
 } from '../contracts/policy-store.js';
-import type { Tool } from '../contracts/tool.js';
-import { Logger } from '../findings/logger.js';
-import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
+import { PolicyEngine, policyList } from '../contracts/policy.js';
+import type {
+  EndorsedArgument,
+  Policy,
+  PolicyActor,
+  PolicySubject,
+  RunBudget,
+  VouchedTool,
+} from '../contracts/policy.js';
+import { alwaysTrusting } from '../plugins/flow/commitments.js';
+import { DEFAULT_FLOW } from '../plugins/flow/flow-rulings.js';
+import { vouchedBy } from '../plugins/sources/vouched-tools.js';
 import type { SchemaValidators } from '../schema/validators.js';
-import { alwaysTrusting } from './commitments.js';
-import { DEFAULT_FLOW, DEFAULT_OUTSIDE_BITS, flowRuling } from './flow.js';
+import { CompiledPolicy } from './compiled-policy.js';
+import { decide } from './decide.js';
 import { policyFindings, policyShapeFindings } from './policy-findings.js';
-import {
-  answeredBy,
-  approvalRuling,
-  callBudgetFor,
-  connectionRuling,
-  grantFor,
-  hiddenBeyond,
-  isTarget,
-  questionTerms,
-  type Ruling,
-  type StoppableCall,
-  stricter,
-  together,
-} from './rules.js';
-import { budgetRuling } from './spending.js';
-import { vouchedBy } from './vouched-tools.js';
+import { answeredBy, hiddenBeyond, isTarget } from './rules.js';
+import type { StoppableCall } from './rules.js';
 
 /** A call under way, and what interrupts it. */
 export interface CallUnderWay {
@@ -345,183 +324,3 @@ export class DataPolicyEngine extends PolicyEngine {
 }
 
 const STOPPED = 'An operator has stopped it.';
-
-/**
- * A compiled policy. The grant of a tool and its call budget, which depend on no arguments, are
- * cached.
- */
-export class CompiledPolicy extends PolicyEngine {
-  readonly version: string;
-  readonly policy: Policy;
-  private readonly level: FlowLevel;
-  private readonly grants = new Map<string, Decision>();
-
-  constructor(
-    policy: Policy,
-    private readonly validators: SchemaValidators,
-    /** The level where the policy names none: one that narrows others imposes none. */
-    level: FlowLevel = 'off',
-  ) {
-    super();
-    // what is changed afterwards has another version, or none
-    this.policy = structuredClone(policy);
-    this.level = policy.flow ?? level;
-    this.version = policy.version ?? `sha256:${sha256(canonicalDeclaration(policy)).slice(0, 16)}`;
-  }
-
-  override budgets(): readonly RunBudget[] {
-    return this.policy.runBudgets ?? [];
-  }
-
-  override decide(subject: PolicySubject): Decision {
-    const grant = this.grantOf(subject);
-    const ruling = grant.kind === 'allow' ? this.rulingOn(subject) : undefined;
-    return ruling ? { ...grant, ...ruling } : grant;
-  }
-  override hidesBeyond = (): number | undefined =>
-    this.level === 'values' && !this.policy.shadow
-      ? (this.policy.outsideBits ?? DEFAULT_OUTSIDE_BITS)
-      : undefined;
-
-  override answeredBy(subject: PolicySubject): readonly ApprovalTerms[] {
-    return this.policy.shadow ? [] : questionTerms(this.policy.questions ?? [], subject);
-  }
-
-  private rulingOn(subject: PolicySubject): Ruling | undefined {
-    const { call, connection } = subject;
-    if (connection !== undefined)
-      return connectionRuling(this.policy.connections, subject, connection);
-    return call && this.rulingOnCall(subject, call);
-  }
-
-  /**
-   * Decides about a call: an exhausted budget denies it; otherwise any rule may require an
-   * approval.
-   */
-  private rulingOnCall(subject: PolicySubject, call: PolicyCall): Ruling | undefined {
-    const { runBudgets = [], requireApproval = [] } = this.policy;
-    const closing = flowRuling(this.level, this.policy, subject, call);
-    const budget = runBudgets.length > 0 ? budgetRuling(runBudgets, subject, call) : undefined;
-    if (budget?.kind === 'deny') return budget;
-    if (closing?.kind === 'deny') return closing;
-    return together([
-      approvalRuling(requireApproval, subject, call, this.validators),
-      budget,
-      closing,
-    ]);
-  }
-
-  private grantOf(subject: PolicySubject): Decision {
-    const key = this.keyOf(subject);
-    const known = this.grants.get(key);
-    if (known) return known;
-    const callBudget = callBudgetFor(this.policy.callBudgets ?? [], subject);
-    const decision = {
-      ...grantFor(this.policy, subject),
-      policyVersion: this.version,
-      ...(callBudget && { callBudget }),
-    };
-    this.grants.set(key, decision);
-    return decision;
-  }
-
-  /** Returns the tenant and the roles that the policy names: there may be any number of others. */
-  override listedBy({ tenant, roles }: PolicyActor): string {
-    const { tenants, roles: named } = this.policy;
-    const held = named ? roles.filter((role) => Object.hasOwn(named, role)) : [];
-    if (tenants && Object.hasOwn(tenants, tenant)) return JSON.stringify([tenant, ...held]);
-    return held.length === 0 ? '' : JSON.stringify([null, ...held]);
-  }
-
-  private keyOf({ origin, effect, declaredId, actor }: PolicySubject): string {
-    return `${origin.trusted ? 'trusted' : 'untrusted'} ${effect} ${this.listedBy(actor)} ${declaredId}`;
-  }
-}
-
-const WITHOUT_POLICY: Decision = {
-  kind: 'deny',
-  rule: 'default',
-  reason: 'There is no policy.',
-  policyVersion: 'none',
-};
-const BROKEN: Decision = {
-  kind: 'deny',
-  rule: 'engine',
-  reason: 'The policy engine failed.',
-  policyVersion: 'none',
-};
-const logger = new Logger('ToolPolicy');
-
-/**
- * Decides for listing and execution alike by the strictest of all policies, so that a run's own
- * policy narrows the application's and never widens it. Where several require an approval, the
- * approver must meet the terms of each. Policies in shadow are recorded in the decision without
- * effect; without any policy the decision is to deny.
- *
- * @throws StorageUnavailableError for a call while the policies in force cannot be read
- */
-export function decide(engines: readonly PolicyEngine[], subject: PolicySubject): Decision {
-  const { assumed, ...actor } = subject.actor;
-  if (!assumed) return decideAs(engines, subject);
-  // With all roles as well: a role that the actor suspended may be one that denies.
-  const withAll = decideAs(engines, { ...subject, actor });
-  const held = decideAs(engines, {
-    ...subject,
-    actor: { ...actor, roles: actor.roles.filter((role) => assumed.includes(role)) },
-  });
-  const isSame =
-    withAll.kind === held.kind &&
-    withAll.rule === held.rule &&
-    withAll.policyVersion === held.policyVersion;
-  return isSame ? withAll : stricter(withAll, held);
-}
-
-function decideAs(engines: readonly PolicyEngine[], subject: PolicySubject): Decision {
-  let strictest: Decision | undefined;
-  let shadow: Decision[] | undefined;
-  for (const policy of engines) {
-    const decision = decideSafely(policy, subject);
-    if (policy instanceof CompiledPolicy && policy.policy.shadow) (shadow ??= []).push(decision);
-    else strictest = strictest ? stricter(strictest, decision) : decision;
-  }
-  const decided = strictest ?? WITHOUT_POLICY;
-  if (!shadow) return decided;
-  return {
-    ...decided,
-    shadow: shadow.map(({ kind, rule, policyVersion }) => ({ kind, rule, policyVersion })),
-  };
-}
-
-function decideSafely(policy: PolicyEngine, subject: PolicySubject): Decision {
-  try {
-    return policy.decide(subject);
-  } catch (error) {
-    // nothing was decided: the call is not made, and may be later
-    if (error instanceof StorageUnavailableError) throw error;
-    logger.error(`The policy engine failed for ${subject.declaredId}, which is denied.`, error);
-    return BROKEN;
-  }
-}
-
-/**
- * Tells whether policy lets a tool be listed for an actor. A call of it is decided once more, with
- * its arguments.
- */
-export function isPermitted(
-  tool: Pick<Tool, 'spec' | 'origin'>,
-  {
-    policies: engines,
-    actor,
-  }: { readonly policies: readonly PolicyEngine[]; readonly actor: PolicyActor },
-): boolean {
-  return decide(engines, subjectOf(tool, actor)).kind !== 'deny';
-}
-
-/** Makes the subject of a decision about a tool for an actor. */
-export function subjectOf(
-  { spec, origin }: Pick<Tool, 'spec' | 'origin'>,
-  actor: PolicyActor,
-): PolicySubject {
-  const { declaredId, effect, labels, inputSchema } = spec;
-  return { declaredId, effect, labels, inputSchema, origin, actor };
-}

@@ -6,8 +6,9 @@ import {
   TOOL_EFFECTS,
 } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import type { AnnouncedTools } from '../catalog/tool-catalog.js';
-import { closestTo, closestTools, isGlob, matchesGlob } from '../catalog/tool-selection.js';
+import type { AnnouncedTools } from '../catalog/announced-tools.js';
+import { closestTo, closestTools } from '../catalog/closest-tools.js';
+import { isGlob, matchesGlob } from '../catalog/glob.js';
 import { EXPIRES_AFTER_MS } from '../contracts/pending.js';
 import type {
   ApprovalRule,

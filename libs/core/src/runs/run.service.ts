@@ -9,20 +9,23 @@ import {
 import { type Observable, ReplaySubject } from 'rxjs';
 import type { PendingView } from '../contracts/pending.js';
 import type { LoopRequest, ResumeRequest, RunHandle } from '../contracts/loop-request.js';
-import type { RunLog, RunQuery, RunRecord, RunStatus } from '../contracts/stores.js';
-import type { RegisteredActor } from '../contracts/tool-call.js';
-import { DirectiveError, DirectiveService } from '../directives/directive.service.js';
-import { Operators } from '../audit/operators.js';
-import { BoundedStores } from '../execution/bounded-stores.js';
-import { isWhole } from '../findings/options.js';
-import { wholeRun } from '../loop/run-log.js';
-import { flushBeforeClose, RunOpener } from '../loop/run-opener.js';
-import { invalid } from '../loop/run-preparation.js';
-import type { SavedRun } from '../loop/saved-run.js';
-import type { GivenReply } from '../pending/pending-reply.js';
-import { PendingService, type Respondent } from '../pending/pending.service.js';
+import type { RunLog, RunQuery, RunRecord, RunStatus } from '../contracts/run-log.js';
+import type { RegisteredActor } from '../contracts/identity.js';
+import { DirectiveError } from '../plugins/directives/directive-error.js';
+import { DirectiveService } from '../plugins/directives/directive.service.js';
+import { Operators } from '../plugins/operators/operators.js';
+import { BoundedStores } from '../call/bounded-stores.js';
+import { isWhole } from '../findings/option-rules.js';
+import { wholeRun } from '../run/run-entries.js';
+import { flushBeforeClose } from '../run/flush-before-close.js';
+import { RunOpener } from '../run/run-opener.js';
+import { invalid } from '../run/request-check.js';
+import type { SavedRun } from '../run/saved-run.js';
+import type { GivenReply } from '../plugins/inbox/pending-reply.js';
+import { PendingService, type Respondent } from '../plugins/inbox/pending.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
-import { type RunReading, observed, SharedReads, WatchedRun } from './watched-run.js';
+import { type RunReading, observed, WatchedRun } from './watched-run.js';
+import { SharedReads } from './shared-reads.js';
 
 /**
  * The actor who asks, as the application identified them; never what a client says. A run is its

@@ -1,10 +1,6 @@
 import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
-import {
-  enumValues,
-  numberNames,
-  readExpression,
-  type ValidationRule,
-} from './property-metadata.js';
+import { enumValues, numberNames } from './input-properties.js';
+import { readExpression, type ValidationRule } from './validation-rules.js';
 import { needsUnicode } from './patterns.js';
 
 /** The meaning of one class-validator decorator in JSON Schema. */

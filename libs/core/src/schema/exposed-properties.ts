@@ -6,9 +6,10 @@ import {
   knownFieldOf,
   TOOL_FIELD,
   type ToolFieldOptions,
-} from '../decorators/tool-parameters.decorator.js';
-import { CLASS_TO_PLAIN, missingPackage, transformMetadata } from '../findings/late-packages.js';
-import { validationRulesOf } from './property-metadata.js';
+} from '../tools/decorators/tool-field.decorator.js';
+import { CLASS_TO_PLAIN, transformMetadata } from '../findings/transform-metadata.js';
+import { missingPackage } from '../findings/late-packages.js';
+import { validationRulesOf } from './validation-rules.js';
 
 export const AUDIENCES: readonly Audience[] = ['model', 'ui', 'audit'];
 

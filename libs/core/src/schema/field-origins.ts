@@ -1,13 +1,8 @@
-import {
-  type Finding,
-  isJsonList,
-  isJsonObject,
-  type JsonObject,
-  type JsonValue,
-  type ValueOrigin,
-} from '@toolloop/protocol';
+import { isJsonList, isJsonObject } from '@toolloop/protocol';
+import type { JsonObject, JsonValue, ValueOrigin } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
-import { pointerSegment, type SchemaValidators } from './validators.js';
+import { pointerSegment } from './argument-problems.js';
+import { capacityOf, isClosed } from './capacity.js';
 
 /** The keyword of a schema that says where a value, and all below it, comes from. */
 export const ORIGIN_KEYWORD = 'x-toolloop-origin';
@@ -25,12 +20,6 @@ export const OWNER_KEYWORD = 'x-toolloop-owned-by';
 export const ABSENCE_KEYWORD = 'x-toolloop-absence';
 
 /**
- * The keyword of a value that is one of these as far as its writer keeps to them: unlike `enum` it
- * refuses no other, which then counts as text.
- */
-export const VALUES_KEYWORD = 'x-toolloop-values';
-
-/**
  * The schema of any value that someone else may have written, if the application has not left it
  * out.
  */
@@ -45,7 +34,11 @@ export const OF_APPLICATION: JSONSchema7 = Object.assign<JSONSchema7, object>(
   { [ORIGIN_KEYWORD]: 'application' },
 );
 
-const ORIGINS: ReadonlySet<unknown> = new Set<ValueOrigin>(['application', 'actor', 'outside']);
+export const ORIGINS: ReadonlySet<unknown> = new Set<ValueOrigin>([
+  'application',
+  'actor',
+  'outside',
+]);
 
 /** The circumstances in which a value is read. */
 export interface OriginReading {
@@ -131,88 +124,10 @@ export function namesOutsiders(schema: JSONSchema7 | undefined): boolean {
   return names;
 }
 
-/**
- * Finds why the schema of a result cannot be used: it does not compile, or names an origin that
- * there is not, or an actor's value without the property that says whose.
- */
-export function resultSchemaFindings(
-  at: string,
-  schema: JSONSchema7,
-  validators: SchemaValidators,
-): Finding[] {
-  const broken = validators.problemWith(schema);
-  if (broken !== undefined)
-    return [
-      {
-        at,
-        problem: `The output schema cannot be used: ${broken}.`,
-        remedy: 'Correct the schema.',
-      },
-    ];
-  const findings: Finding[] = [];
-  someSchema(schema, (one) => {
-    const problem = originProblem(
-      Reflect.get(one, ORIGIN_KEYWORD),
-      Reflect.get(one, OWNER_KEYWORD),
-    );
-    if (problem) findings.push({ at, ...problem });
-    return false;
-  });
-  return findings;
-}
-
-function originProblem(
-  origin: unknown,
-  owner: unknown,
-): Pick<Finding, 'problem' | 'remedy'> | undefined {
-  if (origin !== undefined && !isOrigin(origin))
-    return {
-      problem: `Its output schema names the origin ${JSON.stringify(origin)}.`,
-      remedy: `Name one of ${[...ORIGINS].join(', ')}.`,
-    };
-  if ((origin === 'actor') === (typeof owner === 'string')) return undefined;
-  return {
-    problem: `Its output schema has one of "${ORIGIN_KEYWORD}": "actor" and "${OWNER_KEYWORD}", which go together.`,
-    remedy: 'Name the property with the id of the actor, or leave both out.',
-  };
-}
-
-/**
- * Returns the places of values in a result about which nothing says who wrote them: the whole
- * result, where it has no schema. One that can be nothing else than it is tells nothing.
- */
-export function unlabelledFields(root: JSONSchema7 | undefined): readonly string[] {
-  const walk = (
-    given: JSONSchema7Definition,
-    pointer: string,
-    seen: readonly unknown[],
-  ): readonly string[] => {
-    const schema = resolvedIn(root ?? {}, given);
-    if (
-      seen.includes(schema) ||
-      [given, schema].some((one) => typeof one === 'object' && originIn(one) !== undefined)
-    )
-      return [];
-    const parts = placedParts(schema, pointer);
-    if (parts.length === 0) return schema.const === undefined ? [pointer] : [];
-    return parts.flatMap(([place, part]) => walk(part, place, [...seen, schema]));
-  };
-  return walk(root ?? {}, '', []);
-}
-
-function placedParts(
-  { properties = {}, items, additionalProperties }: JSONSchema7,
-  pointer: string,
-): [string, JSONSchema7Definition][] {
-  const named = Object.entries(properties).map(([name, one]): [string, JSONSchema7Definition] => [
-    `${pointer}${pointerSegment(name)}`,
-    one,
-  ]);
-  const others = [items ?? [], additionalProperties || []].flat();
-  return named.concat(others.map((one) => [`${pointer}/*`, one]));
-}
-
-function someSchema(schema: JSONSchema7Definition, holds: (one: JSONSchema7) => boolean): boolean {
+export function someSchema(
+  schema: JSONSchema7Definition,
+  holds: (one: JSONSchema7) => boolean,
+): boolean {
   if (typeof schema === 'boolean') return false;
   const { properties = {}, $defs = {}, definitions = {}, items, additionalProperties } = schema;
   const named = [properties, $defs, definitions].flatMap((schemas) => Object.values(schemas));
@@ -224,12 +139,12 @@ function someSchema(schema: JSONSchema7Definition, holds: (one: JSONSchema7) => 
   return holds(schema) || inner.some((one) => someSchema(one, holds));
 }
 
-function originIn(schema: object): ValueOrigin | undefined {
+export function originIn(schema: object): ValueOrigin | undefined {
   const origin: unknown = Reflect.get(schema, ORIGIN_KEYWORD);
   return isOrigin(origin) ? origin : undefined;
 }
 
-function isOrigin(value: unknown): value is ValueOrigin {
+export function isOrigin(value: unknown): value is ValueOrigin {
   return ORIGINS.has(value);
 }
 
@@ -467,7 +382,10 @@ class OriginWalk {
   }
 }
 
-function resolvedIn(root: JSONSchema7, given: JSONSchema7Definition | undefined): JSONSchema7 {
+export function resolvedIn(
+  root: JSONSchema7,
+  given: JSONSchema7Definition | undefined,
+): JSONSchema7 {
   if (typeof given !== 'object') return {};
   if (given.$ref === undefined) return given;
   const [, place, name = ''] = /^#\/(\$defs|definitions)\/(.+)$/.exec(given.$ref) ?? [];
@@ -508,89 +426,12 @@ function partsOf({ properties = {}, items = [] }: JSONSchema7): readonly JSONSch
   return Object.values(properties).concat([items].flat());
 }
 
-/** Tells whether a schema lets no text through, and no number that could hold one. */
-function isClosed(schema: JSONSchema7): boolean {
-  const { type, format } = schema;
-  if (listedIn(schema) !== undefined) return true;
-  const [only, ...others] = [type ?? []].flat().filter((one) => one !== 'null');
-  if (others.length > 0) return false;
-  if (only === 'string') return isTimeFormat(format);
-  return (
-    only === 'boolean' ||
-    ((only === 'number' || only === 'integer') && numberBits(schema) !== undefined)
-  );
-}
-
-function listedIn(schema: JSONSchema7): readonly unknown[] | undefined {
-  const { enum: values, const: only } = schema;
-  const known: unknown = Reflect.get(schema, VALUES_KEYWORD);
-  return (
-    values ??
-    (only === undefined ? undefined : [only]) ??
-    (Array.isArray(known) ? known : undefined)
-  );
-}
-
-/** The most bits of a number that counts as a number; a wider one could hold a message. */
-const MOST_NUMBER_BITS = 20;
-
-/**
- * Returns the bits that a value of a schema can tell: of one of listed values, a boolean, a whole
- * number between bounds, a date or a time. Undefined for everything else, which is text.
- */
-function capacityOf(value: JsonValue, schema: JSONSchema7): number | undefined {
-  const listed = listedIn(schema);
-  if (listed) return listed.includes(value) ? Math.log2(listed.length) : undefined;
-  if (!isClosed(schema)) return undefined;
-  if (value === null || typeof value === 'boolean') return 1;
-  if (typeof value === 'number') return numberBits(schema);
-  return typeof value === 'string' ? timeBits(value, schema.format) : undefined;
-}
-
-function numberBits({ type, minimum, maximum, multipleOf }: JSONSchema7): number | undefined {
-  if (minimum === undefined || maximum === undefined) return undefined;
-  const isWhole = [type ?? []].flat().every((one) => one === 'integer' || one === 'null');
-  const step = multipleOf ?? (isWhole ? 1 : undefined);
-  const bits =
-    step === undefined ? Infinity : Math.log2(Math.floor((maximum - minimum) / step) + 1);
-  return bits <= MOST_NUMBER_BITS ? bits : undefined;
-}
-
 /**
  * Returns the bits of the length of a list. That of a short one costs less than that of a long one,
  * since no length is the last.
  */
 function lengthBits(length: number, { minItems = 0, maxItems }: JSONSchema7): number {
   return minItems === maxItems ? 0 : 2 * Math.floor(Math.log2(length + 1)) + 1;
-}
-
-/** Days of ten thousand years, seconds of a day, and the zones that there are. */
-const DATE_BITS = Math.log2(3_660_000);
-const CLOCK_BITS = Math.log2(86_400);
-const ZONE_BITS = Math.log2(2 * 60 * 24);
-const DIGIT_BITS = Math.log2(10);
-const DATE = String.raw`\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])`;
-const HOUR = String.raw`(?:[01]\d|2[0-3])`;
-const CLOCK = String.raw`${HOUR}:[0-5]\d(?::[0-5]\d)?(?<fraction>\.\d{1,9})?(?<zone>Z|[+-]${HOUR}:?[0-5]\d)?`;
-const TIMES = {
-  date: new RegExp(`^${DATE}$`),
-  time: new RegExp(`^${CLOCK}$`),
-  'date-time': new RegExp(`^${DATE}T${CLOCK}$`),
-} as const;
-
-/** The format of a schema is no proof: only a text that is a date counts as one. */
-function timeBits(text: string, format: string | undefined): number | undefined {
-  const found = isTimeFormat(format) ? TIMES[format].exec(text) : null;
-  if (!found) return undefined;
-  if (format === 'date') return DATE_BITS;
-  const { fraction = '', zone = 'Z' } = found.groups ?? {};
-  const clock =
-    CLOCK_BITS + DIGIT_BITS * fraction.replace('.', '').length + (zone === 'Z' ? 0 : ZONE_BITS);
-  return format === 'time' ? clock : DATE_BITS + clock;
-}
-
-function isTimeFormat(format: string | undefined): format is keyof typeof TIMES {
-  return format !== undefined && Object.hasOwn(TIMES, format);
 }
 
 const ID = /^[A-Za-z0-9][\w.:#-]{0,63}$/;

@@ -2,10 +2,11 @@ import { isObject, isRecord, visible } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { toJson } from './canonical-json.js';
 import { joinedSchema } from './joined-schemas.js';
-import { withoutNullUnions, withRoot } from './raw-input.js';
+import { withoutNullUnions } from './null-unions.js';
+import { withRoot } from './raw-input.js';
 import { schemaInWords } from './schema-in-words.js';
 import { definitionNamed, FORBIDDEN_KEYWORDS } from './subset.js';
-import { pointerSegment } from './validators.js';
+import { pointerSegment } from './argument-problems.js';
 
 /** A schema of others as it is applied: never stricter than it was written. */
 export interface NarrowedSchema {

@@ -1,22 +1,20 @@
 import type { Type } from '@nestjs/common';
-import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
-import { TOOL_FIELD, type ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
-import { canonicalJson } from './canonical-json.js';
+import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
+import { TOOL_FIELD } from '../tools/decorators/tool-field.decorator.js';
+import type { ToolFieldOptions } from '../tools/decorators/tool-field.decorator.js';
 import {
+  NO_CONSTRAINTS,
   combineConstraints,
-  type CombinedConstraints,
   combineTypes,
   commonTypes,
-  NO_CONSTRAINTS,
   typedSchema,
 } from './constraints.js';
+import type { CombinedConstraints } from './constraints.js';
+import type { DesignType, InputProperty } from './input-properties.js';
 import { patternProblem } from './patterns.js';
-import {
-  type DesignType,
-  type InputProperty,
-  readExpression,
-  type ValidationRule,
-} from './property-metadata.js';
+import type { PropertyDefault } from './property-defaults.js';
+import { readExpression } from './validation-rules.js';
+import type { ValidationRule } from './validation-rules.js';
 
 /** The metadata of one property of a DTO. */
 export interface DtoProperty {
@@ -381,56 +379,4 @@ function completed(
     ...(example !== undefined && { examples: [example] }),
     ...(given?.json !== undefined && { default: given.json }),
   };
-}
-
-/**
- * The value of a property in a new instance. `json` is absent if JSON cannot express it, or if it
- * differs from instance to instance.
- */
-export interface PropertyDefault {
-  readonly json?: JSONSchema7Type;
-}
-
-const MAX_DEPTH = 16;
-
-/**
- * Returns the values of the property initialisers of a class; undefined when the class cannot be
- * created without arguments.
- */
-export function propertyDefaultsOf(type: Type): ReadonlyMap<string, PropertyDefault> | undefined {
-  const first = instanceOf(type);
-  const second = instanceOf(type);
-  if (!first || !second) return undefined;
-  const others = new Map(Object.entries(second));
-  const given = Object.entries(first).filter(([, value]) => value !== undefined);
-  return new Map(
-    given.map(([property, value]) => [property, toDefault(value, others.get(property))]),
-  );
-}
-
-/**
- * Makes the default of a property. A value that differs in another instance, such as an id or the
- * time, is left out.
- */
-function toDefault(value: unknown, other: unknown): PropertyDefault {
-  if (!isJson(value) || !isJson(other) || canonicalJson(value) !== canonicalJson(other)) return {};
-  return { json: value };
-}
-
-function instanceOf(type: Type): object | undefined {
-  try {
-    const instance: unknown = new type();
-    return typeof instance === 'object' && instance !== null ? instance : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Tells whether a value is JSON as it is: plain objects, arrays and scalars. */
-export function isJson(value: unknown, depth = 0): value is JSONSchema7Type {
-  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
-  if (typeof value === 'number') return Number.isFinite(value);
-  if (typeof value !== 'object' || depth > MAX_DEPTH) return false;
-  const plain = Array.isArray(value) || Reflect.getPrototypeOf(value) === Object.prototype;
-  return plain && Object.values(value).every((child) => isJson(child, depth + 1));
 }

@@ -1,26 +1,27 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { type ArgumentProblem, isObject, isRecord, type JsonObject } from '@toolloop/protocol';
+import { isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import type { InputReading, ToolInputCodec } from '../contracts/tool.js';
-import type { RawInput, StandardInput } from '../decorators/raw-tool.js';
+import type { ToolInputCodec } from '../contracts/tool.js';
+import type { RawInput } from '../tools/decorators/raw-tool.js';
+import { pointerSegment } from './argument-problems.js';
 import { toJson } from './canonical-json.js';
+import { hasJsonSchema, isStandardSchema, standardReader } from './standard-schema.js';
 import {
-  declaredFindings,
-  definitionNamed,
   NAMED_SCHEMAS,
   ONE_SCHEMA,
+  declaredFindings,
+  definitionNamed,
   schemaFindings,
 } from './subset.js';
 import {
-  type CompiledInput,
+  NO_ARGUMENTS,
   compileDtoInput,
   compileSchemaInput,
-  type Declaration,
   isDtoClass,
-  NO_ARGUMENTS,
   unusableInput,
 } from './tool-input.js';
-import { pointerSegment, type SchemaValidators } from './validators.js';
+import type { CompiledInput, Declaration } from './tool-input.js';
+import type { SchemaValidators } from './validators.js';
 
 /** A schema of which only the keywords are known. */
 type JsonSchema = Readonly<Record<string, unknown>>;
@@ -163,27 +164,11 @@ function rewritten(schema: JsonSchema, rewrite: (subschema: unknown) => unknown)
 }
 
 /**
- * Reads the unions with null of a schema that is otherwise left as it is, such as that of a
- * source's tool. Returns the same object where there is none, or where the schema is no JSON.
- */
-export function withoutNullUnions(schema: JSONSchema7): JSONSchema7 {
-  try {
-    if (!/"(?:any|one|all)Of"/.test(JSON.stringify(schema))) return schema;
-    const definitions: unknown = schema.$defs;
-    return new NullUnions(isRecord(definitions) ? definitions : {}, (read) => read).read({
-      ...schema,
-    });
-  } catch {
-    return schema; // it contains itself, or is deeper than the stack: a finding tells
-  }
-}
-
-/**
  * Reads the unions in a schema that are T or null, which is how pydantic writes an optional value,
  * or T alone; the whole is none. A reference that takes null becomes one to a definition of its
  * own, such as `PlaceOrNull`, since a definition may contain itself.
  */
-class NullUnions {
+export class NullUnions {
   private readonly added = new Map<string, JsonSchema>();
 
   constructor(
@@ -325,49 +310,4 @@ function withoutNullValues({ default: given, examples, ...rest }: JsonSchema): J
     ...(given !== undefined && given !== null && { default: given }),
     ...(shown !== undefined && { examples: shown }),
   };
-}
-
-const MAX_PROBLEMS = 10;
-
-/**
- * Tells whether a value follows Standard Schema; it may be a function, and may lack a JSON Schema.
- */
-export function isStandardSchema(value: unknown): value is StandardSchemaV1 {
-  const standard = standardOf(value);
-  return isObject(standard) && 'validate' in standard && typeof standard.validate === 'function';
-}
-
-/** Tells whether a Standard Schema can be converted to JSON Schema. */
-export function hasJsonSchema(schema: StandardSchemaV1): schema is StandardInput {
-  const standard: object = schema['~standard'];
-  return 'jsonSchema' in standard && isObject(standard.jsonSchema);
-}
-
-/**
- * Makes a reader that validates by the schema's own library. The tool receives that library's
- * output, with its transforms.
- */
-export function standardReader(
-  schema: StandardSchemaV1,
-): (args: JsonObject) => InputReading | Promise<InputReading> {
-  return (args) => {
-    const result = schema['~standard'].validate(args);
-    return 'then' in result ? Promise.resolve(result).then(toReading) : toReading(result);
-  };
-}
-
-function toReading(result: StandardSchemaV1.Result<unknown>): InputReading {
-  if (!result.issues) return { value: result.value };
-  const problems = result.issues.slice(0, MAX_PROBLEMS).map(toProblem);
-  return { problems: problems.length > 0 ? problems : [{ pointer: '', message: 'is not valid' }] };
-}
-
-function toProblem({ message, path = [] }: StandardSchemaV1.Issue): ArgumentProblem {
-  const keys = path.map((segment) => (typeof segment === 'object' ? segment.key : segment));
-  return { pointer: keys.map((key) => pointerSegment(String(key))).join(''), message };
-}
-
-function standardOf(value: unknown): unknown {
-  const carrier = typeof value === 'function' || isObject(value) ? value : {};
-  return Reflect.get(carrier, '~standard');
 }

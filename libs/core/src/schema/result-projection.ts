@@ -2,9 +2,9 @@ import { types } from 'node:util';
 import type { Type } from '@nestjs/common';
 import { type Audience, type Finding, isObject, type JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import type { ResultProjector } from '../contracts/tool.js';
-import type { ResolvedOutput } from '../decorators/tool-metadata.js';
-import { outputSchema, toDeclaredScalar } from './dto-schema.js';
+import type { ResultProjector } from '../contracts/result-projector.js';
+import type { ResolvedOutput } from '../tools/decorators/resolved-output.js';
+import { outputSchema, toDeclaredScalar } from './output-schema.js';
 import {
   classOf,
   exposedPropertiesOf,
@@ -30,11 +30,10 @@ import {
   isPlain,
   JsonCopy,
   nameOfClass,
-  type ProjectionKey,
-  ProjectionWalk,
   scalarOfInstance,
   scalarToJson,
-} from './reveal.js';
+} from './json-copy.js';
+import { type ProjectionKey, ProjectionWalk } from './projection-walk.js';
 
 /**
  * A projector for one declared output, and the problems of its class and of the classes below it.

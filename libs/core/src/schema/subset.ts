@@ -1,8 +1,9 @@
 import { type Finding, isObject, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import { nearestIn } from '../findings/options.js';
+import { nearestIn } from '../findings/nearest-name.js';
 import { expressionOf, patternProblem } from './patterns.js';
-import { pointerSegment, type SchemaValidators } from './validators.js';
+import { pointerSegment } from './argument-problems.js';
+import { type SchemaValidators } from './validators.js';
 
 /** A part of a schema that not every provider understands. */
 export interface SubsetProblem {

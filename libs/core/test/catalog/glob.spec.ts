@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { cpuSecondsOf } from '../fixtures/time.js';
 import { cases } from '../../../../test/cases.js';
-import { isGlob, matchesGlob } from '../../src/catalog/tool-selection.js';
+import { isGlob, matchesGlob } from '../../src/catalog/glob.js';
 
 const text = fc.string({ unit: fc.constantFrom('a', 'b', '_'), maxLength: 10 });
 

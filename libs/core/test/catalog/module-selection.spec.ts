@@ -4,7 +4,7 @@ import type { TestingModule } from '@nestjs/testing';
 import { LlmTool, tool, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
-import { RecordingLogger, start } from '../discovery/application.js';
+import { RecordingLogger, start } from '../tools/application.js';
 
 const READ = { description: 'Reads.', effect: 'read_only', reveal: 'all' } as const;
 

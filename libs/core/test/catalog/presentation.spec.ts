@@ -34,8 +34,8 @@ import {
   type ScriptedTurn,
   text,
 } from '@toolloop/testing';
-import { findingsOf, start } from '../discovery/application.js';
-import { toolOf } from '../discovery/tools.js';
+import { findingsOf, start } from '../tools/application.js';
+import { toolOf } from '../tools/tools.js';
 import { resultOf } from '../fixtures/played-run.js';
 
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { cpuSecondsOf } from '../fixtures/time.js';
-import { closestTo, closestTools } from '../../src/catalog/tool-selection.js';
+import { closestTo, closestTools } from '../../src/catalog/closest-tools.js';
 
 const known = [
   'crm__searchCustomers',

@@ -10,7 +10,7 @@ import {
   type ToolSelector,
   type ToolSpec,
 } from '@toolloop/core';
-import { compile, start } from '../discovery/application.js';
+import { compile, start } from '../tools/application.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
 

@@ -22,7 +22,7 @@ import {
 import { ToolRegistry } from '@toolloop/core/catalog';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { ToolSources } from '@toolloop/core/sources';
-import { compile, findingsOf, RecordingLogger, start } from '../discovery/application.js';
+import { compile, findingsOf, RecordingLogger, start } from '../tools/application.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
 const raw = (id: string): RawTool => tool({ ...fine, id, execute: () => `I am ${id}.` });

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { RemovalCause } from '../../src/contracts/injection.js';
-import { isRemovalCause, type SavedRemovals, wayBack } from '../../src/catalog/tool-removals.js';
+import { isRemovalCause, type SavedRemovals } from '../../src/catalog/tool-removals.js';
+import { wayBack } from '../../src/catalog/way-back.js';
 import { Toolset } from '../../src/catalog/toolset.js';
-import { toolOf } from '../discovery/tools.js';
+import { toolOf } from '../tools/tools.js';
 
 const [a, b, c] = [toolOf({ id: 'a' }), toolOf({ id: 'b' }), toolOf({ id: 'c' })];
 

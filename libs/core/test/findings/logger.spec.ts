@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ConsoleLogger, Logger as NestLogger } from '@nestjs/common';
 import { LlmTool, ToolLoopService, ToolProvider } from '@toolloop/core';
 import { Logger } from '@toolloop/core/internal';
-import { RecordingLogger, start } from '../discovery/application.js';
+import { RecordingLogger, start } from '../tools/application.js';
 
 const ESCAPE = '\u001b[2J';
 const TURNED = '\u202e';

@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '@toolloop/core';
 import {
   BOOLEAN,
-  defineOptions,
   either,
   FUNCTION,
   listOf,
@@ -12,9 +11,9 @@ import {
   NOT_NEGATIVE,
   oneOf,
   optionsOf,
-  type OptionRule,
   TEXT,
-} from '../../src/findings/options.js';
+} from '../../src/findings/option-rules.js';
+import { defineOptions, type OptionRule } from '../../src/findings/options.js';
 
 interface Lamp {
   readonly colour?: 'red' | 'green';

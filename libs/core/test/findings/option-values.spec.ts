@@ -10,7 +10,7 @@ import {
 import type { StepChange } from '@toolloop/core/contracts';
 import { unlock } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
-import { SilentModel, findingsOf } from '../discovery/application.js';
+import { SilentModel, findingsOf } from '../tools/application.js';
 import { ProbeTools } from '../fixtures/probe.tools.js';
 import { play } from '../fixtures/played-run.js';
 import { CrmTools } from '../fixtures/shop.js';

@@ -1,12 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  defineOptions,
-  listOf,
-  OBJECT,
-  TEXT,
-  WHOLE_ABOVE_ZERO,
-  inWords,
-} from '../../src/findings/options.js';
+import { defineOptions, inWords } from '../../src/findings/options.js';
+import { listOf, OBJECT, TEXT, WHOLE_ABOVE_ZERO } from '../../src/findings/option-rules.js';
 
 const LONG = {
   ...TEXT,

@@ -5,9 +5,9 @@ import { DataPolicyEngine } from '@toolloop/core/policy';
 import { type PendingApproval, PendingStore, MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { HOUR_MS, inAnHour } from '../fixtures/time.js';
 import { call, calls, text } from '@toolloop/testing';
-import { PendingAudit } from '../../src/audit/audit-trail.js';
+import { PendingAudit } from '../../src/plugins/audit/pending-audit.js';
 import { ActorIdentity } from '../../src/policy/actor-identity.js';
-import { MemoryPendingStore } from '../../src/memory/memory-stores.js';
+import { MemoryPendingStore } from '../../src/memory/memory-pending-store.js';
 import { resultsIn, resultOf } from '../fixtures/played-run.js';
 import { alice, desk } from './bench.js';
 

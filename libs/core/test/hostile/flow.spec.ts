@@ -16,11 +16,11 @@ import type { PolicySubject } from '@toolloop/core/policy';
 import { ConversationStore } from '@toolloop/core/stores';
 import { call, calls, events, text } from '@toolloop/testing';
 import { cpuSecondsOf } from '../fixtures/time.js';
-import { CompiledPolicy } from '../../src/policy/policy-engine.js';
-import { MessageFlow } from '../../src/policy/flow.js';
+import { CompiledPolicy } from '../../src/policy/compiled-policy.js';
+import { MessageFlow } from '../../src/plugins/flow/message-flow.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
 import { callOf, subjectOf } from '../policy/subjects.js';
-import { toolOf } from '../discovery/tools.js';
+import { toolOf } from '../tools/tools.js';
 import { alice, desk } from './bench.js';
 
 const provenance: Policy = { version: 'v1', allow: ['*'], flow: 'provenance' };

@@ -21,7 +21,7 @@ import {
   type Ledger,
 } from '../fixtures/random-answers.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
-import { KeptJournal } from '../sub-runs/kept-journal.js';
+import { KeptJournal } from '../plugins/sub-runs/kept-journal.js';
 
 const RUNS = { numRuns: cases(100) };
 let module: TestingModule;

@@ -1,4 +1,4 @@
-import { CallCounter } from '../../src/loop/run-accounts.js';
+import { CallCounter } from '../../src/plugins/repetition/call-counter.js';
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError, DEFAULT_LIMITS, type Limits } from '@toolloop/core';
 import {

@@ -4,7 +4,8 @@ import { type Decision, policies, type Policy } from '@toolloop/core';
 import type { PolicySubject } from '@toolloop/core/policy';
 import { TOOL_EFFECTS } from '@toolloop/protocol';
 import { cases } from '../../../../test/cases.js';
-import { CompiledPolicy, decide } from '../../src/policy/policy-engine.js';
+import { CompiledPolicy } from '../../src/policy/compiled-policy.js';
+import { decide } from '../../src/policy/decide.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
 import { callOf, subjectOf } from './subjects.js';
 

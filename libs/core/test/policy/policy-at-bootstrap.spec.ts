@@ -9,8 +9,8 @@ import {
   ToolProvider,
   ToolSource,
 } from '@toolloop/core';
-import { findingsOf, start, RecordingLogger } from '../discovery/application.js';
-import { toolOf } from '../discovery/tools.js';
+import { findingsOf, start, RecordingLogger } from '../tools/application.js';
+import { toolOf } from '../tools/tools.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
 

@@ -9,8 +9,8 @@ import {
   ToolSource,
 } from '@toolloop/core';
 import { Toolset } from '../../src/catalog/toolset.js';
-import { toolOf } from '../discovery/tools.js';
-import { Bench, errorOf } from '../execution/bench.js';
+import { toolOf } from '../tools/tools.js';
+import { Bench, errorOf } from '../call/bench.js';
 
 const effects: string[] = [];
 

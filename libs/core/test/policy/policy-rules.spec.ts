@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Decision, Policy } from '@toolloop/core';
 import type { PolicyCall, PolicySubject } from '@toolloop/core/policy';
-import { CompiledPolicy, decide } from '../../src/policy/policy-engine.js';
+import { CompiledPolicy } from '../../src/policy/compiled-policy.js';
+import { decide } from '../../src/policy/decide.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
 import { callOf, subjectOf, taintedBy } from './subjects.js';
 

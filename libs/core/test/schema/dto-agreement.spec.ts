@@ -6,7 +6,8 @@ import type { JsonObject } from '@toolloop/core';
 import { cases } from '../../../../test/cases.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
 import { dtoSchema } from '../../src/schema/dto-schema.js';
-import { instanceBuilder, compileDtoInput } from '../../src/schema/tool-input.js';
+import { instanceBuilder } from '../../src/schema/instance-builder.js';
+import { compileDtoInput } from '../../src/schema/tool-input.js';
 import { Priority } from './priority.js';
 import { SAMPLES } from './validator-samples.js';
 

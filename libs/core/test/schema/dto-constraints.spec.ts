@@ -3,7 +3,7 @@ import type { Type as Class } from '@nestjs/common';
 import { Type } from 'class-transformer';
 import * as cv from 'class-validator';
 import type { JSONSchema7 } from 'json-schema';
-import { ToolField } from '../../src/decorators/tool-parameters.decorator.js';
+import { ToolField } from '../../src/tools/decorators/tool-field.decorator.js';
 import { constraintSchema } from '../../src/schema/constraints.js';
 import { dtoSchema, type DtoSchema } from '../../src/schema/dto-schema.js';
 

@@ -20,7 +20,7 @@ import {
 } from 'class-validator';
 import type { JSONSchema7 } from 'json-schema';
 import type { JsonValue } from '@toolloop/core';
-import { ToolField } from '../../src/decorators/tool-parameters.decorator.js';
+import { ToolField } from '../../src/tools/decorators/tool-field.decorator.js';
 import { canonicalJson } from '../../src/schema/canonical-json.js';
 import { dtoSchema } from '../../src/schema/dto-schema.js';
 import { subsetProblems } from '../../src/schema/subset.js';

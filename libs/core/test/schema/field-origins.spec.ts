@@ -2,11 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { JsonValue } from '@toolloop/core';
 import type { JSONSchema7 } from 'json-schema';
-import {
-  type OriginReading,
-  readOrigins,
-  resultSchemaFindings,
-} from '../../src/schema/field-origins.js';
+import { type OriginReading, readOrigins } from '../../src/schema/field-origins.js';
+import { resultSchemaFindings } from '../../src/schema/origin-findings.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
 
 type Origin = { readonly 'x-toolloop-origin': string; readonly 'x-toolloop-owned-by'?: string };

@@ -15,8 +15,8 @@ import { sourceTool } from '@toolloop/core/sources';
 import { AuditStore } from '@toolloop/core/stores';
 import { Type as Holds } from 'class-transformer';
 import { IsEmail, IsString, Matches, MaxLength, ValidateIf, ValidateNested } from 'class-validator';
-import { Bench, errorOf } from '../execution/bench.js';
-import { type Declared, findingsOf, start } from '../discovery/application.js';
+import { Bench, errorOf } from '../call/bench.js';
+import { type Declared, findingsOf, start } from '../tools/application.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
 

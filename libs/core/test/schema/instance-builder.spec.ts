@@ -11,7 +11,7 @@ import {
   ValidateNested,
 } from 'class-validator';
 import * as fc from 'fast-check';
-import { instanceBuilder } from '../../src/schema/tool-input.js';
+import { instanceBuilder } from '../../src/schema/instance-builder.js';
 
 class Line {
   @IsString() sku!: string;

@@ -10,12 +10,12 @@ import {
   ValidateNested,
 } from 'class-validator';
 import type { JSONSchema7 } from 'json-schema';
-import { ToolField } from '../../src/decorators/tool-parameters.decorator.js';
+import { ToolField } from '../../src/tools/decorators/tool-field.decorator.js';
 import type { JsonObject } from '@toolloop/core';
 import { canonicalJson } from '../../src/schema/canonical-json.js';
 import { dtoSchema } from '../../src/schema/dto-schema.js';
 import { optionalNullRemoval } from '../../src/schema/optional-nulls.js';
-import { parameterSchema } from '../../src/schema/tool-input.js';
+import { parameterSchema } from '../../src/schema/parameter-schema.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
 
 class Line {

@@ -6,9 +6,9 @@ import { Expose, Transform, Type } from 'class-transformer';
 import * as fc from 'fast-check';
 import type { JsonValue } from '@toolloop/core';
 import { cases } from '../../../../test/cases.js';
-import type { ResultProjector } from '../../src/contracts/tool.js';
-import { outputSchema } from '../../src/schema/dto-schema.js';
-import { ProjectionError } from '../../src/schema/reveal.js';
+import type { ResultProjector } from '../../src/contracts/result-projector.js';
+import { outputSchema } from '../../src/schema/output-schema.js';
+import { ProjectionError } from '../../src/schema/projection-walk.js';
 import { ProjectionCompiler } from '../../src/schema/result-projection.js';
 
 enum Status {

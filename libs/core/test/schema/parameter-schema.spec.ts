@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JSONSchema7 } from 'json-schema';
-import type { ToolParamOptions } from '../../src/decorators/tool-parameters.decorator.js';
-import { parameterSchema } from '../../src/schema/tool-input.js';
+import type { ToolParamOptions } from '../../src/tools/decorators/tool-parameters.decorator.js';
+import { parameterSchema } from '../../src/schema/parameter-schema.js';
 
 enum Status {
   Open = 'open',

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Type as Class } from '@nestjs/common';
 import { Expose, Type } from 'class-transformer';
 import { AUDIENCES } from '../../src/schema/exposed-properties.js';
-import { ProjectionError } from '../../src/schema/reveal.js';
+import { ProjectionError } from '../../src/schema/projection-walk.js';
 import { ProjectionCompiler } from '../../src/schema/result-projection.js';
 
 const SECRET = 'S3CRET';

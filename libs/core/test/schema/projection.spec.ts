@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Type as Class } from '@nestjs/common';
 import { Exclude, Expose, Transform, Type } from 'class-transformer';
 import type { Audience } from '@toolloop/protocol';
-import { ProjectionError } from '../../src/schema/reveal.js';
+import { ProjectionError } from '../../src/schema/projection-walk.js';
 import { ProjectionCompiler } from '../../src/schema/result-projection.js';
 
 class Money {

@@ -2,7 +2,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { IsInt, IsString } from 'class-validator';
 import type { JSONSchema7 } from 'json-schema';
-import type { RawInput, StandardInput } from '../../src/decorators/raw-tool.js';
+import type { RawInput, StandardInput } from '../../src/tools/decorators/raw-tool.js';
 import type { JsonObject } from '@toolloop/core';
 import { canonicalJson } from '../../src/schema/canonical-json.js';
 import { compileRawInput } from '../../src/schema/raw-input.js';

@@ -15,7 +15,7 @@ import { canonicalDeclaration, canonicalJson } from '../../src/schema/canonical-
 import { DtoClasses } from '../../src/schema/dto-schema.js';
 import { ProjectionCompiler } from '../../src/schema/result-projection.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
-import { validationRulesOf } from '../../src/schema/property-metadata.js';
+import { validationRulesOf } from '../../src/schema/validation-rules.js';
 
 class Base {
   @IsString() name!: string;

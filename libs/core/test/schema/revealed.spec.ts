@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Expose } from 'class-transformer';
 import { Readable } from 'node:stream';
-import { ProjectionError, compileReveal } from '../../src/schema/reveal.js';
+import { ProjectionError } from '../../src/schema/projection-walk.js';
+import { compileReveal } from '../../src/schema/reveal.js';
 
 class Customer {
   @Expose() readonly id = 'c-1';

@@ -11,7 +11,7 @@ import {
   ToolLoopService,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
-import { findingsOf, start } from '../discovery/application.js';
+import { findingsOf, start } from '../tools/application.js';
 
 const says = {
   id: 'weather__forecast',

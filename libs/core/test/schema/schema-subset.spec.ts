@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { JSONSchema7 } from 'json-schema';
 import type { JsonValue } from '@toolloop/core';
 import { propertyNamesOf, subsetProblems } from '../../src/schema/subset.js';
-import { isReserved, reservedNamesIn } from '../../src/schema/tool-input.js';
+import { isReserved, reservedNamesIn } from '../../src/schema/reserved-names.js';
 
 const object = (properties: object, more: object = {}): JSONSchema7 => ({
   type: 'object',

@@ -14,18 +14,18 @@ import {
   ValidatorConstraint,
 } from 'class-validator';
 import { cpuSecondsOf } from '../fixtures/time.js';
-import { LlmTool } from '../../src/decorators/llm-tool.decorator.js';
-import { toolMethodsOf, type ToolMethod } from '../../src/decorators/tool-metadata.js';
+import { LlmTool } from '../../src/tools/decorators/llm-tool.decorator.js';
+import { toolMethodsOf, type ToolMethod } from '../../src/tools/decorators/tool-metadata.js';
 import {
   ToolContext,
   ToolInput,
   ToolParam,
-} from '../../src/decorators/tool-parameters.decorator.js';
+} from '../../src/tools/decorators/tool-parameters.decorator.js';
 import type { JsonObject } from '@toolloop/core';
 import type { ToolCallContext } from '../../src/contracts/tool-call.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
+import { argumentsOf } from '../../src/schema/call-arguments.js';
 import {
-  argumentsOf,
   compileDtoInput,
   compileSchemaInput,
   compileToolInput,

@@ -14,21 +14,17 @@ import type {
 import {
   type ClientSession,
   type DatabaseDriver,
-  FOR_SESSION_REFUSED,
-  isForSession,
   type NativeConnection,
   rejectAsStorage,
   settingsIn,
   type SqlAnswer,
   type SqlStatement,
   type SqlValue,
-  toStorageError,
 } from './database-driver.js';
-import {
-  transactionCommand,
-  type TransactionCommand,
-  TransactionScope,
-} from './transaction-scope.js';
+import { FOR_SESSION_REFUSED, isForSession } from './session-setting.js';
+import { toStorageError } from './storage-error.js';
+import { transactionCommand, type TransactionCommand } from './transaction-command.js';
+import { TransactionScope } from './transaction-scope.js';
 
 /**
  * The one handle of an application, on PGlite or PostgreSQL. Within `transaction` everything that

@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ConfigurationError } from '@toolloop/core';
-import { fromError } from './database-driver.js';
+import { fromError } from './storage-error.js';
 
 const CLAIM = /^process-.+\.lock$/;
 const ATTEMPTS = 5;

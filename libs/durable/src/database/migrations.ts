@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ConfigurationError } from '@toolloop/core';
-import { fromError } from './database-driver.js';
+import { fromError } from './storage-error.js';
 import type { Database } from './database.js';
 
 /**

@@ -13,9 +13,6 @@ import { type CustomTypesConfig, types as defaults, type QueryConfig, type Query
 import {
   type ClientSession,
   type DatabaseDriver,
-  FOR_SESSION_REFUSED,
-  isForSession,
-  isOfSession,
   type NamedStatement,
   type NativeConnection,
   SESSION_SETTINGS,
@@ -24,12 +21,11 @@ import {
   type SqlStatement,
   type SqlValue,
 } from './database-driver.js';
+import { FOR_SESSION_REFUSED, isForSession } from './session-setting.js';
+import { isOfSession } from './storage-error.js';
 import { FolderLock } from './folder-lock.js';
-import {
-  transactionCommand,
-  type TransactionCommand,
-  TransactionScope,
-} from './transaction-scope.js';
+import { transactionCommand, type TransactionCommand } from './transaction-command.js';
+import { TransactionScope } from './transaction-scope.js';
 
 /**
  * PGlite neither vacuums nor checkpoints by itself: its log would grow with every write, and the

@@ -13,8 +13,6 @@ import {
 import {
   type ClientSession,
   type DatabaseDriver,
-  isForSession,
-  isOfSession,
   isUnanswered,
   LONGEST_ANSWER_MS,
   type NativeConnection,
@@ -26,9 +24,11 @@ import {
   type SqlSession,
   type SqlStatement,
   type SqlValue,
-  unreachable,
 } from './database-driver.js';
-import { GIVE_UP_MS, KEEP_ALIVE_MS, PostgresListener } from './row-watch.js';
+import { isForSession } from './session-setting.js';
+import { isOfSession } from './storage-error.js';
+import { unreachable } from './database-url.js';
+import { GIVE_UP_MS, KEEP_ALIVE_MS, PostgresListener } from './postgres-listener.js';
 import { LONGEST_IDLE_MS } from './transaction-scope.js';
 
 /** The connections of one process, beside the one that listens. */

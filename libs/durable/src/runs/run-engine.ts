@@ -33,16 +33,8 @@ import type {
 } from '@toolloop/core/stores';
 import { type RunOptions, runOptionsOf } from '../durable-options.js';
 import { collectingMs, DurableJournal, type JournalTerms } from './durable-journal.js';
-import {
-  addOnce,
-  fork,
-  fromDurableRequest,
-  queuedFor,
-  rehearse,
-  runIdFor,
-  toDurableRequest,
-  withTrace,
-} from './durable-request.js';
+import { addOnce, fork, queuedFor, rehearse, runIdFor } from './queued-run.js';
+import { fromDurableRequest, toDurableRequest, withTrace } from './durable-request.js';
 
 /** Injects the `RunOptions`. */
 export const RUN_OPTIONS = Symbol('toolloop:run-options');

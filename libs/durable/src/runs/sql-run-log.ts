@@ -32,13 +32,10 @@ import {
   ENTRIES,
   EVENTS,
   EXPIRED,
-  fromEntryTexts,
-  fromEventsText,
-  fromRunRow,
   NEXT_TURN,
-  type RunRow,
   writing,
 } from './run-statements.js';
+import { fromEntryTexts, fromEventsText, fromRunRow, type RunRow } from './run-row.js';
 
 const QUEUE = 'toolloop-runs';
 const LOOK_AGAIN_MS = 5_000;

@@ -1,31 +1,22 @@
-import { toResultJson } from '@toolloop/core/internal';
-import {
-  CallJournal,
-  type CallsOfWrite,
-  CallTransactions,
-  type FinishedCall,
-  type Lease,
-  type LeaseRequest,
-  type JournalCall,
-  type JournalClaim,
-  type JournalEntry,
-  type JournalHold,
-  type JournalKey,
-  type JournalOutcome,
-  type JournalStart,
+import { CallJournal } from '@toolloop/core/stores';
+import type {
+  CallsOfWrite,
+  FinishedCall,
+  JournalCall,
+  JournalClaim,
+  JournalEntry,
+  JournalHold,
+  JournalKey,
+  JournalOutcome,
+  JournalStart,
+  Lease,
+  LeaseRequest,
 } from '@toolloop/core/stores';
-import { type NamedStatement, rejectAsOurs } from '../database/database-driver.js';
+import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
-import {
-  fromLeaseRow,
-  heldBy,
-  inMs,
-  LEASE,
-  type LeaseRow,
-  leaseTo,
-  LEFT_MS,
-} from '../database/lease-sql.js';
-import { keyHash, shownText, storableKey, storedJson, UnstorableError } from './storable.js';
+import { LEASE, LEFT_MS, fromLeaseRow, heldBy, inMs, leaseTo } from '../database/lease-sql.js';
+import type { LeaseRow } from '../database/lease-sql.js';
+import { keyHash, shownText, storableKey, storedJson } from './storable.js';
 
 interface CallRow extends LeaseRow {
   readonly call_hash: string;
@@ -233,97 +224,4 @@ function entryOf({ outcome, effect, left_ms: leftMs }: CallRow): JournalEntry {
   return outcome
     ? { status: 'finished', outcome }
     : { status: 'in_progress', leftMs, ...(effect && { kept: effect }) };
-}
-
-interface MarkedRow<Result> {
-  readonly effect: { readonly result: Result };
-}
-
-interface OpenCallRow<Result> {
-  readonly effect: MarkedRow<Result>['effect'] | null;
-}
-
-/**
- * Effects in the same database, marked on the call's row of the journal: of two processes that make
- * a call, the second waits, and gets what the first kept.
- */
-export class SqlCallTransactions extends CallTransactions {
-  constructor(private readonly database: Database) {
-    super();
-  }
-
-  override once<Result>(
-    call: JournalKey,
-    work: () => Promise<Result>,
-    over: AbortSignal,
-  ): Promise<Result> {
-    const keys = keysOf(call);
-    const marked = async (): Promise<Result> => {
-      const [row] = await this.database
-        .query<OpenCallRow<Result>>(
-          'select effect from toolloop.calls where tenant = $1 and key_hash = $2 for update',
-          keys,
-        )
-        .catch(rejectAsOurs);
-      if (!row)
-        throw new Error(
-          'The call is not in the journal of this database, so it could not be recognized later.',
-        );
-      if (row.effect) return row.effect.result;
-      const text = keptText(await work());
-      const [kept] = await this.database
-        .query<MarkedRow<Result>>(
-          'update toolloop.calls set effect = $3 where tenant = $1 and key_hash = $2 returning effect',
-          [...keys, text],
-        )
-        .catch(rejectAsOurs);
-      if (!kept) throw new Error('The call was removed from the journal.');
-      return kept.effect.result; // as JSON gives it back, the first time as every other time
-    };
-    return this.database.transaction(marked, over);
-  }
-
-  override async rehearse<Result>(work: () => Promise<Result>, over: AbortSignal): Promise<Result> {
-    const undo = new Error('The rehearsal is over, and is rolled back.');
-    const results: Result[] = [];
-    const rehearsed = this.database.transaction(async () => {
-      results.push(await work());
-      await this.database.query('set constraints all immediate');
-      throw undo;
-    }, over);
-    return rehearsed.catch((error: unknown) => {
-      if (error !== undo) throw error;
-      return results[0];
-    });
-  }
-
-  override unmarked<Result>(work: () => Promise<Result>): Promise<Result> {
-    return this.database.transaction(async () => {
-      // by an id of its own the work of others is known to be part of it
-      await this.database.query('select pg_current_xact_id()::text');
-      const [kept] = await this.database.query<MarkedRow<Result>>('select $1::json as effect', [
-        keptText(await work()),
-      ]);
-      if (!kept) throw new Error('The database did not answer.');
-      return kept.effect.result;
-    });
-  }
-}
-
-/**
- * As a model would read it, so that work may return what any tool may: dates, bigints, maps and
- * sets.
- */
-function keptText(result: unknown): string {
-  try {
-    return JSON.stringify({ result: result === undefined ? undefined : toResultJson(result) });
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : '';
-    throw new UnstorableError(
-      `What the callback of \`context.transaction\` returned cannot be stored. Return a plain object from it: ${why}`,
-      {
-        cause,
-      },
-    );
-  }
 }

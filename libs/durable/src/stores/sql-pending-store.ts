@@ -1,21 +1,20 @@
 import { withdrawal } from '@toolloop/core/internal';
-import {
-  type DueNotice,
-  type NextNotice,
-  type Pending,
-  type PendingAnswer,
-  type PendingBinding,
-  type PendingQuery,
-  PendingStore,
-  type LeaseRequest,
-  type RunLog,
+import { PendingStore } from '@toolloop/core/stores';
+import type {
+  DueNotice,
+  LeaseRequest,
+  NextNotice,
+  Pending,
+  PendingAnswer,
+  PendingBinding,
+  PendingQuery,
 } from '@toolloop/core/stores';
 import type { Database } from '../database/database.js';
 import { inMs } from '../database/lease-sql.js';
-import { RowWatch } from '../database/row-watch.js';
+import { ANSWERED, AnswerWatch } from './answer-watch.js';
+import { COLUMNS, recordOf } from './pending-row.js';
+import type { PendingRow } from './pending-row.js';
 import { isStorable, storableKey, storedJson } from './storable.js';
-
-const COLUMNS = 'id, record, answer, used_at';
 
 /** Keeps what runs ask of people in SQL: answered in one process, used in another, once. */
 export class SqlPendingStore extends PendingStore {
@@ -145,151 +144,14 @@ export class SqlPendingStore extends PendingStore {
 /** Runs work as one unit with whatever it asks of the database. */
 export type Transaction = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
-/**
- * The clocks of processes and their database differ by less: a run that is looked at earlier would
- * find its question still open.
- */
-const CLOCK_SKEW_MS = 1_000;
-
-/**
- * Wakes the run that asked as soon as a person answers, or when the time for it is over. A question
- * or an answer is kept together with its wake-up, or neither is.
- */
-export class WakingPendingStore extends PendingStore {
-  constructor(
-    private readonly store: PendingStore,
-    private readonly runs: RunLog,
-    private readonly transaction: Transaction,
-  ) {
-    super();
-  }
-
-  override add(record: Pending): Promise<void> {
-    return this.transaction(async () => {
-      await this.store.add(record);
-      await this.runs.wakeAt(
-        record.binding.runId,
-        new Date(Date.parse(record.expiresAt) + CLOCK_SKEW_MS),
-      );
-    });
-  }
-
-  override find(id: string): Promise<Pending | undefined> {
-    return this.store.find(id);
-  }
-
-  override list(query: PendingQuery): Promise<readonly Pending[]> {
-    return this.store.list(query);
-  }
-
-  override claim(id: string, request: LeaseRequest): Promise<boolean> {
-    return this.store.claim(id, request);
-  }
-
-  override answer(id: string, answer: PendingAnswer): Promise<Pending | undefined> {
-    return this.transaction(async () => {
-      const record = await this.store.answer(id, answer);
-      if (record) await this.runs.wake(record.binding.runId);
-      return record;
-    });
-  }
-
-  override use(id: string): Promise<boolean> {
-    return this.store.use(id);
-  }
-
-  override due(request: LeaseRequest, most: number): Promise<readonly DueNotice[]> {
-    return this.store.due(request, most);
-  }
-
-  override reschedule(id: string, owner: string, next?: NextNotice): Promise<void> {
-    return this.store.reschedule(id, owner, next);
-  }
-
-  override answered(id: string, signal: AbortSignal): Promise<Pending> {
-    return this.store.answered(id, signal);
-  }
-}
-
 function storableOrNull(text: string | undefined): string | null {
   return text !== undefined && isStorable(text) ? text : null;
-}
-
-/** A question as its table has it: the answer stands beside the record. */
-export interface PendingRow {
-  readonly id: string;
-  readonly record: Pending;
-  readonly answer: PendingAnswer | null;
-  readonly used_at: Date | null;
 }
 
 /** A question with its notice that is due. */
 interface NoticeRow extends PendingRow {
   readonly notice_at: Date;
   readonly notice_attempts: number;
-}
-
-export function recordOf({ record, answer, used_at: usedAt }: PendingRow): Pending {
-  return { ...record, ...(answer && { answer }), ...(usedAt && { usedAt: usedAt.toISOString() }) };
-}
-
-/** The channel on which the id of a question is said when it is answered. */
-export const ANSWERED = 'toolloop_answered';
-/** For notifications that were lost with a connection. */
-const LOOK_AGAIN_MS = 5_000;
-
-/** Tells those who wait for an answer in this process. */
-export class AnswerWatch {
-  private readonly rows: RowWatch<PendingRow>;
-
-  constructor(private readonly database: Database) {
-    this.rows = new RowWatch<PendingRow>(database, {
-      channel: ANSWERED,
-      everyMs: LOOK_AGAIN_MS,
-      what: 'Answers',
-      look: async (ids) => {
-        const answered = await database.query<PendingRow>(
-          `select ${COLUMNS} from toolloop.pending where id = any($1::text[]) and decision is not null`,
-          [ids],
-        );
-        return answered.map((row) => [row.id, row] as const);
-      },
-    });
-  }
-
-  /**
-   * Resolves once there is an answer. Rejects with the signal's reason, and where the database does
-   * not answer the first look.
-   */
-  async answered(id: string, signal: AbortSignal): Promise<PendingRow> {
-    signal.throwIfAborted();
-    let stop: (() => void) | undefined;
-    try {
-      return await new Promise<PendingRow>((resolve, reject) => {
-        const abort = (): void => reject(signal.reason);
-        signal.addEventListener('abort', abort);
-        const end = this.rows.add(id, resolve);
-        stop = () => {
-          signal.removeEventListener('abort', abort);
-          end();
-        };
-        this.rows.look([id]).catch(reject);
-        // Between the first look and the first notification an answer may have come of which
-        // nothing was heard.
-        this.database.outside(() => void this.rows.listen().then(() => this.rows.lookAgain([id])));
-      });
-    } finally {
-      stop?.();
-    }
-  }
-
-  /**
-   * Tells what this process knows without being notified. In a transaction nothing is certain
-   * before its commit, which the notification follows.
-   */
-  told(row: PendingRow): void {
-    if (!this.database.isInTransaction) this.rows.tell(row.id, row);
-  }
 }
 
 /**

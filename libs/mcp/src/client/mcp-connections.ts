@@ -1,7 +1,8 @@
 import { untilAborted } from '@toolloop/core/internal';
 import { ToolError } from '@toolloop/protocol';
 import type { RequestUse } from './bounded-fetch.js';
-import { failureOf, McpSession, type SessionSettings } from './mcp-session.js';
+import { failureOf } from './mcp-failure.js';
+import { McpSession, type SessionSettings } from './mcp-session.js';
 import type { NamedServer } from './server-options.js';
 
 /** The caller of a server: the connection that is its own, and what a request of it carries. */

@@ -13,7 +13,8 @@ import {
 import { Subject } from 'rxjs';
 import { AnswerTooLargeError, type RequestUse } from './bounded-fetch.js';
 import { type Caller, McpConnections, SHARED } from './mcp-connections.js';
-import { failureOf, type McpSession } from './mcp-session.js';
+import { failureOf } from './mcp-failure.js';
+import { type McpSession } from './mcp-session.js';
 import type { OfferedTools, Problem } from './offered-tools.js';
 import {
   allowedTools,

@@ -1,7 +1,6 @@
-/*
- * oxlint-disable typescript/no-deprecated -- sampling and roots are deprecated by the protocol, and
- * clients that have them are still to be asked
- */
+// Sampling and roots are deprecated by the protocol, and clients that have them are still to be
+// asked.
+/* oxlint-disable typescript/no-deprecated -- see above */
 import {
   CLIENT_CAPABILITIES_META_KEY,
   type ClientCapabilities,

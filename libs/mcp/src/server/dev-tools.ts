@@ -41,7 +41,7 @@ import {
   namesOf,
 } from './server-options.js';
 import { CallerBus } from './served-sessions.js';
-import { toWireResult } from './tool-wire.js';
+import { toWireResult } from './to-wire-result.js';
 
 const logger = new Logger('McpDevTools');
 const REPORT = (error: Error): void => logger.debug(error.message);

@@ -1,7 +1,5 @@
-/*
- * oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles
- * the schemas of all tools for each request
- */
+// McpServer, which is meant instead of Server, compiles the schemas of all tools for each request.
+/* oxlint-disable typescript/no-deprecated -- see above */
 import { Logger } from '@toolloop/core/internal';
 import {
   type CallToolResult,
@@ -26,7 +24,7 @@ import type { ToolSession } from '@toolloop/core/contracts';
 import { type ContentPart, isRecord } from '@toolloop/protocol';
 import { isUi, nameOf, type Offer, TYPED } from './offers.js';
 import { answered, callOf, isUnknown, type Serving } from './served-call.js';
-import { failureIn, toBlock } from './tool-wire.js';
+import { failureIn, toBlock } from './to-wire-result.js';
 import { type Answer, isMade, type MadeCall } from './waiting-calls.js';
 
 const logger = new Logger('McpServer');

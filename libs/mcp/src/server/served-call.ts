@@ -1,7 +1,5 @@
-/*
- * oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles
- * the schemas of all tools for each request
- */
+// McpServer, which is meant instead of Server, compiles the schemas of all tools for each request.
+/* oxlint-disable typescript/no-deprecated -- see above */
 import { Logger } from '@toolloop/core/internal';
 import {
   isSpecType,

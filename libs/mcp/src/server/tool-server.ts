@@ -1,7 +1,5 @@
-/*
- * oxlint-disable typescript/no-deprecated -- McpServer, which is meant instead of Server, compiles
- * the schemas of all tools for each request
- */
+// McpServer, which is meant instead of Server, compiles the schemas of all tools for each request.
+/* oxlint-disable typescript/no-deprecated -- see above */
 import {
   ProtocolError,
   ProtocolErrorCode,
@@ -12,7 +10,8 @@ import {
 import { MODERN_REVISION } from './client-transports.js';
 import { OFFER_CAPABILITIES, serveOffers } from './offer-server.js';
 import { answered, callOf, isUnknown, type Serving } from './served-call.js';
-import { failureIn, toWireResult, toWireTool } from './tool-wire.js';
+import { failureIn, toWireResult } from './to-wire-result.js';
+import { toWireTool } from './to-wire-tool.js';
 import { isMade } from './waiting-calls.js';
 
 /**

@@ -1,7 +1,5 @@
-/*
- * oxlint-disable typescript/no-deprecated -- sampling is deprecated by the protocol, and clients
- * that have it are still asked
- */
+// Sampling is deprecated by the protocol, and clients that have it are still asked.
+/* oxlint-disable typescript/no-deprecated -- see above */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type {
   Client,

@@ -1,7 +1,5 @@
-/*
- * oxlint-disable typescript/no-deprecated -- the low-level Server of the SDK, which @toolloop/mcp
- * uses as well
- */
+// The low-level Server of the SDK, which @toolloop/mcp uses as well.
+/* oxlint-disable typescript/no-deprecated -- see above */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import { Injectable } from '@nestjs/common';

@@ -15,7 +15,7 @@ import {
   namedKeys,
   type ResourceField,
   type ResourceRelation,
-} from '../resource-gateway.js';
+} from '../entity-model.js';
 
 /** Types of columns that MikroORM converts, and whose values are compared as they are. */
 const CONVERTED: ReadonlyMap<string, FieldKind> = new Map([

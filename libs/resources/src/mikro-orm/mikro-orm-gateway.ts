@@ -15,11 +15,13 @@ import {
 import type { FactoryProvider, Type } from '@nestjs/common';
 import { exposedPropertiesOf } from '@toolloop/core/internal';
 import { mayPass } from '../database-answers.js';
-import type { EntityModel, ResourceScope, ResourceSession } from '../resource-gateway.js';
+import type { EntityModel } from '../entity-model.js';
+import type { ResourceScope, ResourceSession } from '../resource-gateway.js';
 import type { TableEnd, TenantTable } from '../row-level-security.js';
 import { type SqlGatewayOptions, SqlResourceGateway } from '../sql-gateway.js';
 import { fromMetadata } from './from-mikro-orm.js';
-import { columnOf, MikroOrmSession, toWriteError } from './mikro-orm-session.js';
+import { columnOf, MikroOrmSession } from './mikro-orm-session.js';
+import { toWriteError } from './to-write-error.js';
 
 /** The options of the gateway to MikroORM. */
 export type MikroOrmGatewayOptions = SqlGatewayOptions<SqlEntityManager>;

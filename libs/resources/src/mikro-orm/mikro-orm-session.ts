@@ -1,32 +1,22 @@
-import {
-  CheckConstraintViolationException,
-  type EntityMetadata,
-  ForeignKeyConstraintViolationException,
-  NotNullConstraintViolationException,
-  OptimisticLockError,
-  raw,
-  RowLevelSecurityViolationException,
-  UniqueConstraintViolationException,
-} from '@mikro-orm/core';
+import { raw } from '@mikro-orm/core';
+import type { EntityMetadata } from '@mikro-orm/core';
 import type { SqlEntityManager } from '@mikro-orm/sql';
 import type { Type } from '@nestjs/common';
 import type { JsonValue } from '@toolloop/core';
-import { StorageUnavailableError } from '@toolloop/protocol';
-import { isOfValues, mayPass, toJson } from '../database-answers.js';
-import { all, EVERYTHING, simplified, where } from '../filter.js';
-import {
-  type ComparisonOperator,
-  type Condition,
-  type EntityModel,
-  type LinkQuery,
-  type ResourceAggregate,
-  type ResourceOrder,
-  type ResourceQuery,
-  type ResourceRelation,
-  type ResourceSession,
-  ResourceWriteError,
-  valuesOf,
-} from '../resource-gateway.js';
+import { toJson } from '../database-answers.js';
+import type { EntityModel, ResourceRelation } from '../entity-model.js';
+import { EVERYTHING, all, simplified, where } from '../filter.js';
+import type { ResourceSession } from '../resource-gateway.js';
+import { valuesOf } from '../resource-query.js';
+import type {
+  ComparisonOperator,
+  Condition,
+  LinkQuery,
+  ResourceAggregate,
+  ResourceOrder,
+  ResourceQuery,
+} from '../resource-query.js';
+import { ResourceWriteError } from '../resource-write-error.js';
 import { columnReaders } from './from-mikro-orm.js';
 
 /** Finds the column of a property. */
@@ -304,42 +294,4 @@ function toComparison(
 
 function escaped(value: unknown): string {
   return String(value).replaceAll(/[\\%_]/g, String.raw`\$&`);
-}
-
-const REASONS = [
-  [UniqueConstraintViolationException, 'unique'],
-  [NotNullConstraintViolationException, 'required'],
-  [ForeignKeyConstraintViolationException, 'reference'],
-  [CheckConstraintViolationException, 'check'],
-  [RowLevelSecurityViolationException, 'tenant'],
-] as const;
-
-/** PostgreSQL's code for a statement that was cancelled, as by its timeout. */
-const CANCELLED = '57014';
-
-/**
- * Says a refusal of the database in the gateway's words, and a failure that may pass as one of
- * storage; any other error stays as it is. A query builder throws what the driver did.
- */
-export function toWriteError(error: unknown): unknown {
-  if (error instanceof OptimisticLockError)
-    return new ResourceWriteError('conflict', '', { cause: error });
-  if (mayPass(error))
-    return new StorageUnavailableError('The database does not answer for now.', { cause: error });
-  if (!(error instanceof Error)) return error;
-  const { code, constraint, column } = error as Error & {
-    readonly code?: unknown;
-    readonly constraint?: string;
-    readonly column?: string;
-  };
-  const reason = reasonOf(error, code);
-  return reason
-    ? new ResourceWriteError(reason, column ?? constraint ?? '', { cause: error })
-    : error;
-}
-
-function reasonOf(error: Error, code: unknown): ResourceWriteError['reason'] | undefined {
-  if (code === CANCELLED) return 'timeout';
-  const [, reason] = REASONS.find(([type]) => error instanceof type) ?? [];
-  return reason ?? (isOfValues(code) ? 'check' : undefined);
 }

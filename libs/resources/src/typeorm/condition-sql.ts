@@ -1,13 +1,8 @@
 import type { Type } from '@nestjs/common';
 import type { EntityManager, EntityMetadata } from 'typeorm';
 import { all, EVERYTHING, where } from '../filter.js';
-import type {
-  ComparisonOperator,
-  Condition,
-  EntityModel,
-  FieldKind,
-  ResourceValue,
-} from '../resource-gateway.js';
+import type { ComparisonOperator, Condition, ResourceValue } from '../resource-query.js';
+import type { EntityModel, FieldKind } from '../entity-model.js';
 
 type ColumnMetadata = EntityMetadata['columns'][number];
 type RelationMetadata = EntityMetadata['relations'][number];

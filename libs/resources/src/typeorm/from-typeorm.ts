@@ -8,7 +8,7 @@ import {
   namedKeys,
   type ResourceField,
   type ResourceRelation,
-} from '../resource-gateway.js';
+} from '../entity-model.js';
 
 type ColumnMetadata = EntityMetadata['columns'][number];
 type RelationMetadata = EntityMetadata['relations'][number];

@@ -1,6 +1,6 @@
 import { isRecord } from '@toolloop/protocol';
 import type { EntityManager, EntityMetadata } from 'typeorm';
-import { ResourceWriteError } from '../resource-gateway.js';
+import { ResourceWriteError } from '../resource-write-error.js';
 
 type ColumnMetadata = EntityMetadata['columns'][number];
 

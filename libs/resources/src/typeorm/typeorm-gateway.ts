@@ -1,12 +1,14 @@
 import type { FactoryProvider, InjectionToken, Type } from '@nestjs/common';
 import { exposedPropertiesOf } from '@toolloop/core/internal';
 import { DataSource, type EntityManager, type EntityMetadata, type QueryRunner } from 'typeorm';
-import type { EntityModel, ResourceScope, ResourceSession } from '../resource-gateway.js';
+import type { EntityModel } from '../entity-model.js';
+import type { ResourceScope, ResourceSession } from '../resource-gateway.js';
 import type { TableEnd, TenantTable } from '../row-level-security.js';
 import { type SqlGatewayOptions, SqlResourceGateway } from '../sql-gateway.js';
 import { columnOf, linkColumns } from './condition-sql.js';
 import { fromMetadata } from './from-typeorm.js';
-import { toWriteError, TypeOrmSession } from './typeorm-session.js';
+import { toWriteError } from './to-write-error.js';
+import { TypeOrmSession } from './typeorm-session.js';
 
 /** The options of the gateway to TypeORM. */
 export interface TypeOrmGatewayOptions extends SqlGatewayOptions<EntityManager> {

@@ -1,25 +1,14 @@
 import type { JsonValue } from '@toolloop/core';
-import { StorageUnavailableError } from '@toolloop/protocol';
-import {
-  QueryFailedError,
-  QueryRunnerAlreadyReleasedError,
-  QueryRunnerProviderAlreadyReleasedError,
-  type EntityMetadata,
-  type SelectQueryBuilder,
-} from 'typeorm';
-import { isOfValues, mayPass, toJson } from '../database-answers.js';
+import type { EntityMetadata, SelectQueryBuilder } from 'typeorm';
+import { toJson } from '../database-answers.js';
+import type { EntityModel } from '../entity-model.js';
 import { where } from '../filter.js';
-import {
-  type Condition,
-  type EntityModel,
-  type LinkQuery,
-  type ResourceAggregate,
-  type ResourceQuery,
-  type ResourceSession,
-  ResourceWriteError,
-  valuesOf,
-} from '../resource-gateway.js';
-import { columnOf, ConditionSql, type SqlTerms } from './condition-sql.js';
+import type { ResourceSession } from '../resource-gateway.js';
+import { valuesOf } from '../resource-query.js';
+import type { Condition, LinkQuery, ResourceAggregate, ResourceQuery } from '../resource-query.js';
+import { ResourceWriteError } from '../resource-write-error.js';
+import { ConditionSql, columnOf } from './condition-sql.js';
+import type { SqlTerms } from './condition-sql.js';
 import { moveInTree, placeInTree } from './trees.js';
 
 /** A write that is made by the next flush. */
@@ -301,78 +290,4 @@ export class TypeOrmSession implements ResourceSession {
 function toWhole(text: string): number | string {
   const number = Number(text);
   return Number.isSafeInteger(number) ? number : text;
-}
-
-/** The parts of an error of pg or mysql2 that tell what was refused. */
-interface DriverError {
-  readonly code?: string;
-  readonly errno?: number;
-  readonly message?: string;
-  readonly constraint?: string;
-  readonly column?: string;
-}
-
-/** The codes of PostgreSQL, and the numbers of MariaDB and MySQL. */
-const REASONS: ReadonlyMap<string | number, ResourceWriteError['reason']> = new Map<
-  string | number,
-  ResourceWriteError['reason']
->([
-  ['23505', 'unique'],
-  ['23502', 'required'],
-  ['23503', 'reference'],
-  ['23514', 'check'],
-  ['42501', 'tenant'],
-  ['57014', 'timeout'],
-  [1062, 'unique'],
-  [1048, 'required'],
-  [1364, 'required'],
-  [1451, 'reference'],
-  [1452, 'reference'],
-  [4025, 'check'],
-  [3819, 'check'],
-  [1264, 'check'],
-  [1292, 'check'],
-  [1366, 'check'],
-  [1406, 'check'],
-  [1205, 'conflict'],
-  [1020, 'conflict'],
-  [1969, 'timeout'],
-  [3024, 'timeout'],
-]);
-
-/**
- * Says a refusal of the database in the gateway's words, and a failure that may pass as one of
- * storage; any other error stays as it is.
- */
-export function toWriteError(error: unknown): unknown {
-  const driver: DriverError = (
-    error instanceof QueryFailedError ? error.driverError : error
-  ) as DriverError;
-  const isLost = GIVEN_BACK.some((type) => error instanceof type) || mayPass(driver);
-  if (isLost)
-    return new StorageUnavailableError('The database does not answer for now.', { cause: error });
-  if (!(error instanceof QueryFailedError)) return error;
-  const reason = reasonOf(driver);
-  return reason ? new ResourceWriteError(reason, subjectOf(driver), { cause: error }) : error;
-}
-
-function reasonOf({ code, errno }: DriverError): ResourceWriteError['reason'] | undefined {
-  return (
-    REASONS.get(code ?? '') ?? REASONS.get(errno ?? 0) ?? (isOfValues(code) ? 'check' : undefined)
-  );
-}
-
-/**
- * A runner gives its connection back by itself when it is lost between two statements; the runner
- * and the manager each say it with an error of their own.
- */
-const GIVEN_BACK = [
-  QueryRunnerAlreadyReleasedError,
-  QueryRunnerProviderAlreadyReleasedError,
-] as const;
-
-/** MariaDB and MySQL name the key or the column in their message alone. */
-function subjectOf({ column, constraint, message = '' }: DriverError): string {
-  const [, named = ''] = /(?:for key|column) '(?:[^'.]+\.)?([^']+)'/i.exec(message) ?? [];
-  return column ?? constraint ?? named;
 }

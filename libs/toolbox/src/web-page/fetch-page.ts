@@ -6,7 +6,9 @@ import { Expose } from 'class-transformer';
 import { IsString, MaxLength, MinLength } from 'class-validator';
 import { withinTime, type CallContext } from '../call-context.js';
 import { EgressGuard, type EgressOptions } from '@toolloop/protocol/egress';
-import { contentOf, decode, readBody, requestPage } from './page-request.js';
+import { contentOf, decode } from './page-content.js';
+import { readBody } from './page-body.js';
+import { requestPage } from './page-request.js';
 
 /** The input of `web__fetch_page`. */
 export class FetchPageInput {

@@ -1,0 +1,440 @@
+import { Injectable, Optional } from '@nestjs/common';
+import type { OnModuleInit } from '@nestjs/common';
+import { StorageUnavailableError, visible } from '@toolloop/protocol';
+import { ToolCatalog } from '../catalog/tool-catalog.js';
+import { Instrumentation } from '../contracts/hooks.js';
+import type { InstrumentedToolCall } from '../contracts/hooks.js';
+import { Logger } from '../findings/logger.js';
+import { AskedApprovals } from '../plugins/approvals/asked-approvals.js';
+import { CallPreview } from '../plugins/approvals/call-preview.js';
+import { AuditTrail } from '../plugins/audit/audit-trail.js';
+import { CallAudit } from '../plugins/audit/call-audit.js';
+import { hasBegun } from '../plugins/callbacks/run-hooks.js';
+import { ClientCalls } from '../plugins/client-tools/client-calls.js';
+import { discreet } from '../plugins/connections/discreet.js';
+import { changeOf } from '../plugins/conversations/standing-calls.js';
+import { AskedBeforehand } from '../plugins/questions/asked-beforehand.js';
+import { AskedQuestions } from '../plugins/questions/asked-questions.js';
+import { AskedRehearsals } from '../plugins/rehearsals/asked-rehearsals.js';
+import { CallRehearsal } from '../plugins/rehearsals/call-rehearsal.js';
+import { asFromOutside } from '../plugins/values/hide-values.js';
+import type { RunValues } from '../plugins/values/value-references.js';
+import { WrittenStores } from '../plugins/written/written-stores.js';
+import { SchemaValidators } from '../schema/validators.js';
+import { ToolExplorer } from '../tools/discovery/tool-explorer.js';
+import { Authorisation } from './authorise.js';
+import { BoundedStores } from './bounded-stores.js';
+import { CallContextFactory } from './call-context.js';
+import { CallFailure, failureOf, notBegun, unexplained } from './call-failure.js';
+import { logEnd } from './call-log.js';
+import { advance } from './call.js';
+import type {
+  AuthorisedCall,
+  Call,
+  CallHooks,
+  ExecutionScope,
+  PlacedCall,
+  ReadCall,
+  ResolvedCall,
+} from './call.js';
+import { EffectGuard, isGuarded } from './effect-guard.js';
+import { ExecutionRules } from './execution-rules.js';
+import { ToolInvoker } from './invoke.js';
+import { CallPending, CallWaitsElsewhere, Effects } from './outcome.js';
+import type { ToolOutcome } from './outcome.js';
+import { answeredFor, failed, madeBefore, pending, replayed, unavailable } from './outcomes.js';
+import { CallPerformer } from './perform.js';
+import { readArguments } from './read-arguments.js';
+import { ToolResolution } from './resolve-tool.js';
+import { ResultDescriber, shownResult } from './result-describer.js';
+import { shownArguments } from './shown-arguments.js';
+import { asCall } from './store-calls.js';
+
+/**
+ * The only way a tool is executed: the loop, sub-runs and directives call it. The stages, in their
+ * order:
+ *
+ * 1. lookup in the run's toolset, and policy's denial
+ * 2. size and JSON of the arguments
+ * 3. reserved names, schema, DTO
+ * 4. what a tool that changes things asks a person beforehand; Nest's guards and pipes, then
+ *    policy's decision on the arguments, and approval
+ * 5. for a tool that changes things, the journal, which asks a person about a call whose outcome is
+ *    unknown; or a request for an effect that happens later, which passes all stages again when it
+ *    is performed
+ * 6. a concurrency slot, interceptors, time budget, cancellation; this stage and the next are
+ *    repeated where a run retries
+ * 7. the method, inside AsyncLocalStorage
+ * 8. the result: checked, projected, cut
+ * 9. the record and its event
+ *
+ * In a rehearsal, stage 5 is left out: what a call changes is rolled back, or it is not made.
+ */
+@Injectable()
+export class ToolRunner implements OnModuleInit {
+  private readonly logger = new Logger(ToolRunner.name);
+  private readonly resolution: ToolResolution;
+  private readonly authorisation: Authorisation;
+  private readonly guard: EffectGuard;
+  private readonly written: WrittenStores;
+  private readonly clients: ClientCalls;
+  private readonly questions: AskedQuestions;
+  private readonly beforehand: AskedBeforehand;
+  private readonly invoker: ToolInvoker;
+  private readonly performer: CallPerformer;
+  readonly rehearsal: CallRehearsal;
+  readonly rehearsals: AskedRehearsals;
+  private readonly audit: CallAudit | undefined;
+  /** The instrumentation of the application, known once it has started. */
+  instrumentation: Instrumentation | undefined;
+
+  constructor(
+    catalog: ToolCatalog,
+    private readonly validators: SchemaValidators,
+    private readonly explorer: ToolExplorer,
+    stores: BoundedStores,
+    contexts: CallContextFactory,
+    effects: Effects,
+    private readonly rules: ExecutionRules,
+    @Optional() trail?: AuditTrail,
+  ) {
+    this.audit = trail && new CallAudit(trail);
+    this.clients = new ClientCalls(stores, this.audit);
+    const preview = new CallPreview(contexts);
+    const approvals = new AskedApprovals(stores, preview, this.audit);
+    this.resolution = new ToolResolution(catalog, stores.tenants);
+    this.authorisation = new Authorisation({
+      resolution: this.resolution,
+      validators,
+      contexts,
+      approvals,
+      effects,
+      audit: this.audit,
+    });
+    this.guard = new EffectGuard(stores, approvals);
+    this.written = new WrittenStores(stores.accounts);
+    this.rehearsals = new AskedRehearsals(stores, this.audit);
+    this.questions = new AskedQuestions(stores, this.audit);
+    this.beforehand = new AskedBeforehand({
+      questions: this.questions,
+      contexts,
+      validators,
+      resolution: this.resolution,
+    });
+    this.invoker = new ToolInvoker(explorer, contexts, this.questions);
+    this.performer = new CallPerformer(this.invoker, new ResultDescriber(validators), this.guard);
+    const { transactions } = stores;
+    const { performer, resolution } = this;
+    this.rehearsal = new CallRehearsal({
+      performer,
+      preview,
+      contexts,
+      resolution,
+      validators,
+      rules,
+      transactions,
+    });
+  }
+
+  onModuleInit(): void {
+    this.invoker.prepare();
+    [this.instrumentation] = this.explorer.instancesOf(Instrumentation);
+  }
+
+  /**
+   * Runs one call through every stage. Never throws: whatever happens, the call has exactly one
+   * outcome, or is pending.
+   */
+  exec(request: PlacedCall, scope: ExecutionScope): Promise<ToolOutcome> {
+    const make = (): Promise<ToolOutcome> =>
+      asCall(scope.signal, () => this.recorded(this.open(request, scope)));
+    return this.instrumentation
+      ? this.instrumentation.tool(instrumentedCall(request, scope), make)
+      : make();
+  }
+
+  /** Resolve, read, authorise, once, perform, describe. */
+  private execute(call: Call): ToolOutcome | Promise<ToolOutcome> {
+    const { rehearsal } = call.scope;
+    return whenKnown(this.read(call), (read) => {
+      const standing = read.scope.standing?.same(read);
+      if (standing) return madeBefore(read, standing);
+      if (rehearsal)
+        return whenKnown(this.authorisation.authorise(read), (authorised) =>
+          this.rehearsal.rehearse(authorised, rehearsal),
+        );
+      const completed = read.tool.questions ? this.beforehand.complete(read) : read;
+      const admitted = whenKnown(completed, (complete) => this.authorisation.authorise(complete));
+      const answered = whenKnown(admitted, (letIn) =>
+        letIn.tool.client ? this.answered(letIn) : letIn,
+      );
+      return whenKnown(answered, (authorised) => {
+        const { scope, requested, tool } = authorised;
+        if (scope.signal.aborted) throw notBegun(scope.signal);
+        if (requested) return requested.keep(authorised);
+        const { writes } = tool.spec.labels;
+        if (writes !== undefined)
+          return this.written.noteWrite(authorised, writes).then(() => this.performed(authorised));
+        return isGuarded(tool)
+          ? this.performOnce(authorised)
+          : this.performer
+              .perform(authorised)
+              .catch((error: unknown) => this.afterQuestion(authorised, error));
+      });
+    });
+  }
+
+  private performed(call: AuthorisedCall): Promise<ToolOutcome> {
+    return isGuarded(call.tool)
+      ? this.performOnce(call)
+      : this.performer.perform(call).catch((error: unknown) => this.afterQuestion(call, error));
+  }
+
+  /**
+   * A call that the client makes is let in anew where its result came while the run waited: what
+   * let it in may have changed meanwhile.
+   */
+  private async answered(call: AuthorisedCall): Promise<AuthorisedCall> {
+    const { client } = call.tool;
+    if (!client || (await this.clients.answer(call, client))) return call;
+    return this.answered(await this.authorisation.authoriseAgain(call));
+  }
+
+  private open(request: PlacedCall, scope: ExecutionScope): Call {
+    const options = this.rules.optionsFor(undefined, scope.options);
+    const subRun = request.checkpoint?.record;
+    const call: Call = {
+      request,
+      scope: this.shielded(scope),
+      startedAt: new Date(),
+      options,
+      ...(subRun && { subRun }),
+    };
+    const { rehearsal } = scope;
+    return rehearsal
+      ? advance(call, {
+          rolledBack: (work) => this.rehearsal.behindWrites(call.scope, rehearsal, work),
+        })
+      : call;
+  }
+
+  /**
+   * The call is announced with its arguments as soon as they are known, and without them where they
+   * never are.
+   */
+  private read(call: Call): ReadCall | Promise<ReadCall> {
+    try {
+      const reading = whenKnown(this.resolution.resolve(call), (resolved) =>
+        this.readResolved(resolved),
+      );
+      return reading instanceof Promise
+        ? reading.catch((error: unknown) => this.unread(call, error))
+        : reading;
+    } catch (error) {
+      return this.unread(call, error);
+    }
+  }
+
+  private readResolved(call: ResolvedCall): ReadCall | Promise<ReadCall> {
+    const { tool, request, scope } = call;
+    advance(call, { options: this.rules.optionsFor(tool, scope.options) });
+    return whenKnown(readArguments(this.validators, call, request.call.arguments), (input) => {
+      if (tool.surface) throw this.resolution.missingInstance(call, input.args);
+      const { presentation } = tool;
+      const args = shownArguments(input.args, tool.input.hidden);
+      const telling = scope.emit({
+        ...announcementOf(call),
+        args,
+        ...(presentation && { presentation }),
+      });
+      return telling ? telling.then(() => advance(call, { input })) : advance(call, { input });
+    });
+  }
+
+  private async unread(call: Call, error: unknown): Promise<never> {
+    await call.scope.emit(announcementOf(call));
+    throw error;
+  }
+
+  /**
+   * A call that asked a person is let in anew once there is an answer, and its method called again
+   * from its top; one whose run is suspended does so when it is resumed.
+   */
+  private async afterQuestion(call: AuthorisedCall, error: unknown): Promise<ToolOutcome> {
+    const asked = error instanceof CallPending ? error.asked : undefined;
+    if (!asked) throw error;
+    const { scope, charge, request } = call;
+    scope.approvals.letIn(request.call.toolCallId);
+    if (charge) scope.spending.takeBack(charge); // it is counted when it is called again
+    await this.questions.answered(asked, call);
+    const again = await this.authorisation.authoriseAgain(call);
+    return this.performer.perform(again).catch((next: unknown) => this.afterQuestion(again, next));
+  }
+
+  private async performOnce(call: AuthorisedCall): Promise<ToolOutcome> {
+    const performed = await this.guard.claim(call);
+    if (performed?.status === 'reconsider')
+      return this.performOnce(await this.authorisation.authoriseAgain(call));
+    if (performed?.status === 'committed')
+      return this.performer.recall(call, performed.kept.result);
+    return performed ? replayed(call, performed) : this.performer.perform(call);
+  }
+
+  private async recorded(call: Call): Promise<ToolOutcome> {
+    const performed = await this.concluded(call);
+    const { hooks, values } = call.scope;
+    const outcome = withChange(call, values ? withHidden(performed, values) : performed);
+    if (hooks) tellEnd(call, outcome, hooks);
+    if (outcome.isPending) return outcome;
+    const shown = shownResult(outcome);
+    logEnd(call, shown.record);
+    const recording = this.audit?.ended(call, outcome);
+    if (recording) await recording;
+    const telling = call.scope.emit({ type: 'tool-result', step: call.request.step, ...shown });
+    if (telling) await telling;
+    return outcome;
+  }
+
+  /** Never rejects. */
+  private async concluded(call: Call): Promise<ToolOutcome> {
+    try {
+      const outcome = await this.executed(call);
+      const store = call.tool?.spec.labels.from;
+      return store === undefined ? outcome : await this.fromStore(call, store, outcome);
+    } catch (error) {
+      return this.endedBy(call, error);
+    }
+  }
+
+  private executed(call: Call): ToolOutcome | Promise<ToolOutcome> {
+    const end = (error: unknown): ToolOutcome => this.endedBy(call, error);
+    try {
+      const executing = this.execute(call);
+      return executing instanceof Promise ? executing.catch(end) : executing;
+    } catch (error) {
+      return end(error);
+    }
+  }
+
+  private endedBy(call: Call, error: unknown): ToolOutcome {
+    try {
+      return this.toOutcome(call, error);
+    } catch {
+      return failed(call, unexplained()); // thrown was something that cannot even be looked at
+    }
+  }
+
+  /**
+   * Asked for once the result is there: what was written into the store before it was read was
+   * noted before that.
+   */
+  private async fromStore(call: Call, store: string, outcome: ToolOutcome): Promise<ToolOutcome> {
+    if (outcome.isPending || !(await this.written.isOfOutside(call.scope.run.tenant, store)))
+      return outcome;
+    return asFromOutside(call, outcome);
+  }
+
+  /** Events that cannot be shown are logged, and change nothing about the call. */
+  private shielded(scope: ExecutionScope): ExecutionScope {
+    const report = (error: unknown): void =>
+      this.logger.error(`An event of run ${scope.run.runId} could not be shown.`, error);
+    const emit: ExecutionScope['emit'] = (event) => {
+      // a transaction waits for no reader
+      if (scope.rehearsal && event.type === 'tool-progress') return;
+      try {
+        return scope.emit(event)?.catch(report);
+      } catch (error) {
+        report(error);
+      }
+    };
+    return { ...scope, emit };
+  }
+
+  /**
+   * The outcome of a call that did not succeed: it waits, its store was unavailable, or it failed.
+   */
+  private toOutcome(call: Call, thrown: unknown): ToolOutcome {
+    const { request } = call;
+    if (thrown instanceof CallWaitsElsewhere) return waitsElsewhere(call, thrown);
+    const pause = thrown instanceof CallPending ? thrown : undefined;
+    const cause = pause ? pause.unavailable : StorageUnavailableError.in(thrown);
+    if (cause) return unavailable(call, cause, pause?.checkpoint);
+    if (pause) return pending(call, pause);
+    // The calls before a deferred one may change what is wrong with it now.
+    return request.isDeferred ? pending(call, request) : this.toFailure(call, thrown);
+  }
+
+  private toFailure(call: Call, thrown: unknown): ToolOutcome {
+    const { request, scope, credentials } = call;
+    const error = discreet(thrown, call);
+    const told = failureOf(error);
+    const failure = credentials?.failure(told) ?? told;
+    if (failure.correlationId !== undefined) {
+      const reason = error instanceof CallFailure ? error.cause : error;
+      this.logger.error(
+        `${visible(request.call.name)} failed (run ${scope.run.runId}, call ${request.call.toolCallId}, reference ${failure.correlationId}).`,
+        reason,
+      );
+    }
+    return failed(call, failure);
+  }
+}
+
+function instrumentedCall(
+  { call, step }: PlacedCall,
+  { run }: ExecutionScope,
+): InstrumentedToolCall {
+  return {
+    runId: run.runId,
+    tenant: run.tenant,
+    step,
+    toolCallId: call.toolCallId,
+    tool: call.name,
+  };
+}
+
+/**
+ * The answer is Toolloop's own, so it tells nothing from outside, whatever its tool would have
+ * returned.
+ */
+function waitsElsewhere(
+  call: Call,
+  { record: { id, expiresAt } }: CallWaitsElsewhere,
+): ToolOutcome {
+  const outcome = answeredFor(call, { pendingId: id }, { status: 'waiting', id, expiresAt });
+  return { ...outcome, labels: { returns: 'trusted', reads: 'public' } };
+}
+
+const announcementOf = ({ request: { step, call } }: Call) =>
+  ({ type: 'tool-call', step, toolCallId: call.toolCallId, tool: call.name }) as const;
+
+/** A call that was begun has ended, unless it is a run that waits. */
+function tellEnd(
+  call: Call,
+  { record, isPending, waitingFor, checkpoint = call.request.checkpoint }: ToolOutcome,
+  hooks: CallHooks,
+): void {
+  const waits = isPending && (checkpoint !== undefined || waitingFor === 'question');
+  if (!waits && hasBegun(call)) hooks.ended(call, record);
+}
+
+/**
+ * Runs the next stage with a value: at once where it is there, and otherwise as soon as it is. A
+ * promise of its own for each stage that waits for nothing was most of what a call cost.
+ */
+const whenKnown = <Value, Result>(
+  value: Value | Promise<Value>,
+  stage: (value: Value) => Result | Promise<Result>,
+): Result | Promise<Result> => (value instanceof Promise ? value.then(stage) : stage(value));
+
+function withChange(call: Call, outcome: ToolOutcome): ToolOutcome {
+  const change = changeOf(call, outcome);
+  return change ? { ...outcome, change } : outcome;
+}
+
+/** With the values that its content names, so that they are kept with it. */
+function withHidden(outcome: ToolOutcome, values: RunValues): ToolOutcome {
+  const { content } = outcome;
+  const hidden = typeof content === 'string' ? values.namedIn(content) : [];
+  return hidden.length > 0 ? { ...outcome, hidden } : outcome;
+}

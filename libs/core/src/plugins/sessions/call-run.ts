@@ -1,0 +1,237 @@
+import { RunError } from '@toolloop/protocol';
+import type { LoopEventBody, Message, ToolCall } from '@toolloop/protocol';
+import { Interruption, linkSignal } from '../../call/interruption.js';
+import type { LinkedSignal } from '../../call/interruption.js';
+import { strictlyListed } from '../../call/resolve-tool.js';
+import { asRun } from '../../call/store-calls.js';
+import { Toolset } from '../../catalog/toolset.js';
+import type { SessionCallOptions } from '../../contracts/session.js';
+import { Logger } from '../../findings/logger.js';
+import { assistantMessage, callState, waitingForIn } from '../../loop/loop-state.js';
+import type { LoopState, PendingStep, UnmadeCall } from '../../loop/loop-state.js';
+import { abandonStep } from '../../loop/tool-message.js';
+import type { ToolStepResult } from '../../loop/tool-step.js';
+import { EventOutlet } from '../../run/event-outlet.js';
+import { FinishedRun } from '../../run/finished-run.js';
+import { LiveRun } from '../../run/live-run.js';
+import type { RunParts } from '../../run/loop-run.js';
+import { finishFor, isUnavailable } from '../../run/run-fault.js';
+import { RunInputs } from '../../run/run-inputs.js';
+import { identityOf, startEvent } from '../../run/run-plan.js';
+import type { RunPlan } from '../../run/run-plan.js';
+import { processStateOf, savedRun } from '../../run/saved-run.js';
+import type { RunApprovals } from '../approvals/run-approvals.js';
+import { accountRead } from './account-read.js';
+import { CalledTool } from './called-tool.js';
+
+const logger = new Logger('CallRun');
+
+/**
+ * A run of one call until it ends or waits: a step of the loop without a model before it. What
+ * waits is resumed as a run like any other.
+ */
+export class CallRun {
+  private readonly signal: AbortSignal;
+  private readonly link: LinkedSignal | undefined;
+  private readonly outlet: EventOutlet | undefined;
+  /** The ids of the tools that the result brought. */
+  private readonly injected: string[] = [];
+
+  /**
+   * @param within aborts the call with its session, which ends what it makes; absent for a call
+   *   without a session
+   * @param onProgress is told what the tool says of its progress
+   */
+  constructor(
+    private readonly plan: RunPlan,
+    private readonly services: RunParts,
+    private readonly within?: AbortSignal,
+    private readonly onProgress?: SessionCallOptions['onProgress'],
+  ) {
+    const { runMs: ms } = plan.execution.limits;
+    const isBounded =
+      within !== undefined &&
+      plan.options.signal === undefined &&
+      !mayOutlastTool(plan) &&
+      services.sinks.length === 0;
+    this.link = isBounded
+      ? undefined
+      : linkSignal(plan.options.signal, { ms, message: `The call took longer than ${ms} ms.` });
+    this.signal = this.link?.signal ?? within ?? new AbortController().signal;
+    const onFailure = (cause: unknown): false => {
+      this.link?.abort(new Interruption('failed', 'A critical sink failed.', { cause }));
+      return false;
+    };
+    this.outlet =
+      services.sinks.length > 0
+        ? new EventOutlet(identityOf(plan), services.sinks, onFailure)
+        : undefined;
+  }
+
+  /**
+   * Makes the call.
+   *
+   * @throws {RunError} For a call that was aborted, or that a store or a part of the application
+   *   has kept from being made.
+   */
+  make(call: ToolCall): Promise<CalledTool> {
+    return this.attend(asRun(this.signal, () => this.made(call)));
+  }
+
+  /** Ends a call that a session has begun to make: it waits, or was not made. */
+  settle(
+    first: UnmadeCall,
+    made: Promise<ToolStepResult>,
+    approvals: RunApprovals,
+  ): Promise<CalledTool> {
+    const live = new LiveRun(
+      this.plan,
+      { ...START, subRuns: this.services.subRuns, approvals },
+      this.signal,
+      () => undefined,
+    );
+    return this.attend(this.settled(first, made, live));
+  }
+
+  /**
+   * Has the call end with its session or the application, and lets go of its time limit once it is
+   * over.
+   */
+  private attend(called: Promise<CalledTool>): Promise<CalledTool> {
+    if (!this.link) return called;
+    if (!this.within) this.services.open.add(this, called);
+    else this.within.addEventListener('abort', this.follow, { once: true });
+    return called.finally(() => {
+      this.link?.release();
+      this.within?.removeEventListener('abort', this.follow);
+    });
+  }
+
+  cancel(reason: string): void {
+    this.link?.abort(new Interruption('aborted', reason));
+  }
+
+  private readonly follow = (): void => {
+    if (this.within) this.link?.abort(Interruption.from(this.within));
+  };
+
+  private async made(call: ToolCall): Promise<CalledTool> {
+    const { plan, services, signal, outlet } = this;
+    const toolset = plan.strictListing && !plan.session ? await this.listed() : plan.toolset;
+    const failure = await accountRead(plan, toolset);
+    const first = callState(toolset, call, plan.account?.labels);
+    if (outlet) await this.tellStart(outlet, first.state);
+    const live = new LiveRun(plan, { ...START, subRuns: services.subRuns }, signal, (event) =>
+      this.emit(event),
+    );
+    const history = (): readonly Message[] => [assistantMessage(first.answer)];
+    const context = { step: 1, toolset, offered: toolset, history, live, session: plan.session };
+    const making = failure
+      ? Promise.reject(failure.cause)
+      : services.loop.callOnce(call, context).then((made) => made.step());
+    return this.settled(first, making, live);
+  }
+
+  private async settled(
+    first: UnmadeCall,
+    made: Promise<ToolStepResult>,
+    live: LiveRun,
+  ): Promise<CalledTool> {
+    const { plan, services, signal, outlet } = this;
+    const state = await services.loop
+      .stateAfter(first.state, first, made, { live })
+      .catch((error: unknown) => this.failed(first.state, error));
+    services.loop.leave(plan.execution.run.runId);
+    if (!state.pending && (outlet || plan.hooks)) await services.loop.endStep(state, first, live);
+    const last = signal.aborted ? this.failed(state, Interruption.from(signal)) : state;
+    const isMade = isOver(last) && !outlet;
+    return isMade
+      ? CalledTool.from(plan.execution.run.runId, last, this.injected)
+      : this.ended(last, live);
+  }
+
+  private failed(state: LoopState, error: unknown): LoopState {
+    return {
+      ...state,
+      finish: finishFor(error, 'internal', { runId: this.plan.execution.run.runId, logger }),
+    };
+  }
+
+  private emit(event: LoopEventBody): void | Promise<void> {
+    if (event.type === 'tools-injected') this.injected.push(...event.tools);
+    if (event.type === 'tool-progress') this.onProgress?.(event.value);
+    return this.outlet?.emit(event);
+  }
+
+  /**
+   * The tools that the call may name. A call that is aborted before their hooks have answered has
+   * none.
+   */
+  private listed(): Promise<Toolset> {
+    const { toolset, execution } = this.plan;
+    return strictlyListed(toolset, { ...execution, signal: this.signal }).catch(() =>
+      Toolset.of([]),
+    );
+  }
+
+  private async tellStart(outlet: EventOutlet, { step, toolset }: LoopState): Promise<void> {
+    await outlet.emit(startEvent(this.plan, toolset));
+    await outlet.emit({ type: 'step-start', step, tools: toolset.specs.length });
+  }
+
+  /** The state of a call that was not made: it waits in the log, or was given up. */
+  private async paused(state: LoopState, pending: PendingStep, live: LiveRun): Promise<LoopState> {
+    if (state.finish?.reason !== 'waiting' && !isUnavailable(state))
+      return abandonStep(state, pending, []);
+    const { requestId } = this.plan.execution;
+    // The run-end follows, and is the last event of this part of the run.
+    const saved = savedRun(state, pending, live, {
+      requestId,
+      past: 0,
+      sequence: this.outlet ? this.outlet.lastSequence + 1 : 0,
+    });
+    try {
+      await this.services.suspended.suspend(
+        { ...identityOf(this.plan), ...waitingForIn(state) },
+        saved,
+        processStateOf(state, pending, live),
+      );
+      return isUnavailable(state) ? abandonStep(state, pending, []) : state;
+    } catch (error) {
+      const cause =
+        error instanceof Interruption
+          ? error
+          : new Error('The waiting call could not be stored.', { cause: error });
+      return this.failed(abandonStep(state, pending, []), cause);
+    }
+  }
+
+  private async ended(last: LoopState, live: LiveRun): Promise<CalledTool> {
+    const paused = last.pending ? await this.paused(last, last.pending, live) : last;
+    const state: LoopState = paused.finish ? paused : { ...paused, finish: { reason: 'stop' } };
+    const { run } = this.plan.execution;
+    const result = new FinishedRun(run.runId, state);
+    if (this.outlet) await this.outlet.emit(result.end);
+    const { finishReason } = result;
+    if (finishReason === 'error' || finishReason === 'aborted') {
+      if (!isUnavailable(state)) await this.services.suspended.withdrawPending(run);
+      throw new RunError(result, { cause: state.finish?.cause });
+    }
+    return CalledTool.from(run.runId, state, this.injected);
+  }
+}
+
+/** The beginning of every call: there are no messages before it, and none come meanwhile. */
+const START = { instructions: undefined, history: [], inputs: new RunInputs() };
+
+/** Returns whether a call has its result, and nothing more is to be done. */
+function isOver({ pending, finish }: LoopState): boolean {
+  return !pending && !finish?.error && finish?.reason !== 'aborted';
+}
+
+/**
+ * Returns whether something beside the tool itself is waited for, which has no limit of its own.
+ */
+function mayOutlastTool({ options }: RunPlan): boolean {
+  return options.approvals === 'wait' || options.onToolError === 'retry';
+}

@@ -1,0 +1,3 @@
+export { UsageService } from './usage.service.js';
+export type { UsageReport, UsageReportQuery } from './usage.service.js';
+export type { UsageAmounts, UsageDimension, UsageKey, UsageRow } from '../../contracts/usage.js';

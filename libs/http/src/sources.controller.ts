@@ -1,0 +1,49 @@
+import { Get, HttpCode, Param, Post } from '@nestjs/common';
+import { ToolCatalog } from '@toolloop/core';
+import { Operators } from '@toolloop/core/internal';
+import { ToolSources } from '@toolloop/core/sources';
+import type { SourceStatus } from '@toolloop/core/sources';
+import type { ListedSource, SourceReport } from '@toolloop/protocol';
+import { firstValueFrom } from 'rxjs';
+import { CallerController, CurrentCaller } from './caller.js';
+import type { Caller } from './http-options.js';
+
+/** The sources of tools, for operators. */
+@CallerController('sources')
+export class SourcesController {
+  constructor(
+    private readonly sources: ToolSources,
+    private readonly catalog: ToolCatalog,
+    private readonly operators: Operators,
+  ) {}
+
+  @Get()
+  async list(@CurrentCaller() caller: Caller): Promise<SourceReport> {
+    await this.operators.use(caller, 'sources', { details: { do: 'list' } });
+    const findings = await firstValueFrom(this.catalog.findings$);
+    return { sources: this.listed(this.sources.list()), findings };
+  }
+
+  /**
+   * Asks a source for its tools now. They are the tools of all tenants, and so is the permission.
+   */
+  @Post(':name/refresh')
+  @HttpCode(200)
+  async refresh(
+    @Param('name') name: string,
+    @CurrentCaller() caller: Caller,
+  ): Promise<readonly ListedSource[]> {
+    return this.listed(await this.sources.refresh(name, caller));
+  }
+
+  private listed(sources: readonly SourceStatus[]): readonly ListedSource[] {
+    return sources.map(({ tools, ...source }) => ({
+      ...source,
+      tools: tools.map((declaredId) => {
+        const { effect, schemaHash } = this.catalog.describe(declaredId);
+        const { pinned } = this.catalog.originOf(declaredId) ?? {};
+        return { declaredId, effect, schemaHash, ...(pinned && { pinned }) };
+      }),
+    }));
+  }
+}

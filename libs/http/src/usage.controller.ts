@@ -1,0 +1,40 @@
+import { Get, Query } from '@nestjs/common';
+import { UsageService } from '@toolloop/core/usage';
+import type { UsageReport } from '@toolloop/core/usage';
+import { CallerController, CurrentCaller, STRICT } from './caller.js';
+import type { Caller } from './http-options.js';
+import { ListPages } from './pages.js';
+import type { Pages } from './pages.js';
+import { UsageSelection } from './requests.dto.js';
+
+const DAY_MS = 86_400_000;
+const DEFAULT_DAYS = 30;
+
+/** The use of models and tools: callers see their own, and operators that of their tenant. */
+@CallerController('usage')
+export class UsageController {
+  constructor(private readonly usage: UsageService) {}
+
+  /** Reports the last 30 days of the caller's own tenant, unless the selection says otherwise. */
+  @Get()
+  async report(
+    @Query(STRICT) selection: UsageSelection,
+    @CurrentCaller() caller: Caller,
+    @ListPages() pages: Pages,
+  ): Promise<UsageReport> {
+    const {
+      to = dayOf(Date.now()),
+      from = dayOf(Date.now() - DEFAULT_DAYS * DAY_MS),
+      ...rest
+    } = selection;
+    const own = selection.everywhere !== true &&
+      selection.tenant === undefined && { tenant: caller.tenant };
+    const report = await this.usage.report({ ...rest, ...own, from, to }, caller);
+    if (report.next !== undefined) pages.link({ from, to, after: report.next });
+    return report;
+  }
+}
+
+function dayOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
+}

@@ -1,0 +1,50 @@
+import { isJsonList, isJsonObject } from '@toolloop/protocol';
+import type { JsonObject, JsonValue } from '@toolloop/protocol';
+import type { ShownResults } from './named-answer.js';
+
+/**
+ * Tells whether a client has given this very result of a call, which it knows by the name of
+ * {@link namedCall}.
+ */
+export function isGiven({ given = [] }: ShownResults, name: string, result: JsonValue): boolean {
+  return given.some(
+    ({ id, value }) => id === name && JSON.stringify(value) === JSON.stringify(result),
+  );
+}
+
+/** A tool that a client says it has. */
+export interface DeclaredClientTool {
+  readonly id: string;
+  readonly description?: string;
+  readonly inputSchema?: JsonObject;
+}
+
+/**
+ * The tools of a request: a list, also with each tool in `function`, or an object with the tools by
+ * their names. What has no name, or is no tool, is left out; the server decides which of the others
+ * it takes.
+ */
+export function declaredTools(given: JsonValue | undefined): DeclaredClientTool[] {
+  if (isJsonList(given)) return given.filter(isJsonObject).flatMap(declaredTool);
+  if (!isJsonObject(given)) return [];
+  return Object.entries(given).flatMap(([name, tool]) =>
+    isJsonObject(tool) ? declaredTool({ ...tool, name }) : [],
+  );
+}
+
+function declaredTool({ function: inner, ...tool }: JsonObject): DeclaredClientTool[] {
+  const {
+    name: id,
+    description,
+    parameters,
+    inputSchema = parameters,
+  } = isJsonObject(inner) ? inner : tool;
+  if (typeof id !== 'string') return [];
+  return [
+    {
+      id,
+      ...(typeof description === 'string' && { description }),
+      ...(isJsonObject(inputSchema) && { inputSchema }),
+    },
+  ];
+}
