@@ -51,8 +51,8 @@ describe('invariant 1: ToolRunner.exec', () => {
     // makes a tool of another, which is called when it is itself
     const wrapping = 'libs/core/src/plugins/sources/source-admission.ts';
     expect(callers.toSorted()).toEqual([
-      'libs/core/src/call/invoke.ts',
       'libs/core/src/call/perform.ts',
+      'libs/core/src/call/tool-method.ts',
       wrapping,
     ]);
   });
