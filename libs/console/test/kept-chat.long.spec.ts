@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { tool } from '@toolloop/core';
@@ -192,6 +193,26 @@ onChromium('an answer on the screen', () => {
     await alice.getByRole('button', { name: 'Send' }).first().click();
     await answered(alice, 'Nothing more.');
     expect([STAMPS.length, await said(alice)]).toEqual([stamps, ['Leave it.', 'Nothing more.']]);
+    await alice.context().close();
+  });
+});
+
+onChromium('the button of the composer', () => {
+  it(`keeps the focus of the keyboard when the answer is there and Stop becomes Send${why}`, async () => {
+    const alice = await browser.open(url, ['alice', 'secret']);
+    const answers = new AbortController();
+    await alice.route('**/*', async (route) => {
+      if (route.request().method() !== 'POST') return route.fallback();
+      if (!answers.signal.aborted) await once(answers.signal, 'abort');
+      return route.continue();
+    });
+    await askIn(alice, 'Held?');
+    await alice.getByRole('button', { name: 'Stop' }).waitFor();
+    await alice.getByLabel('Message').fill('Next?');
+    await alice.getByRole('button', { name: 'Stop' }).focus();
+    answers.abort();
+    await alice.getByRole('button', { name: 'Send' }).waitFor();
+    expect(await alice.evaluate('document.activeElement.getAttribute("aria-label")')).toBe('Send');
     await alice.context().close();
   });
 });
