@@ -7,7 +7,7 @@ const specsOf = process.env.TOOLLOOP_BUILT === 'others' ? otherSpecs : builtSpec
 
 // What the demo and its tests read beside their code, and tsc does not emit: the server of the
 // carrier, the pins of its tools, and the clients of the chat protocols.
-for (const path of ['mcp.pins.json', 'examples/carrier', 'test/protocols/clients'])
+for (const path of ['src/mcp.pins.json', 'examples/carrier', 'test/protocols/clients'])
   cpSync(new URL(path, import.meta.url), new URL(`.build/${path}`, import.meta.url), {
     recursive: true,
   });

@@ -141,14 +141,14 @@ export default defineConfig({
   srcDir: '..',
   head: [['link', { rel: 'icon', href: 'data:,' }]], // or each page asks for one that is not there
   srcExclude: [
-    '!(docs|libs|bench|CHANGELOG.md)/**',
+    '!(docs|libs|tools|CHANGELOG.md)/**',
     '!(CHANGELOG).md',
     '**/test/**',
     '**/src/**',
     'libs/*/!(README.md)/**',
     'docs/README.md',
     'docs/decisions/**',
-    'bench/peers/**',
+    'tools/bench/peers/**',
   ],
   outDir: resolve(root, 'docs/.vitepress/dist'),
   cacheDir: resolve(root, 'docs/.vitepress/cache'),

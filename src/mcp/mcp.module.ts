@@ -46,7 +46,7 @@ export class CarrierAccounts extends ConnectionBroker {
  */
 @Module({
   imports: [
-    McpClientModule.forRoot({ servers, pins: `${ROOT}/mcp.pins.json` }),
+    McpClientModule.forRoot({ servers, pins: `${ROOT}/src/mcp.pins.json` }),
     McpServerModule.forRootAsync({
       path: 'mcp',
       imports: [SettingsModule],

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import {
   filesOf,
@@ -9,11 +9,17 @@ import {
   specifiersIn,
   type Import,
 } from './imports.js';
-import { CORE_FOLDERS, INTERNAL_READERS, LAYERS, NAMELESS_FOLDERS, PLUGINS } from './layers.js';
+import {
+  CORE_FOLDERS,
+  INTERNAL_READERS,
+  LAYERS,
+  LIBRARIES,
+  NAMELESS_FOLDERS,
+  PLUGINS,
+} from './layers.js';
 
 const SCOPE = '@toolloop/';
-const folders = readdirSync('libs', { withFileTypes: true }).filter((entry) => entry.isDirectory());
-const libraries = folders.map(({ name }) => name);
+const libraries = LIBRARIES;
 
 /** The library a package import leads to; undefined for a package from outside. */
 function libraryOf(found: Import): string | undefined {

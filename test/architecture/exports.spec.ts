@@ -1,9 +1,10 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { entriesOf, listFileOf, listOf, namesOf } from './entries.js';
+import { LIBRARIES } from './layers.js';
 
 const LISTS = 'test/architecture/exports';
-const packages = readdirSync('libs').map((library) => `libs/${library}`);
+const packages = LIBRARIES.map((library) => `libs/${library}`);
 const entries = packages.flatMap((folder) =>
   entriesOf(folder).map((entry) => ({ file: entry.file, list: listFileOf(folder, entry) })),
 );

@@ -1,3 +1,5 @@
+import { existsSync, readdirSync } from 'node:fs';
+
 /**
  * Which library may import which. A row names only rows above it, and one without a folder is
  * planned; the demo in `src/` may import all but `testing`.
@@ -70,3 +72,8 @@ export const NAMELESS_FOLDERS: readonly string[] = [
   'types',
   'interfaces',
 ];
+
+/** The packages with sources; `create-toolloop` is one script. */
+export const LIBRARIES: readonly string[] = readdirSync('libs').filter((library) =>
+  existsSync(`libs/${library}/src`),
+);

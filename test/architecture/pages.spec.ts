@@ -1,10 +1,11 @@
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { brokenLinksOf, linkedFrom, missingPathsOf, pagesOfRepository } from './pages.js';
 import { SITE } from '../docs/site.js';
 import { riddlesIn } from './words.js';
+import { LIBRARIES } from './layers.js';
 
 const MAP = 'docs/README.md';
 const pages = pagesOfRepository();
@@ -79,7 +80,7 @@ describe('the changelog', () => {
   });
 });
 
-describe.each(readdirSync('libs'))('the package %s', (library) => {
+describe.each(LIBRARIES)('the package %s', (library) => {
   const manifest = JSON.parse(readFileSync(`libs/${library}/package.json`, 'utf8')) as Record<
     string,
     unknown

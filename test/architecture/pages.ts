@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
  * The folders that hold what was installed, built or reported, or what was recorded from outside.
  */
 const SKIPPED =
-  /(^|\/)(node_modules|dist|\.build|coverage|data|etc|fixtures|docs\/reference\/api)(\/|$)|^libs\/core\/docs(\/|$)/;
+  /(^|\/)(node_modules|dist|\.build|coverage|data|fixtures|tools\/reports|docs\/reference\/api)(\/|$)|^libs\/core\/docs(\/|$)/;
 
 /**
  * A code span that names a file or a folder, from the root or from the page's own folder; patterns

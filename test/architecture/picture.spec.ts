@@ -1,8 +1,9 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { DOCUMENT, foldersPicture, layersPicture, withPictures } from './picture.js';
+import { LIBRARIES } from './layers.js';
 
-const pictures = { layers: layersPicture(readdirSync('libs')), folders: foldersPicture() };
+const pictures = { layers: layersPicture(LIBRARIES), folders: foldersPicture() };
 
 describe('the pictures of the architecture', () => {
   it('are those that the table of layers gives: UPDATE_PICTURES=1 writes them anew', () => {

@@ -1,12 +1,12 @@
-import { readdirSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { routeIn, sectionOf } from './document.js';
 import { entriesOf, listFileOf, namesListed, namesOf } from './entries.js';
 import { RULES, type Measure } from './shape-rules.js';
 import { shapeOf, sourcesOf, type Shape } from './shape.js';
 import { filesEntered, reportOf, traceReadCall, type CallTrace } from './trace/call-trace.js';
+import { LIBRARIES } from './layers.js';
 
-const libraries = readdirSync('libs');
+const libraries = LIBRARIES;
 const entries = new Map(libraries.map((library) => [library, entriesOf(`libs/${library}`)]));
 /**
  * The names of each entry as the lists have them, which spares a program of the compiler; while

@@ -1,11 +1,11 @@
-import { readdirSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { isWholeSentence, titlesIn, titlesOf, type Title } from './titles.js';
 import { riddlesIn } from './words.js';
+import { LIBRARIES } from './layers.js';
 
 const folders = [
   'test',
-  ...readdirSync('libs').flatMap((library) => [`libs/${library}/src`, `libs/${library}/test`]),
+  ...LIBRARIES.flatMap((library) => [`libs/${library}/src`, `libs/${library}/test`]),
 ];
 
 describe('the titles of the tests', () => {

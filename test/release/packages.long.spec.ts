@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { installStaged, stagePackages, type StagedPackage } from '../../release/packages.js';
-import { publishCommands } from '../../release/publishing.js';
+import { installStaged, stagePackages, type StagedPackage } from '../../tools/release/packages.js';
+import { publishCommands } from '../../tools/release/publishing.js';
 
 /**
  * The most kilobytes that a package may have when it is unpacked, and the most files. What is
@@ -272,7 +272,7 @@ describe('the packages as they are published', () => {
 
   it('are packed without the address of the repository, and published neither without it nor without a version', () => {
     expect(() => publishCommands(staged, folder, '')).toThrow(
-      'set REPOSITORY in release/project.ts',
+      'set REPOSITORY in tools/release/project.ts',
     );
     expect(() => publishCommands(staged, folder, REPOSITORY)).toThrow(
       'are 0.0.0. Run "npm run release:version"',

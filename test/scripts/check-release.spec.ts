@@ -9,7 +9,7 @@ const run = promisify(execFile);
 describe('npm run check:release', () => {
   it('refuses a check that it does not know, instead of passing with none', async () => {
     const args = [
-      ...programArguments('scripts/check-release.ts'),
+      ...programArguments('tools/scripts/check-release.ts'),
       '--only',
       'packages',
       '--only',
@@ -23,7 +23,7 @@ describe('npm run check:release', () => {
 
   it('lists checks of at most 90 minutes together, each a command that this project has', async () => {
     const { stdout } = await run(process.execPath, [
-      ...programArguments('scripts/check-release.ts'),
+      ...programArguments('tools/scripts/check-release.ts'),
       '--list',
     ]);
     const lines = stdout.trim().split('\n');

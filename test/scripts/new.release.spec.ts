@@ -14,7 +14,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { check, resolveConfig } from 'prettier';
-import { RefusedCommandError, writeNew, type WrittenFiles } from '../../scripts/new.js';
+import { RefusedCommandError, writeNew, type WrittenFiles } from '../../tools/scripts/new.js';
 
 const run = promisify(execFile);
 const SETTINGS = [
@@ -30,7 +30,7 @@ const COPIED = [
   ...SETTINGS,
   'LICENSE',
   'libs',
-  'scripts',
+  'tools/scripts',
   'test/jest',
   'test/architecture/layers.ts',
   'test/architecture/exports',
@@ -248,7 +248,7 @@ describe('a command that npm run new refuses', () => {
       '--conditions=@toolloop/source',
       '--import',
       '@swc-node/register/esm-register',
-      'scripts/new.ts',
+      'tools/scripts/new.ts',
       'store',
       'NoteBook',
     ];

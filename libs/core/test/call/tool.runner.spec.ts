@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { LlmTool, ToolError, ToolProvider } from '@toolloop/core';
@@ -41,7 +41,7 @@ function callIdOf(event: LoopEventBody): unknown {
 
 describe('invariant 1: ToolRunner.exec', () => {
   it('invariant 1: is the only place from which the method of a tool is called', () => {
-    const roots = readdirSync('libs').map((lib) => join('libs', lib, 'src'));
+    const roots = globSync('libs/*/src');
     const callers = [...roots, 'src'].flatMap((root) =>
       readdirSync(root, { recursive: true, encoding: 'utf8' })
         .filter((file) => file.endsWith('.ts'))

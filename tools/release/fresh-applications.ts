@@ -15,10 +15,12 @@ const START_MS = 180_000;
 const FIRST_TOOL = 'docs/start/first-tool.md';
 /** The pages behind it, which need what it installs. Each begins anew. */
 const NEXT_PAGES = ['docs/start/first-entity.md', 'docs/start/first-approval.md'];
-const NEST = resolve('release/node_modules/@nestjs/cli/bin/nest.js');
-const SCHEMATICS = resolve('release/node_modules/@angular-devkit/schematics-cli/bin/schematics.js');
+const NEST = resolve('tools/release/node_modules/@nestjs/cli/bin/nest.js');
+const SCHEMATICS = resolve(
+  'tools/release/node_modules/@angular-devkit/schematics-cli/bin/schematics.js',
+);
 /** The programs of the tools of releases, behind those of the machine. */
-const TOOLS = resolve('release/node_modules/.bin');
+const TOOLS = resolve('tools/release/node_modules/.bin');
 const PNPM = join(TOOLS, 'pnpm');
 
 /** The major versions of Node.js on which applications are tested and started. */
@@ -27,7 +29,7 @@ export type NodeMajor = (typeof NODES)[number];
 
 /** The folders of the programs named `node`. */
 const PROGRAMS: Readonly<Record<NodeMajor, string>> = {
-  22: resolve(`release/node_modules/node22-${process.platform}-${process.arch}/bin`),
+  22: resolve(`tools/release/node_modules/node22-${process.platform}-${process.arch}/bin`),
   24: dirname(process.execPath),
 };
 

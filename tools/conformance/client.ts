@@ -14,9 +14,9 @@ import {
   UnauthorizedError,
 } from '@modelcontextprotocol/client';
 import { isRecord, type JsonObject } from '@toolloop/protocol';
-import { BoundedFetch } from '../libs/mcp/src/client/bounded-fetch.js';
-import { McpSession, type SessionSettings } from '../libs/mcp/src/client/mcp-session.js';
-import { type McpHttpServer, namedServer } from '../libs/mcp/src/client/server-options.js';
+import { BoundedFetch } from '../../libs/mcp/src/client/bounded-fetch.js';
+import { McpSession, type SessionSettings } from '../../libs/mcp/src/client/mcp-session.js';
+import { type McpHttpServer, namedServer } from '../../libs/mcp/src/client/server-options.js';
 
 const scenario = process.env['MCP_CONFORMANCE_SCENARIO'] ?? '';
 const given: unknown = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}');

@@ -26,11 +26,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     return compareApi(staged, work, true);
   },
   pack: (staged) => {
-    for (const tarball of packStaged(staged, 'release/packed').values()) console.log(tarball);
+    for (const tarball of packStaged(staged, 'tools/release/packed').values()) console.log(tarball);
     return [];
   },
   stage: (staged) => {
-    installStaged(staged, 'bench/staged');
+    installStaged(staged, 'tools/bench/staged');
     return [];
   },
   try: (staged, work) => tryInApplications(staged, work, names),

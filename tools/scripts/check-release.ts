@@ -25,7 +25,7 @@ const MAX_MINUTES = 110;
  * which it is run. The minutes are those of the processors where a check uses them throughout.
  */
 const CHECKS: readonly ReleaseCheck[] = [
-  { name: 'tools of releases', command: 'npm ci --prefix release', minutes: 1 },
+  { name: 'tools of releases', command: 'npm ci --prefix tools/release', minutes: 1 },
   { name: 'packages', command: 'npm run -s release -- check', minutes: 4 },
   { name: 'fresh applications', command: 'npm run -s release -- try', minutes: 8 },
   {

@@ -3,11 +3,11 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { format, resolveConfig } from 'prettier';
 import ts from 'typescript';
-import { LAYERS } from '../test/architecture/layers.js';
+import { LAYERS } from '../../test/architecture/layers.js';
 
 const USAGE =
   'Usage: npm run new -- store|strategy|wire NAME, such as: npm run new -- strategy after-hours';
-const TEMPLATES = 'scripts/templates';
+const TEMPLATES = 'tools/scripts/templates';
 const KINDS: ReadonlySet<string> = new Set(['store', 'strategy', 'wire']);
 const MOST_CHARACTERS = 32;
 
@@ -27,7 +27,7 @@ export interface WrittenFiles {
 
 /**
  * Writes the files of a new store, injection strategy or wire. They are made from
- * `scripts/templates/KIND`, which mirrors the repository: a file ending in `.append.txt` is added
+ * `tools/scripts/templates/KIND`, which mirrors the repository: a file ending in `.append.txt` is added
  * to one that exists, any other becomes a file of its own. No file is replaced. Templates are read
  * below the working directory.
  *

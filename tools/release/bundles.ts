@@ -44,7 +44,7 @@ const WHOLE = '@toolloop/core';
  * left out: it has types alone.
  */
 export function bundlePackages(packages: readonly Unbundled[]): readonly Bundled[] {
-  const script = 'release/bundle.mjs'; // the tests run a copy of this file elsewhere
+  const script = 'tools/release/bundle.mjs'; // the tests run a copy of this file elsewhere
   const input = JSON.stringify(packages.map(bundlingOf));
   const printed = execFileSync(process.execPath, [script], {
     input,

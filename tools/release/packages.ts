@@ -37,7 +37,7 @@ const SOURCE_CONDITION = '@toolloop/source';
  * A package that no other needs, so that it is no workspace: its dependency is not installed here.
  * It has the version of the others.
  */
-const APART = 'create-toolloop';
+const APART = 'libs/create-toolloop';
 
 /** The folders of the packages that are published, relative to the repository. */
 function packageFolders(): readonly string[] {

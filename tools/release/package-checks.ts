@@ -20,7 +20,7 @@ export function lintPackages(staged: readonly StagedPackage[], work: string): re
 }
 
 function complaints(name: string, tool: string, args: readonly string[]): readonly string[] {
-  const { status, stdout, stderr } = spawnSync(`release/node_modules/.bin/${tool}`, args, {
+  const { status, stdout, stderr } = spawnSync(`tools/release/node_modules/.bin/${tool}`, args, {
     encoding: 'utf8',
   });
   return status === 0 ? [] : [`${tool} of ${name}:\n${stdout}${stderr}`];

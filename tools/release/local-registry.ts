@@ -32,7 +32,7 @@ export class LocalRegistry implements AsyncDisposable {
     );
     const settingsFile = join(folder, 'npmrc');
     writeFileSync(settingsFile, `registry=${url}\n//127.0.0.1:${port}/:_authToken=local\n`);
-    const program = 'release/node_modules/verdaccio/bin/verdaccio';
+    const program = 'tools/release/node_modules/verdaccio/bin/verdaccio';
     const started = spawn(
       process.execPath,
       [program, '--config', config, '--listen', `127.0.0.1:${port}`],

@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path';
 import type { StagedPackage } from './packages.js';
 
 /** The folder of the reports, one for each entry of a package. */
-const REPORTS = 'etc';
-const EXTRACTOR = 'release/node_modules/@microsoft/api-extractor/bin/api-extractor';
+const REPORTS = 'tools/reports';
+const EXTRACTOR = 'tools/release/node_modules/@microsoft/api-extractor/bin/api-extractor';
 
 /** An entry of a package whose types are reported. */
 interface TypedEntry {

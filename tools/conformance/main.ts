@@ -12,7 +12,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-const folder = fileURLToPath(new URL('../..', import.meta.url));
+const folder = fileURLToPath(new URL('../../..', import.meta.url));
 const built = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 const suiteOf = (name: string): string => join(folder, 'node_modules', name, 'dist/index.js');
 const SUITE = suiteOf('conformance-2026');
@@ -117,7 +117,7 @@ function ofClient(revision: string): Part {
  */
 async function ofVisitors(): Promise<readonly Part[]> {
   const env = { ...process.env, PORT: '0' };
-  const desk = spawn(process.execPath, [join(folder, '../dist/main.js')], {
+  const desk = spawn(process.execPath, [join(folder, '../../dist/main.js')], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   });

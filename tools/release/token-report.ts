@@ -4,7 +4,7 @@ import ts from 'typescript';
 import type { StagedPackage } from './packages.js';
 
 /** The tokens of each package when the reports of its API were last written. */
-const REPORT = 'etc/tokens.json';
+const REPORT = 'tools/reports/tokens.json';
 
 type Tokens = Readonly<Record<string, number>>;
 

@@ -14,7 +14,7 @@ export function publishCommands(
 ): readonly (readonly string[])[] {
   if (repository === '')
     throw new Error(
-      'Nothing is published: set REPOSITORY in release/project.ts, from which "repository", "homepage" and "bugs" of the packages follow.',
+      'Nothing is published: set REPOSITORY in tools/release/project.ts, from which "repository", "homepage" and "bugs" of the packages follow.',
     );
   const unversioned = staged
     .filter(({ manifest }) => manifest.version === '0.0.0')
