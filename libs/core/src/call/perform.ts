@@ -269,7 +269,7 @@ async function repeatedly(call: AuthorisedCall, invoke: Invocation): Promise<Inv
         delay: delayAfter(error, number, call),
       };
       logAttempt(call, failed);
-      reported = outcomeOf(call, reported, failed);
+      reported = chooseDecidingAttempt(call, reported, failed);
       advance(call, { attempt: reported.number });
       if (failed.delay === undefined) throw reported.error;
       delay = failed.delay;
@@ -318,7 +318,7 @@ async function rebuiltAfter(
  * The attempt that decides. Of a call that changes things, an attempt that did not call the method
  * tells nothing about an earlier one that did.
  */
-function outcomeOf(
+function chooseDecidingAttempt(
   { tool }: AuthorisedCall,
   reported: FailedAttempt | undefined,
   latest: FailedAttempt,

@@ -80,8 +80,8 @@ const LEAST_SHARED = 0.5;
  * word of the name itself.
  */
 function sharedWords(wanted: string, known: string): number {
-  const names = shareOf(wordsIn(lastPart(wanted)), wordsIn(lastPart(known)));
-  return names === 0 ? 0 : Math.max(names, shareOf(wordsIn(wanted), wordsIn(known)));
+  const names = shareOf(splitIntoWords(lastPart(wanted)), splitIntoWords(lastPart(known)));
+  return names === 0 ? 0 : Math.max(names, shareOf(splitIntoWords(wanted), splitIntoWords(known)));
 }
 
 /**
@@ -104,7 +104,7 @@ function isSameWord(one: string, other: string): boolean {
   );
 }
 
-function wordsIn(name: string): string[] {
+function splitIntoWords(name: string): string[] {
   return name
     .replaceAll(/([a-z\d])([A-Z])/g, '$1 $2')
     .toLowerCase()

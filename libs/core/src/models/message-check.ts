@@ -66,7 +66,7 @@ class TranscriptCheck {
   }
 
   private assistantMessage(message: Record<string, unknown>, index: number): AssistantMessage {
-    const content = textOf(message['content'] ?? '', index);
+    const content = requireText(message['content'] ?? '', index);
     const calls = message['toolCalls'] ?? [];
     if (!Array.isArray(calls)) throw invalid(`Message ${index}: toolCalls must be a list.`);
     const toolCalls = calls.map((call: unknown) => this.toolCall(call, index));
@@ -125,11 +125,11 @@ class TranscriptCheck {
 
   /** Text, or parts of which the images and files together keep to the limit of one result. */
   private content(content: unknown, index: number): UserMessage['content'] {
-    if (!Array.isArray(content)) return textOf(content, index);
+    if (!Array.isArray(content)) return requireText(content, index);
     let room = this.limits.attachmentBytes;
     return content.map((part: unknown): ContentPart => {
       if (isRecord(part) && part['type'] === 'text')
-        return { type: 'text', text: textOf(part['text'], index) };
+        return { type: 'text', text: requireText(part['text'], index) };
       const media = readMedia(part, room);
       if (typeof media === 'string')
         throw invalid(
@@ -155,7 +155,7 @@ function plainTextOf(content: UserMessage['content']): string {
     : content.map((part) => (part.type === 'text' ? part.text : '')).join('');
 }
 
-function textOf(value: unknown, index: number): string {
+function requireText(value: unknown, index: number): string {
   if (typeof value !== 'string') throw invalid(`Message ${index}: the content must be text.`);
   if (value.length > MOST_CHARACTERS)
     throw invalid(

@@ -11,17 +11,17 @@ export class ActorIdentity<Actor = unknown> {
   /** Returns the id of an actor; undefined where the actor has none. */
   idOf(actor: Actor): string | undefined {
     const { actorId } = this.options;
-    const id: unknown = actorId ? actorId(actor) : propertyOf(actor, 'id');
+    const id: unknown = actorId ? actorId(actor) : readProperty(actor, 'id');
     return (typeof id === 'string' && id !== '') || typeof id === 'number' ? String(id) : undefined;
   }
 
   rolesOf(actor: Actor): readonly string[] {
     const { actorRoles } = this.options;
-    const roles: unknown = actorRoles ? actorRoles(actor) : propertyOf(actor, 'roles');
+    const roles: unknown = actorRoles ? actorRoles(actor) : readProperty(actor, 'roles');
     return Array.isArray(roles) ? roles.filter((role: unknown) => typeof role === 'string') : [];
   }
 }
 
-function propertyOf(actor: unknown, name: string): unknown {
+function readProperty(actor: unknown, name: string): unknown {
   return typeof actor === 'object' && actor !== null ? Reflect.get(actor, name) : undefined;
 }

@@ -25,7 +25,7 @@ import type { ConversationCuts, CuttingRun } from '../plugins/conversations/conv
 import {
   BUSY,
   type ConversationTurns,
-  wordsIn,
+  listWordsOfUser,
 } from '../plugins/conversations/conversation-turns.js';
 import { type ConversationTurn } from '../plugins/conversations/conversation-turn.js';
 import { EventOutlet, type EventReader, isForPeople } from './event-outlet.js';
@@ -340,7 +340,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     // what is to be rehearsed is not done
     const isAdded =
       options.whenBusy === 'addInput' && !isContinued && !options.rehearse && !options.cut;
-    const words = isAdded ? wordsIn(messages) : undefined;
+    const words = isAdded ? listWordsOfUser(messages) : undefined;
     const addedTo = words && (await turns.add(conversation, this, words));
     if (addedTo !== undefined) return addedTo;
     if (turns.isTaken(conversation)) await this.emit(BUSY);

@@ -37,9 +37,9 @@ export function pointerSegment(key: string | number): string {
 
 function pointerOf({ keyword, instancePath, params }: ErrorObject): string {
   if (keyword === 'required')
-    return instancePath + pointerSegment(textOf(params['missingProperty']));
+    return instancePath + pointerSegment(quoteValue(params['missingProperty']));
   if (keyword === 'additionalProperties')
-    return instancePath + pointerSegment(textOf(params['additionalProperty']));
+    return instancePath + pointerSegment(quoteValue(params['additionalProperty']));
   return instancePath;
 }
 
@@ -50,12 +50,12 @@ function messageOf(error: ErrorObject): string {
 
 function toNoun(type: unknown): string {
   if (type === 'null') return 'null';
-  return `${type === 'integer' || type === 'object' || type === 'array' ? 'an' : 'a'} ${textOf(type)}`;
+  return `${type === 'integer' || type === 'object' || type === 'array' ? 'an' : 'a'} ${quoteValue(type)}`;
 }
 
 /** Describes an unknown argument with the closest known names, since it is most often misspelt. */
 function unknownArgument({ params, parentSchema }: ErrorObject): string {
-  const name = textOf(params['additionalProperty']).slice(0, 64);
+  const name = quoteValue(params['additionalProperty']).slice(0, 64);
   const properties: unknown = parentSchema?.['properties'];
   const known =
     typeof properties === 'object' && properties !== null ? Object.keys(properties) : [];
@@ -71,16 +71,16 @@ function unknownArgument({ params, parentSchema }: ErrorObject): string {
 function joinValues(values: unknown): string {
   const all = Array.isArray(values) ? values : [];
   return all.length > MAX_LISTED
-    ? `${all.slice(0, MAX_LISTED).map(textOf).join(', ')}, …`
-    : all.map(textOf).join(', ');
+    ? `${all.slice(0, MAX_LISTED).map(quoteValue).join(', ')}, …`
+    : all.map(quoteValue).join(', ');
 }
 
-function textOf(value: unknown): string {
+function quoteValue(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 function amount(count: unknown, one: string, many = `${one}s`): string {
-  return `${textOf(count)} ${count === 1 ? one : many}`;
+  return `${quoteValue(count)} ${count === 1 ? one : many}`;
 }
 
 const FORMATS: Readonly<Record<string, string>> = {
@@ -100,21 +100,21 @@ const MESSAGES: Readonly<Record<string, (limit: unknown, error: ErrorObject) => 
   required: () => 'is required',
   additionalProperties: (_, error) => unknownArgument(error),
   enum: (values) => `must be one of: ${joinValues(values)}`,
-  const: (value) => `must be ${textOf(value)}`,
-  minimum: (limit) => `must be at least ${textOf(limit)}`,
-  maximum: (limit) => `must be at most ${textOf(limit)}`,
-  exclusiveMinimum: (limit) => `must be greater than ${textOf(limit)}`,
-  exclusiveMaximum: (limit) => `must be less than ${textOf(limit)}`,
-  multipleOf: (limit) => `must be a multiple of ${textOf(limit)}`,
+  const: (value) => `must be ${quoteValue(value)}`,
+  minimum: (limit) => `must be at least ${quoteValue(limit)}`,
+  maximum: (limit) => `must be at most ${quoteValue(limit)}`,
+  exclusiveMinimum: (limit) => `must be greater than ${quoteValue(limit)}`,
+  exclusiveMaximum: (limit) => `must be less than ${quoteValue(limit)}`,
+  multipleOf: (limit) => `must be a multiple of ${quoteValue(limit)}`,
   minLength: (limit) =>
-    limit === 1 ? 'must not be empty' : `must be at least ${textOf(limit)} characters long`,
+    limit === 1 ? 'must not be empty' : `must be at least ${quoteValue(limit)} characters long`,
   maxLength: (limit) => `must be at most ${amount(limit, 'character')} long`,
-  pattern: (pattern) => `must match the pattern ${textOf(pattern)}`,
-  format: (format) => `must be ${FORMATS[textOf(format)] ?? `a valid ${textOf(format)}`}`,
+  pattern: (pattern) => `must match the pattern ${quoteValue(pattern)}`,
+  format: (format) => `must be ${FORMATS[quoteValue(format)] ?? `a valid ${quoteValue(format)}`}`,
   minItems: (limit) => `must have at least ${amount(limit, 'item')}`,
   maxItems: (limit) => `must have at most ${amount(limit, 'item')}`,
   uniqueItems: (_, { params }) =>
-    `must not hold the same item twice: items ${textOf(params['j'])} and ${textOf(params['i'])} are equal`,
+    `must not hold the same item twice: items ${quoteValue(params['j'])} and ${quoteValue(params['i'])} are equal`,
   minProperties: (limit) => `must have at least ${amount(limit, 'property', 'properties')}`,
   maxProperties: (limit) => `must have at most ${amount(limit, 'property', 'properties')}`,
 };

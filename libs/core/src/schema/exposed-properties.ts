@@ -379,7 +379,7 @@ function fieldOf(type: Type, property: string): ToolFieldOptions {
  * whether there is one or a list; the same in every compiler.
  */
 function explicitShape(typeFunction: () => unknown, kinds: Kinds | undefined): PropertyShape {
-  const type = outcomeOf(typeFunction);
+  const type = callUnlessCircular(typeFunction);
   if (typeof type !== 'function') {
     return {
       kind: 'broken',
@@ -485,7 +485,7 @@ function lineageOf(type: Type): unknown[] {
   return lineage;
 }
 
-function outcomeOf(typeFunction: () => unknown): unknown {
+function callUnlessCircular(typeFunction: () => unknown): unknown {
   try {
     return typeFunction();
   } catch {

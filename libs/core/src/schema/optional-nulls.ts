@@ -158,10 +158,10 @@ export function fieldsIn(template: string): readonly string[] {
 
 /** Renders a template with the arguments. */
 export function renderTemplate(template: string, args: JsonObject): string {
-  return template.replaceAll(FIELD, (_, name: string) => textOf(args[name]));
+  return template.replaceAll(FIELD, (_, name: string) => writeValue(args[name]));
 }
 
-function textOf(value: JsonValue | undefined): string {
+function writeValue(value: JsonValue | undefined): string {
   return typeof value === 'string'
     ? value
     : value === undefined || value === null

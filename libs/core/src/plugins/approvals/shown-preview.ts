@@ -38,7 +38,7 @@ export function shownPreview(
   const { sentence, changes } = isJsonObject(json) ? json : {};
   if (typeof sentence !== 'string' || sentence.trim() === '')
     throw new TypeError('A preview is a sentence, or an object that has one.');
-  const cover = coverFor(hidden.flatMap((name) => wordsIn(args[name])));
+  const cover = coverFor(hidden.flatMap((name) => listTexts(args[name])));
   const shown = isJsonList(changes)
     ? changes.map((change) => shownChange(change, cover, hidden))
     : [];
@@ -62,8 +62,8 @@ function coverFor(words: readonly string[]): Cover {
 }
 
 /** Texts and numbers at any depth. */
-function wordsIn(value: JsonValue | undefined): string[] {
-  if (typeof value === 'object' && value !== null) return Object.values(value).flatMap(wordsIn);
+function listTexts(value: JsonValue | undefined): string[] {
+  if (typeof value === 'object' && value !== null) return Object.values(value).flatMap(listTexts);
   const text = typeof value === 'string' || typeof value === 'number' ? String(value).trim() : '';
   return text === '' ? [] : [text];
 }

@@ -109,16 +109,16 @@ export class CallAudit {
         ? this.trail.after(draftOf({ kind: 'decision', decision }, call))
         : undefined;
     const keepEnd = (): Promise<void> | undefined => {
-      const draft = draftOf(outcomeOf(record), call);
+      const draft = draftOf(toOutcomeEvent(record), call);
       return this.trail.after(
-        record.status === 'succeeded' ? { ...draft, result: textOf(content) } : draft,
+        record.status === 'succeeded' ? { ...draft, result: joinTexts(content) } : draft,
       );
     };
     return deciding ? deciding.then(keepEnd) : keepEnd();
   }
 }
 
-function outcomeOf(record: ToolInvocationRecord): AuditEvent {
+function toOutcomeEvent(record: ToolInvocationRecord): AuditEvent {
   const { status, error, durationMs } = record;
   if (status === 'denied' && error) return { kind: 'denied', code: error.code };
   const code = error && { code: error.code };
@@ -162,7 +162,7 @@ function subjectOf({ request, scope, tool }: Call): AuditSubject {
   };
 }
 
-function textOf(content: ToolOutcome['content']): string {
+function joinTexts(content: ToolOutcome['content']): string {
   return typeof content === 'string'
     ? content
     : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');

@@ -264,7 +264,7 @@ export class ConversationTurns {
 }
 
 /** Returns the words of the user; undefined where they are more than text. */
-export function wordsIn(messages: readonly Message[]): readonly string[] | undefined {
+export function listWordsOfUser(messages: readonly Message[]): readonly string[] | undefined {
   const texts = messages.flatMap(({ content }) => (typeof content === 'string' ? [content] : []));
   return texts.length < messages.length ? undefined : texts;
 }

@@ -35,7 +35,7 @@ const PASSING = new Set<ToolErrorCode>(['execution_failed', 'timeout', 'aborted'
 /** Returns the change of a directive after an attempt. */
 export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): DirectiveChange {
   const { record, earlier } = context;
-  const { status, error, result } = outcomeOf(earlier) ?? outcome;
+  const { status, error, result } = readEarlierOutcome(earlier) ?? outcome;
   if (status === 'succeeded')
     return {
       ...DONE[record.task],
@@ -51,7 +51,7 @@ export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): Direc
  * Returns the outcome of an effect that took place before, even if its actor may no longer request
  * it.
  */
-function outcomeOf(earlier: JournalEntry | undefined): AttemptOutcome | undefined {
+function readEarlierOutcome(earlier: JournalEntry | undefined): AttemptOutcome | undefined {
   if (earlier?.status === 'in_progress') return earlier.kept && { status: 'succeeded' };
   if (!earlier) return undefined;
   const { outcome } = earlier;

@@ -65,7 +65,7 @@ export class DirectiveEffects extends Effects {
     const { tool, scope } = call;
     const { directive } = tool;
     if (!directive) throw new TypeError(`${tool.spec.declaredId} declares no directive.`);
-    const directiveId = idOf(keyOf(directive, call));
+    const directiveId = idOf(writeDirectiveKey(directive, call));
     const existing = await this.store.find({ tenant: scope.run.tenant, directiveId });
     return {
       isKnown: existing !== undefined,
@@ -143,7 +143,7 @@ function intentOf(
       'forbidden',
       'What happens later happens in the name of somebody, and the actor of this run has no id.',
     );
-  const key = keyOf(directive, call);
+  const key = writeDirectiveKey(directive, call);
   const { type } = directive;
   const { toolCallId } = request.call;
   const instance = tool.entity && { instanceId: tool.entity.instanceId };
@@ -171,7 +171,7 @@ function intentOf(
 }
 
 /** @throws {CallFailure} `invalid_args`. */
-function keyOf(directive: ToolDirective, call: ReadCall): string {
+function writeDirectiveKey(directive: ToolDirective, call: ReadCall): string {
   const { tool, scope } = call;
   const args = namedIn(call);
   const subject = part('subject', directive.subjectOf(args));
@@ -209,7 +209,7 @@ function authorityOf(actorId: string, call: AuthorisedCall): DirectiveAuthority 
   const flow: DirectiveAuthority['flow'] = {
     integrity,
     confidentiality,
-    traced: wordsIn({ ...args, ...instance }).filter((word) => scope.flow.isTraced(word)),
+    traced: listScalars({ ...args, ...instance }).filter((word) => scope.flow.isTraced(word)),
     ...(outsideBits < Infinity && { outsideBits }),
     requested: scope.flow.isRequested(subject, asked),
     committed: isFixed('every') || (isFixed('decisive') && 'decisive'),
@@ -249,11 +249,11 @@ function narrowingOf({ policies }: ExecutionScope): DirectiveAuthority['policies
 }
 
 /** Texts and numbers at any depth, names included. */
-function wordsIn(value: JsonValue): (string | number)[] {
+function listScalars(value: JsonValue): (string | number)[] {
   if (typeof value === 'string' || typeof value === 'number') return [value];
-  if (isJsonList(value)) return value.flatMap(wordsIn);
+  if (isJsonList(value)) return value.flatMap(listScalars);
   return isJsonObject(value)
-    ? Object.entries(value).flatMap(([name, item]) => [[name], wordsIn(item)].flat())
+    ? Object.entries(value).flatMap(([name, item]) => [[name], listScalars(item)].flat())
     : [];
 }
 

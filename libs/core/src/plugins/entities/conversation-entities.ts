@@ -96,8 +96,8 @@ export async function offerAgain(
   rememberHandles(turns.flat(), run);
   const { toolset, events } = await offered(begun, last, run);
   const here = new Set(toolset.tools.map(instanceKeyOf));
-  const gone = lastOfEach(turns.flat()).filter((entity) => !here.has(keyOf(entity)));
-  const lost = last.filter((entity) => !here.has(keyOf(entity)));
+  const gone = lastOfEach(turns.flat()).filter((entity) => !here.has(keyEntity(entity)));
+  const lost = last.filter((entity) => !here.has(keyEntity(entity)));
   const told = gone.flatMap((entity) => removalsOf(entity, run));
   return {
     toolset: toolset.resumed([], told),
@@ -152,12 +152,12 @@ function toolsOf(
   });
 }
 
-function keyOf({ prefix, instanceId }: OfferedEntity): string {
+function keyEntity({ prefix, instanceId }: OfferedEntity): string {
   return `${prefix} ${instanceId}`;
 }
 
 function lastOfEach(entities: readonly OfferedEntity[]): readonly OfferedEntity[] {
-  return [...new Map(entities.map((entity) => [keyOf(entity), entity])).values()];
+  return [...new Map(entities.map((entity) => [keyEntity(entity), entity])).values()];
 }
 
 /**

@@ -84,7 +84,7 @@ export class ToolProviderExtractor {
       const instanceId = definition?.rehydration && readInstanceId(definition, instance, tenant);
       if (!definition || instanceId === undefined) continue;
       const { prefix } = definition;
-      keys.set(keyOf(prefix, instanceId), { prefix, instanceId });
+      keys.set(keyInstance(prefix, instanceId), { prefix, instanceId });
     }
     return [...keys.values()];
   }
@@ -99,7 +99,7 @@ export class ToolProviderExtractor {
     for (const tool of tools) {
       const { spec, entity } = tool;
       if (!entity) continue;
-      const key = keyOf(prefixIn(spec.declaredId), entity.instanceId);
+      const key = keyInstance(prefixIn(spec.declaredId), entity.instanceId);
       const known = names.get(key);
       if (known) known.push(nameOf(tool));
       else names.set(key, [nameOf(tool)]);
@@ -110,7 +110,7 @@ export class ToolProviderExtractor {
       return (
         (definition &&
           instanceId !== undefined &&
-          names.get(keyOf(definition.prefix, instanceId))) ||
+          names.get(keyInstance(definition.prefix, instanceId))) ||
         []
       );
     };
@@ -198,7 +198,7 @@ function calledNameOf({ calledAs, tool }: ShownResult): string {
   return calledAs ?? tool.id;
 }
 
-function keyOf(prefix: string, instanceId: string): string {
+function keyInstance(prefix: string, instanceId: string): string {
   return JSON.stringify([prefix, instanceId]);
 }
 

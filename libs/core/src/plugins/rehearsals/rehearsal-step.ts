@@ -366,12 +366,12 @@ function reportOf(
 ): RehearsalReport {
   const isApproved = outcomes.length > 0 || told.status === 'changed';
   const calls = changes.map(({ shown }, index): ReportedCall =>
-    isApproved ? { ...shown, outcome: outcomeOf(outcomes[index]) } : shown,
+    isApproved ? { ...shown, outcome: reportOutcome(outcomes[index]) } : shown,
   );
   return { ...told, calls };
 }
 
-function outcomeOf(outcome: ToolOutcome | undefined): NonNullable<ReportedCall['outcome']> {
+function reportOutcome(outcome: ToolOutcome | undefined): NonNullable<ReportedCall['outcome']> {
   if (!outcome) return 'not_made';
   if (outcome.isPending) return 'waiting';
   if (tookPlace(outcome.record)) return 'performed';

@@ -105,7 +105,7 @@ export class CallCounter {
   admit(call: ToolCall, declaredId: string | undefined): LimitReached | undefined {
     const most = this.mostReached(declaredId ?? call.name, declaredId !== undefined);
     if (this.limits.identicalCalls === Number.POSITIVE_INFINITY) return beyond(most);
-    const key = keyOf(`${call.name} ${this.canonical(call.arguments)}`);
+    const key = shortenCall(`${call.name} ${this.canonical(call.arguments)}`);
     const same = countIn(this.identical, key);
     this.counted.identical.add(key);
     this.forgetOldest();
@@ -180,7 +180,7 @@ function limit(reason: FinishReason, safeMessage: string): LimitReached {
   return { reason, refusal: { code: 'budget_exceeded', safeMessage } };
 }
 
-function keyOf(call: string): string {
+function shortenCall(call: string): string {
   return call.length > MOST_KEPT ? sha256(call) : call;
 }
 

@@ -96,7 +96,7 @@ export function triggersMatchedBy(
     if (!strategy.notice) return [];
     try {
       const matchedTriggers = strategy.notice(result);
-      return matchedTriggers ? [[keyOf(strategy, strategies), matchedTriggers] as const] : [];
+      return matchedTriggers ? [[nameApart(strategy, strategies), matchedTriggers] as const] : [];
     } catch (error) {
       logger.error(
         `The injection strategy ${strategy.name} failed as it looked at what ${result.record.id} returned.`,
@@ -114,12 +114,12 @@ export function triggersOf(
   matchedTriggers: MatchedTriggers = [],
 ): readonly string[] | undefined {
   if (matchedTriggers.length === 0) return undefined;
-  const key = keyOf(strategy, strategies);
+  const key = nameApart(strategy, strategies);
   return matchedTriggers.find(([one]) => one === key)?.[1];
 }
 
 /** Makes the key of a strategy, since several may have the same name. */
-function keyOf(
+function nameApart(
   strategy: ToolInjectionStrategy,
   strategies: readonly ToolInjectionStrategy[],
 ): string {

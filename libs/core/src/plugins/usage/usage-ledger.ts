@@ -53,7 +53,7 @@ export class UsageLedger implements BeforeApplicationShutdown {
   /** Counts a use, some time soon. Never throws. */
   note(tenant: string, use: UsageIncrement, windows: readonly UsageWindow[] = []): void {
     const waiting = this.tenants.get(tenant) ?? this.added(tenant);
-    const key = keyOf(use);
+    const key = keyIncrement(use);
     const known = waiting.uses.get(key);
     if (known === undefined && this.waiting >= MOST_WAITING) return this.lose();
     if (known === undefined) this.waiting += 1;
@@ -165,7 +165,7 @@ function nextBatch(tenant: string, { uses, windows }: TenantUses): UsageBatch {
   };
 }
 
-function keyOf({ id, day, actor, tool, model }: UsageIncrement): string {
+function keyIncrement({ id, day, actor, tool, model }: UsageIncrement): string {
   return id ?? `${day} ${withLength(actor)} ${withLength(tool)} ${withLength(model)}`;
 }
 
