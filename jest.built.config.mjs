@@ -29,6 +29,8 @@ export default {
     '^@toolloop/resources/(mikro-orm|typeorm)$': '<rootDir>/libs/resources/src/$1/index.js',
     '^@toolloop/testing/resources$': '<rootDir>/libs/testing/src/resources/index.js',
     '^@toolloop/core/stores$': '<rootDir>/libs/core/src/memory/index.js',
+    '^@toolloop/core/(audit|directives|history|sources|strategies|usage)$':
+      '<rootDir>/libs/core/src/plugins/$1/index.js',
     '^@toolloop/core/([a-z-]+)$': '<rootDir>/libs/core/src/$1/index.js',
     '^@toolloop/(protocol|client|react|console|core|wire|openai|anthropic|offline|toolbox|durable|mcp|http|resources|ui-stream|telemetry|testing|evals)$':
       '<rootDir>/libs/$1/src/index.js',
