@@ -13,7 +13,6 @@ export type {
   ToolEnd,
   ToolStart,
 } from './hooks.js';
-export { DEFAULT_SESSIONS } from './session.js';
 export type {
   CallRequest,
   CallResult,
@@ -27,7 +26,6 @@ export type {
   WaitingCall,
 } from './session.js';
 export { AttachedResult } from './attachment.js';
-export { DEFAULT_EXECUTION } from './execution-options.js';
 export type { Question } from './tool-call.js';
 export type { Attachment } from './attachment.js';
 export type { IdempotencyScope, ReservedAllowance } from './tool-settings.js';

@@ -3,9 +3,6 @@
  *   off it. @packageDocumentation
  */
 export { Operators } from '../plugins/operators/operators.js';
-export type { OperatorUse } from '../plugins/operators/operators.js';
-export { PendingWitness } from '../contracts/pending-witness.js';
-export type { RefusedAnswer } from '../contracts/pending-witness.js';
 export { toDirectiveEvent } from '../contracts/directive.js';
 export { SAID_BY_THE_RUN } from '../contracts/loop-request.js';
 export { providerOptionsOf, toolMethodsOf } from '../tools/decorators/tool-metadata.js';
@@ -15,10 +12,8 @@ export { isNotOmitted, namespaceIn } from '../tools/discovery/repeated-providers
 export { DurableRuns } from '../contracts/durable-runs.js';
 export type { NamedProfile } from '../contracts/durable-runs.js';
 export type { RunEntry, RunJournal, RunStateEntry } from '../contracts/run-log.js';
-export type { ProjectionObserver } from '../contracts/result-projector.js';
 export { BoundedStores } from '../call/bounded-stores.js';
 export { untilAborted } from '../call/interruption.js';
-export { ToolCallStorage } from '../call/call-storage.js';
 export { askStore, asStoreAttempt, isStoreAttempt, longerThanStores } from '../call/store-calls.js';
 export { ToolRunner } from '../call/tool-runner.js';
 export { endingWith } from '../run/run-entries.js';
@@ -27,7 +22,6 @@ export type { DurableRun } from '../run/run-opener.js';
 export { renewContinued } from '../run/continued-run.js';
 export type { ContinuedRun } from '../run/continued-run.js';
 export { withDates } from '../memory/json-copies.js';
-export { UsageLedger } from '../plugins/usage/usage-ledger.js';
 export { groupsOf } from '../plugins/inbox/pending-groups.js';
 export { withdrawal } from '../plugins/inbox/withdrawal.js';
 export { ActorIdentity } from '../policy/actor-identity.js';
@@ -35,7 +29,6 @@ export {
   BOOLEAN,
   CLASS,
   FUNCTION,
-  isWhole,
   listOf,
   needed,
   OBJECT,

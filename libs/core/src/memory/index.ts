@@ -47,7 +47,7 @@ export type {
   PolicyVersion,
 } from '../contracts/policy-store.js';
 export type { Quota, QuotaQuantity } from '../contracts/quota.js';
-export { amountOf, USAGE_DIMENSIONS, usageSortKey, UsageStore } from '../contracts/usage.js';
+export { amountOf, usageSortKey, UsageStore } from '../contracts/usage.js';
 export type {
   UsageAmounts,
   UsageBatch,

@@ -13,7 +13,6 @@ import {
   ToolProvider,
   ToolSource,
 } from '@toolloop/core';
-import { DEFAULT_EXECUTION } from '@toolloop/core/contracts';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import {
@@ -25,6 +24,7 @@ import {
   Validate,
   ValidatorConstraint,
 } from 'class-validator';
+import { DEFAULT_EXECUTION } from '../../src/contracts/execution-options.js';
 import { ExecutionRules } from '../../src/call/execution-rules.js';
 import { findingsOf, start } from '../tools/application.js';
 import { toolOf } from '../tools/tools.js';

@@ -3,8 +3,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Type } from '@nestjs/common';
 import { type ToolEffect, ToolError, ToolInterceptor } from '@toolloop/core';
 import type { ToolInvocation } from '@toolloop/core/contracts';
-import { ToolCallStorage } from '@toolloop/core/internal';
 import { of } from 'rxjs';
+import { ToolCallStorage } from '../../src/call/call-storage.js';
 import { toolOf, type RawTool } from '../tools/tools.js';
 import { Bench, errorOf, type RunOfCalls, type RunOptions } from './bench.js';
 

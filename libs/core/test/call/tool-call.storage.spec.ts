@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { LlmTool, type ToolCallContext, ToolContext, ToolProvider } from '@toolloop/core';
-import { ToolCallStorage } from '@toolloop/core/internal';
 import { Observable, delay, map, of, switchMap } from 'rxjs';
+import { ToolCallStorage } from '../../src/call/call-storage.js';
 import { Bench } from './bench.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;

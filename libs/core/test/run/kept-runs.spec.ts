@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type LoopEvent, LoopEventSink, type LoopRequest, RunElsewhereError } from '@toolloop/core';
-import { type RunEntry, type RunJournal, RunOpener, UsageLedger } from '@toolloop/core/internal';
+import { type RunEntry, type RunJournal, RunOpener } from '@toolloop/core/internal';
 import { MemoryUsageStore, UsageStore } from '@toolloop/core/stores';
 import {
   ScriptedModel,
@@ -10,6 +10,7 @@ import {
   text,
   type ScriptedTurn,
 } from '@toolloop/testing';
+import { UsageLedger } from '../../src/plugins/usage/usage-ledger.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
 const script: readonly ScriptedTurn[] = [

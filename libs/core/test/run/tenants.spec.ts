@@ -11,11 +11,11 @@ import {
   ToolLoopService,
   ToolProvider,
 } from '@toolloop/core';
-import { ToolCallStorage } from '@toolloop/core/internal';
 import { ConversationStore, MemoryConversationStore } from '@toolloop/core/stores';
 import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import { collect, eventsOf } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
+import { ToolCallStorage } from '../../src/call/call-storage.js';
 import { expectSound, resultsIn } from '../fixtures/played-run.js';
 import { openModule } from '../fixtures/shop.module.js';
 

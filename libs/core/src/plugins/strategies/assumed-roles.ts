@@ -49,7 +49,7 @@ export interface AssumedRolesOptions {
  * Restricts a run to some of its actor's roles, until a result, such as that of a step-up login,
  * allows more of them. A run never has a role that its actor does not have.
  */
-export class AssumedRolesStrategy extends ToolInjectionStrategy {
+class AssumedRolesStrategy extends ToolInjectionStrategy {
   override readonly name: string;
   override readonly startsAs: readonly string[];
   override readonly awaited: readonly string[];
@@ -112,7 +112,7 @@ const OPTIONS = defineOptions<AssumedRolesOptions>({
  * @example
  * injection: [assumeRoles({ start: ['support'], to: [{ after: 'auth__stepUp', roles: 'all' }] })]
  */
-export function assumeRoles(options: AssumedRolesOptions): AssumedRolesStrategy {
+export function assumeRoles(options: AssumedRolesOptions): ToolInjectionStrategy {
   return new AssumedRolesStrategy(options);
 }
 

@@ -10,13 +10,13 @@ export type {
   ToolInjectionContext,
   WithheldTools,
 } from '../../contracts/injection.js';
-export { AssumedRolesStrategy, assumeRoles } from './assumed-roles.js';
+export { assumeRoles } from './assumed-roles.js';
 export type { AssumedRolesOptions, RoleChange } from './assumed-roles.js';
-export { PhasesStrategy, phases } from './phases.js';
+export { phases } from './phases.js';
 export type { PhaseChange, PhaseState, PhasesOptions } from './phases.js';
-export { PlanningStrategy, planning } from './planning.js';
-export { ToolSearchStrategy, toolSearch } from './tool-search.js';
+export { planning } from './planning.js';
+export { toolSearch } from './tool-search.js';
 export type { ToolSearchOptions } from './tool-search.js';
 export type { ResultTrigger } from './triggers.js';
-export { UnlockStrategy, unlock } from './unlock.js';
+export { unlock } from './unlock.js';
 export type { UnlockOptions } from './unlock.js';

@@ -73,7 +73,7 @@ interface KnownPhase {
  * Adds the tools of the phase that a run enters, and removes those of the phase that it leaves. The
  * phase is in the run's state.
  */
-export class PhasesStrategy extends ToolInjectionStrategy {
+class PhasesStrategy extends ToolInjectionStrategy {
   override readonly name: string;
   override readonly withheld: readonly ToolSelector[];
   override readonly awaited: readonly string[];
@@ -216,7 +216,7 @@ const MOST_NAMES = 5;
  *   }),
  * ]
  */
-export function phases<Phase extends string>(options: PhasesOptions<Phase>): PhasesStrategy {
+export function phases<Phase extends string>(options: PhasesOptions<Phase>): ToolInjectionStrategy {
   return new PhasesStrategy(options);
 }
 

@@ -83,7 +83,7 @@ function callsIn(input: unknown): readonly unknown[] {
 /**
  * Offers the model a tool by which it commits itself to calls before it reads what others wrote.
  */
-export class PlanningStrategy extends ToolInjectionStrategy {
+class PlanningStrategy extends ToolInjectionStrategy {
   override readonly name = 'plan';
 
   override begin(): ToolInjection {
@@ -107,6 +107,6 @@ export class PlanningStrategy extends ToolInjectionStrategy {
  *   injection: [planning()],
  * });
  */
-export function planning(): PlanningStrategy {
+export function planning(): ToolInjectionStrategy {
   return new PlanningStrategy();
 }

@@ -87,7 +87,7 @@ const OPTIONS = defineOptions<ToolSearchOptions>({
  * @example
  * injection: [toolSearch({ always: ['crm__searchCustomers'] })]
  */
-export function toolSearch(options: ToolSearchOptions = {}): ToolSearchStrategy {
+export function toolSearch(options: ToolSearchOptions = {}): ToolInjectionStrategy {
   return new ToolSearchStrategy(options);
 }
 

@@ -41,7 +41,7 @@ export interface UnlockOptions extends Omit<ResultTrigger, 'after'> {
  * Adds tools once a result shows that they are useful, or removes them once they are not. Policy
  * decides about them all the same.
  */
-export class UnlockStrategy extends ToolInjectionStrategy {
+class UnlockStrategy extends ToolInjectionStrategy {
   override readonly name: string;
   override readonly withheld: readonly ToolSelector[];
   override readonly awaited: readonly string[];
@@ -120,6 +120,6 @@ const OPTIONS = defineOptions<UnlockOptions>({
  * @example
  * injection: [unlock({ after: 'cart__open', tools: ['cart__checkout'] })]
  */
-export function unlock(options: UnlockOptions): UnlockStrategy {
+export function unlock(options: UnlockOptions): ToolInjectionStrategy {
   return new UnlockStrategy(options);
 }

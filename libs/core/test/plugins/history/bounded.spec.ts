@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { ConfigurationError, type Message, type ToolLoopService } from '@toolloop/core';
-import { keepEverything, slidingWindow, summarised, tokenBudget } from '@toolloop/core/history';
+import { slidingWindow, summarised, tokenBudget } from '@toolloop/core/history';
 import { ScriptedModel, text } from '@toolloop/testing';
+import { keepEverything } from '../../../src/plugins/history/bounded.js';
 import { resultsIn } from '../../fixtures/played-run.js';
 import { openShop } from '../../fixtures/shop.module.js';
 import { CharacterCounter, textsOf, longLoop, playWith, sharedPrefixes } from './conversation.js';

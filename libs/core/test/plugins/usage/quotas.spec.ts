@@ -10,7 +10,6 @@ import {
   ToolLoopService,
 } from '@toolloop/core';
 import { type HistoryContext, HistoryPolicy } from '@toolloop/core/history';
-import { UsageLedger } from '@toolloop/core/internal';
 import {
   amountOf,
   MemoryUsageStore,
@@ -28,6 +27,7 @@ import {
   type ScriptedAnswer,
   type ScriptedTurn,
 } from '@toolloop/testing';
+import { UsageLedger } from '../../../src/plugins/usage/usage-ledger.js';
 import { play, resultsIn } from '../../fixtures/played-run.js';
 import { ask, openModule, openShop, type ShopOptions } from '../../fixtures/shop.module.js';
 

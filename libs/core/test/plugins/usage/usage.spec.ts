@@ -7,7 +7,6 @@ import {
   ToolLoopService,
   type ToolLoopOptions,
 } from '@toolloop/core';
-import { UsageLedger } from '@toolloop/core/internal';
 import {
   PendingStore,
   AuditStore,
@@ -30,6 +29,7 @@ import {
   text,
   troubled,
 } from '@toolloop/testing';
+import { UsageLedger } from '../../../src/plugins/usage/usage-ledger.js';
 import { alice, asking, read, write } from '../../fixtures/approval.shop.js';
 import { play, resultOf } from '../../fixtures/played-run.js';
 import { ask, openModule, type ShopOptions } from '../../fixtures/shop.module.js';
