@@ -101,7 +101,7 @@ export interface RunOptions {
   readonly pauseMs?: number;
 }
 
-export const DEFAULT_RUN_OPTIONS: Required<RunOptions> = {
+const DEFAULT_RUN_OPTIONS: Required<RunOptions> = {
   concurrency: 10,
   heartbeatMs: 3_000,
   takeoverMs: 15_000,

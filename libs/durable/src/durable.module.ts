@@ -195,7 +195,7 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<DurableOptions
  * database. Import it once, beside `ToolLoopModule.forRoot` and in any order: it is global, and its
  * stores replace those in memory. It closes the database last, when the application shuts down.
  */
-@Module({ exports: [Database, DurableHealth, JobQueue, RetentionSweep, SqlStores, ToolLoopStores] })
+@Module({ exports: [Database, DurableHealth, JobQueue, SqlStores, ToolLoopStores] })
 export class DurableModule
   extends ConfigurableModuleClass
   implements OnModuleDestroy, OnApplicationShutdown

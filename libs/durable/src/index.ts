@@ -9,7 +9,6 @@ export type {
   SqlStatement,
   SqlValue,
 } from './database/database-driver.js';
-export { OutdatedDatabaseError } from './database/migrations.js';
 export { DurableHealth, type Readiness } from './durable-health.js';
 export { DurableModule, openDatabase, SqlStores } from './durable.module.js';
 export {
@@ -18,12 +17,10 @@ export {
   type MemoryOptions,
   type Retention,
   type ServerOptions,
-  DEFAULT_RUN_OPTIONS,
   type RunOptions,
 } from './durable-options.js';
 export { SqlDirectiveStore } from './directives/sql-directive-store.js';
-export { RetentionSweep } from './retention.js';
-export { SqlPendingStore, type Transaction } from './stores/sql-pending-store.js';
+export { type Transaction } from './stores/sql-pending-store.js';
 export { WakingPendingStore } from './stores/waking-pending-store.js';
 export { SqlPolicyStore } from './stores/sql-policy-store.js';
 export { SqlAuditStore } from './stores/sql-audit-store.js';

@@ -6,12 +6,12 @@ import type { DirectiveEvent } from '@toolloop/core/directives';
 import { DirectiveStore, versionOf } from '@toolloop/core/stores';
 import {
   JobQueue,
-  RetentionSweep,
   SqlDirectiveStore,
   openDatabase,
   type Database,
   type DurableOptions,
 } from '@toolloop/durable';
+import { RetentionSweep } from '../src/retention.js';
 import { createDatabaseFolder, createServerDatabase, describePostgres } from './databases.js';
 import { onEachDatabase } from './each-database.js';
 import {

@@ -19,7 +19,6 @@ import {
 import {
   Database,
   DurableModule,
-  RetentionSweep,
   SqlCallJournal,
   SqlDirectiveStore,
   SqlStores,
@@ -27,6 +26,7 @@ import {
 } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { Pool } from 'pg';
+import { RetentionSweep } from '../src/retention.js';
 import {
   createDatabaseFolder,
   createServerDatabase,

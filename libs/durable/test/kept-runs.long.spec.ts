@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LoopEvent } from '@toolloop/core';
 import type { Pending, RunLog } from '@toolloop/core/stores';
-import { JobQueue, RetentionSweep, SqlRunLog, SqlStores } from '@toolloop/durable';
+import { JobQueue, SqlRunLog, SqlStores } from '@toolloop/durable';
+import { RetentionSweep } from '../src/retention.js';
 import { onEachDatabase } from './each-database.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.

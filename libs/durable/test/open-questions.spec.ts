@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it } from '@jest/globals';
 import type { Pending } from '@toolloop/core/stores';
-import { RetentionSweep, SqlStores } from '@toolloop/durable';
+import { SqlStores } from '@toolloop/durable';
+import { RetentionSweep } from '../src/retention.js';
 import { onEachDatabase } from './each-database.js';
 
 function question(expiresAt: string): Pending {

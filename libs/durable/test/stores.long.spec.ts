@@ -3,14 +3,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { beforeAll, expect, it } from '@jest/globals';
 import type { Message } from '@toolloop/core';
 import type { AuditEntry } from '@toolloop/core/stores';
-import {
-  JobQueue,
-  RetentionSweep,
-  SqlRunLog,
-  SqlStores,
-  UnstorableError,
-  type Database,
-} from '@toolloop/durable';
+import { JobQueue, SqlRunLog, SqlStores, UnstorableError, type Database } from '@toolloop/durable';
+import { RetentionSweep } from '../src/retention.js';
 import { onEachDatabase } from './each-database.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
