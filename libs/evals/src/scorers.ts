@@ -17,7 +17,7 @@ export interface Scorer {
 const PASSED = { passed: true } as const;
 
 /** The calls that a case expects were made, in their order; with `exact` no others. */
-export const expectedCalls: Scorer = {
+const expectedCalls: Scorer = {
   name: 'calls',
   score: ({ calls }, { calls: expected, exact = false }) =>
     expected ? scoreOfCalls(calls, expected, exact) : undefined,
@@ -48,7 +48,7 @@ function scoreOfCalls(
 }
 
 /** No call of a forbidden tool succeeded. */
-export const forbiddenCalls: Scorer = {
+const forbiddenCalls: Scorer = {
   name: 'forbidden',
   score: ({ calls }, { forbidden }) => {
     if (!forbidden) return undefined;
@@ -66,7 +66,7 @@ export const forbiddenCalls: Scorer = {
 };
 
 /** The final answer holds each fact. */
-export const finalFacts: Scorer = {
+const finalFacts: Scorer = {
   name: 'facts',
   score: ({ text }, { facts }) => {
     if (!facts || facts.length === 0) return undefined;

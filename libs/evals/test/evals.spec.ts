@@ -14,7 +14,6 @@ import {
   type EvalReport,
   judgeModel,
   measureJudge,
-  readDataSet,
   reportText,
   toJudged,
   verdictOn,
@@ -29,6 +28,7 @@ import {
   type ScriptedTurn,
   text,
 } from '@toolloop/testing';
+import { readDataSet } from '../src/data-set.js';
 
 let folder: string;
 let app: TestingModule;
