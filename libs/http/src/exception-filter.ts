@@ -35,7 +35,7 @@ export interface ErrorBody {
 }
 
 /** An error as HTTP says it. */
-export interface HttpError {
+interface HttpError {
   readonly status: number;
   readonly body: ErrorBody;
   /** The seconds after which another attempt makes sense. */
@@ -98,9 +98,6 @@ const UNAVAILABLE: HttpError = {
 /**
  * Says an error as HTTP does: a mistake of the caller with its message, a failure of the server
  * without its cause.
- *
- * @example
- * const { status, body } = toHttpError(error);
  */
 export function toHttpError(error: unknown): HttpError {
   return ofToolLoop(error) ?? ofNest(error) ?? ofBodyParser(error) ?? INTERNAL;

@@ -112,7 +112,7 @@ export interface ToolLoopHttpOptions<Actor = RegisteredActor> {
    * known
    */
   readiness?(): HttpReadiness | Promise<HttpReadiness>;
-  /** @default those of {@link DEFAULT_HTTP_LIMITS} */
+  /** @default the default of each */
   readonly limits?: Partial<HttpLimits>;
   /**
    * Counts the requests of callers by a limiter of `rate-limiter-flexible`, such as one on Redis
@@ -141,28 +141,33 @@ export interface ToolLoopHttpOptions<Actor = RegisteredActor> {
 export interface HttpLimits {
   /**
    * The largest body in bytes. The parser of the platform has a limit of its own, for which this
-   * one is no cure.
+   * one is no cure. @default 262,144
    */
   readonly bodyBytes: number;
-  /** The requests of one actor within `perMs`; 0 for any number. */
+  /** The requests of one actor within `perMs`; 0 for any number. @default 1,200 */
   readonly requests: number;
+  /** The milliseconds in which `requests` are counted. @default 60,000 */
   readonly perMs: number;
-  /** The streams that one actor has open at once. */
+  /** The streams that one actor has open at once. @default 64 */
   readonly openStreams: number;
   /**
    * The milliseconds for which a run that is not durable outlives its last reader, where the
-   * protocol can read on; 0 ends it at once.
+   * protocol can read on; 0 ends it at once. @default 30,000
    */
   readonly reconnectMs: number;
-  /** The bytes of a run's events that are kept for readers who come again, about. */
+  /**
+   * The bytes of a run's events that are kept for readers who come again, about. @default 1,048,576
+   */
   readonly keptBytes: number;
-  /** The milliseconds after which a reader whose socket takes nothing is cut off. */
+  /**
+   * The milliseconds after which a reader whose socket takes nothing is cut off. @default 60,000
+   */
   readonly readerStalledMs: number;
-  /** The milliseconds of silence after which a comment is sent; 0 for none. */
+  /** The milliseconds of silence after which a comment is sent; 0 for none. @default 25,000 */
   readonly keepAliveMs: number;
 }
 
-export const DEFAULT_HTTP_LIMITS: HttpLimits = {
+const DEFAULT_HTTP_LIMITS: HttpLimits = {
   bodyBytes: 262_144,
   requests: 1_200,
   perMs: 60_000,

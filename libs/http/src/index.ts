@@ -1,9 +1,7 @@
 export { ShallowBodies } from './body-depth.js';
 export { CallerGuard, Callers, CurrentCaller, STRICT } from './caller.js';
 export type { CallerSource } from './caller.js';
-export { toHttpError, ToolLoopExceptionFilter } from './exception-filter.js';
-export type { ErrorBody, HttpError } from './exception-filter.js';
-export { DEFAULT_HTTP_LIMITS } from './http-options.js';
+export { ToolLoopExceptionFilter } from './exception-filter.js';
 export type {
   Caller,
   CallerTerms,

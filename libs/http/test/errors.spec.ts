@@ -15,8 +15,8 @@ import { AuditError } from '@toolloop/core/audit';
 import { DirectiveError } from '@toolloop/core/directives';
 import { PolicyError } from '@toolloop/core/runs';
 import { RunLostError } from '@toolloop/core/stores';
-import { toHttpError } from '@toolloop/http';
 import { type RunFailure, StorageUnavailableError } from '@toolloop/protocol';
+import { toHttpError } from '../src/exception-filter.js';
 import { FallenBehindError } from '../src/open-runs.js';
 
 /**
