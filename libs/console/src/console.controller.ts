@@ -69,7 +69,7 @@ export class WayIn {
 }
 
 /** The person who looks at the page, and what it may show them. */
-export interface SessionView {
+interface SessionView {
   readonly actor: {
     readonly id?: string;
     readonly name?: string;

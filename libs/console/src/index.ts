@@ -9,4 +9,3 @@ export type {
   EvalResult,
   VerdictKeeper,
 } from './console-options.js';
-export type { SessionView } from './console.controller.js';
