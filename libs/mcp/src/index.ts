@@ -1,6 +1,4 @@
 export { McpClientModule } from './client/mcp-client.module.js';
-export { McpToolSource } from './client/mcp-tool-source.js';
-export type { McpToolSourceOptions } from './client/mcp-tool-source.js';
 export { diffPins, listTools, pinTools } from './client/pin-commands.js';
 export type { PinChange, PinCommand, ServerListing, ToolListing } from './client/pin-commands.js';
 export { endpointOf } from './client/server-options.js';
@@ -12,8 +10,7 @@ export type {
   McpServer,
   McpStdioServer,
 } from './client/server-options.js';
-export { PinFile } from './client/tool-pins.js';
-export type { PinSet, ToolDefinition, ToolPin } from './client/tool-pins.js';
+export type { ToolDefinition } from './client/tool-pins.js';
 export { McpServerModule } from './server/mcp-server.module.js';
 export type { McpServerExtras } from './server/mcp-server.module.js';
 export type {

@@ -41,7 +41,7 @@ import { SentSecrets } from './sent-secrets.js';
 import { PinFile, type ToolDefinition, type ToolPin } from './tool-pins.js';
 
 /** The surroundings of a source. */
-export interface McpToolSourceOptions {
+interface McpToolSourceOptions {
   /** The pins, or the file that has them. @default 'mcp.pins.json' in the working directory */
   readonly pins?: PinFile | string;
   /**
@@ -75,13 +75,6 @@ export const DEFAULT_PINS = 'mcp.pins.json';
  * The tools of one MCP server. None of them is there unless the application names it and its
  * definition is pinned; what the server says of its tools changes no policy, no limit and no
  * prompt. {@link McpClientModule} makes one per server.
- *
- * @example
- * {
- *   provide: 'github',
- *   useFactory: () =>
- *     new McpToolSource('github', { url: 'https://mcp.example.com/', tools: ['search_issues'] }),
- * },
  */
 export class McpToolSource extends ToolSource implements BeforeApplicationShutdown {
   override readonly origin: ToolOrigin;

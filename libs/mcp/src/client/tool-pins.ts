@@ -28,7 +28,7 @@ export interface ToolPin {
 }
 
 /** The pins of one server, or of one of its connections. */
-export interface PinSet {
+interface PinSet {
   /** The way to the server when they were made: its address, or the exact command. */
   readonly endpoint: string;
   readonly tools: Readonly<Record<string, ToolPin>>;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { diffPins, listTools, McpClientModule, PinFile, pinTools } from '@toolloop/mcp';
+import { diffPins, listTools, McpClientModule, pinTools } from '@toolloop/mcp';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { PinFile } from '../../src/client/tool-pins.js';
 import { ECHO, pinned, pinPath, started, Stranger } from './strangers.js';
 
 /** A tool that wants an argument copied into a header. */
