@@ -1,1 +1,1 @@
-export { offline, OfflineModel, type OfflineModelOptions } from './offline-model.js';
+export { offline, type OfflineModelOptions } from './offline-model.js';

@@ -21,7 +21,7 @@ export interface OfflineModelOptions {
  * the words they share with the request and is no LLM. It keeps nothing between requests: the same
  * request always gives the same answer.
  */
-export class OfflineModel extends LanguageModel {
+class OfflineModel extends LanguageModel {
   readonly provider = 'offline';
   readonly modelId = 'rules';
   private readonly options: Required<OfflineModelOptions>;
@@ -72,7 +72,7 @@ function answerTo(situation: Situation, next: Plan): string {
 }
 
 /** Makes the rule-based model that needs no key and no network. */
-export function offline(options?: OfflineModelOptions): OfflineModel {
+export function offline(options?: OfflineModelOptions): LanguageModel {
   return new OfflineModel(options);
 }
 

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue, Message, ToolSpec } from '@toolloop/core';
+import type { JsonObject, JsonValue, LanguageModel, Message, ToolSpec } from '@toolloop/core';
 import {
   isJsonObject,
   type AssistantMessage,
@@ -7,7 +7,7 @@ import {
   type ToolMessage,
 } from '@toolloop/protocol';
 import { parseJson } from '../src/values.js';
-import { OfflineModel, type OfflineModelOptions } from '../src/index.js';
+import { offline, type OfflineModelOptions } from '../src/index.js';
 
 type Schema = ToolSpec['inputSchema'];
 
@@ -118,7 +118,7 @@ export async function runLoop(
   options: RunOptions = {},
 ): Promise<Run> {
   const { model: modelOptions, messages: before = [], ...rest } = options;
-  const model = new OfflineModel(modelOptions);
+  const model = offline(modelOptions);
   const messages: Message[] = [...before, { role: 'user', content: prompt }];
   const known = new Map(tools.map((one) => [one.spec.id, one]));
   const calls: string[] = [];
@@ -164,7 +164,7 @@ function execute(
 }
 
 export async function eventsOf(
-  model: OfflineModel,
+  model: LanguageModel,
   request: ModelRequest,
   signal = new AbortController().signal,
 ): Promise<ModelEvent[]> {
