@@ -12,8 +12,7 @@ export type {
 } from './resource-query.js';
 export type { EntityModel, FieldKind, ResourceField, ResourceRelation } from './entity-model.js';
 export type { ResourceScope, ResourceSession } from './resource-gateway.js';
-export { rowSecurityStatements } from './row-level-security.js';
-export type { TableEnd, TenantRole, TenantTable } from './row-level-security.js';
+export type { TableEnd, TenantTable } from './row-level-security.js';
 export { SqlResourceGateway } from './sql-gateway.js';
 export type { SqlGatewayOptions, Tenancy } from './sql-gateway.js';
 export { ResourcePolicy } from './resource-policy.js';

@@ -33,7 +33,7 @@ export interface TableEnd {
 }
 
 /** The role in which tools work, and the setting that has their tenant. */
-export interface TenantRole {
+interface TenantRole {
   readonly role: string;
   readonly setting: string;
 }
