@@ -1,4 +1,3 @@
-export { METRICS } from './conventions.js';
 export type { MetricsExporter, TelemetryContent, TelemetryOptions } from './telemetry-options.js';
 export { mcpTracing } from './mcp-tracing.js';
 export { TelemetryModule } from './telemetry.module.js';

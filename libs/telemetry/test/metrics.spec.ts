@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { PendingService } from '@toolloop/core';
-import { METRICS, TelemetryModule, type TelemetryOptions } from '@toolloop/telemetry';
+import { TelemetryModule, type TelemetryOptions } from '@toolloop/telemetry';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import request from 'supertest';
+import { METRICS } from '../src/conventions.js';
 import { type ObservedApp, observe } from './observed-app.js';
 
 let observed: ObservedApp;

@@ -24,8 +24,9 @@ import {
   ToolLoopStores,
 } from '@toolloop/core/stores';
 import { RUN_OPTIONS, RunEngine, WakingPendingStore } from '@toolloop/durable';
-import { METRICS, TelemetryModule } from '@toolloop/telemetry';
+import { TelemetryModule } from '@toolloop/telemetry';
 import { collect, ScriptedModel, text } from '@toolloop/testing';
+import { METRICS } from '../src/conventions.js';
 
 const runs = new MemoryRunLog();
 const pending = new WakingPendingStore(new MemoryPendingStore(), runs, (work) => work());
