@@ -45,7 +45,7 @@ export type {
   ScriptedTurn,
 } from './scripted-model.js';
 export { toolLoopMatchers } from './matchers.js';
-export type { MatcherAnswer, ToolLoopMatchers } from './matchers.js';
+export type { ToolLoopMatchers } from './matchers.js';
 export { expectSameRun, readRecordedRun, recordRun, scriptOf } from './recorded-run.js';
 export type {
   RecordedCall,
@@ -56,7 +56,7 @@ export type {
 } from './recorded-run.js';
 export { redactPersonal, redactSecrets } from './redaction.js';
 export type { Redact } from './redaction.js';
-export { CassetteMissError, ExpectationError, UnexpectedModelCallError } from './testing.error.js';
+export { ExpectationError } from './testing.error.js';
 export { ScriptedTool, ToolLoopTestingModule } from './tool-loop-testing.module.js';
 export type { ScriptedToolCall, ToolFake } from './tool-loop-testing.module.js';
 export { runTwoTenants } from './two-tenants.js';

@@ -8,7 +8,7 @@ import { expectTranscriptValid } from './transcript-expectation.js';
 import { ExpectationError } from './testing.error.js';
 
 /** The answer of a matcher, as Jest and Vitest take it. */
-export interface MatcherAnswer {
+interface MatcherAnswer {
   readonly pass: boolean;
   readonly message: () => string;
 }

@@ -9,13 +9,13 @@ import {
   blockRealModels,
   call,
   calls,
-  CassetteMissError,
   CassetteModel,
   ExpectationError,
   fails,
   ScriptedModel,
   text,
 } from '@toolloop/testing';
+import { CassetteMissError } from '../src/testing.error.js';
 import { spec } from './run-samples.js';
 
 let folder: string;

@@ -3,7 +3,6 @@ import { type Message, ModelError, type ToolSpec } from '@toolloop/core';
 import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import {
   ScriptedModel,
-  UnexpectedModelCallError,
   call,
   calls,
   cut,
@@ -13,6 +12,7 @@ import {
   text,
   textAndCalls,
 } from '@toolloop/testing';
+import { UnexpectedModelCallError } from '../src/testing.error.js';
 
 const never = new AbortController().signal;
 
