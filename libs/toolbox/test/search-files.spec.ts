@@ -1,7 +1,8 @@
 import { symlink } from 'node:fs/promises';
 import { describe, expect, it } from '@jest/globals';
 import { ToolError } from '@toolloop/core';
-import { SearchFiles, type SearchFilesInput, type SearchFilesOptions } from '@toolloop/toolbox';
+import { SearchFiles, type SearchFilesOptions } from '@toolloop/toolbox';
+import type { SearchFilesInput } from '../src/files/search-files.js';
 import { TemporaryDirectory } from './temporary-directory.js';
 
 function search(
