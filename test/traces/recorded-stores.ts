@@ -21,6 +21,7 @@ export interface StoreCall {
 /** The stores in memory, each call of which is noted in its order. */
 export class RecordedStores extends ToolLoopStores {
   readonly calls: StoreCall[] = [];
+  private readonly names = new Map<unknown, string>();
   override readonly accounts = this.recorded('accounts', new MemoryAccountStore());
   override readonly audit = this.recorded('audit', new MemoryAuditStore());
   override readonly conversations = this.recorded('conversations', new MemoryConversationStore());
@@ -33,15 +34,25 @@ export class RecordedStores extends ToolLoopStores {
   override readonly transactions = undefined;
 
   private recorded<Store extends object>(name: string, store: Store): Store {
-    return new Proxy(store, {
+    const recorded = new Proxy(store, {
       get: (target, member) => {
         const found: unknown = Reflect.get(target, member, target);
         if (typeof found !== 'function') return found;
         return (...args: readonly unknown[]): unknown => {
-          this.calls.push({ call: `${name}.${String(member)}`, args: args.map(snapshot) });
+          this.calls.push({
+            call: `${name}.${String(member)}`,
+            args: args.map((arg) => this.copyOf(arg)),
+          });
           return Reflect.apply(found, target, args);
         };
       },
     });
+    this.names.set(recorded, `<${name}>`);
+    return recorded;
+  }
+
+  /** A copy of an argument; a store is told by its name, since it may keep records as it likes. */
+  private copyOf(arg: unknown): unknown {
+    return this.names.get(arg) ?? snapshot(arg);
   }
 }
