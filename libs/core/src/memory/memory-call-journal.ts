@@ -10,29 +10,39 @@ import type {
 } from '../contracts/call-journal.js';
 import { isHeldBy, leftMs, nextLease } from '../contracts/lease.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
-import { FinishedCalls } from './finished-calls.js';
+import { BoundedTable } from './bounded-table.js';
 
-export interface Entry {
+const MAX_FINISHED = 20_000;
+const MAX_ATTACHED_CHARACTERS = 64 * 1024 * 1024;
+
+interface Entry {
   readonly call: JournalCall;
   readonly lease: Lease;
-  outcome?: JournalOutcome;
+  readonly outcome?: JournalOutcome;
 }
 
 /**
- * Keeps calls in memory: of each tenant at least the newest 10,000 finished ones, and at most
- * 20,000. Of each tenant it keeps the newest 64 MB of attachments: an older call is answered
- * without them, and never made again.
+ * Keeps calls in memory: of each tenant the newest 20,000 finished ones, and the newest 64 MB of
+ * their attachments. An older call is answered without them, and never made again.
  */
 export class MemoryCallJournal extends CallJournal {
-  private readonly open = new Map<string, Entry>();
-  private readonly finished = new Map<string, FinishedCalls>();
+  private readonly open = new BoundedTable<Entry>();
+  private readonly finished = new BoundedTable<Entry>({
+    most: MAX_FINISHED,
+    dropped: (tenant, key) => this.attached.delete(tenant, key),
+  });
+  /** The characters of the attachments of finished calls that have some. */
+  private readonly attached = new BoundedTable<number>({
+    most: MAX_ATTACHED_CHARACTERS,
+    weigh: (characters) => characters,
+    dropped: (tenant, key) => this.detach(tenant, key),
+  });
 
   override acquire(start: JournalStart): Promise<JournalClaim> {
-    const text = textOf(start);
-    const known = this.known(start, text);
+    const known = this.known(start);
     if (!known) {
       const lease = nextLease({}, start);
-      this.open.set(text, { call: start, lease });
+      this.open.put(start.tenant, start.idempotencyKey, { call: start, lease });
       return Promise.resolve({ status: 'acquired', lease });
     }
     if (!isSameCall(known.call, start)) return Promise.resolve({ status: 'conflict' });
@@ -41,53 +51,66 @@ export class MemoryCallJournal extends CallJournal {
   }
 
   override find(call: JournalCall): Promise<JournalEntry | undefined> {
-    const known = this.known(call, textOf(call));
+    const known = this.known(call);
     return Promise.resolve(known && isSameCall(known.call, call) ? entryOf(known) : undefined);
   }
 
-  override steal(key: JournalKey, request: LeaseRequest): Promise<Lease | undefined> {
-    const known = this.open.get(textOf(key));
+  override steal(
+    { tenant, idempotencyKey }: JournalKey,
+    request: LeaseRequest,
+  ): Promise<Lease | undefined> {
+    const known = this.open.get(tenant, idempotencyKey);
     if (!known) return Promise.resolve(undefined);
     const lease = nextLease(known.lease, request);
-    this.open.set(textOf(key), { ...known, lease });
+    this.open.put(tenant, idempotencyKey, { ...known, lease });
     return Promise.resolve(lease);
   }
 
   override finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
-    const text = textOf(hold);
-    const known = this.held(hold, text);
+    const known = this.takeHeld(hold);
     if (!known) return Promise.resolve();
-    this.open.delete(text);
-    const finished = this.finished.get(hold.tenant) ?? new FinishedCalls();
-    this.finished.set(hold.tenant, finished);
-    finished.add(text, { ...known, outcome });
+    const { tenant, idempotencyKey } = hold;
+    this.finished.put(tenant, idempotencyKey, { ...known, outcome });
+    const characters = countAttached(outcome);
+    if (characters > 0) this.attached.put(tenant, idempotencyKey, characters);
     return Promise.resolve();
   }
 
   override release(hold: JournalHold): Promise<void> {
-    const text = textOf(hold);
-    if (this.held(hold, text)) this.open.delete(text);
+    this.takeHeld(hold);
     return Promise.resolve();
   }
 
-  private known({ tenant }: JournalKey, text: string): Entry | undefined {
-    return this.finished.get(tenant)?.get(text) ?? this.open.get(text);
+  private known({ tenant, idempotencyKey }: JournalKey): Entry | undefined {
+    return this.finished.get(tenant, idempotencyKey) ?? this.open.get(tenant, idempotencyKey);
   }
 
-  private held(hold: JournalHold, text: string): Entry | undefined {
-    const known = this.open.get(text);
-    return isHeldBy(known?.lease, hold) ? known : undefined;
+  /** Takes an open call out of the journal, if its lease is still the given one. */
+  private takeHeld(hold: JournalHold): Entry | undefined {
+    const known = this.open.get(hold.tenant, hold.idempotencyKey);
+    if (!isHeldBy(known?.lease, hold)) return undefined;
+    this.open.delete(hold.tenant, hold.idempotencyKey);
+    return known;
   }
+
+  private detach(tenant: string, key: string): void {
+    const entry = this.finished.get(tenant, key);
+    if (entry?.outcome?.status !== 'succeeded') return;
+    const { attachments: _attachments, ...outcome } = entry.outcome;
+    const content = `${outcome.content}\n[The attachments of this result are not kept any more.]`;
+    this.finished.put(tenant, key, { ...entry, outcome: { ...outcome, content } });
+  }
+}
+
+function countAttached(outcome: JournalOutcome): number {
+  const attachments = outcome.status === 'succeeded' ? (outcome.attachments ?? []) : [];
+  return attachments.reduce((sum, { url }) => sum + url.length, 0);
 }
 
 function entryOf({ outcome, lease }: Entry): JournalEntry {
   return outcome
     ? { status: 'finished', outcome }
     : { status: 'in_progress', leftMs: leftMs(lease) };
-}
-
-function textOf({ tenant, idempotencyKey }: JournalKey): string {
-  return `${tenant.length}:${tenant}${idempotencyKey}`;
 }
 
 function isSameCall(one: JournalCall, other: JournalCall): boolean {
