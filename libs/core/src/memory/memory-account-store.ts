@@ -1,7 +1,8 @@
 import { AccountStore, LASTING_MS } from '../contracts/account.js';
 import type { AccountAddition, AccountKey, SessionAccount } from '../contracts/account.js';
+import { BoundedTable } from './bounded-table.js';
 
-const MOST_ACCOUNTS = 1_000;
+const MAX_ACCOUNTS = 1_000;
 
 interface KeptAccount extends SessionAccount {
   readonly expiresAt: number;
@@ -19,52 +20,37 @@ const NEW_ACCOUNT: SessionAccount = {
  * time, beyond which no further scope is taken.
  */
 export class MemoryAccountStore extends AccountStore {
-  /** The accounts by principal, then by scope, the least recently used first. */
-  private readonly principals = new Map<string, Map<string, KeptAccount>>();
+  private readonly expiring = newTable();
   /** Those that are kept for good, which would stand in the way of those that expire. */
-  private readonly lasting = new Map<string, Map<string, KeptAccount>>();
+  private readonly lasting = newTable();
 
   override add(
     { tenant, actorId, scope }: AccountKey,
     addition: AccountAddition,
     keptMs: number,
   ): Promise<SessionAccount> {
-    const now = performance.now();
     const principal = JSON.stringify([tenant, actorId]);
-    const principals = keptMs >= LASTING_MS ? this.lasting : this.principals;
-    const own = principals.get(principal) ?? new Map<string, KeptAccount>();
-    forgetExpired(own, now);
-    const known = own.get(scope);
-    if (!known && own.size >= MOST_ACCOUNTS)
+    const accounts = keptMs >= LASTING_MS ? this.lasting : this.expiring;
+    const known = accounts.get(principal, scope);
+    if (!known && !accounts.makeRoom(principal))
       return Promise.reject(
         new Error(
-          `One actor has ${MOST_ACCOUNTS} accounts of sessions in memory. Give their sessions fewer scopes, or bind a durable AccountStore.`,
+          `One actor has ${MAX_ACCOUNTS} accounts of sessions in memory. Give their sessions fewer scopes, or bind a durable AccountStore.`,
         ),
       );
-    const account = added(known && known.expiresAt > now ? known : NEW_ACCOUNT, addition);
-    own.delete(scope);
-    own.set(scope, { ...account, expiresAt: now + keptMs });
-    principals.delete(principal);
-    principals.set(principal, own);
-    this.forgetUnused(now);
+    const account = added(known ?? NEW_ACCOUNT, addition);
+    accounts.renew(principal, scope, { ...account, expiresAt: performance.now() + keptMs });
     return Promise.resolve(account);
-  }
-
-  /** Looks at the least recently used principals alone: those behind them were used later. */
-  private forgetUnused(now: number): void {
-    for (const [principal, own] of this.principals) {
-      forgetExpired(own, now);
-      if (own.size > 0) return;
-      this.principals.delete(principal);
-    }
   }
 }
 
-function forgetExpired(accounts: Map<string, KeptAccount>, now: number): void {
-  for (const [scope, { expiresAt }] of accounts) {
-    if (expiresAt > now) return;
-    accounts.delete(scope);
-  }
+/** The accounts by principal and scope, the least recently used first. */
+function newTable(): BoundedTable<KeptAccount> {
+  return new BoundedTable({
+    most: MAX_ACCOUNTS,
+    mayGo: () => false,
+    isOver: ({ expiresAt }) => expiresAt <= performance.now(),
+  });
 }
 
 function added(
