@@ -18,9 +18,10 @@ import type {
 import { isHeldBy, nextLease } from '../contracts/lease.js';
 import type { LeaseRequest } from '../contracts/lease.js';
 import { Logger } from '../findings/logger.js';
+import { BoundedTable } from './bounded-table.js';
 import { DueWork, timeOf } from './due-work.js';
 
-const MOST_DIRECTIVES = 10_000;
+const MAX_DIRECTIVES = 10_000;
 const OPEN = new Set<DirectiveStatus>(['pending', 'performing', 'unknown_outcome']);
 
 /**
@@ -29,8 +30,12 @@ const OPEN = new Set<DirectiveStatus>(['pending', 'performing', 'unknown_outcome
  */
 export class MemoryDirectiveStore extends DirectiveStore {
   private readonly logger = new Logger(MemoryDirectiveStore.name);
-  /** The directives by tenant, then by id, in the order in which they were added. */
-  private readonly tenants = new Map<string, Map<string, DirectiveRecord>>();
+  /** The directives by tenant and id. Unfinished ones stay, however many there are. */
+  private readonly records = new BoundedTable<DirectiveRecord>({
+    most: MAX_DIRECTIVES,
+    mayGo: ({ status }) => !OPEN.has(status),
+    dropped: (_tenant, _id, { intent }) => this.keys.delete(keyOf(intent)),
+  });
   /** The ids by tenant and key. */
   private readonly keys = new Map<string, string>();
   /** The directives with a due time. */
@@ -60,7 +65,6 @@ export class MemoryDirectiveStore extends DirectiveStore {
     };
     this.keys.set(keyOf(intent), intent.directiveId);
     this.put('requested', record);
-    this.forgetOldest(tenant);
     return { record, isNew: true };
   }
 
@@ -76,7 +80,7 @@ export class MemoryDirectiveStore extends DirectiveStore {
     limit = 100,
     after,
   }: DirectiveQuery): Promise<readonly DirectiveRecord[]> {
-    const all = [...(this.tenants.get(tenant)?.values() ?? [])].toReversed();
+    const all = this.records.values(tenant).toReversed();
     const start =
       after === undefined ? 0 : all.findIndex(({ intent }) => intent.directiveId === after) + 1;
     const found = all
@@ -145,7 +149,7 @@ export class MemoryDirectiveStore extends DirectiveStore {
   }
 
   private recordOf({ tenant, directiveId }: DirectiveReference): DirectiveRecord | undefined {
-    return this.tenants.get(tenant)?.get(directiveId);
+    return this.records.get(tenant, directiveId);
   }
 
   private put(event: DirectiveEvent['event'], record: DirectiveRecord): DirectiveRecord {
@@ -157,22 +161,9 @@ export class MemoryDirectiveStore extends DirectiveStore {
 
   private keep(record: DirectiveRecord): void {
     const { tenant, directiveId } = record.intent;
-    const records = this.tenants.get(tenant) ?? new Map<string, DirectiveRecord>();
-    this.tenants.set(tenant, records.set(directiveId, record));
+    this.records.put(tenant, directiveId, record);
     if (acquirableAt(record) === undefined) this.waiting.delete(keyOf(record.intent));
     else this.waiting.set(keyOf(record.intent), record);
-  }
-
-  /**
-   * Drops the oldest finished directives of a tenant. Unfinished ones stay, however many there are.
-   */
-  private forgetOldest(tenant: string): void {
-    const records = this.tenants.get(tenant);
-    if (!records || records.size <= MOST_DIRECTIVES) return;
-    const oldest = [...records.values()].find(({ status }) => !OPEN.has(status));
-    if (!oldest) return;
-    records.delete(oldest.intent.directiveId);
-    this.keys.delete(keyOf(oldest.intent));
   }
 }
 
