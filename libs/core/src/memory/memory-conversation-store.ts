@@ -12,12 +12,11 @@ import type {
 } from '../contracts/conversation.js';
 import { leftMs, nextLease } from '../contracts/lease.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
-import { forgetOldest } from './memory-pending-store.js';
-import type { KeptConversation, OwnConversations, Part } from './memory-pending-store.js';
+import { BoundedTable } from './bounded-table.js';
 
-const MOST_OF_AN_ACTOR = 1_000;
-const MOST_OF_A_TENANT = 10_000;
-const MOST_MESSAGES = 200;
+const MAX_OF_AN_ACTOR = 1_000;
+const MAX_OF_A_TENANT = 10_000;
+const MAX_MESSAGES = 200;
 
 /**
  * Keeps conversations in memory, with the last 200 messages of each. Beyond 1,000 of an actor that
@@ -25,11 +24,14 @@ const MOST_MESSAGES = 200;
  * loses one.
  */
 export class MemoryConversationStore extends ConversationStore {
-  /** The conversations by tenant, then by actor, in the order of their last use. */
-  private readonly tenants = new Map<string, Map<string, OwnConversations>>();
+  /** The conversations by tenant, then by actor and id, in the order of their last use. */
+  private readonly tenants = new Map<string, BoundedTable<KeptConversation>>();
   /** The leases of the runs that are under way. */
   private readonly turns = new Map<string, Lease>();
-  private readonly inputs = new Map<string, ReadonlyMap<string, KeptInput>>();
+  /** What people have added, by conversation and id. */
+  private readonly inputs = new BoundedTable<KeptInput>({
+    isOver: ({ until, takenBy }) => until + (takenBy ? TAKEN_TOLD_MS : 0) <= Date.now(),
+  });
   /** The position of the last part. */
   private last = 0;
 
@@ -44,20 +46,13 @@ export class MemoryConversationStore extends ConversationStore {
   ): Promise<void> {
     if (messages.length === 0) return Promise.resolve();
     const { tenant, actorId, conversationId } = key;
-    const actors = this.tenants.get(tenant) ?? new Map<string, OwnConversations>();
-    const own = actors.get(actorId) ?? new Map<string, KeptConversation>();
-    const parts = newest(
-      withPart(own.get(conversationId)?.parts ?? [], {
-        runId,
-        messages,
-        position: (this.last += 1),
-      }),
-    );
-    own.delete(conversationId);
-    own.set(conversationId, { parts, updatedAt: new Date().toISOString() });
-    this.tenants.set(tenant, actors.set(actorId, own));
-    if (own.size > MOST_OF_AN_ACTOR) forgetOldest(own);
-    else if (sizeOf(actors) > MOST_OF_A_TENANT) forgetOldest(largestOf(actors));
+    const own =
+      this.tenants.get(tenant) ??
+      new BoundedTable<KeptConversation>({ most: MAX_OF_AN_ACTOR, mostInAll: MAX_OF_A_TENANT });
+    this.tenants.set(tenant, own);
+    const part = { runId, messages, position: (this.last += 1) };
+    const parts = newest(withPart(this.partsOf(key), part));
+    own.renew(actorId, conversationId, { parts, updatedAt: new Date().toISOString() });
     return Promise.resolve();
   }
 
@@ -75,9 +70,8 @@ export class MemoryConversationStore extends ConversationStore {
     input: LeftInput,
     forMs: number,
   ): Promise<string | undefined> {
-    const kept = this.inputsOf(key);
-    const takenBy = kept.get(input.id)?.takenBy;
-    this.inputs.set(nameOf(key), kept.set(input.id, { input, takenBy, until: Date.now() + forMs }));
+    const takenBy = this.inputs.get(nameOf(key), input.id)?.takenBy;
+    this.inputs.put(nameOf(key), input.id, { input, takenBy, until: Date.now() + forMs });
     return Promise.resolve(takenBy);
   }
 
@@ -85,30 +79,25 @@ export class MemoryConversationStore extends ConversationStore {
     const lease = this.turns.get(nameOf(key));
     if (lease?.owner !== owner || leftMs(lease) <= 0) return Promise.resolve([]);
     return Promise.resolve(
-      [...this.inputsOf(key).values()].flatMap(({ input, takenBy }) =>
-        takenBy === undefined ? input : [],
-      ),
+      this.inputs
+        .values(nameOf(key))
+        .flatMap(({ input, takenBy }) => (takenBy === undefined ? input : [])),
     );
   }
 
   override take(key: ConversationKey, id: string, owner: string): Promise<string | undefined> {
-    const kept = this.inputsOf(key).get(id);
-    return Promise.resolve(kept && (kept.takenBy ??= owner));
-  }
-
-  private inputsOf(key: ConversationKey): Map<string, KeptInput> {
-    const kept = [...(this.inputs.get(nameOf(key)) ?? [])].filter(
-      ([, one]) => one.until + (one.takenBy ? TAKEN_TOLD_MS : 0) > Date.now(),
-    );
-    if (kept.length === 0) this.inputs.delete(nameOf(key));
-    return new Map(kept);
+    const kept = this.inputs.get(nameOf(key), id);
+    if (!kept) return Promise.resolve(undefined);
+    const takenBy = kept.takenBy ?? owner;
+    this.inputs.put(nameOf(key), id, { ...kept, takenBy });
+    return Promise.resolve(takenBy);
   }
 
   override list(
     { tenant, actorId }: ConversationOwner,
     { limit = 100, after }: ConversationListing = {},
   ): Promise<readonly ConversationSummary[]> {
-    const all = [...(this.tenants.get(tenant)?.get(actorId) ?? [])].toReversed();
+    const all = (this.tenants.get(tenant)?.entries(actorId) ?? []).toReversed();
     const own = all.filter(([, { parts }]) => messagesIn(parts).length > 0);
     const start =
       after === undefined ? 0 : own.findIndex(([conversationId]) => conversationId === after) + 1;
@@ -137,12 +126,12 @@ export class MemoryConversationStore extends ConversationStore {
     turns: CutTurns,
     runId: string,
   ): Promise<void> {
-    const own = this.tenants.get(tenant)?.get(actorId);
-    const kept = own?.get(conversationId);
+    const own = this.tenants.get(tenant);
+    const kept = own?.get(actorId, conversationId);
     if (!own || !kept) return Promise.resolve();
     const isCut = ({ position, cutBy }: Part): boolean =>
       'from' in turns ? cutBy === undefined && position >= turns.from : cutBy === turns.cutBy;
-    own.set(conversationId, {
+    own.put(actorId, conversationId, {
       ...kept,
       parts: kept.parts.map((part) =>
         isCut(part) ? Object.assign({}, part, { cutBy: runId }) : part,
@@ -157,7 +146,7 @@ export class MemoryConversationStore extends ConversationStore {
   }
 
   override delete({ tenant, actorId, conversationId }: ConversationKey): Promise<boolean> {
-    return Promise.resolve(this.tenants.get(tenant)?.get(actorId)?.delete(conversationId) ?? false);
+    return Promise.resolve(this.tenants.get(tenant)?.delete(actorId, conversationId) ?? false);
   }
 
   private messagesOf({ tenant, actorId, conversationId }: ConversationKey): readonly Message[] {
@@ -165,22 +154,28 @@ export class MemoryConversationStore extends ConversationStore {
   }
 
   private partsOf({ tenant, actorId, conversationId }: ConversationKey): readonly Part[] {
-    return this.tenants.get(tenant)?.get(actorId)?.get(conversationId)?.parts ?? [];
+    return this.tenants.get(tenant)?.get(actorId, conversationId)?.parts ?? [];
   }
+}
+
+interface KeptConversation {
+  readonly parts: readonly Part[];
+  readonly updatedAt: string;
+}
+
+/** The messages that one run added. */
+interface Part {
+  readonly runId: string | undefined;
+  readonly messages: readonly Message[];
+  readonly position: number;
+  /** The run for which it was cut. */
+  readonly cutBy?: string;
 }
 
 interface KeptInput {
   readonly input: LeftInput;
-  takenBy: string | undefined;
+  readonly takenBy: string | undefined;
   readonly until: number;
-}
-
-function sizeOf(actors: ReadonlyMap<string, OwnConversations>): number {
-  return [...actors.values()].reduce((sum, { size }) => sum + size, 0);
-}
-
-function largestOf(actors: ReadonlyMap<string, OwnConversations>): OwnConversations {
-  return [...actors.values()].reduce((largest, own) => (own.size > largest.size ? own : largest));
 }
 
 function messagesIn(parts: readonly Part[]): readonly Message[] {
@@ -214,7 +209,7 @@ function withPart(parts: readonly Part[], part: Part): readonly Part[] {
  * that every call keeps its result.
  */
 function newest(parts: readonly Part[]): readonly Part[] {
-  let room = MOST_MESSAGES;
+  let room = MAX_MESSAGES;
   const kept: Part[] = [];
   for (const part of parts.toReversed()) {
     if (room <= 0) break;

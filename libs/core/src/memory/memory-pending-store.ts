@@ -1,12 +1,12 @@
-import type { Message } from '@toolloop/protocol';
 import { Subject, filter, firstValueFrom, fromEvent, map, merge, take } from 'rxjs';
 import { leftMs, nextLease } from '../contracts/lease.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
 import type { DueNotice, NextNotice } from '../contracts/notice.js';
 import { PendingStore, isUsable } from '../contracts/pending.js';
 import type { Pending, PendingAnswer, PendingQuery } from '../contracts/pending.js';
+import { BoundedTable } from './bounded-table.js';
 
-const MOST_PENDING = 10_000;
+const MAX_PENDING = 10_000;
 
 /**
  * Keeps what runs ask of people for as long as the process lives. Beyond 10,000 of a tenant its
@@ -15,8 +15,12 @@ const MOST_PENDING = 10_000;
  */
 export class MemoryPendingStore extends PendingStore {
   private readonly records = new Map<string, Pending>();
-  /** The ids by tenant: a tenant that floods takes nothing from another. */
-  private readonly ofTenants = new Map<string, Set<string>>();
+  /** The ids by tenant. */
+  private readonly ids = new BoundedTable<string>({
+    most: MAX_PENDING,
+    mayGo: (id) => this.isOver(id),
+    dropped: (_tenant, id) => this.forget(id),
+  });
   /** The leases of those who are deciding. */
   private readonly claims = new Map<string, Lease>();
   private readonly notices = new Map<string, KeptNotice>();
@@ -25,15 +29,14 @@ export class MemoryPendingStore extends PendingStore {
   override add(record: Pending): Promise<void> {
     const { tenant } = record.binding;
     if (this.records.has(record.id)) return Promise.resolve();
-    const ids = this.ofTenants.get(tenant) ?? new Set();
-    if (ids.size >= MOST_PENDING && !this.forgetOldest(ids))
+    if (!this.ids.makeRoom(tenant))
       return Promise.reject(
         new Error(
-          `${MOST_PENDING} questions of one tenant wait in memory, and no more are accepted. Bind a durable PendingStore.`,
+          `${MAX_PENDING} questions of one tenant wait in memory, and no more are accepted. Bind a durable PendingStore.`,
         ),
       );
-    this.ofTenants.set(tenant, ids.add(record.id));
     this.records.set(record.id, record);
+    this.ids.put(tenant, record.id, record.id);
     if (record.noticeAt !== undefined)
       this.notices.set(record.id, {
         at: record.noticeAt,
@@ -43,15 +46,14 @@ export class MemoryPendingStore extends PendingStore {
     return Promise.resolve();
   }
 
-  private forgetOldest(ids: Set<string>): boolean {
-    const oldest = [...ids].find((id) => {
-      const record = this.records.get(id);
-      return !record || record.answer !== undefined || Date.parse(record.expiresAt) <= Date.now();
-    });
-    if (oldest === undefined) return false;
-    this.records.delete(oldest);
-    this.notices.delete(oldest);
-    return ids.delete(oldest);
+  private isOver(id: string): boolean {
+    const record = this.records.get(id);
+    return !record || record.answer !== undefined || Date.parse(record.expiresAt) <= Date.now();
+  }
+
+  private forget(id: string): void {
+    this.records.delete(id);
+    this.notices.delete(id);
   }
 
   override find(id: string): Promise<Pending | undefined> {
@@ -144,28 +146,6 @@ export class MemoryPendingStore extends PendingStore {
     const answered$ = this.answers$.pipe(filter(({ id: answeredId }) => answeredId === id));
     return firstValueFrom(merge(answered$, aborted$).pipe(take(1)));
   }
-}
-
-export interface KeptConversation {
-  readonly parts: readonly Part[];
-  readonly updatedAt: string;
-}
-
-/** The conversations of one actor by their ids, the least recently used first. */
-export type OwnConversations = Map<string, KeptConversation>;
-
-export function forgetOldest(conversations: OwnConversations): void {
-  const [oldest] = conversations.keys();
-  if (oldest !== undefined) conversations.delete(oldest);
-}
-
-/** The messages that one run added. */
-export interface Part {
-  readonly runId: string | undefined;
-  readonly messages: readonly Message[];
-  readonly position: number;
-  /** The run for which it was cut. */
-  readonly cutBy?: string;
 }
 
 /** A notice with the time of its next attempt, and the lease of who tells it. */
