@@ -14,6 +14,7 @@ import type {
   RunRecord,
   RunWrite,
 } from '../contracts/run-log.js';
+import { BoundedTable } from './bounded-table.js';
 import { withDates } from './json-copies.js';
 
 interface LoggedRun {
@@ -26,9 +27,9 @@ interface LoggedRun {
 /** The longest delay of a timer; an earlier look at a run does no harm. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-const MOST_ENDED = 1_000;
-const MOST_WAITING_OF_AN_ACTOR = 1_000;
-const MOST_WAITING_OF_A_TENANT = 10_000;
+const MAX_ENDED = 1_000;
+const MAX_WAITING_OF_AN_ACTOR = 1_000;
+const MAX_WAITING_OF_A_TENANT = 10_000;
 
 /**
  * Keeps runs for as long as the process lives: of each actor the last 1,000 that have ended, and up
@@ -41,8 +42,11 @@ export class MemoryRunLog extends RunLog {
   private readonly queue = new Map<string, string[]>();
   private readonly watchers = new Set<{ readonly runId: string; changed(): void }>();
   private readonly workers = new Set<() => void>();
-  /** The ids of those that have ended by tenant and actor, the oldest first. */
-  private readonly ended = new Map<string, string[]>();
+  /** The ids of those that have ended by tenant and actor, in the order of their endings. */
+  private readonly ended = new BoundedTable<string>({
+    most: MAX_ENDED,
+    dropped: (_owner, runId) => this.runs.delete(runId),
+  });
 
   override open(): Promise<void> {
     return Promise.resolve();
@@ -288,9 +292,9 @@ export class MemoryRunLog extends RunLog {
     const waiting = [...this.runs.values()].filter(
       ({ record }) => record.status === 'waiting' && record.tenant === tenant,
     );
-    if (waiting.length >= MOST_WAITING_OF_A_TENANT) return `${waiting.length} runs of one tenant`;
+    if (waiting.length >= MAX_WAITING_OF_A_TENANT) return `${waiting.length} runs of one tenant`;
     const own = waiting.filter(({ record }) => record.actorId === actorId).length;
-    return own >= MOST_WAITING_OF_AN_ACTOR ? `${own} runs of one actor` : undefined;
+    return own >= MAX_WAITING_OF_AN_ACTOR ? `${own} runs of one actor` : undefined;
   }
 
   /**
@@ -302,11 +306,7 @@ export class MemoryRunLog extends RunLog {
       this.enqueue(record.runId);
     if (record.status !== 'ended') return;
     const owner = JSON.stringify([record.tenant, record.actorId]);
-    const ended = this.ended.get(owner) ?? [];
-    this.ended.set(owner, ended);
-    ended.push(record.runId);
-    const oldest = ended.length > MOST_ENDED ? ended.shift() : undefined;
-    if (oldest !== undefined) this.runs.delete(oldest);
+    this.ended.put(owner, record.runId, record.runId);
   }
 
   /** A lease ends with the status `running`. */
