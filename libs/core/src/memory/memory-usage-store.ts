@@ -11,11 +11,15 @@ import {
   UsageStore,
   type UsageWindow,
 } from '../contracts/usage.js';
+import { BoundedTable } from './bounded-table.js';
 
-const MOST_COUNTERS = 100_000;
-const MOST_ROWS = 10_000;
-const MOST_IDS = 10_000;
-const KEPT_MS = 400 * 86_400_000;
+const MAX_COUNTERS = 100_000;
+const MAX_ROWS = 10_000;
+const MAX_IDS = 10_000;
+const DAY_MS = 86_400_000;
+const KEPT_MS = 400 * DAY_MS;
+/** The one group of the counters, whose bound is that of all tenants together. */
+const EVERY_TENANT = '';
 
 interface Counter {
   readonly window: number;
@@ -27,24 +31,20 @@ type LedgerRow = UsageKey & UsageAmounts;
 /** The dimensions of a row within its tenant. */
 const KEY = ['day', 'actor', 'tool', 'model'] as const satisfies readonly (keyof UsageKey)[];
 
-/** The counts of one tenant: a tenant that floods takes nothing from another. */
-interface TenantLedger {
-  /** In the order in which they were first counted. */
-  readonly rows: Map<string, LedgerRow>;
-  /** Those of batches and increments, the oldest first. */
-  readonly ids: Set<string>;
-  /** The day on which rows were last looked through for those that are too old. */
-  swept: string;
-}
-
 /**
  * Counts usage in memory, for this process only, with 10,000 rows and the last 10,000 ids of each
  * tenant: beyond them the oldest is dropped. Days are kept for 400. Beyond 100,000 counters of
  * windows the least recently used one is dropped.
  */
 export class MemoryUsageStore extends UsageStore {
-  private readonly tenants = new Map<string, TenantLedger>();
-  private readonly counters = new Map<string, Counter>();
+  /** The rows by tenant and dimensions, in the order in which they were first counted. */
+  private readonly rows = new BoundedTable<LedgerRow>({
+    most: MAX_ROWS,
+    isOver: ({ day }) => Date.parse(day) + DAY_MS <= Date.now() - KEPT_MS,
+  });
+  /** The ids of batches and increments by tenant. */
+  private readonly ids = new BoundedTable<true>({ most: MAX_IDS });
+  private readonly counters = new BoundedTable<Counter>({ most: MAX_COUNTERS });
 
   override add({
     batchId,
@@ -52,18 +52,11 @@ export class MemoryUsageStore extends UsageStore {
     increments,
     windows = [],
   }: UsageBatch): Promise<readonly number[]> {
-    const ledger = this.tenants.get(tenant) ?? {
-      rows: new Map<string, LedgerRow>(),
-      ids: new Set<string>(),
-      swept: '',
-    };
-    this.tenants.set(tenant, ledger);
-    const isNew = remember(ledger.ids, `batch ${batchId}`);
+    const isNew = this.remember(tenant, `batch ${batchId}`);
     const added = isNew
-      ? increments.filter(({ id }) => id === undefined || remember(ledger.ids, `use ${id}`))
+      ? increments.filter(({ id }) => id === undefined || this.remember(tenant, `use ${id}`))
       : [];
-    for (const increment of added) count(ledger.rows, increment);
-    sweep(ledger);
+    for (const increment of added) this.addRow(tenant, increment);
     return Promise.resolve(
       windows.map((window) => this.count(tenant, window, sumIn(added, window))),
     );
@@ -103,52 +96,35 @@ export class MemoryUsageStore extends UsageStore {
   }
 
   private *rowsOf(tenant: string | undefined): Generator<LedgerRow & { readonly tenant: string }> {
-    const named = tenant === undefined ? this.tenants.keys() : [tenant];
-    for (const name of named)
-      for (const row of this.tenants.get(name)?.rows.values() ?? []) yield { ...row, tenant: name };
+    for (const name of tenant === undefined ? this.rows.names() : [tenant])
+      for (const row of this.rows.values(name)) yield { ...row, tenant: name };
+  }
+
+  /** Returns whether an id is new, and remembers it. */
+  private remember(tenant: string, id: string): boolean {
+    if (this.ids.get(tenant, id)) return false;
+    this.ids.put(tenant, id, true);
+    return true;
+  }
+
+  private addRow(tenant: string, increment: UsageIncrement): void {
+    const key = JSON.stringify(KEY.map((name) => increment[name] ?? null));
+    const known = this.rows.get(tenant, key);
+    this.rows.put(tenant, key, {
+      ...dimensionsOf(increment, KEY),
+      day: increment.day,
+      ...(known ? sum(known, increment) : amountsOf(increment)),
+    });
   }
 
   private count(tenant: string, { quantity, windowMs }: UsageWindow, amount: number): number {
     const key = JSON.stringify([tenant, quantity, windowMs]);
     const window = Math.floor(Date.now() / windowMs);
-    const known = this.counters.get(key);
+    const known = this.counters.get(EVERY_TENANT, key);
     const total = (known?.window === window ? known.total : 0) + amount;
-    this.counters.delete(key);
-    this.counters.set(key, { window, total });
-    const [oldest] = this.counters.keys();
-    if (this.counters.size > MOST_COUNTERS && oldest !== undefined) this.counters.delete(oldest);
+    this.counters.renew(EVERY_TENANT, key, { window, total });
     return total;
   }
-}
-
-/** Returns whether an id is new, and remembers it. */
-function remember(ids: Set<string>, id: string): boolean {
-  if (ids.has(id)) return false;
-  ids.add(id);
-  const [oldest] = ids;
-  if (ids.size > MOST_IDS && oldest !== undefined) ids.delete(oldest);
-  return true;
-}
-
-function count(rows: TenantLedger['rows'], increment: UsageIncrement): void {
-  const key = JSON.stringify(KEY.map((name) => increment[name] ?? null));
-  const known = rows.get(key);
-  rows.set(key, {
-    ...dimensionsOf(increment, KEY),
-    day: increment.day,
-    ...(known ? sum(known, increment) : amountsOf(increment)),
-  });
-  const [oldest] = rows.keys();
-  if (rows.size > MOST_ROWS && oldest !== undefined) rows.delete(oldest);
-}
-
-/** Drops what is too old, once a day. */
-function sweep(ledger: TenantLedger): void {
-  const today = new Date().toISOString().slice(0, 10);
-  if (ledger.swept === today) return;
-  ledger.swept = today;
-  const oldest = new Date(Date.now() - KEPT_MS).toISOString().slice(0, 10);
-  for (const [key, { day }] of ledger.rows) if (day < oldest) ledger.rows.delete(key);
 }
 
 function sumIn(increments: readonly UsageIncrement[], { quantity }: UsageWindow): number {
