@@ -491,7 +491,7 @@ function readSchema(resource: Resource, options: ReadOptions): JSONSchema7 {
     limit: () => ({ type: 'integer', minimum: 1, maximum: page.most, default: page.default }),
     offset: () => ({ type: 'integer', minimum: 0, maximum: MOST_SKIPPED }),
     cursor: () =>
-      hasKey ? { ...CURSOR, description: 'Of the page before, with the same sort.' } : undefined,
+      hasKey ? { ...CURSOR, description: 'Of the page before, same sort.' } : undefined,
     result_type: () => ({ type: 'string', enum: [...RESULT_TYPES], default: 'run_query' }),
     aggregate: () =>
       objectSchema({ kind: { type: 'string', enum: [...AGGREGATE_KINDS] }, field: field() }, [

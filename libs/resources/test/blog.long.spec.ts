@@ -39,11 +39,18 @@ class Post {
   @ToolField({ origin: 'application' })
   @Expose()
   title!: string;
-  @Enum({ items: () => PostStatus, default: PostStatus.Draft }) @Expose() status!: Opt<PostStatus>;
+  @Enum({ items: () => PostStatus, default: PostStatus.Draft })
+  @ToolField({ origin: 'application' })
+  @Expose()
+  status!: Opt<PostStatus>;
   @Property({ type: 'integer', fieldName: 'author_id', default: 1 })
+  @ToolField({ origin: 'application' })
   @Expose()
   authorId!: Opt<number>;
-  @Property({ type: 'integer', default: 0 }) @Expose() sold!: Opt<number>;
+  @Property({ type: 'integer', default: 0 })
+  @ToolField({ origin: 'application' })
+  @Expose()
+  sold!: Opt<number>;
   /** Private: it is returned where a tool loads it. */
   @Property({ type: 'string', length: 80, nullable: true, hidden: true })
   @Expose()
