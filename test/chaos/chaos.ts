@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { StorageUnavailableError } from '@toolloop/protocol';
 import { Inspection, type Findings } from './inspection.js';
 import { openPlace, type Engine, type Place } from './place.js';
 import { kindAt, type RunPlan } from './plan.js';
@@ -164,7 +165,10 @@ class Chaos {
       await worker.ready;
       return true;
     } catch (error) {
-      if (!this.isOver) this.problems.push(`A worker did not start: ${String(error)}`);
+      // A database that breaks a start off is no fault of the start: it is made again.
+      const isOfDatabase = String(error).includes(StorageUnavailableError.name);
+      if (!this.isOver && !isOfDatabase)
+        this.problems.push(`A worker did not start: ${String(error)}`);
       this.isOver ||= this.problems.length > 10;
       return false;
     }
