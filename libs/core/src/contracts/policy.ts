@@ -306,6 +306,11 @@ export interface InformationFlow {
   isCommitted(tool: PolicyTool, call: CommittableCall): boolean;
   /** Returns whether a text or a number occurs in the user's own words or in a trusted result. */
   isTraced(value: string | number): boolean;
+  /**
+   * Returns the different words of some kind, such as ids of one form, in the user's own words and
+   * in trusted results. @default none, so that no id counts as one that was given before
+   */
+  tracedWords?(isSuch: (word: string) => boolean): ReadonlySet<string>;
   /** Returns whether a text occurs whole in the user's own words. */
   isSaid(value: string): boolean;
   /**

@@ -3,6 +3,8 @@ import type { JsonObject, JsonValue, ValueOrigin } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import { pointerSegment } from './argument-problems.js';
 import { capacityOf, isClosed } from './capacity.js';
+import { expressionOf, linearMatcher } from './patterns.js';
+import type { Matcher } from './patterns.js';
 
 /** The keyword of a schema that says where a value, and all below it, comes from. */
 export const ORIGIN_KEYWORD = 'x-toolloop-origin';
@@ -54,8 +56,11 @@ export interface OriginReading {
   readonly isChosen?: boolean;
   /** The actor of the run, whose own fields count as their words. */
   readonly actorId: string | undefined;
-  /** Tells whether the user or a trusted result gave an id before: then it tells nothing new. */
-  isKnown(id: string): boolean;
+  /**
+   * Returns the ids of a form that the user and trusted results gave: one of them tells no more than
+   * which of them it is. @default none
+   */
+  knownIds?(isSuch: (id: string) => boolean): ReadonlySet<string>;
   /** Returns what the model reads in the place of a text from outside. @default the text itself */
   hide?(value: JsonValue, pointer: string): JsonValue;
 }
@@ -97,7 +102,7 @@ export function readOrigins(
  * reference to one tells nothing.
  */
 export function isAlwaysHidden(schema: JSONSchema7): boolean {
-  const walk = new OriginWalk(schema, { actorId: undefined, isKnown: () => false });
+  const walk = new OriginWalk(schema, { actorId: undefined });
   return walk.isAlwaysHidden(resolvedIn(schema, schema), {
     inherited: 'outside',
     around: [],
@@ -195,6 +200,7 @@ class AbsentProperties {
 class OriginWalk {
   bits = 0;
   readonly absent = new AbsentProperties();
+  private readonly idsBySchema = new Map<JSONSchema7, ReadonlySet<string>>();
 
   constructor(
     private readonly root: JSONSchema7,
@@ -265,14 +271,11 @@ class OriginWalk {
     return value;
   }
 
-  /**
-   * A text tells more than can be counted, unless nothing of it is shown, or it is an id that was
-   * known.
-   */
+  /** A text tells more than can be counted, unless nothing of it is shown, or it is an id. */
   private text(value: JsonValue, schema: JSONSchema7, place: Place): JsonValue {
-    const id = typeof value === 'string' ? idBits(value, schema) : undefined;
-    if (id !== undefined && typeof value === 'string') {
-      if (!this.reading.isKnown(value)) this.bits += id;
+    const ofId = typeof value === 'string' ? this.bitsOfId(value, schema) : undefined;
+    if (ofId !== undefined) {
+      this.bits += ofId;
       return value;
     }
     if (this.reading.hide) {
@@ -281,6 +284,26 @@ class OriginWalk {
     }
     this.bits += isEmpty(value) ? 1 : Infinity;
     return value;
+  }
+
+  /**
+   * Returns the bits of an id, as {@link idBits} does. Someone outside may have chosen it among
+   * those that are known, so that a known one costs that choice.
+   */
+  private bitsOfId(text: string, schema: JSONSchema7): number | undefined {
+    const bits = idBits(text, schema);
+    if (bits === undefined) return undefined;
+    const known = this.knownIds(schema);
+    return known.has(text) ? Math.min(bits, Math.log2(known.size)) : bits;
+  }
+
+  /** The known ids of a schema are looked up once for all rows of a list. */
+  private knownIds(schema: JSONSchema7): ReadonlySet<string> {
+    const before = this.idsBySchema.get(schema);
+    if (before) return before;
+    const known = this.reading.knownIds?.(idFormOf(schema)) ?? new Set<string>();
+    this.idsBySchema.set(schema, known);
+    return known;
   }
 
   /**
@@ -434,6 +457,7 @@ function lengthBits(length: number, { minItems = 0, maxItems }: JSONSchema7): nu
   return minItems === maxItems ? 0 : 2 * Math.floor(Math.log2(length + 1)) + 1;
 }
 
+const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 const ID = /^[A-Za-z0-9][\w.:#-]{0,63}$/;
 
 /**
@@ -447,6 +471,29 @@ function idBits(text: string, schema: JSONSchema7): number | undefined {
 
 function isIdForm({ pattern, format }: JSONSchema7): boolean {
   return pattern !== undefined || format === 'uuid';
+}
+
+/**
+ * Returns the test that a text could stand in the place of an id of a schema. A pattern that cannot
+ * be read lets every id through.
+ */
+function idFormOf({ pattern, format, minLength = 0, maxLength }: JSONSchema7): Matcher {
+  const matches = pattern === undefined ? undefined : matcherOf(pattern);
+  return (text) =>
+    ID.test(text) &&
+    text.length >= minLength &&
+    text.length <= (maxLength ?? text.length) &&
+    (format !== 'uuid' || UUID.test(text)) &&
+    (matches?.(text) ?? true);
+}
+
+function matcherOf(pattern: string): Matcher | undefined {
+  try {
+    const expression = expressionOf(pattern);
+    return linearMatcher(expression) ?? ((text) => expression.test(text));
+  } catch {
+    return undefined;
+  }
 }
 
 function alphabetOf(text: string): number {

@@ -132,8 +132,14 @@ export class MessageFlow implements InformationFlow {
   }
 
   isTraced(value: string | number): boolean {
-    this.trusted ??= new TrustedText(this.withAuthority.flatMap(textsOf));
-    return this.trusted.has(value) || this.outer?.isTraced(value) === true;
+    return this.trustedText.has(value) || this.outer?.isTraced(value) === true;
+  }
+
+  tracedWords(isSuch: (word: string) => boolean): ReadonlySet<string> {
+    return new Set([
+      ...this.trustedText.wordsThat(isSuch),
+      ...(this.outer?.tracedWords?.(isSuch) ?? []),
+    ]);
   }
 
   isRequested(tool: PolicyTool, call: RequestableCall): boolean {
@@ -165,6 +171,10 @@ export class MessageFlow implements InformationFlow {
 
   private get told(): readonly ToldValue[] {
     return (this.toldValues ??= toldIn(this.messages));
+  }
+
+  private get trustedText(): TrustedText {
+    return (this.trusted ??= new TrustedText(this.withAuthority.flatMap(textsOf)));
   }
 
   private get withAuthority(): readonly Message[] {

@@ -5,6 +5,8 @@ import { asNumber } from './user-request.js';
 const WORD = /[\p{L}\p{N}]/u;
 /** The characters that join two words into one name: `a.b`, `a-b`, `a@b`, `a/b`. */
 const JOINT = /[.\-_@/\\:+~=&%#']/;
+/** Whole names: words, and words with joints between them, as far as such a name goes on. */
+const NAMES = /[\p{L}\p{N}](?:[\p{L}\p{N}.\-_@/\\:+~=&%#']*[\p{L}\p{N}_])?/gu;
 const DIGIT = /\p{N}/u;
 const NUMBERS = /-?\d+(?:[.,]\d+)*/g;
 
@@ -13,6 +15,7 @@ export class TrustedText {
   private readonly texts: readonly string[];
   private lowered: readonly string[] | undefined;
   private numbers: ReadonlySet<number> | undefined;
+  private names: ReadonlySet<string> | undefined;
 
   constructor(texts: readonly string[]) {
     this.texts = texts.map(plain);
@@ -27,6 +30,12 @@ export class TrustedText {
   has(value: string | number): boolean {
     if (isWebAddress(value)) return this.texts.some((text) => standsIn(value, text));
     return typeof value === 'number' ? this.hasNumber(value) : this.hasWords(plain(value));
+  }
+
+  /** Returns the different names of some kind, letter by letter, such as the ids that there are. */
+  wordsThat(isSuch: (word: string) => boolean): readonly string[] {
+    this.names ??= new Set(this.texts.flatMap((text) => text.match(NAMES) ?? []));
+    return [...this.names].filter(isSuch);
   }
 
   private hasWords(words: string): boolean {

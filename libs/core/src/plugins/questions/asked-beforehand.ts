@@ -154,7 +154,8 @@ function isLost(question: PendingOf<'question'>): boolean {
   return question.answer ? !isUsable(question.answer) : isExpired(question);
 }
 
-function saidAsWell(flow: InformationFlow, said: TrustedText): InformationFlow {
+/** Returns the flow of a call whose person said more than its run has read. */
+export function saidAsWell(flow: InformationFlow, said: TrustedText): InformationFlow {
   return {
     integrity: flow.integrity,
     confidentiality: flow.confidentiality,
@@ -163,6 +164,8 @@ function saidAsWell(flow: InformationFlow, said: TrustedText): InformationFlow {
     mayCommit: flow.mayCommit,
     isCommitted: (tool, call) => flow.isCommitted(tool, call),
     isTraced: (value) => flow.isTraced(value) || said.has(value),
+    tracedWords: (isSuch) =>
+      new Set([...said.wordsThat(isSuch), ...(flow.tracedWords?.(isSuch) ?? [])]),
     isSaid: (value) => flow.isSaid(value),
     ...(flow.sources && { sources: flow.sources }),
     ...(flow.endorsing && {

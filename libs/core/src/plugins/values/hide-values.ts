@@ -112,7 +112,7 @@ function readFields(
     inherited: inheritedOrigin(call, taken),
     isChosen: isChosenBy(call, taken),
     actorId,
-    isKnown: (id) => flow.isTraced(id),
+    knownIds: (isSuch) => flow.tracedWords?.(isSuch) ?? new Set(),
   };
   if (!values)
     return { labels: { ...labelsOfBits(readOrigins(value, schema, reading).outsideBits), reads } };
@@ -216,7 +216,7 @@ function readAnswer(
   const read = (hiding: Hide): ReadValue =>
     // hidden, like one that tells too much
     fits
-      ? readOrigins(answer, schema, { actorId, isKnown: () => false, hide: hiding })
+      ? readOrigins(answer, schema, { actorId, hide: hiding })
       : { shown: answer, outsideBits: Infinity };
   const { shown, outsideBits } = withinBudget(call, answer, read, hide);
   return { shown: { answer: shown }, labels: { ...labelsOfBits(outsideBits), reads: 'private' } };
@@ -236,7 +236,6 @@ export function toldAnswer(
   const hide = hidingIn(scope.values, tool.spec.declaredId, taken);
   const { shown } = readOrigins(answer, NOT_MADE_NOW, {
     actorId: undefined,
-    isKnown: () => false,
     hide,
   });
   return {
