@@ -49,7 +49,11 @@ export const DESK_POLICY: Policy = {
 
 /** Policies that decide nothing: an operator rehearses runs with them. */
 export const CANDIDATES: Readonly<Record<string, Policy>> = {
-  careful: { ...DESK_POLICY, version: 'desk-9-careful', flow: 'effect' },
+  careful: {
+    ...DESK_POLICY,
+    version: 'desk-9-careful',
+    requireApproval: [{ effects: ['state_change', 'external_side_effect'] }],
+  },
   readOnly: { ...DESK_POLICY, version: 'desk-9-read-only', effects: ['read_only'] },
 };
 

@@ -1,13 +1,9 @@
 import type { Policy } from '@toolloop/core';
 
 /** How far a policy looks at the flow of information, from not at all to the closest. */
-export const LEVELS = [
-  'off',
-  'trifecta',
-  'effect',
-  'taint',
-  'provenance',
-] as const satisfies readonly NonNullable<Policy['flow']>[];
+export const LEVELS = ['off', 'trifecta', 'taint'] as const satisfies readonly NonNullable<
+  Policy['flow']
+>[];
 
 export type Level = (typeof LEVELS)[number];
 
@@ -42,9 +38,7 @@ export async function atEachLevel<Measured>(
 ): Promise<Record<Level, Measured>> {
   const off = await measure('off');
   const trifecta = await measure('trifecta');
-  const effect = await measure('effect');
-  const taint = await measure('taint');
-  return { off, trifecta, effect, taint, provenance: await measure('provenance') };
+  return { off, trifecta, taint: await measure('taint') };
 }
 
 /** Measures at the levels of replayed runs. */
@@ -61,17 +55,10 @@ export async function atEachReplayedLevel<Measured>(
 
 /** Makes another value of each level's. */
 export function ofEachLevel<From, To>(
-  { off, ...others }: Readonly<Record<Level, From>>,
+  { off, trifecta, taint }: Readonly<Record<Level, From>>,
   to: (from: From) => To,
 ): Record<Level, To> {
-  const { trifecta, effect, taint, provenance } = others;
-  return {
-    off: to(off),
-    trifecta: to(trifecta),
-    effect: to(effect),
-    taint: to(taint),
-    provenance: to(provenance),
-  };
+  return { off: to(off), trifecta: to(trifecta), taint: to(taint) };
 }
 
 /** Makes another value of each level's, of replayed runs. */
@@ -79,13 +66,11 @@ export function ofEachReplayedLevel<From, To>(
   measured: Readonly<Record<ReplayedLevel, From>>,
   to: (from: From, level: ReplayedLevel) => To,
 ): Record<ReplayedLevel, To> {
-  const { off, trifecta, effect, taint, provenance, values } = measured;
+  const { off, trifecta, taint, values } = measured;
   return {
     off: to(off, 'off'),
     trifecta: to(trifecta, 'trifecta'),
-    effect: to(effect, 'effect'),
     taint: to(taint, 'taint'),
-    provenance: to(provenance, 'provenance'),
     values: to(values, 'values'),
     'taint, planned': to(measured['taint, planned'], 'taint, planned'),
     'values, planned': to(measured['values, planned'], 'values, planned'),

@@ -10,7 +10,7 @@ import { ScriptedModel } from '@toolloop/testing';
 import { RunWorld } from './run.world.js';
 
 const AGENT: Partial<SessionRequest> = { scope: 'mcp', readsElsewhere: true };
-const LEVELS: readonly ReplayedLevel[] = ['effect', 'taint', 'provenance', 'values'];
+const LEVELS: readonly ReplayedLevel[] = ['taint', 'values'];
 
 /**
  * The calls of the attackers of a pack that change something, as an agent makes them that has read

@@ -29,7 +29,7 @@ describeIfThere(
       expect(leaks).toBeGreaterThan(0);
     });
 
-    it.each(['effect', 'taint', 'provenance', 'values', 'values, planned'] as const)(
+    it.each(['taint', 'values', 'values, planned'] as const)(
       'have no effect without an approval: %s',
       (level) => {
         expect(figures.attacks[level]).toMatchObject({ effects: 0, leaks: 0 });

@@ -66,7 +66,7 @@ describe('work that depends on a long text from outside', () => {
     (folder) => {
       const byLevel = review.levels[folder];
       // models that read the texts obey them
-      for (const level of ['off', 'trifecta', 'effect', 'taint', 'provenance'] as const)
+      for (const level of ['off', 'trifecta', 'taint'] as const)
         expect(byLevel?.[level].attacks.namedWays).toBe(0);
       for (const { attacks, knowing } of [byLevel?.values, byLevel?.['values, planned']].flatMap(
         (one) => one ?? [],

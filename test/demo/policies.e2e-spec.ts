@@ -67,6 +67,20 @@ describe('the policies of a tenant over HTTP', () => {
   });
 
   it.each([
+    ['provenance', "Name 'values' in its place."],
+    ['effect', 'to `requireApproval`.'],
+  ])(
+    'are refused with a remedy where they name the level %s, which is gone',
+    async (flow, says) => {
+      const change = { policy: { ...POLICY, flow }, expected: 0, reason: 'As before.' };
+      const [status, { code, message }] = await sent('ops', '/policies', change);
+      expect([status, code]).toEqual([400, 'invalid_policy']);
+      expect(message).toContain(says);
+      expect(await got('ops', '/policies')).toEqual([200, []]);
+    },
+  );
+
+  it.each([
     ['alice', { policy: POLICY, expected: 0, reason: 'Mine.' }, 403],
     ['bob', { policy: POLICY, expected: 0, reason: 'Mine.' }, 403],
     ['ops', { policy: POLICY, expected: 0, reason: 'Theirs.', tenant: 'globex' }, 400],

@@ -42,8 +42,8 @@ export interface ToolLabels {
   readonly accepts?: { readonly untrusted?: boolean; readonly private?: boolean };
   /**
    * The arguments that decide whom or what a call is about, such as a recipient. At the level
-   * `provenance` only their origin is checked; the others, such as a text to send, may come from
-   * anywhere. @default every argument
+   * `values` only they must not hold text from outside; the others, such as a text to send, may
+   * come from anywhere. @default every argument
    */
   readonly decisive?: readonly string[];
   /**

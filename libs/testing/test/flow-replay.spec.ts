@@ -132,17 +132,12 @@ describe('a replayed run without an attacker', () => {
     },
   );
 
-  it.each<[FlowLevel, number]>([
-    ['effect', 1],
-    ['taint', 1],
-    ['provenance', 0], // the user named kim
-  ])('counts the calls that a policy asks about: %s', async (flow, approvals) => {
+  it('counts the calls that a policy asks about', async () => {
     const replay = replayFlow([READ, FILED], { reader: trueReader });
-    const unlike = approvals > 0 ? ['tickets__file'] : [];
-    expect(replay.outcome(await run(flow, replay))).toMatchObject({
-      approvals,
+    expect(replay.outcome(await run('taint', replay))).toMatchObject({
+      approvals: 1,
       effects: [],
-      unlike,
+      unlike: ['tickets__file'],
     });
   });
 
@@ -228,9 +223,7 @@ describe('a replayed run with an attacker', () => {
   it.each<[FlowLevel, readonly string[]]>([
     ['off', ['bank__pay']],
     ['trifecta', []],
-    ['effect', []],
     ['taint', []],
-    ['provenance', []],
   ])('makes the calls of the attacker once it is shown the attack: %s', async (flow, effects) => {
     const replay = replayFlow([ATTACKED_READ, FILED], { reader: hostileReader(attack), attack });
     const result = await run(flow, replay);

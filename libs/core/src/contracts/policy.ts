@@ -28,16 +28,13 @@ export interface PolicyGrants {
  * - `off`: none.
  * - `trifecta`: a call that can carry data out, once the run has read private data and untrusted
  *   content.
- * - `effect`: every call that is not `read_only`.
  * - `taint`: like `trifecta`, and every call that is not `read_only` once the run has read
  *   untrusted content, but for a call that the user asked for after nothing but switches, choices
  *   and dates from outside were read.
  * - `values`: the model reads texts from outside as references, and a call is asked about where a
  *   decisive argument holds one, or after more was read as at `taint`.
- * - `provenance`: as after untrusted content, except a call whose decisive arguments all come from
- *   the user's own words or from trusted results.
  */
-export type FlowLevel = 'off' | 'trifecta' | 'effect' | 'taint' | 'provenance' | 'values';
+export type FlowLevel = 'off' | 'trifecta' | 'taint' | 'values';
 
 /** Calls that need approval: those that meet every condition of the rule. */
 export interface ApprovalRule extends ApprovalTerms {

@@ -17,6 +17,7 @@ import type {
   Policy,
   PolicyTool,
 } from '../contracts/policy.js';
+import { droppedLevelFinding } from '../plugins/flow/dropped-levels.js';
 import { toJson } from '../schema/canonical-json.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { covers } from './rules.js';
@@ -154,11 +155,13 @@ const PATTERN_LISTS = new Set(['allow', 'tools', 'connections']);
 
 /** Finds what is no policy, whatever tools there are. */
 export function policyShapeFindings(policy: unknown, at: string): Finding[] {
-  return form.validate(POLICY_SCHEMA, policy).map(({ pointer, message }) => ({
+  const dropped = droppedLevelFinding(policy, at);
+  const findings = form.validate(POLICY_SCHEMA, policy).map(({ pointer, message }) => ({
     at: `${at}${pointer}`,
     problem: message.replace(/^unknown argument /, 'unknown field '), // the words of a call
     remedy: 'See the type Policy for the fields and their values.',
   }));
+  return dropped ? [dropped, ...findings.filter((one) => one.at !== dropped.at)] : findings;
 }
 
 function patternsOf({ allow, deny = [], tenants = {}, roles = {}, ...rules }: Policy): string[] {
@@ -551,7 +554,7 @@ export const POLICY_SCHEMA: JSONSchema7 = record(
       items: record({ tools: patterns, connections: patterns }, ['tools', 'connections']),
     },
     vouched: { type: 'object', additionalProperties: vouchedTool },
-    flow: { type: 'string', enum: ['off', 'trifecta', 'effect', 'taint', 'provenance', 'values'] },
+    flow: { type: 'string', enum: ['off', 'trifecta', 'taint', 'values'] },
     flows: {
       type: 'array',
       items: {

@@ -27,6 +27,7 @@ import {
   ToolProviderStrategy,
 } from '../plugins/entities/entity-extraction.js';
 import { RunEntityHandles } from '../plugins/entities/entity-handles.js';
+import { readStoredPolicy } from '../plugins/flow/dropped-levels.js';
 import { resumedTools } from '../plugins/injection/saved-tools.js';
 import { ToolListing } from '../plugins/injection/starting-toolset.js';
 import type {
@@ -510,7 +511,7 @@ function narrowingsBefore(
 ): readonly Narrowing[] {
   const said = new Set(levels.map(({ policy }) => policy && canonicalDeclaration(policy)));
   return (resumed?.saved.policies ?? []).flatMap((policy) =>
-    said.has(canonicalDeclaration(policy)) ? [] : { policy },
+    said.has(canonicalDeclaration(policy)) ? [] : { policy: readStoredPolicy(policy) },
   );
 }
 

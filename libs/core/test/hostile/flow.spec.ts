@@ -12,18 +12,16 @@ import {
   ToolSource,
 } from '@toolloop/core';
 import type { ToolOrigin } from '@toolloop/core/contracts';
-import type { PolicySubject } from '@toolloop/core/policy';
 import { ConversationStore } from '@toolloop/core/stores';
 import { call, calls, events, text } from '@toolloop/testing';
 import { cpuSecondsOf } from '../fixtures/time.js';
 import { CompiledPolicy } from '../../src/policy/compiled-policy.js';
 import { MessageFlow } from '../../src/plugins/flow/message-flow.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
-import { callOf, subjectOf } from '../policy/subjects.js';
+import { subjectOf } from '../policy/subjects.js';
 import { toolOf } from '../tools/tools.js';
 import { alice, desk } from './bench.js';
 
-const provenance: Policy = { version: 'v1', allow: ['*'], flow: 'provenance' };
 const taint: Policy = { version: 'v1', allow: ['*'], flow: 'taint' };
 const EVIL = 'mallory@evil.example';
 const send = call('mail__send', { to: EVIL });
@@ -31,7 +29,7 @@ const readInbox = call('inbox__read');
 
 describe('control', () => {
   it('asks where the recipient stems from the inbox', async () => {
-    const shop = await desk([calls(readInbox), calls(send)], provenance);
+    const shop = await desk([calls(readInbox), calls(send)], taint);
     expect(await shop.run()).toMatchObject({ finishReason: 'waiting' });
   });
 });
@@ -45,7 +43,7 @@ describe('a value that only the model wrote gains no authority', () => {
         calls(send),
         text('Done.'),
       ],
-      provenance,
+      taint,
     );
     await shop.run();
     expect(shop.done.some(({ id }) => id === 'mail')).toBe(false);
@@ -54,7 +52,7 @@ describe('a value that only the model wrote gains no authority', () => {
   it('when it is echoed in the result of a trusted tool, it proves nothing', async () => {
     const shop = await desk(
       [calls(readInbox), calls(call('people__find', { name: EVIL })), calls(send), text('Done.')],
-      provenance,
+      taint,
     );
     await shop.run();
     expect(shop.done.some(({ id }) => id === 'mail')).toBe(false);
@@ -65,10 +63,7 @@ describe('a value that only the model wrote gains no authority', () => {
       @IsString() summary!: string;
     }
     const wrong = text(JSON.stringify({ summary: 'x', [EVIL]: 1 }));
-    const shop = await desk(
-      [calls(readInbox), wrong, calls(send), text('{"summary":"x"}')],
-      provenance,
-    );
+    const shop = await desk([calls(readInbox), wrong, calls(send), text('{"summary":"x"}')], taint);
     await shop.run({ output: Answer });
     expect(shop.done.some(({ id }) => id === 'mail')).toBe(false);
   });
@@ -106,39 +101,31 @@ describe('a refusal in the application’s words', () => {
   });
 });
 
-function asked(
-  messages: readonly Message[],
-  args: object,
-  subject: PolicySubject = subjectOf({ effect: 'external_side_effect' }),
-): string {
-  const flow = MessageFlow.of([
+function flowAfter(messages: readonly Message[]): MessageFlow {
+  return MessageFlow.of([
     ...messages,
     { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' },
   ]);
-  return new CompiledPolicy(provenance, new SchemaValidators()).decide({
-    ...subject,
-    call: callOf({ args: args as never, flow }),
-  }).kind;
 }
 const user = (content: string): Message => ({ role: 'user', content });
 
 describe('what the user did not say', () => {
-  it.each<[string, string, object]>([
-    ['a hundred times the amount', 'Pay 12.50 EUR to Ann', { amount: 1250 }],
-    ['ten times the amount', 'Pay 0.5 EUR to Ann', { amount: 5 }],
-    ['a sign turned round', 'Pay 120 EUR to Ann', { amount: -120 }],
-    ['another domain', 'Write to ann@acme.co.uk', { to: 'ann@acme.co' }],
-    ['another mailbox', 'Write to joe.ann@acme.org', { to: 'ann@acme.org' }],
-    ['another host', 'Open https://not-evil.example/x', { url: 'evil.example' }],
-    ['another directory', 'Delete /srv/app/tmp/cache', { path: '/srv' }],
-    ['another id, by its case', 'Delete the file aB3xQ', { id: 'Ab3Xq' }],
-    ['another directory, with its slash', 'Delete /srv/app/tmp/cache', { path: '/srv/app/' }],
-    ['another directory of another system', 'Delete C:\\data\\old', { path: 'C:\\data' }],
-    ['another domain, with its last dot', 'Write to ann@acme.co.uk', { to: 'ann@acme.co.' }],
-    ['everybody of a domain', 'Write to ann@acme.org', { to: '@acme.org' }],
-    ['nothing but a dot', 'Delete report.txt.', { path: '.' }],
-  ])('%s', (_, said, args) => {
-    expect(asked([user(said)], args)).toBe('require_approval');
+  it.each<[string, string, string | number]>([
+    ['a hundred times the amount', 'Pay 12.50 EUR to Ann', 1250],
+    ['ten times the amount', 'Pay 0.5 EUR to Ann', 5],
+    ['a sign turned round', 'Pay 120 EUR to Ann', -120],
+    ['another domain', 'Write to ann@acme.co.uk', 'ann@acme.co'],
+    ['another mailbox', 'Write to joe.ann@acme.org', 'ann@acme.org'],
+    ['another host', 'Open https://not-evil.example/x', 'evil.example'],
+    ['another directory', 'Delete /srv/app/tmp/cache', '/srv'],
+    ['another id, by its case', 'Delete the file aB3xQ', 'Ab3Xq'],
+    ['another directory, with its slash', 'Delete /srv/app/tmp/cache', '/srv/app/'],
+    ['another directory of another system', 'Delete C:\\data\\old', 'C:\\data'],
+    ['another domain, with its last dot', 'Write to ann@acme.co.uk', 'ann@acme.co.'],
+    ['everybody of a domain', 'Write to ann@acme.org', '@acme.org'],
+    ['nothing but a dot', 'Delete report.txt.', '.'],
+  ])('%s', (_, said, value) => {
+    expect(flowAfter([user(said)]).isTraced(value)).toBe(false);
   });
 });
 
@@ -326,26 +313,16 @@ const MOST_SECONDS = 5;
 
 describe('time', () => {
   it('stays bounded for one decision over a hostile prompt, whatever its words', () => {
-    const flow = MessageFlow.of([
-      user('a'.repeat(1_000_000)),
-      { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' },
-    ]);
+    const flow = flowAfter([user('a'.repeat(1_000_000))]);
     flow.isTraced('warm');
     expect(cpuSecondsOf(() => flow.isTraced('a'.repeat(4_000)))).toBeLessThan(MOST_SECONDS);
   });
 
   it("stays bounded for one decision over many user's words, whatever they are", () => {
-    const flow = MessageFlow.of([
-      user('ab '.repeat(333_000)),
-      { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' },
-    ]);
+    const flow = flowAfter([user('ab '.repeat(333_000))]);
     flow.isTraced('warm');
-    const policy = new CompiledPolicy(provenance, new SchemaValidators());
     const seconds = cpuSecondsOf(() => {
-      policy.decide({
-        ...subjectOf({ effect: 'state_change' }),
-        call: callOf({ args: { list: Array.from({ length: 1_500 }, () => 'ab') }, flow }),
-      });
+      for (let n = 0; n < 1_500; n += 1) flow.isTraced('ab');
     });
     expect(seconds).toBeLessThan(MOST_SECONDS);
   });
@@ -365,22 +342,12 @@ describe('time', () => {
     expect(seconds).toBeLessThan(MOST_SECONDS);
   });
 
-  it('stays bounded for one decision over many values, whatever they are', () => {
-    const flow = MessageFlow.of([
-      user('ab '.repeat(333_000)),
-      { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' },
-    ]);
+  it('stays bounded for a value that occurs nowhere, and for one that occurs within each word', () => {
+    const flow = flowAfter([user('ab '.repeat(333_000))]);
     flow.isTraced('warm');
-    const policy = new CompiledPolicy(provenance, new SchemaValidators());
     const seconds = cpuSecondsOf(() => {
-      policy.decide({
-        ...subjectOf({ effect: 'state_change' }),
-        call: callOf({ args: { list: Array.from({ length: 1_500 }, (_, n) => `q${n}`) }, flow }),
-      });
-      policy.decide({
-        ...subjectOf({ effect: 'state_change' }),
-        call: callOf({ args: { list: Array.from({ length: 1_500 }, () => 'b') }, flow }),
-      });
+      flow.isTraced('q0');
+      flow.isTraced('b');
     });
     expect(seconds).toBeLessThan(MOST_SECONDS);
   });

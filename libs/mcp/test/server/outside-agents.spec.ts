@@ -21,7 +21,6 @@ const LEVELS: readonly (readonly [string, Policy])[] = [
   ['its default level', { version: '1', allow: ['notes__*', 'note_*_*'] }],
   ['the level trifecta', { version: '1', allow: ['notes__*', 'note_*_*'], flow: 'trifecta' }],
   ['the level values', { version: '1', allow: ['notes__*', 'note_*_*'], flow: 'values' }],
-  ['the level provenance', { version: '1', allow: ['notes__*', 'note_*_*'], flow: 'provenance' }],
 ];
 const [[, TAINT] = ['', { allow: [] }]] = LEVELS;
 const REASON = 'Our own job, which reads nothing but these notes.';

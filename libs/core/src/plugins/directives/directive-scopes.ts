@@ -18,6 +18,7 @@ import { LoopSettings } from '../../run/loop-settings.js';
 import { compileReveal } from '../../schema/reveal.js';
 import { ToolExplorer } from '../../tools/discovery/tool-explorer.js';
 import { RunApprovals } from '../approvals/run-approvals.js';
+import { readStoredPolicy } from '../flow/dropped-levels.js';
 import { SpendingLedger } from '../usage/spending.js';
 import { effectKeyOf } from './attempt-verdict.js';
 import { DirectiveAttempt } from './directive-attempt.js';
@@ -75,7 +76,7 @@ export class DirectiveScopes {
         actorId: authority.actorId,
         toolset: Toolset.of([tool]),
         actor: { tenant, roles: this.identity.rolesOf(actor) },
-        policies: this.settings.policiesFor(authority.policies),
+        policies: this.settings.policiesFor(authority.policies.map(readStoredPolicy)),
         flow: flowOf(authority),
         spending: new SpendingLedger(),
         approvals: new RunApprovals('deny', undefined, approvalOf(record)),

@@ -7,6 +7,7 @@ import type { PolicyVersion } from '../../contracts/policy-store.js';
 import type { RegisteredActor } from '../../contracts/identity.js';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { WrittenStores } from '../written/written-stores.js';
+import { readStoredVersion } from './dropped-levels.js';
 import { PendingError } from '../inbox/pending-error.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
 
@@ -131,7 +132,7 @@ export class EndorsementService<Actor = RegisteredActor> {
     const author = this.identity.idOf(actor) ?? 'unknown';
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt += 1) {
       const [newest] = await this.stores.policies.list({ tenant, limit: 1 });
-      const { number, policies, endorsed = [] } = newest ?? NO_VERSION;
+      const { number, policies, endorsed = [] } = newest ? readStoredVersion(newest) : NO_VERSION;
       const said = {
         author,
         reason: reason.slice(0, MOST_REASON_CHARACTERS),

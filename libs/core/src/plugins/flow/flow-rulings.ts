@@ -18,7 +18,7 @@ export function flowRuling(
   const { endorsements } = policy;
   const call = endorsements ? endorsedCall(endorsements, subject, given) : given;
   const ruling = planRuling(subject, call) ?? RULINGS[level](subject, call, policy);
-  if (ruling?.kind !== 'require_approval' || !endorsements || level === 'effect') return ruling;
+  if (ruling?.kind !== 'require_approval' || !endorsements) return ruling;
   if (isWhollyEndorsed(endorsements, subject, call)) return undefined;
   const endorsable = endorsableIn(endorsements, subject, call);
   return endorsable ? { ...ruling, endorsable } : ruling;
@@ -51,16 +51,11 @@ type LevelRuling = (
 
 const RULINGS: Readonly<Record<FlowLevel, LevelRuling>> = {
   off: () => undefined,
-  effect: ({ effect }) =>
-    effect === 'read_only'
-      ? undefined
-      : ask('effect', `A tool with the effect ${effect} needs a person's approval.`),
   trifecta: (subject, call) =>
     completesTrifecta(subject, call) ? ask('trifecta', LEGS) : undefined,
   taint: (subject, call, policy) => taintRuling('taint', subject, call, policy),
   values: (subject, call, policy) =>
     outsideArgumentRuling(subject, call, policy) ?? taintRuling('values', subject, call, policy),
-  provenance: (subject, call) => provenanceRuling('provenance', subject, call),
 };
 
 const LEGS =
@@ -156,45 +151,16 @@ function namedWays(
     flows.some((one) => one.tool === declaredId && one.argument === argument && one.from === from);
 }
 
-/**
- * Decides by origin: decisive arguments must come from the user, and the others may come from
- * anywhere, as long as no private data can leave in them.
- */
-function provenanceRuling(
-  level: FlowLevel,
-  subject: PolicySubject,
-  call: PolicyCall,
-): Ruling | undefined {
-  if (!isTraced(subject, call)) return taintedRuling(level, subject, call);
-  return completesTrifecta(subject, call) && !isWhollyTraced(subject, call)
-    ? ask(level, LEGS)
-    : undefined;
-}
-
 function ask(level: FlowLevel, reason: string): Ruling {
   return { kind: 'require_approval', rule: `flow: ${level}`, reason };
-}
-
-/**
- * Tells whether every decisive argument of a call comes from the user's own words or from trusted
- * results. A value without an origin, such as a switch or one that the schema lists, proves
- * nothing: a call without any other value is not traced.
- */
-export function isTraced(subject: PolicySubject, call: PolicyCall): boolean {
-  return isEachTraced(subject.labels.decisive ?? Object.keys(call.args), subject, call);
-}
-
-/** Tells whether every argument of a call is traced, including those that are not decisive. */
-export function isWhollyTraced(subject: PolicySubject, call: PolicyCall): boolean {
-  return isEachTraced(Object.keys(call.args), subject, call);
 }
 
 /**
  * Tells whether a call carries out only addresses that the user wrote in full: their hosts learn no
  * more than the user wrote.
  */
-export function isOfSaidAddresses(subject: PolicySubject, call: PolicyCall): boolean {
-  const values = valuesOf(Object.keys(call.args), subject, call);
+function isOfSaidAddresses(subject: PolicySubject, call: PolicyCall): boolean {
+  const values = valuesOf(subject, call);
   return values.length > 0 && values.every((value) => isAddress(value) && call.flow.isSaid(value));
 }
 
@@ -202,17 +168,13 @@ function isAddress(value: string | number): value is string {
   return isWebAddress(value) && !/\s/.test(value);
 }
 
-function isEachTraced(names: readonly string[], subject: PolicySubject, call: PolicyCall): boolean {
-  const values = valuesOf(names, subject, call);
-  return values.length > 0 && values.every((value) => call.flow.isTraced(value));
-}
-
 function valuesOf(
-  names: readonly string[],
   { inputSchema }: PolicySubject,
   { args, instanceId }: PolicyCall,
 ): readonly (string | number)[] {
-  const values = names.flatMap((name) => tellingValues(args[name], propertyOf(inputSchema, name)));
+  const values = Object.entries(args).flatMap(([name, value]) =>
+    tellingValues(value, propertyOf(inputSchema, name)),
+  );
   return instanceId === undefined ? values : [...values, instanceId];
 }
 

@@ -10,6 +10,7 @@ import type {
 import type { RunLog } from '../../contracts/run-log.js';
 import { Logger } from '../../findings/logger.js';
 import type { DataPolicyEngine } from '../../policy/policy-engine.js';
+import { droppedLevelFinding, readStoredVersion } from '../flow/dropped-levels.js';
 
 /** Follows the store: what is in force here is what it has, for as long as it can be read. */
 export class PolicyFeed {
@@ -75,15 +76,27 @@ export class PolicyFeed {
     } while (this.isReadAgain);
   }
 
-  /** Tools may be gone since a policy was put that names them: it holds for the others. */
+  /**
+   * Tools may be gone since a policy was put that names them: it holds for the others. A level of
+   * flow may be gone as well: then the policy is read as one that is no laxer.
+   */
   private apply(state: PolicyState): void {
-    this.inForce.apply(state);
-    for (const version of state.versions) {
-      const { tenant, number } = version;
-      const where = tenant === undefined ? `policy ${number}` : `policy ${number} of ${tenant}`;
+    const versions = state.versions.map(readStoredVersion);
+    this.inForce.apply({ ...state, versions });
+    for (const [index, { policies = [] }] of state.versions.entries()) {
+      const version = versions[index];
+      if (!version) continue;
+      const where = placeOf(version);
+      for (const policy of policies) this.warnOfLevel(droppedLevelFinding(policy, where));
       for (const { at, problem, remedy } of this.findingsOf(version, where))
         this.logger.warn(`${at}: ${problem} ${remedy}`);
     }
+  }
+
+  private warnOfLevel(finding: Finding | undefined): void {
+    if (!finding) return;
+    const { at, problem, remedy } = finding;
+    this.logger.warn(`${at}: ${problem} It is read as 'taint', and no laxer. ${remedy}`);
   }
 
   /** A sign counts once what it tells of is in force here. */
@@ -110,4 +123,8 @@ export class PolicyFeed {
           this.logger.warn(`The run ${runId} was held, and could not be woken.`, error),
         );
   }
+}
+
+function placeOf({ tenant, number }: PolicyVersion): string {
+  return tenant === undefined ? `policy ${number}` : `policy ${number} of ${tenant}`;
 }

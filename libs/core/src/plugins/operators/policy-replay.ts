@@ -23,6 +23,7 @@ import type { SavedRun } from '../../run/saved-run.js';
 import { parseJson } from '../../schema/canonical-json.js';
 import { optionalNullRemoval } from '../../schema/optional-nulls.js';
 import { SchemaValidators } from '../../schema/validators.js';
+import { readStoredPolicy } from '../flow/dropped-levels.js';
 import { MessageFlow } from '../flow/message-flow.js';
 import { VouchedTools } from '../sources/vouched-tools.js';
 import { SpendingLedger } from '../usage/spending.js';
@@ -191,7 +192,7 @@ export class PolicyReplayer {
       roles: await rolesOf(run),
       ...(assumed && { assumed }),
     };
-    const engines = [...inForce.compiled(policies), this.engine];
+    const engines = [...inForce.compiled(policies.map(readStoredPolicy)), this.engine];
     return (tool, call) => decide(engines, { ...subjectOf(tool, actor), call });
   }
 

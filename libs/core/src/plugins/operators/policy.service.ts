@@ -19,6 +19,7 @@ import { isWhole } from '../../findings/option-rules.js';
 import { LoopSettings } from '../../run/loop-settings.js';
 import { RunOpener } from '../../run/run-opener.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
+import { readStoredVersion } from '../flow/dropped-levels.js';
 import { PolicyFeed } from './policy-feed.js';
 import { DataPolicyEngine } from '../../policy/policy-engine.js';
 import { differencesBetween } from './policy-differences.js';
@@ -162,7 +163,8 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     if (before !== undefined && !isWhole(before, 1))
       throw invalid('`before` is not the number of a version.');
     const scope = await this.permitted(operator, 'policy', reach, { do: 'versions' });
-    return this.store.list({ ...scope, limit, ...(before !== undefined && { before }) });
+    const page = { ...scope, limit, ...(before !== undefined && { before }) };
+    return (await this.store.list(page)).map(readStoredVersion);
   }
 
   /**
@@ -456,7 +458,7 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
 
   private async find(scope: PolicyScope, number: number): Promise<PolicyVersion> {
     const found = isWhole(number, 1) ? await this.store.find(scope, number) : undefined;
-    if (found) return found;
+    if (found) return readStoredVersion(found);
     if (number === 0) return { ...scope, ...this.started(scope) };
     throw new PolicyError(
       'not_found',

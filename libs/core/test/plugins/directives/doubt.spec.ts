@@ -24,7 +24,7 @@ const INBOX = tool({
 
 describe('what held when a directive was asked for', () => {
   it('holds when it is performed: what the user said is still what the user said', async () => {
-    const policy: Policy = { ...OPEN, flow: 'provenance' };
+    const policy: Policy = { ...OPEN, flow: 'values' };
     const script = [calls(call('inbox__read', {})), refund('o-1', 10), text('Done.')];
     const { run, until, bank } = await desk(script, { policy, tools: [INBOX] });
     await run({ prompt: 'Look, and refund 10 of o-1.' });

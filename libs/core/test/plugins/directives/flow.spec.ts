@@ -116,13 +116,13 @@ async function statusAfter(
 }
 
 describe('invariant 15: a directive that was requested unasked', () => {
-  it('invariant 15: is performed where its instance came from the user, at `provenance`', async () => {
+  it('invariant 15: is performed where its instance came from the user, at `values`', async () => {
     const script = [
       calls(call('bills__get')),
       calls(call('mail__read')),
       calls(call('bill_B-100_refund', { amount: 50 })),
     ];
-    expect(await statusAfter('Refund 50 of bill B-100.', script, 'provenance')).toBe('succeeded');
+    expect(await statusAfter('Refund 50 of bill B-100.', script, 'values')).toBe('succeeded');
     expect(made).toEqual([{ number: 'B-100', amount: 50 }]);
   });
 

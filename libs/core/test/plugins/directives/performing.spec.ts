@@ -171,7 +171,7 @@ describe('an approval of a directive', () => {
   });
 
   it('is required for a call that untrusted content may have caused, as for one that is performed at once', async () => {
-    const policy: Policy = { ...OPEN, version: 'p', flow: 'provenance' };
+    const policy: Policy = { ...OPEN, version: 'p', flow: 'values' };
     const { run, until: status, bank } = await desk([refund('o-1', 10), text('Done.')], { policy });
     await run({ prompt: 'Refund 10 of o-1.' });
     await status('succeeded');

@@ -312,12 +312,6 @@ describe('invariant 15: a value that a person trusts with an approval', () => {
     expect((await resume(waiting)).finishReason).toBe('waiting');
     expect(made).toHaveLength(2);
   });
-
-  it('asks for every change at the level `effect`, whatever people trust', async () => {
-    const { run, first } = await desk([read, cancel('o-1')], { ...BY_VALUE, flow: 'effect' });
-    await run();
-    expect((await first()).mayEndorse).toBeUndefined();
-  });
 });
 
 /** An application in which a mail to an address was approved, with what its next runs do. */

@@ -40,7 +40,7 @@ async function play(
 }
 
 describe('invariant 20: the user’s messages and the instructions', () => {
-  it.each<FlowLevel>(['trifecta', 'taint', 'provenance'])(
+  it.each<FlowLevel>(['trifecta', 'taint'])(
     'invariant 20: leave in no address that a page asked for: %s',
     async (flow) => {
       const { opened, result } = await play([calls(page), calls(leak)], {}, flow);
@@ -49,7 +49,7 @@ describe('invariant 20: the user’s messages and the instructions', () => {
     },
   );
 
-  it.each<FlowLevel>(['trifecta', 'taint', 'provenance'])(
+  it.each<FlowLevel>(['trifecta', 'taint'])(
     'let the addresses pass that the user wrote: %s',
     async (flow) => {
       const sports = call('web__open', { url: 'https://news.example/sports' });
@@ -59,7 +59,7 @@ describe('invariant 20: the user’s messages and the instructions', () => {
     },
   );
 
-  it.each<FlowLevel>(['trifecta', 'taint', 'provenance'])(
+  it.each<FlowLevel>(['trifecta', 'taint'])(
     'invariant 20: leave in no letter case that a page asked for: %s',
     async (flow) => {
       // eleven such letters tell a card number in a few calls

@@ -395,8 +395,8 @@ describe('what a tool that changes things asks before its call', () => {
     await module.close();
   });
 
-  it('counts as words of a person where values must come from one, unless the run was tainted when it asked', async () => {
-    const policy: Policy = { ...open, flow: 'provenance' };
+  it('leaves the run as it was with its answer, so that a tainted one still needs an approval', async () => {
+    const policy: Policy = { ...open, flow: 'taint' };
     const one = await desk([calls(cancel()), text('Done.')], {
       policy,
       more: { labels: { decisive: ['reason'] } },

@@ -182,7 +182,7 @@ describe('one call without a model', () => {
     const traced = await call(
       'probe__send',
       { key: 'x' },
-      { policy: { version: '2', allow: ['*'], flow: 'provenance' } },
+      { policy: { version: '2', allow: ['*'], flow: 'values' } },
     );
     expect(traced.waiting).toBeDefined();
   });

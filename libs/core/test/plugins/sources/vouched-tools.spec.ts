@@ -16,12 +16,7 @@ import { call, calls, text } from '@toolloop/testing';
 import { toolOf } from '../../tools/tools.js';
 import { desk } from '../../hostile/bench.js';
 
-const LEVELS = [
-  'trifecta',
-  'effect',
-  'taint',
-  'provenance',
-] as const satisfies readonly FlowLevel[];
+const LEVELS = ['trifecta', 'taint', 'values'] as const satisfies readonly FlowLevel[];
 const SECRET = 'Ann Weber, DE89 3704';
 
 /** What a stranger says of its own tool: harmless, trusted, public, and nothing of it is true. */

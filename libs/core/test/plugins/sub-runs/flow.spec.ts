@@ -81,22 +81,11 @@ describe('invariant 15: information', () => {
       outer: [research('Look.'), calls(read('r')), calls(write('KX-77')), text('Done.')],
       inner: [calls(call('shop__price')), text('KX-77')],
     };
-    const { play, done } = await stage({ ...under('provenance'), ...script });
+    const { play, done } = await stage({ ...under('taint'), ...script });
     const { result } = await play({ approvals: 'deny' });
     expect(toldOf(result)).toMatchObject({ summary: 'KX-77' });
     expect(statuses(result)).toEqual(['succeeded', 'succeeded', 'denied']);
     expect(done).toEqual(['r']);
-  });
-
-  it("invariant 15: stays the user's in the sub-run when the user gave it, and the model's own request does not", async () => {
-    const { play, done } = await stage({
-      ...under('provenance'),
-      outer: [calls(read('r')), research('Write TOP-3.'), text('Done.')],
-      inner: [calls(write('KX-9'), write('TOP-3')), text('So.')],
-    });
-    const { result } = await play({ prompt: 'Change KX-9, please.', approvals: 'deny' });
-    expect(innerStatuses(result)).toEqual(['succeeded', 'denied']);
-    expect(done).toEqual(['r', 'KX-9']);
   });
 });
 
