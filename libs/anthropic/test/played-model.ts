@@ -7,12 +7,6 @@ export { eventsOf, failureOf } from '../../wire/test/read-model.js';
 export const KEY = 'sk-own-secret';
 
 let running: LocalProvider | undefined;
-let isFurther = false;
-
-/** Chooses whether models have made a request before. */
-export function askFurther(further: boolean): void {
-  isFurther = further;
-}
 
 /** A model at a server on this machine that plays its provider, one for each test. */
 export async function model(
@@ -20,9 +14,7 @@ export async function model(
   options: AnthropicModelOptions = {},
 ): Promise<AnthropicModel> {
   running = await LocalProvider.start(...[answer].flat());
-  const made = anthropic('own-1', { baseURL: running.origin, apiKey: KEY, ...options });
-  if (isFurther && !options.fetch) await running.warm(made);
-  return made;
+  return anthropic('own-1', { baseURL: running.origin, apiKey: KEY, ...options });
 }
 
 export function provider(): LocalProvider {

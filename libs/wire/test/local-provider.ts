@@ -14,14 +14,6 @@ export interface ReceivedRequest {
   readonly body: string;
 }
 
-/**
- * The first request of a model loads its SDK and opens a connection; the further ones find both.
- */
-export const REQUESTS = [
-  ['the first request of a model', false],
-  ['a further request of a model', true],
-] as const;
-
 export type Answer = (response: ServerResponse, request: ReceivedRequest) => void;
 
 /**
