@@ -1,13 +1,6 @@
 import type { Anthropic, ClientOptions } from '@anthropic-ai/sdk';
 import { ConfigurationError, type ModelCapabilities } from '@toolloop/protocol';
-import {
-  boundedErrors,
-  type Connection,
-  type Fetch,
-  type JsonPart,
-  modelFetch,
-  NO_TIMEOUT,
-} from '@toolloop/wire';
+import { type Connection, type Fetch, type JsonPart, modelFetch, NO_TIMEOUT } from '@toolloop/wire';
 
 /**
  * Options of a model behind Anthropic's Messages API. Key and base URL default to the environment,
@@ -105,7 +98,7 @@ export function toClient(model: string, options: AnthropicModelOptions): Connect
       ...options.headers,
     },
     defaultQuery: options.query,
-    fetch: boundedErrors(options.fetch ?? modelFetch),
+    fetch: modelFetch(options.fetch),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
     // The reader of the answer keeps all time limits.

@@ -115,9 +115,10 @@ export class OpenAiModel extends LanguageModel {
         habits: this.#habits,
       });
       const client = await this.#connection.client();
-      // A string with its content type is sent as it is, and the raw response leaves the SDK's own
-      // stream decoder out.
-      const init = { body: body.toJson(), headers: { 'content-type': 'application/json' }, signal };
+      // Bytes with their content type are sent as they are, and the raw response leaves the SDK's
+      // own stream decoder out.
+      const headers = { 'content-type': 'application/json' };
+      const init = { body: body.toBytes(), headers, signal };
       const response = await client.post(this.#wire.path, init).asResponse();
       return new ResponseBody(bytesOf(response), signal, requestIdOf(response));
     } catch (error) {

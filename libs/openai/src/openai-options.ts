@@ -1,5 +1,5 @@
 import { ConfigurationError, type ModelCapabilities } from '@toolloop/protocol';
-import { boundedErrors, type Connection, type Fetch, modelFetch, NO_TIMEOUT } from '@toolloop/wire';
+import { type Connection, type Fetch, modelFetch, NO_TIMEOUT } from '@toolloop/wire';
 import type { ClientOptions, OpenAI } from 'openai';
 
 /**
@@ -96,7 +96,7 @@ export function toClient(model: string, options: OpenAiModelOptions): Connection
     project: options.project,
     defaultHeaders: options.headers,
     defaultQuery: options.query,
-    fetch: boundedErrors(options.fetch ?? modelFetch),
+    fetch: modelFetch(options.fetch),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
     // The reader of the answer keeps all time limits.

@@ -68,7 +68,7 @@ export function bytesOf(response: Response): ByteSource | undefined {
 export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
   return async (input, init = {}) => {
     const target = targetOf(input, init);
-    return exchange(agent ? { ...target, agent } : target, bodyOf(init), init.signal);
+    return exchange(agent ? { ...target, agent } : target, init, toResponse);
   };
 }
 
@@ -76,14 +76,22 @@ export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
 const nodeFetch = globalThis.fetch;
 
 /**
- * The `fetch` of a model that has none of its own: {@link httpFetch}, or the global one where the
- * application has replaced it, or the environment asks for a proxy. It is chosen anew for each
- * request.
+ * Creates the `fetch` that a model gives to its SDK. That of the application sends every request.
+ * Without one it is {@link httpFetch}, or the global one where the application has replaced it, or
+ * the environment asks for a proxy; this is chosen anew for each request. Bodies come in bytes. The
+ * application and the global `fetch` get them as the texts that SDKs send. Bodies of failures are
+ * bounded: the SDKs read them to their end, and a hostile server's has none.
  */
-export const modelFetch: Fetch = (input, init) =>
-  (isRerouted() ? globalThis.fetch : leanFetch)(input, init);
+export function modelFetch(own?: Fetch): Fetch {
+  if (own !== undefined) return boundedTexts(own);
+  return (input, init) => (isRerouted() ? globalFetch : leanFetch)(input, init);
+}
 
-const leanFetch = httpFetch();
+const globalFetch = boundedTexts((input, init) => globalThis.fetch(input, init));
+
+/** The {@link httpFetch} for the readers of this library, which take the bytes from Node. */
+const leanFetch: Fetch = async (input, init = {}) =>
+  exchange(targetOf(input, init), init, toLeanResponse);
 
 function isRerouted(): boolean {
   return process.env.NODE_USE_ENV_PROXY !== undefined || globalThis.fetch !== nodeFetch;
@@ -114,9 +122,11 @@ function targetOf(input: Parameters<Fetch>[0], { method, headers }: RequestInit)
 /** Sends a request, once more where its kept connection turns out to be closed. */
 function exchange(
   target: RequestTarget,
-  body: string | Uint8Array | undefined,
-  signal: AbortSignal | null | undefined,
+  init: RequestInit,
+  toAnswer: (message: IncomingMessage) => Response,
 ): Promise<Response> {
+  const body = bodyOf(init);
+  const { signal } = init;
   const { request } = process.getBuiltinModule(
     target.protocol === 'https:' ? 'node:https' : 'node:http',
   );
@@ -131,7 +141,7 @@ function exchange(
       if (signal) destroyOnAbort(sent, signal);
       sent.end(body);
       onAnswer(sent, {
-        taken: (message) => resolve(toResponse(message)),
+        taken: (message) => resolve(toAnswer(message)),
         failed: reject,
         stale: onStale,
         signal,
@@ -205,26 +215,33 @@ function staleness(sent: ClientRequest): (error: Error) => boolean {
 const STALE = new Set<unknown>(['ECONNRESET', 'EPIPE']);
 
 function toResponse(message: IncomingMessage): Response {
-  const bytes = bytesIn(message);
+  const { statusCode = 0 } = message;
+  const hasBody = statusCode !== 204 && statusCode !== 205 && statusCode !== 304;
+  return respond(message, { most: MOST_ERROR_BYTES, hasBody });
+}
+
+/** Makes no web stream for a success: {@link bytesOf} reads it, and an SDK only passes it on. */
+function toLeanResponse(message: IncomingMessage): Response {
+  return respond(message, { most: MOST_BYTES, hasBody: !isOk(message.statusCode) });
+}
+
+/**
+ * Makes the response of an answer.
+ *
+ * @param most the number of bytes after which the body of a failed answer ends
+ * @param hasBody makes a web stream of the bytes, too
+ */
+function respond(
+  message: IncomingMessage,
+  { most, hasBody }: { readonly most: number; readonly hasBody: boolean },
+): Response {
   try {
     const { statusCode: status = 0, statusMessage: statusText } = message;
-    const body = status === 204 || status === 205 || status === 304 ? null : toWebStream(bytes);
+    const bytes = new NodeBytes(decompressed(message), isOk(status) ? Infinity : most);
+    const body = hasBody ? toWebStream(bytes) : null;
     const response = new Response(body, { status, statusText, headers: headersOf(message) });
     bytesByResponse.set(response, bytes);
     return response;
-  } catch (error) {
-    message.destroy();
-    throw failed(error);
-  }
-}
-
-/** The bytes of an answer, of a failed one no more than an error needs. */
-function bytesIn(message: IncomingMessage): NodeBytes {
-  try {
-    return new NodeBytes(
-      decompressed(message),
-      isOk(message.statusCode) ? Infinity : MOST_ERROR_BYTES,
-    );
   } catch (error) {
     message.destroy();
     throw failed(error);
@@ -280,13 +297,12 @@ function abortReason(signal: AbortSignal): Error {
 /** The number of bytes of a failed answer that are read: the error stands at its beginning. */
 const MOST_BYTES = 64 * 1024;
 
-/**
- * Bounds the bodies of failed answers: the SDKs read them to their end, and a hostile server's has
- * none.
- */
-export function boundedErrors(fetch: Fetch): Fetch {
+/** Hands bodies on as texts, and bounds those of failed answers. */
+function boundedTexts(fetch: Fetch): Fetch {
   return async (url, init) => {
-    const response = await fetch(url, init);
+    const body = init?.body;
+    const text = body instanceof Uint8Array ? Buffer.from(body).toString() : body;
+    const response = await fetch(url, init && { ...init, body: text ?? null });
     if (response.ok || response.body === null) return response;
     return new Response(firstOf(response.body), response);
   };

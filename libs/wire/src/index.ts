@@ -1,5 +1,4 @@
 export {
-  boundedErrors,
   bytesOf,
   httpFetch,
   modelFetch,

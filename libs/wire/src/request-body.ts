@@ -15,7 +15,7 @@ export type JsonPart = string | Uint8Array;
 
 /**
  * A JSON object made of fields of which some are JSON text or its bytes already. What is in bytes
- * is neither copied nor encoded again.
+ * is not encoded again.
  */
 export class RequestBody {
   private readonly fields = new Map<string, readonly JsonPart[]>();
@@ -40,22 +40,22 @@ export class RequestBody {
     this.setAll(own);
   }
 
-  /** The bytes of the object, in pieces to be sent one behind the other. */
-  toBytes(): readonly Uint8Array[] {
+  /** Writes the bytes of the object: those that are kept are copied once, and not encoded again. */
+  toBytes(): Buffer<ArrayBuffer> {
     const parts: JsonPart[] = [];
     for (const [name, value] of this.fields)
       parts.push(`${parts.length === 0 ? '{' : ','}${JSON.stringify(name)}:`, ...value);
     parts.push(parts.length === 0 ? '{}' : '}');
-    return joinedTexts(parts);
+    return Buffer.concat(piecesOf(parts));
   }
 
   toJson(): string {
-    return Buffer.concat(this.toBytes()).toString();
+    return this.toBytes().toString();
   }
 }
 
 /** Makes bytes of texts, of neighbouring ones together. */
-function joinedTexts(parts: readonly JsonPart[]): readonly Uint8Array[] {
+function piecesOf(parts: readonly JsonPart[]): readonly Uint8Array[] {
   const pieces: Uint8Array[] = [];
   let text = '';
   for (const part of parts) {

@@ -275,7 +275,7 @@ describe('an abort', () => {
 /** The global fetch says of itself what mode it is in. */
 async function usesGlobalFetch(): Promise<boolean> {
   provider = await LocalProvider.start(answers(200, 'Hello'));
-  await (await modelFetch(provider.baseURL)).text();
+  await modelFetch()(provider.baseURL);
   return provider.requests[0]?.headers['sec-fetch-mode'] !== undefined;
 }
 
