@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '@toolloop/core';
 import type { ModelEvent } from '@toolloop/protocol';
 import { Readable } from 'node:stream';

@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ConfigurationError, type Message } from '@toolloop/core';
 import type { ModelEvent } from '@toolloop/protocol';
 import { getEventListeners } from 'node:events';

@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { assemble, type AssistantMessage, type ModelAnswer } from '@toolloop/protocol';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openai, type OpenAiModel, type OpenAiModelOptions } from '../src/index.js';
