@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import {
   ConfigurationError,
@@ -168,7 +168,7 @@ const CLIENTS: ReadonlySet<string> = new Set(['cli', 'client', 'react', 'testing
 /** Every class of errors that the sources declare and export. */
 function declaredErrors(): string[] {
   return readdirSync('libs')
-    .filter((lib) => !CLIENTS.has(lib))
+    .filter((lib) => !CLIENTS.has(lib) && existsSync(`libs/${lib}/src`))
     .flatMap((lib) => sourcesOf(`libs/${lib}/src`))
     .flatMap((text) =>
       [...text.matchAll(/^export class (\w+) extends (?:\w*Error|\w+Exception)\b/gm)].flatMap(

@@ -148,8 +148,8 @@ export class BoundedTable<Row> {
   }
 
   /**
-   * Drops the oldest rows of a group whose time is over, and those of the oldest groups, to which
-   * no one may come back.
+   * Drops the oldest rows of a group whose time is over, and those of the oldest groups, which
+   * may never be asked for again.
    */
   private sweep(name: string): void {
     if (!this.terms.isOver) return;

@@ -28,7 +28,7 @@ export class MemoryConversationStore extends ConversationStore {
   private readonly tenants = new Map<string, BoundedTable<KeptConversation>>();
   /** The leases of the runs that are under way. */
   private readonly turns = new Map<string, Lease>();
-  /** What people have added, by conversation and id. */
+  /** The inputs that people have added, by conversation and id. */
   private readonly inputs = new BoundedTable<KeptInput>({
     isOver: ({ until, takenBy }) => until + (takenBy ? TAKEN_TOLD_MS : 0) <= Date.now(),
   });

@@ -57,8 +57,8 @@ export interface OriginReading {
   /** The actor of the run, whose own fields count as their words. */
   readonly actorId: string | undefined;
   /**
-   * Returns the ids of a form that the user and trusted results gave: one of them tells no more than
-   * which of them it is. @default none
+   * Returns the ids of a form that the user and trusted results gave. One of them says little.
+   * @default none
    */
   knownIds?(isSuch: (id: string) => boolean): ReadonlySet<string>;
   /** Returns what the model reads in the place of a text from outside. @default the text itself */

@@ -76,7 +76,7 @@ describe('OrderedRows', () => {
     );
   });
 
-  it('goes on behind a row that is deleted while it is read', () => {
+  it('reads the rows behind one that is deleted meanwhile', () => {
     const rows = new OrderedRows<number>();
     for (const [index, key] of 'a b c'.split(' ').entries()) rows.set(key, index);
     const read: string[] = [];

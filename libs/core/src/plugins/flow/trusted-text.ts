@@ -5,7 +5,7 @@ import { asNumber } from './user-request.js';
 const WORD = /[\p{L}\p{N}]/u;
 /** The characters that join two words into one name: `a.b`, `a-b`, `a@b`, `a/b`. */
 const JOINT = /[.\-_@/\\:+~=&%#']/;
-/** Whole names: words, and words with joints between them, as far as such a name goes on. */
+/** Whole names: words, and words with joints between them, each as long as it can be. */
 const NAMES = /[\p{L}\p{N}](?:[\p{L}\p{N}.\-_@/\\:+~=&%#']*[\p{L}\p{N}_])?/gu;
 const DIGIT = /\p{N}/u;
 const NUMBERS = /-?\d+(?:[.,]\d+)*/g;

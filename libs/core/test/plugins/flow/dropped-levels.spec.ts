@@ -184,7 +184,7 @@ class Staff extends ActorDirectory {
   }
 }
 
-/** The runs of an earlier release: the policy of each and its decisions name a level that is gone. */
+/** The runs of an earlier release, whose policies and decisions name a level that is gone. */
 class OldRunLog extends MemoryRunLog {
   constructor(private readonly level: Dropped) {
     super();
