@@ -4,6 +4,7 @@ import type { JSONSchema7 } from 'json-schema';
 import type { FlowLevel, Policy, PolicyCall, PolicySubject } from '../../contracts/policy.js';
 import type { Ruling } from '../../policy/rules.js';
 import { COMMIT_ID, endorsableIn, endorsedCall, isWhollyEndorsed } from './commitments.js';
+import { readItems, readProperty } from './inner-schema.js';
 
 /**
  * Decides by the content that the run has read whether a call needs an approval, and denies a plan
@@ -173,14 +174,9 @@ function valuesOf(
   { args, instanceId }: PolicyCall,
 ): readonly (string | number)[] {
   const values = Object.entries(args).flatMap(([name, value]) =>
-    tellingValues(value, propertyOf(inputSchema, name)),
+    tellingValues(value, readProperty(inputSchema, name)),
   );
   return instanceId === undefined ? values : [...values, instanceId];
-}
-
-function propertyOf({ properties = {} }: JSONSchema7, name: string): JSONSchema7 {
-  const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
-  return typeof property === 'object' ? property : {};
 }
 
 /**
@@ -189,7 +185,7 @@ function propertyOf({ properties = {} }: JSONSchema7, name: string): JSONSchema7
  */
 function tellingValues(value: JsonValue | undefined, schema: JSONSchema7): (string | number)[] {
   if (value === undefined || value === null || isGiven(value, schema)) return [];
-  if (isJsonList(value)) return value.flatMap((item) => tellingValues(item, itemsOf(schema)));
+  if (isJsonList(value)) return value.flatMap((item) => tellingValues(item, readItems(schema)));
   if (typeof value === 'object')
     return Object.entries(value).flatMap(([key, item]) => tellingEntry(key, item, schema));
   return typeof value === 'boolean' || value === '' ? [] : [value];
@@ -197,14 +193,10 @@ function tellingValues(value: JsonValue | undefined, schema: JSONSchema7): (stri
 
 function tellingEntry(key: string, value: JsonValue, schema: JSONSchema7): (string | number)[] {
   const isDeclared = schema.properties !== undefined && Object.hasOwn(schema.properties, key);
-  const telling = tellingValues(value, propertyOf(schema, key));
+  const telling = tellingValues(value, readProperty(schema, key));
   return isDeclared ? telling : [key, ...telling];
 }
 
 function isGiven(value: JsonValue, schema: JSONSchema7): boolean {
   return schema.enum !== undefined || (schema.default !== undefined && value === schema.default);
-}
-
-function itemsOf({ items }: JSONSchema7): JSONSchema7 {
-  return typeof items === 'object' && !Array.isArray(items) ? items : {};
 }

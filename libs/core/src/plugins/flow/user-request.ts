@@ -1,6 +1,7 @@
 import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
-import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
+import type { JSONSchema7 } from 'json-schema';
 import type { PolicyTool, RequestableCall } from '../../contracts/policy.js';
+import { readItems, readProperty } from './inner-schema.js';
 
 /**
  * The kinds of values that are told apart in the words of a user. A value of no kind is not traced:
@@ -216,7 +217,7 @@ export class UserRequest {
   private tellingIn({ inputSchema, labels }: RequestedTool, args: JsonObject): readonly Argument[] {
     const names = labels.decisive ?? Object.keys(args);
     const values = names.flatMap((name) =>
-      argumentsIn({ name, place: name, schema: propertyOf(inputSchema, name) }, args[name]),
+      argumentsIn({ name, place: name, schema: readProperty(inputSchema, name) }, args[name]),
     );
     return values.filter((value) => !this.isGiven(value));
   }
@@ -299,7 +300,7 @@ function argumentsIn(
   const { place, schema } = at;
   if (value === undefined || value === null || value === '') return [];
   if (isJsonList(value)) {
-    const items = itemsOf(schema);
+    const items = readItems(schema);
     return value.flatMap((item, index) =>
       argumentsIn(
         { ...at, schema: items, place: isJsonObject(item) ? `${place}/${index}` : place },
@@ -311,22 +312,11 @@ function argumentsIn(
   return Object.entries(value).flatMap(([key, item]) => {
     const isDeclared = schema.properties !== undefined && Object.hasOwn(schema.properties, key);
     const inner = argumentsIn(
-      { name: key, place: `${place}/${key}`, schema: propertyOf(schema, key) },
+      { name: key, place: `${place}/${key}`, schema: readProperty(schema, key) },
       item,
     );
     return isDeclared ? inner : inner.concat({ name: key, place, value: key, schema: {} });
   });
-}
-
-function propertyOf({ properties = {} }: JSONSchema7, name: string): JSONSchema7 {
-  const property: JSONSchema7Definition | undefined = Object.hasOwn(properties, name)
-    ? properties[name]
-    : undefined;
-  return typeof property === 'object' ? property : {};
-}
-
-function itemsOf({ items }: JSONSchema7): JSONSchema7 {
-  return typeof items === 'object' && !Array.isArray(items) ? items : {};
 }
 
 const NAME_OF_ID =
