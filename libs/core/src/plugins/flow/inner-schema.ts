@@ -8,7 +8,7 @@ export function readProperty({ properties = {} }: JSONSchema7, name: string): JS
   return typeof property === 'object' ? property : {};
 }
 
-/** Reads the schema of the items of a list; one that lets everything through if none is declared. */
+/** Reads the schema of a list's items; one that lets everything through if none is declared. */
 export function readItems({ items }: JSONSchema7): JSONSchema7 {
   return typeof items === 'object' && !Array.isArray(items) ? items : {};
 }
