@@ -103,14 +103,14 @@ describe("invariant 15: a stranger's field that picks one of the orders that a l
   });
 
   it.each(['taint', 'values'] as const)(
-    'invariant 15: leaves what the user asked for unasked until the choices exceed the budget, at %s',
+    'invariant 15: has none cancelled unasked that the user named, however few choices were read, at %s',
     async (flow) => {
       const prompt = 'Cancel the order ORD-17.';
-      await attacked({ flow, prompt, reads: 4 }); // four bits each
-      expect(cancelled).toEqual([{ order: 'ORD-17' }]);
-      if (flow === 'values') return; // there the fifth form is hidden
-      await attacked({ flow, prompt, reads: 5 });
-      expect(cancelled).toHaveLength(1);
+      for (const reads of [1, 4, 5]) {
+        const { finishReason } = await attacked({ flow, prompt, reads }); // four bits each
+        expect(finishReason).toBe(flow === 'values' && reads === 5 ? 'stop' : 'waiting');
+      }
+      expect(cancelled).toEqual([]);
     },
   );
 

@@ -56,8 +56,6 @@ export interface DirectiveAuthority {
      * number
      */
     readonly outsideBits?: number;
-    /** Set where the user asked for this very call. */
-    readonly requested?: boolean;
     /** Set where the model had committed itself to this very call; or to what decides it alone. */
     readonly committed?: boolean | 'decisive';
     /**

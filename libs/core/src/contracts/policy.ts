@@ -29,8 +29,7 @@ export interface PolicyGrants {
  * - `trifecta`: a call that can carry data out, once the run has read private data and untrusted
  *   content.
  * - `taint`: like `trifecta`, and every call that is not `read_only` once the run has read
- *   untrusted content, but for a call that the user asked for after nothing but switches, choices
- *   and dates from outside were read.
+ *   untrusted content, whatever the user has said.
  * - `values`: the model reads texts from outside as references, and a call is asked about where a
  *   decisive argument holds one, or after more was read as at `taint`.
  */
@@ -194,8 +193,10 @@ export interface Policy extends PolicyGrants {
    */
   readonly flow?: FlowLevel;
   /**
-   * The bits from outside that a run may read, at the level `taint`, before even a call that the
-   * user asked for needs an approval. @default 64
+   * The bits from outside that are too few for an instruction. At `values` a model is told no more
+   * of what others wrote, and reads the rest as references. Once a run has read more, every
+   * argument of a planned call must be as it was planned, and not the decisive ones alone.
+   * @default 64
    */
   readonly outsideBits?: number;
   /**
@@ -258,14 +259,9 @@ export interface PolicyCall {
   readonly always?: readonly EndorsedArgument[];
 }
 
-/** The facts of a call by which it is one that the user has asked for. */
-export type RequestableCall = Pick<PolicyCall, 'args' | 'instanceId'> & {
-  readonly spent: Pick<RunSpending, 'calls'>;
-};
-
 /** The facts of a call by which it is one that the model has committed itself to. */
-export type CommittableCall = RequestableCall & {
-  readonly outside?: PolicyCall['outside'];
+export type CommittableCall = Pick<PolicyCall, 'args' | 'instanceId' | 'outside'> & {
+  readonly spent: Pick<RunSpending, 'calls'>;
   /**
    * The arguments that must be fixed: every one where the model may have read instructions, since
    * it could say in any other what they want.
@@ -286,11 +282,6 @@ export interface InformationFlow {
   readonly confidentiality: 'public' | 'private';
   /** The most bits that anyone outside can have told the model; infinite once it has read text. */
   readonly outsideBits: number;
-  /**
-   * Returns whether the user asked for this very call in their last words, and it was not made yet:
-   * named its tool, its instance and every decisive argument by a value whose kind leaves no doubt.
-   */
-  isRequested(tool: PolicyTool, call: RequestableCall): boolean;
   /**
    * True while the model may commit itself to calls: it has read nothing from outside, and has not
    * done so in this turn.

@@ -11,13 +11,11 @@ import {
   LlmTool,
   type LoopRequest,
   type Message,
-  type Policy,
   type RawTool,
   tool,
   ToolContext,
   type ToolCallContext,
   ToolField,
-  ToolParam,
   ToolProvider,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, type ScriptedTurn, text } from '@toolloop/testing';
@@ -109,41 +107,16 @@ const payment = tool({
   execute: (input) => void paid.push(input),
 });
 
-@ToolProvider({ prefix: 'invoice', instanceIdProperty: 'number' })
-class Invoice {
-  @ToolField({ origin: 'application' })
-  @Expose()
-  number!: string;
-
-  @LlmTool({ description: 'Refunds an amount.', effect: 'state_change', reveal: [] })
-  refund(@ToolParam('amount', { description: 'How much', minimum: 0 }) amount: number): void {
-    paid.push({ number: this.number, amount });
-  }
-}
-
-const invoices = tool({
-  id: 'shop__invoices',
-  description: 'Lists invoices.',
-  effect: 'read_only',
-  output: [Invoice],
-  execute: () => ['A-100', 'B-200'].map((number) => Object.assign(new Invoice(), { number })),
-});
-
-function shopOf(script: readonly ScriptedTurn[], policy: Partial<Policy> = {}) {
-  const flow: FlowLevel = 'taint';
+function shopOf(script: readonly ScriptedTurn[]) {
   return openShop(new ScriptedModel([...script, text('Done.')]), {
-    policy: { version: 'v1', allow: ['*'], flow, ...policy },
-    tools: [flag, payment, invoices],
-    entities: [Invoice],
+    policy: { version: 'v1', allow: ['*'], flow: 'taint' },
+    tools: [flag, payment],
     providers: [ProfileTools],
   });
 }
 
-async function run(
-  script: readonly ScriptedTurn[],
-  { policy, ...request }: Partial<Omit<LoopRequest, 'policy'>> & { policy?: Partial<Policy> } = {},
-) {
-  const shop = await shopOf(script, policy);
+async function run(script: readonly ScriptedTurn[], request: Partial<LoopRequest> = {}) {
+  const shop = await shopOf(script);
   return shop.run(ask(request));
 }
 
@@ -167,70 +140,19 @@ describe('invariant 15: a result by its fields', () => {
     expect(result.finishReason).toBe('waiting');
   });
 
-  it('invariant 15: counts the bits of a stranger, after which only what the user asked for goes unasked', async () => {
-    const asked = await run([calls(call('shop__flag')), pay]);
-    expect(asked.finishReason).toBe('waiting');
-    const prompt = 'If a stranger likes it, pay the invoice: $100.';
-    const requested = await run([calls(call('shop__flag')), pay], { prompt });
-    expect(requested.finishReason).toBe('stop');
-    const twice = await run([calls(call('shop__flag')), pay, pay], { prompt });
-    expect(twice.finishReason).toBe('waiting');
-  });
+  it.each(['Is there mail?', 'If a stranger likes it, pay the invoice: $100.'])(
+    'invariant 15: asks about a change once a bit of a stranger was read, whatever the user said: %s',
+    async (prompt) => {
+      expect((await run([look, pay], { prompt })).finishReason).toBe('waiting');
+      expect((await run([pay], { prompt })).finishReason).toBe('stop');
+    },
+  );
 
-  it('invariant 15: goes by the last words of the user, so that no turn repeats what was asked for before', async () => {
-    const shop = await shopOf([pay, text('Paid.'), look, pay]);
-    const first = await shop.run(ask({ prompt: 'Pay the invoice: $100.', conversationId: 'c-1' }));
-    expect(first.finishReason).toBe('stop');
-    const second = await shop.run(ask({ prompt: 'Does anyone like it?', conversationId: 'c-1' }));
-    expect(second.finishReason).toBe('waiting');
-  });
-
-  it('invariant 15: goes by them also where the turn before was not answered', async () => {
-    const shop = await shopOf([pay, look, pay]);
-    const first = await shop.run(
-      ask({ prompt: 'Pay the invoice: $100.', conversationId: 'c-1', limits: { steps: 1 } }),
-    );
-    expect(first.finishReason).toBe('max_steps');
-    const second = await shop.run(ask({ prompt: 'Does anyone like it?', conversationId: 'c-1' }));
-    expect(second.finishReason).toBe('waiting');
-  });
-
-  it('invariant 15: counts the bits of a conversation, and goes unasked in its next turn where the user asks for it then', async () => {
-    const ends: string[] = [];
-    for (const outsideBits of [4, 1]) {
-      const shop = await shopOf([look, text('A stranger does.'), look, pay, text('Paid.')], {
-        outsideBits,
-      });
-      await shop.run(ask({ prompt: 'Does anyone like it?', conversationId: 'c-1' }));
-      ends.push(
-        (await shop.run(ask({ prompt: 'Pay the invoice: $100.', conversationId: 'c-1' })))
-          .finishReason,
-      );
-    }
-    expect(ends).toEqual(['stop', 'waiting']);
-  });
-
-  it('invariant 15: calls a tool of the very instance that the user named, and of no other', async () => {
-    const prompt = 'If a stranger likes it, refund $50 of invoice A-100.';
-    const ends: string[] = [];
-    for (const id of ['A-100', 'B-200']) {
-      const refund = calls(call(`invoice_${id}_refund`, { amount: 50 }));
-      ends.push(
-        (await run([calls(call('shop__invoices')), look, refund], { prompt })).finishReason,
-      );
-    }
-    expect(ends).toEqual(['stop', 'waiting']);
-  });
-
-  it('invariant 15: asks for that too, once more bits were read than the budget has', async () => {
-    const prompt = 'If a stranger likes it, pay the invoice: $100.';
-    const flags = [1, 2].map(() => calls(call('shop__flag')));
-    expect((await run([...flags, pay], { prompt, policy: { outsideBits: 2 } })).finishReason).toBe(
-      'stop',
-    );
-    expect((await run([...flags, pay], { prompt, policy: { outsideBits: 1 } })).finishReason).toBe(
-      'waiting',
-    );
+  it('invariant 15: counts the bits of a conversation, and asks in its next turn as well', async () => {
+    const shop = await shopOf([look, text('A stranger does.'), pay]);
+    await shop.run(ask({ prompt: 'Does anyone like it?', conversationId: 'c-1' }));
+    const next = await shop.run(ask({ prompt: 'Pay the invoice: $100.', conversationId: 'c-1' }));
+    expect(next.finishReason).toBe('waiting');
   });
 });
 
@@ -440,7 +362,7 @@ describe('invariant 15: a closed value that nothing labels', () => {
   );
 
   it.each(levels)(
-    'invariant 15: leaves unasked what the user asked for, whatever the few bits said: %s',
+    'invariant 15: asks about what the user named, however few bits were read: %s',
     async (flow) => {
       const { finishReason } = await play(
         flow,
@@ -448,7 +370,7 @@ describe('invariant 15: a closed value that nothing labels', () => {
         [true],
         'Cancel order 4711 with orders__cancel.',
       );
-      expect(finishReason).toBe('stop');
+      expect([finishReason, cancelled]).toEqual(['waiting', []]);
     },
   );
 });

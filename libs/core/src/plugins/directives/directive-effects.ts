@@ -211,7 +211,6 @@ function authorityOf(actorId: string, call: AuthorisedCall): DirectiveAuthority 
     confidentiality,
     traced: listScalars({ ...args, ...instance }).filter((word) => scope.flow.isTraced(word)),
     ...(outsideBits < Infinity && { outsideBits }),
-    requested: scope.flow.isRequested(subject, asked),
     committed: isFixed('every') || (isFixed('decisive') && 'decisive'),
     ...(input.outside && input.outside.length > 0 && { outside: input.outside }),
   };

@@ -175,7 +175,6 @@ function flowOf({ flow }: DirectiveAuthority): InformationFlow {
   const {
     integrity,
     confidentiality,
-    requested = false,
     committed = false,
     outsideBits = integrity === 'trusted' ? 0 : Infinity,
   } = flow;
@@ -183,7 +182,6 @@ function flowOf({ flow }: DirectiveAuthority): InformationFlow {
     integrity,
     confidentiality,
     outsideBits,
-    isRequested: () => requested,
     mayCommit: false,
     isCommitted: (_tool, { fixed }) => committed === true || committed === fixed,
     isTraced: (value) => flow.traced.includes(value),

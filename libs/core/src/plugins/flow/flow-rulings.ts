@@ -74,16 +74,14 @@ function completesTrifecta(subject: PolicySubject, call: PolicyCall): boolean {
   return subject.effect !== 'read_only' || !isOfSaidAddresses(subject, call);
 }
 
-/**
- * The bits from outside that a model may have read and still make the very call that the user asked
- * for: too few for an instruction.
- */
+/** The bits from outside that are too few for an instruction. */
 export const DEFAULT_OUTSIDE_BITS = 64;
 
 /**
  * Decides by how much someone outside can have told the model. Nothing: the call is the user's and
- * the application's. A few bits may have chosen among calls, so that one goes unasked only where
- * the user asked for that very call. More than the budget may be an instruction.
+ * the application's. A few bits may have chosen among calls, so that one goes unasked only if the
+ * model had planned what decides it. More than the budget may be an instruction, which every
+ * argument could obey.
  */
 function taintRuling(
   level: FlowLevel,
@@ -92,8 +90,6 @@ function taintRuling(
   { outsideBits: mostBits = DEFAULT_OUTSIDE_BITS, flows }: FlowRules,
 ): Ruling | undefined {
   const { outsideBits, integrity } = call.flow;
-  if (outsideBits > 0 && outsideBits <= mostBits && call.flow.isRequested(subject, call))
-    return undefined;
   const fixed = outsideBits <= mostBits ? 'decisive' : 'every';
   const isNamedWay = namedWays(subject, flows);
   if (integrity === 'untrusted' && call.flow.isCommitted(subject, { ...call, fixed, isNamedWay }))

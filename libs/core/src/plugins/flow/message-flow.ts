@@ -1,10 +1,5 @@
 import type { Message, MessageLabels, ToolMessage } from '@toolloop/protocol';
-import type {
-  CommittableCall,
-  InformationFlow,
-  PolicyTool,
-  RequestableCall,
-} from '../../contracts/policy.js';
+import type { CommittableCall, InformationFlow, PolicyTool } from '../../contracts/policy.js';
 import {
   commitmentsIn,
   hasCommitted,
@@ -15,7 +10,6 @@ import {
 } from './commitments.js';
 import type { Commitment, ReadMessage, Standing, ToldValue } from './commitments.js';
 import { TrustedText } from './trusted-text.js';
-import { UserRequest } from './user-request.js';
 
 /**
  * The labels of all that a model has read: one untrusted result taints everything after it, and one
@@ -24,8 +18,6 @@ import { UserRequest } from './user-request.js';
 export class MessageFlow implements InformationFlow {
   private trusted: TrustedText | undefined;
   private said: TrustedText | undefined;
-
-  private request: UserRequest | undefined;
   private commitments: readonly Commitment[] | undefined;
   private authority: readonly Message[] | undefined;
   private toldValues: readonly ToldValue[] | undefined;
@@ -142,11 +134,6 @@ export class MessageFlow implements InformationFlow {
     ]);
   }
 
-  isRequested(tool: PolicyTool, call: RequestableCall): boolean {
-    this.request ??= new UserRequest(wordsOfTurn(this.messages));
-    return this.request.names(tool, call) || this.outer?.isRequested(tool, call) === true;
-  }
-
   get mayCommit(): boolean {
     return this.outsideBits === 0 && this.committed.length === 0;
   }
@@ -240,21 +227,6 @@ function isOutsideResult(message: Message): message is ToolMessage {
 function isPrivateContent(message: Message): boolean {
   if (message.role === 'assistant') return message.labels?.reads === 'private';
   return message.labels?.reads !== 'public';
-}
-
-/**
- * The user's last words, with nothing of a model or a tool between them: what they had asked for
- * before was done or refused by then.
- */
-function wordsOfTurn(messages: readonly Message[]): readonly string[] {
-  const last = messages.findLastIndex(isOfUser);
-  const before = messages
-    .slice(0, Math.max(0, last))
-    .findLastIndex(({ role }) => role === 'assistant' || role === 'tool');
-  return messages
-    .slice(before + 1)
-    .filter(isOfUser)
-    .flatMap(textsOf);
 }
 
 function isResult(message: Message): message is ToolMessage {

@@ -1,5 +1,4 @@
 import { isWebAddress } from '@toolloop/protocol';
-import { asNumber } from './user-request.js';
 
 /** The characters of a word: letters and digits of any script. */
 const WORD = /[\p{L}\p{N}]/u;
@@ -89,4 +88,17 @@ function readingsOf(written: string): number[] {
   return [asNumber(written, /,/g, '.'), asNumber(written, /\./g, ',')].filter(
     (value) => !Number.isNaN(value),
   );
+}
+
+/**
+ * Reads a number in one of the notations of different countries; NaN where it is none in that one.
+ */
+function asNumber(text: string, grouping: RegExp, decimal: string): number {
+  const [whole = '', fraction = '', ...more] = text.split(decimal);
+  const [first = '', ...groups] = whole.split(grouping);
+  const isGrouped =
+    groups.every((group) => group.length === 3) &&
+    (groups.length === 0 || first.replace('-', '').length <= 3);
+  if (more.length > 0 || !isGrouped || /\D/.test(fraction)) return Number.NaN;
+  return Number(`${first}${groups.join('')}.${fraction || '0'}`);
 }

@@ -405,7 +405,6 @@ function firstCallOf(
     integrity: 'trusted',
     confidentiality: 'private',
     outsideBits: 0,
-    isRequested: yes,
     mayCommit: true,
     isCommitted: yes,
     isTraced: yes,

@@ -160,7 +160,6 @@ export function saidAsWell(flow: InformationFlow, said: TrustedText): Informatio
     integrity: flow.integrity,
     confidentiality: flow.confidentiality,
     outsideBits: flow.outsideBits,
-    isRequested: (tool, call) => flow.isRequested(tool, call),
     mayCommit: flow.mayCommit,
     isCommitted: (tool, call) => flow.isCommitted(tool, call),
     isTraced: (value) => flow.isTraced(value) || said.has(value),

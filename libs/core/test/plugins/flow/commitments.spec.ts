@@ -61,6 +61,15 @@ const TOOLS: readonly RawTool[] = [
     reveal: 'all',
     execute: () => LETTER,
   }),
+  tool({
+    id: 'shop__flag',
+    description: 'Tells whether a stranger likes it.',
+    effect: 'read_only',
+    input: { type: 'object', properties: {} },
+    reveal: 'all',
+    outputSchema: { type: 'boolean' },
+    execute: () => true,
+  }),
 ];
 
 const read = calls(call('mail__read', {}));
@@ -251,6 +260,19 @@ describe('invariant 15: a call that the model has planned', () => {
     expect((await run([plan({ tool: 'orders__cancel' }), read, cancel('o-1')])).finishReason).toBe(
       'waiting',
     );
+  });
+
+  it('invariant 15: has every argument as it was planned once more bits were read than `outsideBits`', async () => {
+    const look = calls(call('shop__flag', {}));
+    const sending = plan({
+      tool: 'mail__send',
+      arguments: [{ name: 'to', value: 'boss@here.example' }],
+    });
+    const sent = send({ to: 'boss@here.example', body: 'It is urgent.' });
+    const ends: string[] = [];
+    for (const outsideBits of [2, 1])
+      ends.push((await run([sending, look, look, sent, done], { outsideBits })).finishReason);
+    expect(ends).toEqual(['stop', 'waiting']);
   });
 
   it('invariant 15: takes an argument from a place that the application wrote, in a result that no stranger had asked for', async () => {
