@@ -20,7 +20,7 @@ import { applyPermitted, type InjectionRules } from './apply-injection.js';
 import { EntityOffer, type OfferRules } from '../entities/entity-offer.js';
 import { EntitySurfaces } from '../entities/entity-surfaces.js';
 import { RunInstances } from '../entities/run-instances.js';
-import { authorityKey, selectionKey } from '../../catalog/list-key.js';
+import { authorityKey, nameOf, selectionKey } from '../../catalog/list-key.js';
 import { ToolLists } from '../../catalog/tool-lists.js';
 import { type RunReserve, ToolReserve } from './tool-reserve.js';
 
@@ -229,17 +229,17 @@ export class ToolListing {
   }
 
   /**
-   * Returns the tools that every level selects, policies permit and whose `when` holds. What
-   * decided on them otherwise than by the run is not decided again.
+   * Returns the tools that every level selects, policies permit and whose `when` holds. A list is
+   * kept by all that decides on it.
    */
   private permitted(rules: ListingRules, scope: ListingScope): readonly Tool[] {
     const { levels, declared = [], isWithoutModel = false } = rules;
     const { run, policies, actor, limits } = scope;
-    this.lists.follow(this.catalog.contents, revisionOf(policies));
+    const basis = [nameOf(this.catalog.contents), revisionOf(policies), run.tenant];
     const keys = [selectionKey(levels), authorityKey(policies, actor)];
     const isKeyed = keys.every((key) => key !== undefined);
     const key = isKeyed
-      ? JSON.stringify([...keys, isWithoutModel, limits.subRunDepth > 0])
+      ? JSON.stringify([...basis, ...keys, isWithoutModel, limits.subRunDepth > 0])
       : undefined;
     const listed = this.lists.of(run, key, () => this.selectedFor(rules, scope));
     if (declared.length === 0) return listed;
