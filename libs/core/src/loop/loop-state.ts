@@ -107,7 +107,7 @@ export function callState(
 }
 
 /** A call that is about to be made, and the state of its run. */
-export interface UnmadeCall extends Pick<PendingStep, 'answer' | 'offered'> {
+interface UnmadeCall extends Pick<PendingStep, 'answer' | 'offered'> {
   readonly state: LoopState;
 }
 

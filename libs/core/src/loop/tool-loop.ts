@@ -31,7 +31,7 @@ import { stopFor } from './run-stop.js';
 import { withAuthorityOfNow, withSourcesOfNow, withToolNotes } from './refreshed-tools.js';
 import { correctionFor } from '../plugins/structured-output/structured-answer.js';
 import { ResultInjection } from '../plugins/injection/result-injection.js';
-import { type MadeCall, ToolStep, type ToolStepContext, type ToolStepResult } from './tool-step.js';
+import { ToolStep, type ToolStepContext, type ToolStepResult } from './tool-step.js';
 import { LoopSettings } from '../run/loop-settings.js';
 import { DirectiveUpdates } from '../plugins/directives/directive-updates.js';
 import { BoundedStores } from '../call/bounded-stores.js';
@@ -105,7 +105,7 @@ export class ToolLoop {
    * Makes one call without a model, as a step of the loop makes it. Rejects where a store does not
    * answer before the call is begun.
    */
-  callOnce(call: ToolCall, context: ToolStepContext): Promise<MadeCall> {
+  callOnce(call: ToolCall, context: ToolStepContext): Promise<ToolStepResult> {
     return this.tools.callOnce(call, context);
   }
 

@@ -15,7 +15,6 @@ import { labelsReadBy } from '../plugins/sessions/call-account.js';
 import type { MeteredCall } from '../plugins/usage/run-meter.js';
 import { isPermitted } from '../policy/decide.js';
 import type { LiveRun } from '../run/live-run.js';
-import type { OwnScope } from '../run/own-scope.js';
 import type { CallSession } from '../run/run-plan.js';
 import { nameOf } from './answer-display.js';
 import { checkpointIn } from './loop-state.js';
@@ -28,8 +27,6 @@ export interface ToolStepContext extends InjectionContext {
   readonly offered: Toolset;
   /** Set for a call of a session, whose tools it changes. */
   readonly session?: Pick<CallSession, 'change'> | undefined;
-  /** Set for a call that has a run of its own and shares the rest. */
-  readonly own?: OwnScope;
   /** Set where the step was begun before: what became of its calls until then. */
   readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned' | 'checkpoints'>;
 }
@@ -42,14 +39,6 @@ export interface ToolStepResult {
   readonly finish?: Finish;
   /** Set where calls wait for decisions: then there are no messages and no records yet. */
   readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
-}
-
-/** A call that was made by itself, and the tools that it leaves. */
-export interface MadeCall {
-  readonly outcome: ToolOutcome;
-  readonly toolset: Toolset;
-  /** Tells it as a step of a run. */
-  step(): ToolStepResult;
 }
 
 interface PlannedCall extends PlacedCall {
@@ -75,13 +64,11 @@ export class ToolStep {
   run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const [only] = calls;
     const isAlone = only && calls.length === 1 && !context.pending;
-    return isAlone
-      ? this.callOnce(only, context).then((made) => made.step())
-      : this.runAll(calls, context);
+    return isAlone ? this.callOnce(only, context) : this.runAll(calls, context);
   }
 
   /** Makes one call, as in most steps, and as a call without a model is. */
-  async callOnce(call: ToolCall, context: ToolStepContext): Promise<MadeCall> {
+  async callOnce(call: ToolCall, context: ToolStepContext): Promise<ToolStepResult> {
     const asked = plannedCall(call, 0, context);
     const { live } = context;
     const granting = isCounted(asked)
@@ -98,11 +85,7 @@ export class ToolStep {
       : this.injected([outcome], [call], context);
     const toolset = injecting instanceof Promise ? await injecting : injecting;
     const made = outcome.hinted ? this.hinted(outcome, live, toolset) : outcome;
-    return {
-      outcome: made,
-      toolset,
-      step: () => this.stepOf([made], [call], limitOf([planned]), { ...context, toolset }),
-    };
+    return this.stepOf([made], [call], limitOf([planned]), { ...context, toolset });
   }
 
   private async runAll(
@@ -253,9 +236,9 @@ export class ToolStep {
 
   private begun(
     request: PlannedCall,
-    { offered, live, history, toolset, own }: ToolStepContext,
+    { offered, live, history, toolset }: ToolStepContext,
   ): Promise<ToolOutcome> {
-    const scope = live.scope(offered, history, toolset, own);
+    const scope = live.scope(offered, history, toolset);
     return this.runner.exec(
       request,
       request.meant.tool?.directive ? this.updates.following(scope) : scope,

@@ -35,7 +35,6 @@ import { VALUE_TOOLS, valueTools } from '../plugins/values/value-tools.js';
 import { isPermitted } from '../policy/decide.js';
 import { hiddenBeyond } from '../policy/rules.js';
 import { CallIds } from './call-ids.js';
-import type { OwnScope } from './own-scope.js';
 import type { RunInputs } from './run-inputs.js';
 import { identityOf } from './run-plan.js';
 import type { CallSession, EnclosingRun, RunPlace, RunPlan, RunStart } from './run-plan.js';
@@ -107,7 +106,7 @@ export class LiveRun implements EnclosingRun {
     this.listedAt = plan.listedAt;
     this.trace = saved?.trace;
     this.rehearsal = rehearsalOf(plan, saved);
-    this.approvals = start.approvals ?? approvalsOf(plan, saved);
+    this.approvals = approvalsOf(plan, saved);
     const hidden = hiddenBefore(start);
     if (hidden.length > 0) this.values?.learn(hidden);
     this.pages = session ? session.live.pages : pagesFor(plan, start.history, start.resumed);
@@ -219,26 +218,17 @@ export class LiveRun implements EnclosingRun {
    * Returns the scope of calls whose model had read these messages. Only `offered` of the run's
    * tools may be called; its sub-runs choose among all of them.
    */
-  scope(
-    offered: Toolset,
-    read: () => readonly Message[],
-    toolset: Toolset,
-    own?: OwnScope,
-  ): ExecutionScope {
+  scope(offered: Toolset, read: () => readonly Message[], toolset: Toolset): ExecutionScope {
     this.reserve.follow(toolset);
     const { actor, policies } = this.roles.now();
     const values = this.valuesUnder(policies, actor);
-    if (!own) this.noteOffer(offered, read(), values);
-    const { run, requestId } = own ?? this.plan.execution;
-    const { approvals, emit, signal } = own ?? this;
-    const flow = own?.flow ?? this.flow.at(read());
+    this.noteOffer(offered, read(), values);
+    const { approvals, emit, signal } = this;
     return {
       ...this.sharedScope(offered, toolset, values),
-      run,
-      requestId,
       actor,
       policies,
-      flow,
+      flow: this.flow.at(read()),
       approvals,
       emit,
       signal,
@@ -273,7 +263,7 @@ export class LiveRun implements EnclosingRun {
     return scope;
   }
 
-  /** Notes which tools the model of these calls was offered. Calls of a session have no model. */
+  /** Notes which tools the model of these calls was offered. */
   private noteOffer(
     offered: Toolset,
     read: readonly Message[],
@@ -300,7 +290,7 @@ export class LiveRun implements EnclosingRun {
    * With the tool that reads on in what was cut, as soon as something was. It answers a limit of
    * ours, so the cap of injected tools does not hold.
    */
-  withReader(toolset: Toolset, step: number, emit = this.emit): Toolset | Promise<Toolset> {
+  withReader(toolset: Toolset, step: number): Toolset | Promise<Toolset> {
     const { pages, knownValues: values } = this;
     const isDue = (tool: Tool): boolean => this.mayJoin(tool, toolset);
     const joining = [
@@ -312,7 +302,7 @@ export class LiveRun implements EnclosingRun {
     if (joining.length === 0) return toolset;
     const tools = joining.map(({ spec }) => spec.id);
     const emitted = Promise.resolve(
-      emit({ type: 'tools-injected', step, provider: 'results', tools }),
+      this.emit({ type: 'tools-injected', step, provider: 'results', tools }),
     );
     return emitted.then(() => toolset.inject(joining).toolset);
   }

@@ -65,8 +65,6 @@ export interface RunStart {
   /** Set where the run continues after it stood still. */
   readonly resumed?: ResumedRun;
   readonly subRuns: SubRunsWithin;
-  /** The approvals that a call of a session has asked for already. */
-  readonly approvals?: RunApprovals;
 }
 
 /** Opens the sub-runs of a run. */

@@ -18,7 +18,6 @@ import { type AppliedInjection, applyInjection, roomIn } from './apply-injection
 import type { ShownResult } from '../entities/entity-extraction.js';
 import { triggersMatchedBy, triggersOf } from '../strategies/triggers.js';
 import type { LiveRun } from '../../run/live-run.js';
-import type { OwnScope } from '../../run/own-scope.js';
 import type { LoopSettings } from '../../run/loop-settings.js';
 
 /** The place of results in their run: the toolset is the run's, which injection changes. */
@@ -31,8 +30,6 @@ export interface InjectionContext {
    */
   readonly history: () => readonly Message[];
   readonly live: LiveRun;
-  /** Set for a call that has a run of its own, and is told of there. */
-  readonly own?: Pick<OwnScope, 'emit'>;
 }
 
 /** Lets strategies look at the results of a step, and applies what they want. */
@@ -81,7 +78,7 @@ export class ResultInjection {
         );
       }
     }
-    return context.live.withReader(toolset, context.step, context.own?.emit);
+    return context.live.withReader(toolset, context.step);
   }
 
   private async continued(
@@ -89,14 +86,14 @@ export class ResultInjection {
     looks: readonly Look[],
     context: InjectionContext,
   ): Promise<Toolset> {
-    const { live, step, own } = context;
-    const emit = own?.emit ?? live.emit;
+    const { live, step } = context;
+    const { emit } = live;
     let toolset = await told(first, emit);
     for (const { strategy, called } of looks) {
       const applied = this.applied(strategy, called, context, toolset);
       if (applied) toolset = await told(applied, emit);
     }
-    return live.withReader(toolset, step, emit);
+    return live.withReader(toolset, step);
   }
 
   /**

@@ -8,9 +8,8 @@ import { Toolset } from '../../catalog/toolset.js';
 import type { SessionCallOptions } from '../../contracts/session.js';
 import { Logger } from '../../findings/logger.js';
 import { assistantMessage, callState, waitingForIn } from '../../loop/loop-state.js';
-import type { LoopState, PendingStep, UnmadeCall } from '../../loop/loop-state.js';
+import type { LoopState, PendingStep } from '../../loop/loop-state.js';
 import { abandonStep } from '../../loop/tool-message.js';
-import type { ToolStepResult } from '../../loop/tool-step.js';
 import { EventOutlet } from '../../run/event-outlet.js';
 import { FinishedRun } from '../../run/finished-run.js';
 import { LiveRun } from '../../run/live-run.js';
@@ -20,7 +19,6 @@ import { RunInputs } from '../../run/run-inputs.js';
 import { identityOf, startEvent } from '../../run/run-plan.js';
 import type { RunPlan } from '../../run/run-plan.js';
 import { processStateOf, savedRun } from '../../run/saved-run.js';
-import type { RunApprovals } from '../approvals/run-approvals.js';
 import { accountRead } from './account-read.js';
 import { CalledTool } from './called-tool.js';
 
@@ -75,22 +73,7 @@ export class CallRun {
    *   has kept from being made.
    */
   make(call: ToolCall): Promise<CalledTool> {
-    return this.attend(asRun(this.signal, () => this.made(call)));
-  }
-
-  /** Ends a call that a session has begun to make: it waits, or was not made. */
-  settle(
-    first: UnmadeCall,
-    made: Promise<ToolStepResult>,
-    approvals: RunApprovals,
-  ): Promise<CalledTool> {
-    const live = new LiveRun(
-      this.plan,
-      { ...START, subRuns: this.services.subRuns, approvals },
-      this.signal,
-      () => undefined,
-    );
-    return this.attend(this.settled(first, made, live));
+    return this.attend(asRun(this.signal, () => this.step(call)));
   }
 
   /**
@@ -115,39 +98,25 @@ export class CallRun {
     if (this.within) this.link?.abort(Interruption.from(this.within));
   };
 
-  private async made(call: ToolCall): Promise<CalledTool> {
-    const { plan, services, signal, outlet } = this;
+  private async step(call: ToolCall): Promise<CalledTool> {
+    const { plan, services, signal } = this;
+    const { loop } = services;
     const toolset = plan.strictListing && !plan.session ? await this.listed() : plan.toolset;
     const failure = await accountRead(plan, toolset);
     const first = callState(toolset, call, plan.account?.labels);
-    if (outlet) await this.tellStart(outlet, first.state);
+    if (this.outlet) await this.tellStart(this.outlet, first.state);
     const live = new LiveRun(plan, { ...START, subRuns: services.subRuns }, signal, (event) =>
       this.emit(event),
     );
     const history = (): readonly Message[] => [assistantMessage(first.answer)];
     const context = { step: 1, toolset, offered: toolset, history, live, session: plan.session };
-    const making = failure
-      ? Promise.reject(failure.cause)
-      : services.loop.callOnce(call, context).then((made) => made.step());
-    return this.settled(first, making, live);
-  }
-
-  private async settled(
-    first: UnmadeCall,
-    made: Promise<ToolStepResult>,
-    live: LiveRun,
-  ): Promise<CalledTool> {
-    const { plan, services, signal, outlet } = this;
-    const state = await services.loop
+    const made = failure ? Promise.reject(failure.cause) : loop.callOnce(call, context);
+    const state = await loop
       .stateAfter(first.state, first, made, { live })
       .catch((error: unknown) => this.failed(first.state, error));
-    services.loop.leave(plan.execution.run.runId);
-    if (!state.pending && (outlet || plan.hooks)) await services.loop.endStep(state, first, live);
-    const last = signal.aborted ? this.failed(state, Interruption.from(signal)) : state;
-    const isMade = isOver(last) && !outlet;
-    return isMade
-      ? CalledTool.from(plan.execution.run.runId, last, this.injected)
-      : this.ended(last, live);
+    loop.leave(plan.execution.run.runId);
+    if (!state.pending && (this.outlet || plan.hooks)) await loop.endStep(state, first, live);
+    return this.end(signal.aborted ? this.failed(state, Interruption.from(signal)) : state, live);
   }
 
   private failed(state: LoopState, error: unknown): LoopState {
@@ -206,10 +175,12 @@ export class CallRun {
     }
   }
 
-  private async ended(last: LoopState, live: LiveRun): Promise<CalledTool> {
+  /** Tells and keeps the end of a call; one that has its result needs neither without sinks. */
+  private async end(last: LoopState, live: LiveRun): Promise<CalledTool> {
+    const { run } = this.plan.execution;
+    if (isOver(last) && !this.outlet) return CalledTool.from(run.runId, last, this.injected);
     const paused = last.pending ? await this.paused(last, last.pending, live) : last;
     const state: LoopState = paused.finish ? paused : { ...paused, finish: { reason: 'stop' } };
-    const { run } = this.plan.execution;
     const result = new FinishedRun(run.runId, state);
     if (this.outlet) await this.outlet.emit(result.end);
     const { finishReason } = result;

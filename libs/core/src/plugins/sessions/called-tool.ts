@@ -7,10 +7,8 @@ import type {
   ToolSpec,
   WaitingFor,
 } from '@toolloop/protocol';
-import type { Toolset } from '../../catalog/toolset.js';
 import type { CallResult, WaitingCall } from '../../contracts/session.js';
 import type { LoopState, PendingStep } from '../../loop/loop-state.js';
-import type { MadeCall } from '../../loop/tool-step.js';
 import { toJson } from '../../schema/canonical-json.js';
 
 /**
@@ -74,21 +72,8 @@ export class CalledTool implements CallResult {
     if (!record) throw new TypeError(`The run ${runId} has ended without a record of its call.`);
     const told = messages.at(-1);
     const content = told?.role === 'tool' ? told.content : undefined;
-    return new CalledTool(
-      runId,
-      record,
-      broughtBy(toolset, injected),
-      content,
-      pending?.outcomes[0]?.waitingFor,
-    );
-  }
-
-  static made(
-    runId: string,
-    { outcome: { record, content }, toolset }: MadeCall,
-    injected: readonly string[],
-  ): CalledTool {
-    return new CalledTool(runId, record, broughtBy(toolset, injected), content);
+    const brought = toolset.injected.filter(({ id }) => injected.includes(id));
+    return new CalledTool(runId, record, brought, content, pending?.outcomes[0]?.waitingFor);
   }
 
   get ui(): JsonValue | undefined {
@@ -104,9 +89,3 @@ export class CalledTool implements CallResult {
     return toJson({ runId, record, ui, injectedTools: injectedTools.map(({ id }) => id), waiting });
   }
 }
-
-function broughtBy(toolset: Toolset, injected: readonly string[]): readonly ToolSpec[] {
-  return injected.length === 0 ? NONE : toolset.injected.filter(({ id }) => injected.includes(id));
-}
-
-const NONE: readonly never[] = [];

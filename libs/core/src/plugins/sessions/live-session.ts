@@ -1,11 +1,4 @@
-import {
-  InvalidRequestError,
-  type JsonObject,
-  type Message,
-  type MessageLabels,
-  type ToolCall,
-  type ToolSpec,
-} from '@toolloop/protocol';
+import { InvalidRequestError, type JsonObject, type ToolSpec } from '@toolloop/protocol';
 import { Observable, Subject } from 'rxjs';
 import type { Toolset } from '../../catalog/toolset.js';
 import {
@@ -17,31 +10,19 @@ import {
   type ToolsChange,
   type ToolSession,
 } from '../../contracts/session.js';
-import { Interruption, type LinkedSignal, linkSignal } from '../../call/interruption.js';
+import { Interruption } from '../../call/interruption.js';
 import { asRun } from '../../call/store-calls.js';
 import { Logger } from '../../findings/logger.js';
 import { RunInputs } from '../../run/run-inputs.js';
 import { LiveRun } from '../../run/live-run.js';
-import { type OwnScope } from '../../run/own-scope.js';
 import type { RunParts } from '../../run/loop-run.js';
-import {
-  assistantMessage,
-  callState,
-  firstState,
-  type LoopState,
-  READ_EVERYTHING,
-  type UnmadeCall,
-} from '../../loop/loop-state.js';
+import { firstState, type LoopState } from '../../loop/loop-state.js';
 import { isRefusal } from '../repetition/call-counter.js';
 import type { CallSession, RunPlan } from '../../run/run-plan.js';
 import { withAuthorityOfNow } from '../../loop/refreshed-tools.js';
-import type { MadeCall } from '../../loop/tool-step.js';
-import { MessageFlow } from '../flow/message-flow.js';
-import { RunApprovals } from '../approvals/run-approvals.js';
 import { isUnpinned } from '../sources/vouched-tools.js';
-import { accountRead } from './account-read.js';
 import { CallRun } from './call-run.js';
-import { CalledTool, callOf } from './called-tool.js';
+import { callOf } from './called-tool.js';
 
 /**
  * The tools that results brought and that are gone, before they are forgotten: a session may have
@@ -75,9 +56,6 @@ export class LiveSession implements ToolSession {
   private bound:
     { readonly of: Toolset; readonly tools: ReadonlyMap<string, SessionTool> } | undefined;
   private closing: Promise<void> | undefined;
-  private flow: MessageFlow | undefined;
-  /** The signals of the calls under way that their callers can abort. */
-  private readonly links = new Set<LinkedSignal>();
 
   constructor(
     private readonly plan: RunPlan,
@@ -154,9 +132,7 @@ export class LiveSession implements ToolSession {
     try {
       if (this.services.loop.isBehind(this.live))
         await this.change((state) => this.services.loop.followSources(state, this.live));
-      const made = await (this.needsRun(options)
-        ? this.runFor(options).make(call)
-        : this.alone(call, options));
+      const made = await this.runFor(options).make(call);
       if (!made.waiting && this.isCountedEnd(made)) await this.noteEnd(made);
       return made;
     } finally {
@@ -212,20 +188,6 @@ export class LiveSession implements ToolSession {
   }
 
   /**
-   * Returns whether something beside the tool is told or waited for, or may end the call before the
-   * session.
-   */
-  private needsRun({ approvals = this.plan.options.approvals }: SessionCallOptions): boolean {
-    const { hooks, options } = this.plan;
-    return (
-      hooks !== undefined ||
-      approvals === 'wait' ||
-      options.onToolError === 'retry' ||
-      this.services.sinks.length > 0
-    );
-  }
-
-  /**
    * An id of the session and a number: a random one for each call would cost as much as its
    * validation.
    */
@@ -234,103 +196,13 @@ export class LiveSession implements ToolSession {
     return `${this.sessionId}_${this.made}`;
   }
 
-  private runFor(options: SessionCallOptions, runId = this.newRunId()): CallRun {
+  private runFor(options: SessionCallOptions): CallRun {
     return new CallRun(
-      this.planFor(options, runId),
+      this.planFor(options, this.newRunId()),
       this.services,
       this.abortion.signal,
       options.onProgress,
     );
-  }
-
-  /** Makes a call that ends with the session, or with its caller's signal. */
-  private alone(call: ToolCall, options: SessionCallOptions): Promise<CalledTool> {
-    const link = options.signal && linkSignal(options.signal);
-    const { signal } = link ?? this.abortion;
-    const made = asRun(signal, () => this.stepped(call, options, signal));
-    if (!link) return made;
-    this.links.add(link);
-    return made.finally(() => {
-      link.release();
-      this.links.delete(link);
-    });
-  }
-
-  /**
-   * Makes a call of which its caller alone is told, with what the session has already: a run of its
-   * own is made of it only where it waits or fails.
-   */
-  private async stepped(
-    call: ToolCall,
-    options: SessionCallOptions,
-    signal: AbortSignal,
-  ): Promise<CalledTool> {
-    const { services, plan, live } = this;
-    const { toolset } = this.state;
-    const runId = this.newRunId();
-    const reading = accountRead(plan, toolset);
-    const failure = reading && (await reading);
-    const labels = plan.account?.labels ?? READ_EVERYTHING;
-    // made where something asks for it
-    const first = (): UnmadeCall => callState(toolset, call, labels);
-    const history = (): readonly Message[] => [assistantMessage(first().answer)];
-    const injected: string[] = [];
-    const own = this.scopeOf(this.flowOf(labels, history), runId, options, { signal, injected });
-    const context = {
-      step: 1,
-      toolset,
-      offered: toolset,
-      history,
-      live,
-      session: this.shared,
-      own,
-    };
-    const making = failure ? Promise.reject(failure.cause) : services.loop.callOnce(call, context);
-    let made: MadeCall | undefined;
-    try {
-      made = await making;
-    } catch {
-      // The run that is made of the call tells why.
-    }
-    if (!made || made.outcome.isPending || signal.aborted) {
-      const step = making.then((one) => one.step());
-      return this.runFor(options, runId).settle(first(), step, own.approvals);
-    }
-    services.loop.leave(runId);
-    return CalledTool.made(runId, made, injected);
-  }
-
-  private scopeOf(
-    flow: MessageFlow,
-    runId: string,
-    {
-      requestId = runId,
-      approvals = this.plan.options.approvals ?? 'suspend',
-      onProgress,
-    }: SessionCallOptions,
-    { signal, injected }: Pick<OwnScope, 'signal'> & { readonly injected: string[] },
-  ): OwnScope {
-    return {
-      signal,
-      run: { ...this.plan.execution.run, runId },
-      requestId,
-      approvals: new RunApprovals(approvals, undefined, undefined, this.live.approvals),
-      flow,
-      emit: (event) => {
-        if (event.type === 'tools-injected') injected.push(...event.tools);
-        if (event.type === 'tool-progress') onProgress?.(event.value);
-      },
-    };
-  }
-
-  /** One for as long as the client has read nothing worse. */
-  private flowOf(
-    { returns, reads }: MessageLabels,
-    history: () => readonly Message[],
-  ): MessageFlow {
-    const isSame = this.flow?.integrity === returns && this.flow.confidentiality === reads;
-    if (!this.flow || !isSame) this.flow = MessageFlow.of(history());
-    return this.flow;
   }
 
   private planFor({ signal, approvals, requestId }: SessionCallOptions, runId: string): RunPlan {
@@ -441,9 +313,7 @@ export class LiveSession implements ToolSession {
 
   private async closed(): Promise<void> {
     if (this.isOpen) this.end();
-    const interruption = new Interruption('aborted', 'The session was closed.');
-    this.abortion.abort(interruption);
-    for (const link of this.links) link.abort(interruption);
+    this.abortion.abort(new Interruption('aborted', 'The session was closed.'));
     if (this.running > 0) await new Promise<void>((resolve) => (this.idle = resolve));
   }
 
