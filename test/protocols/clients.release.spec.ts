@@ -293,8 +293,7 @@ describe('a client of others', () => {
       question: { text: 'You have said it.', calls: [['desk__size', 'size "M"']], ...COMPLETE },
       clientTool: PICKED,
       ownTool: PICKED,
-      // it names no message that an edit takes the place of
-      anew: { regenerated: regenerated('aiSdk', [['desk__stamp', 'stamp for aiSdk']]) },
+      anew: anew('aiSdk', [['desk__stamp', 'stamp for aiSdk']]),
       cited: ['It rains today.', ['source', ...SOURCE]],
       reconnect: { text: ALL, roles: ['user', 'assistant'] },
     });

@@ -13,6 +13,7 @@ interface UiMessage {
   readonly id: string;
   readonly role: string;
   readonly parts: readonly object[];
+  readonly metadata?: object;
 }
 
 const user = (id: string, words: string): UiMessage => ({
@@ -117,6 +118,31 @@ describe.each<Platform>(['express', 'fastify'])('a chat of the AI SDK on %s', (p
 });
 
 describe('the client of a chat', () => {
+  it('edits with a new message that names in its metadata the one whose place it takes, as assistant-ui can', async () => {
+    const { send, kept } = await chat([text('One.'), text('Two.'), text('Three.'), text('Four.')]);
+    const first = await send({ messages: [user('u1', 'First?')] });
+    const before = [user('u1', 'First?'), assistant(first.id)];
+    await send({ messages: [...before, user('u2', 'Second?')] });
+    const edited = (id: string, words: string, sourceId: string): UiMessage => ({
+      ...user(id, words),
+      metadata: { custom: {}, sourceId },
+    });
+    await send({ messages: [...before, edited('u3', 'Second, edited?', 'u2')] });
+    expect(await kept()).toEqual(['First?', 'One.', 'Second, edited?', 'Three.']);
+    await send({ messages: [edited('u4', 'First, edited?', 'u1')] });
+    expect(await kept()).toEqual(['First, edited?', 'Four.']);
+  });
+
+  it('keeps the answers that it shows if the message that an edit names is not known', async () => {
+    const { send, kept } = await chat([text('One.'), text('Two.'), text('Three.')]);
+    const first = await send({ messages: [user('u1', 'First?')] });
+    const before = [user('u1', 'First?'), assistant(first.id)];
+    await send({ messages: [...before, user('u2', 'Second?')] });
+    const edited = { ...user('u3', 'Second, edited?'), metadata: { sourceId: 'unknown' } };
+    await send({ messages: [...before, edited] });
+    expect(await kept()).toEqual(['First?', 'One.', 'Second, edited?', 'Three.']);
+  });
+
   it('asks anew without naming a message after an answer that has failed', async () => {
     const { send, kept } = await chat([
       text('One.'),

@@ -93,12 +93,15 @@ function namesOf(
 
 /**
  * The place of the answer that gives way: after `regenerate`, or after a message whose words were
- * changed, which the client sends under the id that it had.
+ * changed. The client sends that message under the id that it had, or as a new one whose metadata
+ * name it by `sourceId`, as a page on assistant-ui can.
  */
 function cutIn(
   { trigger, messageId }: JsonObject,
   messages: readonly JsonObject[],
 ): MessageCut | undefined {
+  const source = sourceOf(messages.at(-1));
+  if (source !== undefined && trigger !== 'regenerate-message') return cutBefore(messages, source);
   const named = typeof messageId === 'string' ? messageId : undefined;
   // An answer to what an earlier message asks is sent under the id of that message.
   const isEdited =
@@ -107,6 +110,12 @@ function cutIn(
     !messages.some(({ id, role }) => role === 'assistant' && id === named);
   if (trigger !== 'regenerate-message' && !isEdited) return undefined;
   return cutBefore(messages, named);
+}
+
+function sourceOf(message: JsonObject | undefined): string | undefined {
+  const metadata = message?.['metadata'];
+  const source = isJsonObject(metadata) ? metadata['sourceId'] : undefined;
+  return typeof source === 'string' && source !== '' ? source : undefined;
 }
 
 function textOf({ type, text }: JsonObject): string {

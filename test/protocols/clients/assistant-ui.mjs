@@ -58,6 +58,12 @@ const RUNTIMES = {
     useChatRuntime({
       transport: new AssistantChatTransport({ api: `${url}/ai/chat`, headers, ...more }),
       sendAutomaticallyWhen: (state) => isDecided(state) || isMade(state),
+      // by itself it names no message that an edit takes the place of
+      toCreateMessage: ({ role, content, metadata, sourceId }) => ({
+        role,
+        parts: content,
+        metadata: { ...metadata, sourceId },
+      }),
       onError: (error) => seen.push(error.message),
     }),
 };
@@ -331,11 +337,6 @@ async function anew(name) {
         page.thread().getState().messages.at(-1).id !== id && told(page).text === 'It is stamped.',
     );
     regenerated = { calls: told(page).calls, kept: await kept(conversationId) };
-  }
-  if (isAiSdk) {
-    page.close();
-    // an edit is sent as a new message, which names none that it takes the place of
-    return { regenerated };
   }
   const { composer } = page.thread().getMessageByIndex(0);
   composer.beginEdit();
