@@ -422,10 +422,7 @@ function isVouchedFor(origin: ValueOrigin | undefined): boolean {
   return origin === 'application' || origin === 'actor';
 }
 
-/**
- * The properties of an object in the order of its schema: another order could tell something, and
- * so could the numbers of references.
- */
+/** The properties of an object in the order of its schema: another order could tell something. */
 function inOrder(
   value: JsonObject,
   names: readonly string[],

@@ -129,8 +129,7 @@ function readFields(
 /**
  * Reads a value by its fields where the run has room for what they tell, and hides it whole where
  * it has not. Which of the two happens may be up to someone outside, so that it is a bit. It is
- * counted first and hidden afterwards: the numbers of the references tell nothing of what was
- * counted.
+ * counted first and hidden afterwards: the run keeps no value that its model was not told of.
  */
 function withinBudget(
   call: ReadCall,

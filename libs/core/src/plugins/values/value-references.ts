@@ -14,10 +14,11 @@ export const REFERENCE_MARK = '⟦';
 
 /**
  * The form of a reference in a text. Its name has forty bits that no one outside can know, so that
- * no text of theirs, and none of the user's, is ever taken for one; the words behind the name tell
- * the model that it stands for a text from outside, and are no part of it.
+ * no text of theirs, and none of the user's, is ever taken for one. The name has no number, which
+ * would tell how much was hidden before it. The words behind it tell the model that it stands for a
+ * text from outside, and are no part of it.
  */
-const REFERENCE = /⟦(v\d+-[a-z2-7]{8})(?::[^⟦⟧]*)?⟧/g;
+const REFERENCE = /⟦(v-[a-z2-7]{8})(?::[^⟦⟧]*)?⟧/g;
 
 /**
  * The texts from outside that the models of a run and of its sub-runs know by a reference alone.
@@ -40,9 +41,14 @@ export class RunValues {
    * is the same for every value.
    */
   hide(value: JsonValue, ...from: readonly string[]): string {
-    const id = `v${this.values.size + 1}-${nonce()}`;
+    const id = this.newName();
     this.values.set(id, { id, value, from: [...new Set(from)] });
     return `⟦${id}:text⟧`;
+  }
+
+  private newName(): string {
+    const name = `v-${nonce()}`;
+    return this.values.has(name) ? this.newName() : name;
   }
 
   find(id: string): HiddenValue | undefined {

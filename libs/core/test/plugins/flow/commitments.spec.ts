@@ -377,9 +377,7 @@ describe('invariant 15: an argument that was told about a hidden text', () => {
       {
         role: 'assistant',
         content: '',
-        toolCalls: [
-          { toolCallId: 'a', name: 'values__ask', arguments: '{"of":["⟦v1-aaaaaaaa⟧"]}' },
-        ],
+        toolCalls: [{ toolCallId: 'a', name: 'values__ask', arguments: '{"of":["⟦v-aaaaaaaa⟧"]}' }],
       },
       { role: 'tool', toolCallId: 'a', toolName: 'values__ask', content: '{"answer":"o-2"}' },
     ];

@@ -193,7 +193,7 @@ describe('invariant 15: a text that no model may read', () => {
     });
     const { messages, finishReason } = await loop.run(ask());
     const found = messages.find(({ role }) => role === 'tool');
-    expect(found?.content).toMatch(/"id":"mcp__any","description":"⟦v1-/);
+    expect(found?.content).toMatch(/"id":"mcp__any","description":"⟦v-/);
     expect(model.requests[1]?.toolIds).toContain('mcp__any');
     expect(finishReason).toBe('waiting');
   });
@@ -237,7 +237,7 @@ describe('invariant 15: a text that no model may read', () => {
     const told = messages.find(({ role }) => role === 'tool');
     expect(told?.content).toMatch(
       new RegExp(
-        `"directive_id":"${directiveId}","type":"order.refund","subject":"⟦v1-.*"status":"succeeded"`,
+        `"directive_id":"${directiveId}","type":"order.refund","subject":"⟦v-.*"status":"succeeded"`,
       ),
     );
     expect(told).toMatchObject({ labels: { returns: 'trusted' } });
@@ -259,9 +259,7 @@ describe('invariant 15: a text that no model may read', () => {
       .get(RunService)
       .answer(runId, { toolCallId: toolCalls[0]?.toolCallId ?? '', result: ATTACK }, who);
     const { messages, finishReason } = await (await loop.resume(runId, who)).result;
-    expect(messages.find(({ role }) => role === 'tool')?.content).toMatch(
-      /^⟦v1-[a-z2-7]{8}:text⟧$/,
-    );
+    expect(messages.find(({ role }) => role === 'tool')?.content).toMatch(/^⟦v-[a-z2-7]{8}:text⟧$/);
     expect(sent()).not.toContain('mallory');
     expect(finishReason).toBe('stop');
   });
@@ -351,7 +349,7 @@ describe('the answer that a reader sees while it is written', () => {
     const [end] = eventsOf(seen, 'run-end');
     expect(deltas.join('')).toBe(end?.text);
     expect(deltas.join('')).toContain('mallory');
-    expect(deltas.join('')).not.toMatch(/v1-|\]\(https:/);
+    expect(deltas.join('')).not.toMatch(/v-[a-z2-7]{8}|\]\(https:/);
   });
 
   it('is held back for no longer than a reference can be', () => {
@@ -359,9 +357,9 @@ describe('the answer that a reader sees while it is written', () => {
     expect([
       reader.take('⟦'),
       reader.take('x'.repeat(200)),
-      reader.take('⟦v1-'),
+      reader.take('⟦v-'),
       reader.end(),
-    ]).toEqual(['', `⟦${'x'.repeat(200)}`, '', '⟦v1-']);
+    ]).toEqual(['', `⟦${'x'.repeat(200)}`, '', '⟦v-']);
   });
 });
 
@@ -412,7 +410,7 @@ describe('a structured answer', () => {
     const { loop, model } = await played([read, summarises]);
     const { output, finishReason } = await loop.run({ ...ask(), output: ShortSummary });
     expect([finishReason, model.requests.length]).toEqual(['stop', 2]);
-    expect(output?.words).toContain('⟦v1-');
+    expect(output?.words).toContain('⟦v-');
   });
 
   it('has references where a sub-run gives it, for the model that asked for it', async () => {
@@ -427,7 +425,7 @@ describe('a structured answer', () => {
       { tools: [helper] },
     );
     const { messages } = await loop.run(ask());
-    expect(JSON.stringify(messages.map(({ content }) => content))).toContain('⟦v1-');
+    expect(JSON.stringify(messages.map(({ content }) => content))).toContain('⟦v-');
     expect(sent()).not.toContain('mallory');
   });
 });

@@ -156,7 +156,7 @@ describe('invariant 15: a text from outside at the level values', () => {
       text('Done.'),
     ]);
     expect(result.finishReason).toBe('stop');
-    expect(contentsIn(result)).toMatch(/"id":"m-1","body":"⟦v1-[a-z2-7]{8}:text⟧"/);
+    expect(contentsIn(result)).toMatch(/"id":"m-1","body":"⟦v-[a-z2-7]{8}:text⟧"/);
     expect(contentsIn(result)).not.toContain('mallory');
     expect(result.messages.find(({ role }) => role === 'tool')).toMatchObject({
       labels: { returns: 'trusted' },
@@ -201,7 +201,7 @@ describe('invariant 15: a text from outside at the level values', () => {
   it('invariant 15: is hidden in an error of the tool as well', async () => {
     const result = await run([calls(call('mail__read', { id: 'broken' })), text('Well.')]);
     expect(contentsIn(result)).not.toContain('mallory');
-    expect(contentsIn(result)).toContain('⟦v1-');
+    expect(contentsIn(result)).toContain('⟦v-');
   });
 
   it('invariant 15: is put into the answer for its reader, where no link of it works', async () => {
@@ -275,7 +275,7 @@ describe('invariant 15: a text from outside at the level values', () => {
     const told = async (outsideBits: number): Promise<string> =>
       contentsIn(await run(twice, { outsideBits }, [...TOOLS, flag]));
     expect(await told(2)).toBe('{"likes":true}\n{"likes":true}');
-    expect(await told(1)).toMatch(/^\{"likes":true\}\n⟦v1-[a-z2-7]{8}:text⟧$/);
+    expect(await told(1)).toMatch(/^\{"likes":true\}\n⟦v-[a-z2-7]{8}:text⟧$/);
   });
 
   it('invariant 15: comes out of a sub-run as the same reference, and not as the text that its reader sees', async () => {
@@ -291,7 +291,7 @@ describe('invariant 15: a text from outside at the level values', () => {
       using('notes__file', { title: 'REF' }),
     ];
     const result = await run(script, {}, [...TOOLS, helper]);
-    expect(contentsIn(result)).toMatch(/It says ⟦v1-/);
+    expect(contentsIn(result)).toMatch(/It says ⟦v-/);
     expect(contentsIn(result)).not.toContain('mallory');
     expect(result.finishReason).toBe('waiting');
   });
@@ -317,7 +317,7 @@ describe('invariant 15: a text from outside at the level values', () => {
         text('Done.'),
       ];
       const result = await run(script, {}, [...TOOLS, find]);
-      expect(contentsIn(result)).toContain('⟦v1-');
+      expect(contentsIn(result)).toContain('⟦v-');
       expect(result.finishReason).toBe(finishReason);
     },
   );
@@ -361,7 +361,7 @@ describe('invariant 15: an answer about a hidden text', () => {
     'invariant 15: is a further reference where it is %s, which tells nothing',
     async (_, form, answer) => {
       const result = await run([read, asks(form), says(answer), noted, text('Done.')]);
-      expect(contentsIn(result)).toContain('{"answer":"⟦v2-');
+      expect(contentsIn(result)).toContain('{"answer":"⟦v-');
       expect(contentsIn(result)).not.toMatch(/mallory|12345/);
       expect(result.finishReason).toBe('stop');
     },
@@ -383,7 +383,7 @@ describe('invariant 15: an answer about a hidden text', () => {
     'invariant 15: is a further reference where it is %s, which is a bit',
     async (_, form, answer) => {
       const result = await run([read, asks(form), says(answer), noted]);
-      expect(contentsIn(result)).toContain('{"answer":"⟦v2-');
+      expect(contentsIn(result)).toContain('{"answer":"⟦v-');
       expect(contentsIn(result)).not.toMatch(/mallory|true/);
       expect(result.finishReason).toBe('waiting');
       expect(toolMessagesIn(result).at(1)).toMatchObject({ labels: { outsideBits: 1 } });
@@ -477,7 +477,7 @@ describe('invariant 15: what a tool returns that took a hidden text', () => {
       {},
       CONDUCT,
     );
-    expect(contentsIn(result)).toMatch(/\{"id":"⟦v2-[a-z2-7]{8}:text⟧","state":"open"\}/);
+    expect(contentsIn(result)).toMatch(/\{"id":"⟦v-[a-z2-7]{8}:text⟧","state":"open"\}/);
     expect(result.messages.filter(({ role }) => role === 'tool').at(1)).toMatchObject({
       labels: { returns: 'untrusted', outsideBits: 1 },
     });
@@ -582,11 +582,11 @@ describe('a reference', () => {
     const values = new RunValues();
     const first = values.hide('secret', 'a#');
     const second = values.hide(`see ${first}`, 'b#');
-    expect(values.expand({ text: `${second} ⟦v1⟧ ⟦v1-aaaa⟧` })).toEqual({
-      args: { text: `see ${first} ⟦v1⟧ ⟦v1-aaaa⟧` },
+    expect(values.expand({ text: `${second} ⟦v1⟧ ⟦v-aaaa⟧` })).toEqual({
+      args: { text: `see ${first} ⟦v1⟧ ⟦v-aaaa⟧` },
       outside: [{ name: 'text', from: ['b#'] }],
     });
-    expect(() => values.expand({ text: '⟦v1-aaaaaaaa:text⟧' })).toThrow('no value');
+    expect(() => values.expand({ text: '⟦v-aaaaaaaa:text⟧' })).toThrow('no value');
   });
 
   it('stands for a list or a number as well, where it is the whole argument', () => {

@@ -195,7 +195,7 @@ describe('invariant 15: a store that remembers', () => {
     const later = await run();
     expect(JSON.stringify(later.messages.map(({ content }) => content))).not.toContain('Mallory."');
     expect(later.messages.find(({ role }) => role === 'tool')).toMatchObject({
-      content: expect.stringMatching(/^⟦v1-/),
+      content: expect.stringMatching(/^⟦v-/),
     });
     expect(later.finishReason).toBe('stop');
   });
@@ -213,7 +213,7 @@ describe('invariant 15: a store that remembers', () => {
     expect(await endorsements.isFromOutside('notes', operator)).toBe(true);
     const later = await run();
     expect(later.messages.find(({ role }) => role === 'tool')).toMatchObject({
-      content: expect.stringMatching(/^⟦v1-/),
+      content: expect.stringMatching(/^⟦v-/),
     });
   });
 
