@@ -39,7 +39,7 @@ export function directiveEntries(
   if (!tools.some(hasDirective)) return [];
   return [
     {
-      tool: directiveStatusTool((directiveId, who) => service.get(directiveId, who)),
+      tool: directiveStatusTool((directiveId, who) => service.find(directiveId, who)),
       at: 'Toolloop',
     },
   ];

@@ -330,10 +330,14 @@ export class DirectiveService<Actor = RegisteredActor> {
     return stillThere(await this.store.change(versionOf(record), change));
   }
 
-  private async find(
-    directiveId: string,
-    operator: DirectiveOperator<Actor>,
-  ): Promise<DirectiveRecord> {
+  /**
+   * Returns all that is stored of a directive, which is not for clients.
+   *
+   * @throws {DirectiveError} `not_found`, also for one that this person may not see.
+   * @example
+   * const { intent } = await directives.find(directiveId, { actor, tenant });
+   */
+  async find(directiveId: string, operator: DirectiveOperator<Actor>): Promise<DirectiveRecord> {
     const { tenant } = operator;
     const record =
       typeof directiveId === 'string' ? await this.store.find({ tenant, directiveId }) : undefined;

@@ -23,6 +23,7 @@ import {
 import type { SchemaValidators } from '../../schema/validators.js';
 import type { Call, ReadCall } from '../../call/call.js';
 import type { ToolOutcome } from '../../call/outcome.js';
+import { ReadBySchema } from './read-by-schema.js';
 import { referencedBy, type RunValues } from './value-references.js';
 import { parseJson } from '../../schema/canonical-json.js';
 import { ReaderAnswer, ShownTexts, VALUE_TOOL_IDS } from './value-tools.js';
@@ -66,7 +67,8 @@ export function readByFields(
   if (tellsNothing(call.tool)) return undefined;
   const values = valuesFor(call);
   const { spec, origin } = call.tool;
-  const schema = origin.trusted ? spec.outputSchema : undefined;
+  const declared = live instanceof ReadBySchema ? live.schema : spec.outputSchema;
+  const schema = origin.trusted ? declared : undefined;
   return isReadAsWhole(call, schema, values) ? undefined : readFields(call, value, schema, values);
 }
 

@@ -16,6 +16,7 @@ import { DirectiveService } from '@toolloop/core/directives';
 import { planning } from '@toolloop/core/strategies';
 import { call, calls, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
+import type { Message } from '@toolloop/protocol';
 import { ask, openModule } from '../../fixtures/shop.module.js';
 
 class Staff extends ActorDirectory {
@@ -136,5 +137,45 @@ describe('invariant 15: a directive that was requested unasked', () => {
     expect(await statusAfter('Go on.', [plan, calls(call('mail__read')), cancel], 'taint')).toBe(
       'waiting',
     );
+  });
+});
+
+/** Cancels with the first reference that the model knows in the note. */
+const cancelWithText: ScriptedTurn = ({ messages }) => {
+  const [reference = ''] = toldIn(messages).match(/⟦[^⟧]*⟧/) ?? [];
+  return calls(call('orders__cancel', { id: 'o-1', note: reference }));
+};
+const cancelWithWords = calls(call('orders__cancel', { id: 'o-1', note: 'It is late.' }));
+const asksForStatus: ScriptedTurn = ({ messages }) => {
+  const [directiveId = ''] = toldIn(messages).match(/dir_[0-9a-f]+/) ?? [];
+  return calls(call('directives__status', { directive_id: directiveId }));
+};
+
+function toldIn(messages: readonly Message[]): string {
+  return JSON.stringify(messages.map(({ content }) => content));
+}
+
+describe('invariant 15: the status of a directive', () => {
+  it.each([
+    ['some bits from outside', 'took a text that no model has read', cancelWithText, 4.81],
+    ['nothing from outside', 'took the words of the model alone', cancelWithWords, undefined],
+  ])('invariant 15: tells %s if the directive %s', async (_told, _took, cancel, bits) => {
+    const module = await openModule(
+      new ScriptedModel([calls(call('mail__read')), cancel, asksForStatus, text('Done.')]),
+      {
+        policy: { version: 'v1', allow: ['*'], flow: 'values' },
+        tools: TOOLS,
+        entities: [Bill],
+        directives: { perform: false },
+        providers: [{ provide: ActorDirectory, useClass: Staff }, Bills],
+      },
+    );
+    const { messages } = await module
+      .get(ToolLoopService)
+      .run(ask({ prompt: 'Cancel order o-1.' }));
+    const told = messages.findLast(({ role }) => role === 'tool');
+    expect(told?.content).toContain('"status":"pending"');
+    expect(told?.labels?.outsideBits).toBe(bits);
+    expect(told?.labels?.returns).toBe(bits === undefined ? 'trusted' : 'untrusted');
   });
 });
