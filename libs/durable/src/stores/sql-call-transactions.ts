@@ -1,8 +1,10 @@
 import { toResultJson } from '@toolloop/core/internal';
 import { CallTransactions } from '@toolloop/core/stores';
 import type { JournalKey } from '@toolloop/core/stores';
+import { StorageUnavailableError } from '@toolloop/protocol';
 import { rejectAsOurs } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
+import { fromError, toStorageError } from '../database/storage-error.js';
 import { keysOf } from './sql-call-journal.js';
 import { UnstorableError } from './storable.js';
 
@@ -47,7 +49,7 @@ export class SqlCallTransactions extends CallTransactions {
           'update toolloop.calls set effect = $3 where tenant = $1 and key_hash = $2 returning effect',
           [...keys, text],
         )
-        .catch(rejectAsOurs);
+        .catch(rejectMark);
       if (!kept) throw new Error('The call was removed from the journal.');
       return kept.effect.result; // as JSON gives it back, the first time as every other time
     };
@@ -79,6 +81,22 @@ export class SqlCallTransactions extends CallTransactions {
       return kept.effect.result;
     });
   }
+}
+
+/** SQLSTATE of what the database says of the result that is to be kept: that is the tool's. */
+const OF_RESULT = /^(?:22|54)/;
+
+/**
+ * Rejects for a mark that the database refuses: the transaction is rolled back, and nothing of that
+ * is the tool's fault.
+ */
+function rejectMark(cause: unknown): never {
+  const error = toStorageError(cause, true);
+  if (StorageUnavailableError.in(error) || OF_RESULT.test(fromError(error).code)) throw error;
+  throw new StorageUnavailableError('The database refuses to mark a call as made.', {
+    cause,
+    mayPass: false,
+  });
 }
 
 /**
