@@ -27,7 +27,7 @@ import {
   type ReadArguments,
   type ReadCall,
 } from './call.js';
-import { type SubRunCheckpoint } from '../plugins/sub-runs/sub-run-checkpoint.js';
+import { type SubRunCheckpoint } from '../plugins/sub-runs/sub-runs.js';
 import { CallPending, type Effects } from './outcome.js';
 import { preflightOf } from '../plugins/approvals/call-preview.js';
 import { readArguments, readInput } from './read-arguments.js';

@@ -1,7 +1,7 @@
 import { Injectable, Optional } from '@nestjs/common';
 import { ToolError } from '@toolloop/protocol';
-import { ConnectionBroker } from '../contracts/connection.js';
-import type { Credential } from '../contracts/connection.js';
+import { ConnectionBroker } from '../contracts/connection-broker.js';
+import type { Credential } from '../contracts/connection-broker.js';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import { Logger } from '../findings/logger.js';
 import { CallCredentials } from '../plugins/connections/call-credentials.js';

@@ -26,7 +26,7 @@ import type { RunApprovals } from '../plugins/approvals/run-approvals.js';
 import type { CallCredentials } from '../plugins/connections/call-credentials.js';
 import type { ResultPages } from '../plugins/pages/result-pages.js';
 import type { RunRehearsal } from '../plugins/rehearsals/run-rehearsal.js';
-import type { SubRunCheckpoint, SubRuns } from '../plugins/sub-runs/sub-run-checkpoint.js';
+import type { SubRunCheckpoint, SubRuns } from '../plugins/sub-runs/sub-runs.js';
 import type { SpendingLedger } from '../plugins/usage/spending.js';
 import type { OutsideArgument, RunValues } from '../plugins/values/value-references.js';
 import { CallPending } from './outcome.js';

@@ -13,7 +13,7 @@ import type { EntityKey, MatchedTriggers } from '../contracts/injection.js';
 import type { Pending, PendingOf } from '../contracts/pending.js';
 import type { Tool } from '../contracts/tool.js';
 import type { OperationsOn } from '../plugins/entities/shown-objects.js';
-import type { SubRunCheckpoint } from '../plugins/sub-runs/sub-run-checkpoint.js';
+import type { SubRunCheckpoint } from '../plugins/sub-runs/sub-runs.js';
 import type { MethodState } from './call-failure.js';
 import type { AuthorisedCall, ReadCall } from './call.js';
 

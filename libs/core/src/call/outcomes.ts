@@ -9,7 +9,7 @@ import type {
 import type { JournalOutcome } from '../contracts/call-journal.js';
 import { toMediaPart } from '../plugins/pages/result-pages.js';
 import { closedSubRun } from '../plugins/sub-runs/sub-run-call.js';
-import type { SubRunCheckpoint } from '../plugins/sub-runs/sub-run-checkpoint.js';
+import type { SubRunCheckpoint } from '../plugins/sub-runs/sub-runs.js';
 import { hiddenFailure, toldAnswer } from '../plugins/values/hide-values.js';
 import { MOST_OF_A_NAME, advance } from './call.js';
 import type { Call, ReadCall } from './call.js';

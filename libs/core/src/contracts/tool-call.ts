@@ -3,7 +3,7 @@ import { recogniseCopies } from '@toolloop/protocol';
 import type { JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { AttachedResult } from './attachment.js';
-import type { Credential } from './connection.js';
+import type { Credential } from './connection-broker.js';
 import type { RegisteredActor } from './identity.js';
 
 /** Whom a run acts for and what the application gave it. The same for every call of the run. */

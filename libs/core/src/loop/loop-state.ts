@@ -22,7 +22,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { HistoryCut } from '../contracts/history.js';
 import type { LoopRequest } from '../contracts/loop-request.js';
 import type { StructuredOutput } from '../plugins/structured-output/structured-answer.js';
-import type { SubRunCheckpoint } from '../plugins/sub-runs/sub-run-checkpoint.js';
+import type { SubRunCheckpoint } from '../plugins/sub-runs/sub-runs.js';
 
 /** Why a run is over. */
 export interface Finish {

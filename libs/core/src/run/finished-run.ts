@@ -15,8 +15,8 @@ import { REFERENCE_MARK, answerForReader } from '../plugins/values/value-referen
 import { toJson } from '../schema/canonical-json.js';
 
 /**
- * A run's result as the application gets it. `messages` is behind a getter, so that no serializer
- * finds it.
+ * The result of a run that has ended or waits, as the application gets it, and the event that tells
+ * its end. `messages` is behind a getter, so that no serializer finds it.
  */
 export class FinishedRun<Output> implements LoopResult<Output> {
   readonly text: string;
@@ -160,7 +160,7 @@ function readableText({ text, messages, output }: LoopState): string {
     : text;
 }
 
-/** Those of a step that waits are no part of the state yet. */
+/** The records of a step that waits are not among those of the run yet. */
 function recordsOf({ records, pending }: LoopState): LoopResult['toolCalls'] {
   return pending ? [...records, ...pending.outcomes.map(({ record }) => record)] : records;
 }

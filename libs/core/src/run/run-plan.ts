@@ -16,7 +16,7 @@ import type { InformationFlow, Policy } from '../contracts/policy.js';
 import type { ConversationKey } from '../contracts/conversation.js';
 import type { Tool } from '../contracts/tool.js';
 import type { ExecutionScope } from '../call/call.js';
-import type { SubRuns } from '../plugins/sub-runs/sub-run-checkpoint.js';
+import type { SubRuns } from '../plugins/sub-runs/sub-runs.js';
 import type { ResultPages } from '../plugins/pages/result-pages.js';
 import type { RunHooks } from '../plugins/callbacks/run-hooks.js';
 import type { DeclaredTools } from '../plugins/client-tools/declared-tools.js';

@@ -1,10 +1,7 @@
 import type { Toolset } from '../catalog/toolset.js';
 import type { Policy, RunSpending } from '../contracts/policy.js';
 import type { RunContext } from '../contracts/tool-call.js';
-import type {
-  SubRunCheckpoint,
-  SubRunProcessState,
-} from '../plugins/sub-runs/sub-run-checkpoint.js';
+import type { SubRunCheckpoint, SubRunProcessState } from '../plugins/sub-runs/sub-runs.js';
 import type { ToolOutcome } from '../call/outcome.js';
 import { type RunRehearsal, SAVED_REHEARSAL } from '../plugins/rehearsals/run-rehearsal.js';
 import type { ResultPages } from '../plugins/pages/result-pages.js';

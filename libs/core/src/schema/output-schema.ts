@@ -4,7 +4,7 @@ import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
 import type { ResolvedOutput } from '../tools/decorators/resolved-output.js';
 import { knownFieldOf } from '../tools/decorators/tool-field.decorator.js';
 import { VALUES_KEYWORD } from './capacity.js';
-import { constraintSchema } from './constraints.js';
+import { constraintSchema } from './class-validator-schemas.js';
 import {
   exposedPropertiesOf,
   exposesAnything,

@@ -8,8 +8,8 @@ import {
   combineTypes,
   commonTypes,
   typedSchema,
-} from './constraints.js';
-import type { CombinedConstraints } from './constraints.js';
+} from './class-validator-schemas.js';
+import type { CombinedConstraints } from './class-validator-schemas.js';
 import type { DesignType, InputProperty } from './input-properties.js';
 import { patternProblem } from './patterns.js';
 import type { PropertyDefault } from './property-defaults.js';

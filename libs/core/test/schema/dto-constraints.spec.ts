@@ -4,7 +4,7 @@ import { Type } from 'class-transformer';
 import * as cv from 'class-validator';
 import type { JSONSchema7 } from 'json-schema';
 import { ToolField } from '../../src/tools/decorators/tool-field.decorator.js';
-import { constraintSchema } from '../../src/schema/constraints.js';
+import { constraintSchema } from '../../src/schema/class-validator-schemas.js';
 import { dtoSchema, type DtoSchema } from '../../src/schema/dto-schema.js';
 
 enum Status {

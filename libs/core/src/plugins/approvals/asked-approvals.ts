@@ -33,8 +33,8 @@ export class AskedApprovals extends Asking {
 
   /**
    * The approval that was asked for before, as long as the call is the same, the tool is as the
-   * person saw it, and policy still asks the same people, in whatever version. One that no person
-   * withdrew is none.
+   * person saw it, and policy still asks the same people, in whatever version. A withdrawn one does
+   * not count.
    */
   async findSame(
     approvalId: string | undefined,

@@ -3,7 +3,7 @@ import { HttpException } from '@nestjs/common';
 import { ToolError, addressable, isJsonList } from '@toolloop/protocol';
 import type { JsonValue, ToolFailure } from '@toolloop/protocol';
 import { CallFailure } from '../../call/call-failure.js';
-import type { Credential } from '../../contracts/connection.js';
+import type { Credential } from '../../contracts/connection-broker.js';
 import type { Secret } from '../../contracts/secret.js';
 
 const SHOWN = '[secret]';

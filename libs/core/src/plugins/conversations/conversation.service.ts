@@ -11,7 +11,7 @@ import type { RegisteredActor } from '../../contracts/identity.js';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
 
-/** Whose conversations are looked at: whom the application identified, never what a client says. */
+/** The owner of conversations, as the application identified them, never as a client claims. */
 export interface ConversationReader<Actor = RegisteredActor> {
   readonly actor: Actor;
   readonly tenant: string;

@@ -1,7 +1,7 @@
-/** The people who decide about directives that failed, or whose outcome is unknown. */
+/** The roles that decide about directives that failed, or whose outcome is unknown. */
 export class DirectiveOperators {
   constructor(
-    /** Undefined where everybody decides about what they asked for themselves. */
+    /** Undefined: each actor decides about the directives that they requested. */
     readonly roles: readonly string[] | undefined,
   ) {}
 

@@ -34,7 +34,7 @@ function valueOf(instance: object, name: string): unknown {
   return typeof member === 'function' ? Reflect.apply(member, instance, []) : member;
 }
 
-/** Ids of databases are objects that say themselves as JSON. */
+/** The ids of some databases are objects with a `toJSON` method. */
 function plainOf(value: unknown): unknown {
   if (
     typeof value !== 'object' ||

@@ -23,8 +23,8 @@ import { ConversationCuts } from '../conversations/conversation-cuts.js';
 import { ConversationTurns } from '../conversations/conversation-turns.js';
 import { cut } from '../pages/result-pages.js';
 import { hasChangedThings } from './sub-run-call.js';
-import { SubRunProcessState } from './sub-run-checkpoint.js';
-import type { SubRunCall, SubRunCheckpoint, SubRunEnding, SubRuns } from './sub-run-checkpoint.js';
+import { SubRunProcessState } from './sub-runs.js';
+import type { SubRunCall, SubRunCheckpoint, SubRunEnding, SubRuns } from './sub-runs.js';
 import { SubRunPreparation, depthOf } from './sub-run-preparation.js';
 
 const SUMMARY_BYTES = 4_096;

@@ -18,7 +18,7 @@ import { NONE_DECLARED } from '../client-tools/declared-tools.js';
 import { resumedTools } from '../injection/saved-tools.js';
 import { listedWithin, remindStrategies } from '../injection/starting-toolset.js';
 import type { ListedTools } from '../injection/starting-toolset.js';
-import type { SubRunCall } from './sub-run-checkpoint.js';
+import type { SubRunCall } from './sub-runs.js';
 import { SubRunTools } from './sub-run-tools.js';
 import type { OuterRun } from './sub-run-tools.js';
 

@@ -1,9 +1,9 @@
 import type { ToolCallContext } from './tool-call.js';
 
 /**
- * A credential that a `ConnectionBroker` returned. `token` can be read only during the call;
- * afterwards it throws. The credential prints as `[secret]`, and if the token appears in the tool's
- * result, error or log, it is replaced by `[secret]`.
+ * A credential that a `ConnectionBroker` returns. A tool gets it wrapped: `token` can be read
+ * during the call alone and throws afterwards, and the credential prints as `[secret]`. A token in
+ * the tool's result, error or log is replaced by `[secret]`.
  */
 export interface Credential {
   readonly connectionId: string;
@@ -12,8 +12,8 @@ export interface Credential {
 }
 
 /**
- * The port that turns a connection id into a credential for one tenant and actor. Throws if it is
- * not theirs.
+ * The port that turns a connection id into a credential for the tenant and the actor of a call.
+ * `resolve` must throw if the connection is not theirs.
  *
  * @example
  * class VaultBroker extends ConnectionBroker {
