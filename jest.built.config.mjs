@@ -26,6 +26,7 @@ export default {
   ),
   moduleNameMapper: {
     '^@toolloop/protocol/egress$': '<rootDir>/libs/protocol/src/egress-guard.js',
+    '^@toolloop/protocol/routes$': '<rootDir>/libs/protocol/src/routes/index.js',
     '^@toolloop/resources/(mikro-orm|typeorm)$': '<rootDir>/libs/resources/src/$1/index.js',
     '^@toolloop/testing/resources$': '<rootDir>/libs/testing/src/resources/index.js',
     '^@toolloop/core/stores$': '<rootDir>/libs/core/src/memory/index.js',

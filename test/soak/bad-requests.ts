@@ -1,5 +1,6 @@
 import { request } from 'node:http';
 import { parseArgs } from 'node:util';
+import { BODIES, type Route, ROUTES } from '@toolloop/protocol/routes';
 import { randomFrom } from '../chaos/random.js';
 import { startDesk } from './desk.js';
 
@@ -11,52 +12,15 @@ const { values } = parseArgs({
 });
 
 /** Every route of the demo. `*` stands for a segment that the request chooses. */
-const ROUTES: readonly (readonly [method: string, path: string])[] = [
-  ['GET', '/'],
-  ['GET', '/health'],
-  ['GET', '/health/ready'],
-  ['POST', '/chat'],
-  ['GET', '/chat/stream'],
-  ['POST', '/chat/answer'],
-  ['POST', '/chat/tickets'],
-  ['GET', '/tools'],
-  ['GET', '/approvals'],
-  ['GET', '/approvals/*'],
-  ['POST', '/approvals/*'],
-  ['GET', '/conversations'],
-  ['GET', '/conversations/*'],
-  ['DELETE', '/conversations/*'],
-  ['GET', '/directives'],
-  ['GET', '/directives/*'],
-  ['POST', '/directives/*/cancel'],
-  ['POST', '/directives/*/redrive'],
-  ['GET', '/audit'],
-  ['GET', '/audit/head'],
-  ['POST', '/runs'],
-  ['GET', '/runs'],
-  ['GET', '/runs/*'],
-  ['GET', '/runs/*/events'],
-  ['POST', '/runs/*/resume'],
-  ['POST', '/runs/*/answer'],
-  ['POST', '/runs/*/cancel'],
-  ['POST', '/runs/*/fork'],
-  ['POST', '/runs/*/undo'],
-  ['POST', '/runs/*/resume/answer'],
-  ['POST', '/ai/chat'],
-  ['POST', '/tools/*'],
-  ['GET', '/explain/*'],
-  ['GET', '/usage'],
-  ['GET', '/policies'],
-  ['POST', '/policies'],
-  ['GET', '/policies/*'],
-  ['GET', '/policies/diff'],
-  ['POST', '/policies/*/rollback'],
-  ['POST', '/policies/replay'],
-  ['GET', '/policies/stops'],
-  ['POST', '/policies/stops'],
-  ['POST', '/policies/stops/*/release'],
-  ['POST', '/mcp'],
-];
+const ROUTE_LIST: readonly (readonly [method: string, path: string])[] = [
+  'GET /',
+  'POST /chat/tickets',
+  'POST /mcp',
+  ...Object.keys(ROUTES),
+].map((key) => {
+  const [method = '', path = ''] = key.split(' ');
+  return [method, path.replaceAll(/:\w+/g, '*')];
+});
 
 const SEGMENTS = [
   '%00',
@@ -116,32 +80,17 @@ const ODD: readonly unknown[] = [
   ...TEXTS,
 ];
 const FIELDS = [
-  'message',
-  'conversationId',
-  'durable',
-  'decision',
-  'reason',
-  'step',
-  'after',
-  'from',
-  'limit',
-  'status',
-  'tookPlace',
-  'ticket',
-  'tenant',
-  'before',
-  'to',
-  'groupBy',
-  'policy',
-  'expected',
-  'version',
-  'runs',
-  'args',
-  'messages',
-  'actorId',
-  '__proto__',
-  'constructor',
-  'x',
+  ...new Set([
+    ...[
+      ...Object.values(BODIES),
+      ...Object.values<Route>(ROUTES).map((route) => route.query),
+    ].flatMap((form) => Object.keys(form?.properties ?? {})),
+    'ticket',
+    'messages',
+    '__proto__',
+    'constructor',
+    'x',
+  ]),
 ];
 const TYPES = [
   'application/json',
@@ -235,7 +184,7 @@ function summaryOf(answers: readonly Answered[]): string {
 }
 
 function badRequest(index: number): BadRequest {
-  const [method, template] = ROUTES[index % ROUTES.length] ?? ['GET', '/'];
+  const [method, template] = ROUTE_LIST[index % ROUTE_LIST.length] ?? ['GET', '/'];
   const path = template.replace('*', () => one(SEGMENTS)) + (random() < 0.5 ? `?${query()}` : '');
   if (method === 'GET') return { method, path, headers: oddHeaders(), body: '' };
   const sent = body();

@@ -1,5 +1,11 @@
 import type { INestApplicationContext } from '@nestjs/common';
-import { type PendingSelection, ToolLoopClient, ToolLoopHttpError } from '@toolloop/client';
+import {
+  type ExplanationSubject,
+  type PendingSelection,
+  type RunSelection,
+  ToolLoopClient,
+  ToolLoopHttpError,
+} from '@toolloop/client';
 import type { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import type { ServedLoop } from '@toolloop/http';
 import type { RehearsalService, RunService } from '@toolloop/core/runs';
@@ -9,7 +15,6 @@ import type {
   AnsweredRequest,
   ExplainedCall,
   ExplainedTool,
-  ExplanationSubject,
   JsonObject,
   ListedTool,
   LoopEvent,
@@ -18,7 +23,6 @@ import type {
   RehearsalChoices,
   RehearsedRun,
   Run,
-  RunSelection,
   WaitingRequest,
 } from '@toolloop/protocol';
 import {

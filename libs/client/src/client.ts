@@ -1,34 +1,31 @@
 import type {
   Amendment,
+  AnswerOf,
   AnsweredRequest,
   Approval,
   ApprovalGroup,
   Ask,
+  Asks,
   ChangedPolicy,
   ConversationPage,
   ConversationSummary,
-  DecisionReach,
   ExplainedCall,
   ExplainedTool,
-  ExplanationSubject,
   JsonObject,
   ListedSource,
   ListedTool,
   LoopEvent,
   MadeCall,
   PendingReply,
-  PolicyChangeOrder,
   PutPolicies,
   RehearsalChoices,
   RehearsedRun,
   ReplayedPolicies,
+  RouteKey,
   Run,
-  RunSelection,
   SourceReport,
   Stop,
-  StopOrder,
   Undoing,
-  UsageSelection,
   UsageSums,
   ViewedActor,
   WaitingRequest,
@@ -64,25 +61,35 @@ export interface ClientOptions {
   readonly reconnect?: ReconnectOptions;
 }
 
+/** A selection of runs. */
+export type RunSelection = Asks<'GET /runs'>;
+
 /** A selection of what waits. */
-export interface PendingSelection {
-  /** @default every kind */
-  readonly kind?: WaitingRequest['kind'];
-  /** @default every run */
-  readonly runId?: string;
-  readonly limit?: number;
-  /** The id of the last one of the previous page. */
-  readonly after?: string;
-}
+export type PendingSelection = Asks<'GET /pending'>;
+
+/** The subject of an explanation: a tool for an actor, or one call. */
+export type ExplanationSubject = Omit<Asks<'GET /explain/:tool'>, 'tool'>;
+
+/** The part of a decision about a call that is about more than the call. */
+export type DecisionReach = Pick<Asks<'POST /approvals/:approvalId'>, 'also' | 'always'>;
+
+/** The reason for a change of policies, and the version that it follows. */
+export type PolicyChangeOrder = Omit<Asks<'POST /policies'>, 'policy'>;
+
+/** The target of a kill switch; without a tool and a source it is everything of the tenant. */
+export type StopOrder = Omit<Asks<'POST /policies/stops'>, 'reason'>;
+
+/** A selection of what was used. */
+export type UsageSelection = Asks<'GET /usage'>;
+
+/** A dimension of a report of usage. */
+export type UsageGroup = NonNullable<UsageSelection['groupBy']>[number];
 
 /** The most entries that a server puts on a page. */
 const MOST_LISTED = 1_000;
 
-interface RequestParts {
-  readonly method?: 'GET' | 'POST' | 'DELETE';
-  readonly body?: unknown;
+interface RequestTerms {
   readonly headers?: Readonly<Record<string, string>>;
-  readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -116,7 +123,7 @@ export class ToolLoopClient {
     const { durable = false, requestId = crypto.randomUUID(), leaveWhenWaiting, signal } = options;
     const headers = { 'idempotency-key': requestId };
     const send = (): Promise<Response> =>
-      this.send('/chat', { method: 'POST', body: { ...ask, durable }, headers, signal });
+      this.send('POST /chat', { ...ask, durable }, { headers, signal });
     if (!durable) return yield* this.readOwn(await send(), signal);
     let runId: string | undefined;
     const open = (after: number): Promise<Response> =>
@@ -133,18 +140,16 @@ export class ToolLoopClient {
     ask: Ask,
     { requestId, signal }: Pick<AskOptions, 'requestId' | 'signal'> = {},
   ): Promise<Run> {
-    return this.json('/runs', { method: 'POST', body: ask, headers: keyed(requestId), signal });
+    return this.json('POST /runs', ask, { headers: keyed(requestId), signal });
   }
 
   /** Lists the actor's runs, the newest first, a page at a time. */
-  runs({ status, actorId, ofTenant, limit, after }: RunSelection = {}): Promise<readonly Run[]> {
-    return this.json('/runs', {
-      query: { status, actorId, limit, after, ...(ofTenant && { ofTenant: 'true' }) },
-    });
+  runs(selection: RunSelection = {}): Promise<readonly Run[]> {
+    return this.json('GET /runs', selection);
   }
 
   run(runId: string): Promise<Run> {
-    return this.json(route`/runs/${runId}`);
+    return this.json('GET /runs/:runId', { runId });
   }
 
   /**
@@ -169,17 +174,17 @@ export class ToolLoopClient {
    * @throws ConnectionLostError where the connection breaks.
    */
   async *resume(runId: string, signal?: AbortSignal): AsyncGenerator<LoopEvent, void, undefined> {
-    const response = await this.send(route`/runs/${runId}/resume`, { method: 'POST', signal });
+    const response = await this.send('POST /runs/:runId/resume', { runId }, { signal });
     yield* readToEnd(response, this.options.reconnect?.idleMs, signal);
   }
 
   /** Answers what a run asks: an approval, a question, or a call that the client was to make. */
   answer(runId: string, reply: PendingReply): Promise<AnsweredRequest> {
-    return this.json(route`/runs/${runId}/answer`, { method: 'POST', body: reply });
+    return this.json('POST /runs/:runId/answer', { runId, ...reply });
   }
 
   cancel(runId: string, reason?: string): Promise<Run> {
-    return this.json(route`/runs/${runId}/cancel`, { method: 'POST', body: { reason } });
+    return this.json('POST /runs/:runId/cancel', { runId, reason });
   }
 
   /**
@@ -187,42 +192,36 @@ export class ToolLoopClient {
    * steps did is not done again.
    */
   fork(runId: string, step: number, requestId?: string): Promise<Run> {
-    return this.json(route`/runs/${runId}/fork`, {
-      method: 'POST',
-      body: { step },
-      headers: keyed(requestId),
-    });
+    return this.json('POST /runs/:runId/fork', { runId, step }, { headers: keyed(requestId) });
   }
 
   /** Undoes what an ended run did, as far as that can be undone. Call it again to continue. */
   undo(runId: string, reason?: string): Promise<Undoing> {
-    return this.json(route`/runs/${runId}/undo`, { method: 'POST', body: { reason } });
+    return this.json('POST /runs/:runId/undo', { runId, reason });
   }
 
   /** Lists to an operator the models and the policies with which runs can be rehearsed. */
   rehearsalChoices(): Promise<RehearsalChoices> {
-    return this.json('/rehearsals');
+    return this.json('GET /rehearsals', {});
   }
 
   /**
    * Rehearses a run. With a model, `rehearsedBy` is a run that `rehearsal` compares as it comes.
    */
   rehearse(runId: string, terms: Pick<RehearsedRun, 'model' | 'policy'>): Promise<RehearsedRun> {
-    return this.json(route`/runs/${runId}/rehearse`, { method: 'POST', body: terms });
+    return this.json('POST /runs/:runId/rehearse', { runId, ...terms });
   }
 
   rehearsal(runId: string, policy?: string): Promise<RehearsedRun> {
-    return this.json(route`/runs/${runId}/rehearsal`, { query: { policy } });
+    return this.json('GET /runs/:runId/rehearsal', { runId, policy });
   }
 
   /**
    * Lists the calls that wait for a yes or no: those of the actor's own runs, and those that the
    * actor may decide. A page at a time, the oldest first.
    */
-  approvals({ runId, limit, after }: Omit<PendingSelection, 'kind'> = {}): Promise<
-    readonly Approval[]
-  > {
-    return this.json('/approvals', { query: { runId, limit, after } });
+  approvals(selection: Asks<'GET /approvals'> = {}): Promise<readonly Approval[]> {
+    return this.json('GET /approvals', selection);
   }
 
   /**
@@ -231,13 +230,13 @@ export class ToolLoopClient {
    */
   async approvalGroups(): Promise<readonly ApprovalGroup[]> {
     const groups = new Map<string, ApprovalGroup>();
-    for await (const { group, calls, ...rest } of this.pagesOf<ApprovalGroup>('/approvals/groups'))
+    for await (const { group, calls, ...rest } of this.pagesOfGroups())
       groups.set(group, { ...rest, group, calls: [...(groups.get(group)?.calls ?? []), ...calls] });
     return [...groups.values()];
   }
 
   approval(approvalId: string): Promise<Approval> {
-    return this.json(route`/approvals/${approvalId}`);
+    return this.json('GET /approvals/:approvalId', { approvalId });
   }
 
   /**
@@ -252,15 +251,18 @@ export class ToolLoopClient {
     amend?: Amendment,
     reach: DecisionReach = {},
   ): Promise<Approval> {
-    return this.json(route`/approvals/${approvalId}`, {
-      method: 'POST',
-      body: { decision, reason, amend, ...reach },
+    return this.json('POST /approvals/:approvalId', {
+      approvalId,
+      decision,
+      reason,
+      amend,
+      ...reach,
     });
   }
 
   /** Lists the tools that the actor's model may call from the first step. */
   tools(): Promise<readonly ListedTool[]> {
-    return this.json('/tools');
+    return this.json('GET /tools', {});
   }
 
   /**
@@ -272,38 +274,28 @@ export class ToolLoopClient {
     args: JsonObject = {},
     { requestId, signal }: Pick<AskOptions, 'requestId' | 'signal'> = {},
   ): Promise<MadeCall> {
-    return this.json(route`/tools/${tool}`, {
-      method: 'POST',
-      body: { args },
-      headers: keyed(requestId),
-      signal,
-    });
+    return this.json('POST /tools/:tool', { tool, args }, { headers: keyed(requestId), signal });
   }
 
   /**
    * Lists everything that waits for the actor: approvals, questions, calls that a client is to
    * make, rehearsals; the oldest first, 100 by default and 1,000 at most.
    */
-  pending({ kind, runId, limit, after }: PendingSelection = {}): Promise<
-    readonly WaitingRequest[]
-  > {
-    return this.json('/pending', { query: { kind, runId, limit, after } });
+  pending(selection: PendingSelection = {}): Promise<readonly WaitingRequest[]> {
+    return this.json('GET /pending', selection);
   }
 
   /**
    * Explains to an operator why an actor is offered a tool or not; with a run and a call, what
    * became of that call.
    */
-  explain(
-    tool: string,
-    { actorId, runId, toolCallId }: ExplanationSubject = {},
-  ): Promise<ExplainedTool | ExplainedCall> {
-    return this.json(route`/explain/${tool}`, { query: { actorId, runId, toolCallId } });
+  explain(tool: string, subject: ExplanationSubject = {}): Promise<ExplainedTool | ExplainedCall> {
+    return this.json('GET /explain/:tool', { tool, ...subject });
   }
 
   /** Lists to an operator the kill switches that are on in the tenant. */
   stops(): Promise<readonly Stop[]> {
-    return this.json('/policies/stops');
+    return this.json('GET /policies/stops', {});
   }
 
   /**
@@ -311,11 +303,11 @@ export class ToolLoopClient {
    * released.
    */
   stop(target: StopOrder, reason: string): Promise<Stop> {
-    return this.json('/policies/stops', { method: 'POST', body: { ...target, reason } });
+    return this.json('POST /policies/stops', { ...target, reason });
   }
 
   async release(stopId: string, reason: string): Promise<void> {
-    await this.send(route`/policies/stops/${stopId}/release`, { method: 'POST', body: { reason } });
+    await this.send('POST /policies/stops/:stopId/release', { stopId, reason });
   }
 
   /**
@@ -323,12 +315,12 @@ export class ToolLoopClient {
    * number of the last one of the previous page.
    */
   policies(before?: number): Promise<readonly PutPolicies[]> {
-    return this.json('/policies', { query: { before } });
+    return this.json('GET /policies', { before });
   }
 
   /** Reads a version with its policies; 0 is what the application started with. */
   policy(number: number): Promise<PutPolicies> {
-    return this.json(`/policies/${number}`);
+    return this.json('GET /policies/:number', { number });
   }
 
   /** Puts policies of the tenant in force, which narrow those of the application. */
@@ -336,17 +328,17 @@ export class ToolLoopClient {
     policy: JsonObject | readonly JsonObject[],
     order: PolicyChangeOrder,
   ): Promise<PutPolicies> {
-    return this.json('/policies', { method: 'POST', body: { policy, ...order } });
+    return this.json('POST /policies', { policy, ...order });
   }
 
   /** Puts the policies of an earlier version in force again, as a new version. */
   rollBack(number: number, order: PolicyChangeOrder): Promise<PutPolicies> {
-    return this.json(`/policies/${number}/rollback`, { method: 'POST', body: order });
+    return this.json('POST /policies/:number/rollback', { number, ...order });
   }
 
   /** Compares two versions. */
   comparePolicies(from: number, to: number): Promise<readonly ChangedPolicy[]> {
-    return this.json('/policies/diff', { query: { from, to } });
+    return this.json('GET /policies/diff', { from, to });
   }
 
   /**
@@ -357,20 +349,20 @@ export class ToolLoopClient {
     by: number | JsonObject | readonly JsonObject[],
     runs: readonly string[],
   ): Promise<ReplayedPolicies> {
-    return this.json('/policies/replay', {
-      method: 'POST',
-      body: typeof by === 'number' ? { version: by, runs } : { policy: by, runs },
+    return this.json('POST /policies/replay', {
+      ...(typeof by === 'number' ? { version: by } : { policy: by }),
+      runs,
     });
   }
 
   /** Lists to an operator the sources of tools, and what is not well with tools. */
   sources(): Promise<SourceReport> {
-    return this.json('/sources');
+    return this.json('GET /sources', {});
   }
 
   /** Asks a source for its tools now, by its prefix or its name. */
   refreshSource(name: string): Promise<readonly ListedSource[]> {
-    return this.json(route`/sources/${name}/refresh`, { method: 'POST' });
+    return this.json('POST /sources/:name/refresh', { name });
   }
 
   /**
@@ -378,19 +370,15 @@ export class ToolLoopClient {
    * both people.
    */
   viewAs(actorId: string): Promise<ViewedActor> {
-    return this.json(route`/view-as/${actorId}`);
+    return this.json('GET /view-as/:actorId', { actorId });
   }
 
   /** Reads what was used. Everyone may see their own, with `actor`. */
-  async usage({ groupBy = [], everywhere = false, ...selection }: UsageSelection = {}): Promise<
-    readonly UsageSums[]
-  > {
-    const query = {
+  async usage({ groupBy = [], ...selection }: UsageSelection = {}): Promise<readonly UsageSums[]> {
+    const { rows } = await this.json('GET /usage', {
       ...selection,
-      ...(everywhere && { everywhere: 'true' }),
-      ...(groupBy.length > 0 && { groupBy: groupBy.join(',') }),
-    };
-    const { rows } = await this.json<{ readonly rows: readonly UsageSums[] }>('/usage', { query });
+      ...(groupBy.length > 0 && { groupBy }),
+    });
     return rows;
   }
 
@@ -398,13 +386,13 @@ export class ToolLoopClient {
    * Reads the signed head of the tenant's audit. Ask for it before the lines, since the chain
    * grows.
    */
-  auditHead(): Promise<unknown> {
-    return this.json('/audit/head');
+  auditHead(): Promise<AnswerOf<'GET /audit/head'>> {
+    return this.json('GET /audit/head', {});
   }
 
   /** Reads the audit of the tenant as JSON Lines: all of it, or the entries from a sequence on. */
   async auditLines(from?: number): Promise<ReadableStream<Uint8Array>> {
-    const { body } = await this.send('/audit', { query: { from } });
+    const { body } = await this.send('GET /audit', { from });
     return body ?? new Blob().stream();
   }
 
@@ -413,16 +401,16 @@ export class ToolLoopClient {
    * previous page.
    */
   conversations(after?: string): Promise<readonly ConversationSummary[]> {
-    return this.json('/conversations', { query: { after } });
+    return this.json('GET /conversations', { after });
   }
 
   /** Reads a conversation from a message on; 0 is the first. */
   conversation(conversationId: string, from = 0): Promise<ConversationPage> {
-    return this.json(route`/conversations/${conversationId}`, { query: { from } });
+    return this.json('GET /conversations/:conversationId', { conversationId, from: String(from) });
   }
 
   async deleteConversation(conversationId: string): Promise<void> {
-    await this.send(route`/conversations/${conversationId}`, { method: 'DELETE' });
+    await this.send('DELETE /conversations/:conversationId', { conversationId });
   }
 
   private followTerms(
@@ -459,12 +447,14 @@ export class ToolLoopClient {
     }
   }
 
-  /** The entries of a list, of one page after the other. */
-  private async *pagesOf<Entry>(path: string): AsyncGenerator<Entry, void, undefined> {
-    for (let query: string | undefined = `?limit=${MOST_LISTED}`; query !== undefined;) {
-      const response = await this.send(`${path}${query}`);
-      yield* (await response.json()) as readonly Entry[];
-      query = /^<(\?[^>]+)>; rel="next"$/.exec(response.headers.get('link') ?? '')?.[1];
+  /** The groups of one page after the other. */
+  private async *pagesOfGroups(): AsyncGenerator<ApprovalGroup, void, undefined> {
+    for (let after: string | undefined, isLast = false; !isLast;) {
+      const response = await this.send('GET /approvals/groups', { limit: MOST_LISTED, after });
+      yield* (await response.json()) as readonly ApprovalGroup[];
+      const [, query] = /^<\?([^>]+)>; rel="next"$/.exec(response.headers.get('link') ?? '') ?? [];
+      after = new URLSearchParams(query).get('after') ?? undefined;
+      isLast = after === undefined;
     }
   }
 
@@ -473,25 +463,29 @@ export class ToolLoopClient {
     after: number,
     signal: AbortSignal | undefined,
   ): Promise<Response> {
-    return this.send(route`/runs/${runId}/events`, {
-      headers: after > 0 ? { 'last-event-id': String(after) } : {},
-      signal,
-    });
+    const headers = { ...(after > 0 && { 'last-event-id': String(after) }) };
+    return this.send('GET /runs/:runId/events', { runId }, { headers, signal });
   }
 
-  private async json<Body>(path: string, parts?: RequestParts): Promise<Body> {
-    const response = await this.send(path, parts);
-    return (await response.json()) as Body;
+  private async json<Key extends RouteKey>(
+    key: Key,
+    asked: Asks<Key>,
+    terms?: RequestTerms,
+  ): Promise<AnswerOf<Key>> {
+    const response = await this.send(key, asked, terms);
+    return (await response.json()) as AnswerOf<Key>;
   }
 
-  private async send(
-    path: string,
-    { method = 'GET', body, headers, query, signal }: RequestParts = {},
+  private async send<Key extends RouteKey>(
+    key: Key,
+    asked: Asks<Key>,
+    { headers, signal }: RequestTerms = {},
   ): Promise<Response> {
     const { credentials = 'same-origin', fetch: send = fetch } = this.options;
+    const { method, path, body } = requestOf(key, asked);
     const type: Readonly<Record<string, string>> =
       body === undefined ? {} : { 'content-type': 'application/json' };
-    const response = await send(this.address(path, query), {
+    const response = await send(this.options.url.replace(/\/+$/, '') + path, {
       method,
       credentials,
       cache: 'no-store',
@@ -502,26 +496,35 @@ export class ToolLoopClient {
     if (!response.ok) throw await readHttpError(response);
     return response;
   }
-
-  private address(path: string, query: RequestParts['query'] = {}): string {
-    const search = new URLSearchParams();
-    for (const [name, value] of Object.entries(query))
-      if (value !== undefined) search.set(name, String(value));
-    return `${this.options.url.replace(/\/+$/, '')}${path}${search.size > 0 ? `?${search.toString()}` : ''}`;
-  }
 }
 
 /**
- * Builds a path whose values cannot leave their segment.
+ * The request of a route: the values that its path names become segments of it, those of a `POST`
+ * its body and those of any other its query.
  *
  * @throws TypeError for a value that no segment can hold.
  */
-function route(texts: TemplateStringsArray, ...values: readonly string[]): string {
-  const segments = values.map((value) => {
-    if (/^\.{0,2}$|\p{Cs}/u.test(value)) throw new TypeError(`"${value}" is no id.`);
-    return encodeURIComponent(value);
+function requestOf(
+  key: RouteKey,
+  asked: Readonly<Record<string, unknown>>,
+): { readonly method: string; readonly path: string; readonly body?: unknown } {
+  const [method = '', template = ''] = key.split(' ');
+  const inPath = new Set<string>();
+  const path = template.replaceAll(/:(\w+)/g, (_segment, name: string) => {
+    inPath.add(name);
+    return toSegment(String(asked[name]));
   });
-  return String.raw({ raw: texts }, ...segments);
+  const others = Object.entries(asked).filter(([name]) => !inPath.has(name));
+  if (method === 'POST')
+    return { method, path, ...(others.length > 0 && { body: Object.fromEntries(others) }) };
+  const given = others.filter(([, value]) => value !== undefined);
+  const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return { method, path: query.size > 0 ? `${path}?${query.toString()}` : path };
+}
+
+function toSegment(value: string): string {
+  if (/^\.{0,2}$|\p{Cs}/u.test(value)) throw new TypeError(`"${value}" is no id.`);
+  return encodeURIComponent(value);
 }
 
 function keyed(requestId: string | undefined): Readonly<Record<string, string>> {

@@ -30,12 +30,11 @@ import {
   type Caller,
   Callers,
   type HttpRequest,
-  MayBeAbsent,
   ROUTED_ACTIONS,
   ShallowBodies,
-  STRICT,
   ToolLoopExceptionFilter,
 } from '@toolloop/http';
+import { MayBeAbsent, STRICT } from './request-bodies.js';
 import { isRecord } from '@toolloop/protocol';
 import { IsString, MaxLength } from 'class-validator';
 import type { Observable } from 'rxjs';

@@ -17,14 +17,8 @@ import {
 import { PendingService } from '@toolloop/core';
 import { ActorIdentity, Logger, Operators, parseJson } from '@toolloop/core/internal';
 import { RunService } from '@toolloop/core/runs';
-import {
-  type Caller,
-  CallerGuard,
-  CurrentCaller,
-  MayBeAbsent,
-  STRICT,
-  ToolLoopExceptionFilter,
-} from '@toolloop/http';
+import { type Caller, CallerGuard, CurrentCaller, ToolLoopExceptionFilter } from '@toolloop/http';
+import { MayBeAbsent, STRICT } from './request-bodies.js';
 import { type EvalReport, isRecord, type Verdict } from '@toolloop/protocol';
 import { IsIn, IsString, MaxLength } from 'class-validator';
 import {

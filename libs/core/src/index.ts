@@ -4,7 +4,6 @@ export type { PendingNotice } from './contracts/notice.js';
 export { DEFAULT_LIMITS } from './contracts/limits.js';
 export type { Limits } from './contracts/limits.js';
 export type {
-  DeclaredTool,
   LoopProfile,
   LoopRequest,
   ResumeRequest,
@@ -61,6 +60,7 @@ export type {
   ApprovalDecision,
   ApprovalRequest,
   Decision,
+  DeclaredTool,
   Finding,
   FinishReason,
   JsonObject,

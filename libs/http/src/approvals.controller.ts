@@ -1,37 +1,31 @@
-import { BadRequestException, Body, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
+import { BadRequestException } from '@nestjs/common';
 import { PendingService } from '@toolloop/core';
 import { groupsOf } from '@toolloop/core/internal';
 import type { PendingViewOf } from '@toolloop/core/loop';
 import { EndorsementService } from '@toolloop/core/runs';
-import type {
-  Approval,
-  ApprovalDecision,
-  ApprovalGroup,
-  ApprovalRequest,
-} from '@toolloop/protocol';
-import { CallerController, CurrentCaller, NAMED_ONLY, STRICT } from './caller.js';
+import type { Approval, ApprovalDecision, Asks } from '@toolloop/protocol';
+import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
-import { ListPages } from './pages.js';
-import type { Pages } from './pages.js';
-import { QuestionListing, Verdict } from './requests.dto.js';
+import { ListPages, type Pages } from './pages.js';
+import { Asked, Route } from './route.decorator.js';
 
 /**
  * The calls that wait for a person's yes or no: those of the caller's own runs, and those that the
  * caller may decide.
  */
-@CallerController('approvals')
+@CallerController()
 export class ApprovalsController {
   constructor(
     private readonly pending: PendingService,
     private readonly endorsements: EndorsementService,
   ) {}
 
-  @Get()
+  @Route('GET /approvals')
   list(
-    @Query(STRICT) listing: QuestionListing,
+    @Asked() listing: Asks<'GET /approvals'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
-  ): Promise<readonly ApprovalRequest[]> {
+  ) {
     return pages.of(
       listing,
       (page) => this.pending.list(caller, page),
@@ -43,20 +37,20 @@ export class ApprovalsController {
    * Lists the same calls as groups, of each of which one decision can be taken. A page is one of
    * calls: a group whose calls stand on two pages is on both, with the same name.
    */
-  @Get('groups')
+  @Route('GET /approvals/groups')
   async groups(
-    @Query(STRICT) listing: QuestionListing,
+    @Asked() listing: Asks<'GET /approvals/groups'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
-  ): Promise<readonly ApprovalGroup[]> {
+  ) {
     return groupsOf(await this.list(listing, caller, pages));
   }
 
-  @Get(':approvalId')
+  @Route('GET /approvals/:approvalId')
   async get(
-    @Param('approvalId') approvalId: string,
+    @Asked() { approvalId }: Asks<'GET /approvals/:approvalId'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<Approval> {
+  ) {
     return toApproval(await this.pending.get(approvalId, caller));
   }
 
@@ -66,13 +60,12 @@ export class ApprovalsController {
    * operator trusts a value for good, which is refused before anything is decided where the person
    * may not.
    */
-  @Post(':approvalId')
-  @HttpCode(200)
+  @Route('POST /approvals/:approvalId')
   async decide(
-    @Param('approvalId') approvalId: string,
-    @Body(NAMED_ONLY) { decision, reason, amend, also = [], always }: Verdict,
+    @Asked()
+    { approvalId, decision, reason, amend, also = [], always }: Asks<'POST /approvals/:approvalId'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<Approval> {
+  ) {
     const said = { decision, ...(reason !== undefined && { reason }) };
     if (also.length > 0) return this.together([approvalId, ...also], said, caller, amend ?? always);
     if (always) await this.endorsements.assertAlways(approvalId, always, caller, decision);

@@ -1,14 +1,14 @@
 import { Readable } from 'node:stream';
-import { Get, NotFoundException, Query, StreamableFile } from '@nestjs/common';
+import { NotFoundException, StreamableFile } from '@nestjs/common';
 import { AuditTrail } from '@toolloop/core/audit';
-import type { SignedAuditHead } from '@toolloop/core/audit';
 import { Operators } from '@toolloop/core/internal';
-import { CallerController, CurrentCaller, STRICT } from './caller.js';
+import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
-import { AuditFrom } from './requests.dto.js';
+import { Asked, Route } from './route.decorator.js';
+import type { Asks } from '@toolloop/protocol';
 
 /** The audit of the operator's own tenant, for `toolloop audit verify`. It names every actor. */
-@CallerController('audit')
+@CallerController()
 export class AuditController {
   constructor(
     private readonly operators: Operators,
@@ -16,11 +16,8 @@ export class AuditController {
   ) {}
 
   /** Streams the audit as JSON Lines, all of it or the entries from a sequence on. */
-  @Get()
-  async lines(
-    @Query(STRICT) { from }: AuditFrom,
-    @CurrentCaller() caller: Caller,
-  ): Promise<StreamableFile> {
+  @Route('GET /audit')
+  async lines(@Asked() { from }: Asks<'GET /audit'>, @CurrentCaller() caller: Caller) {
     const trail = await this.openedBy(caller);
     return new StreamableFile(Readable.from(trail.exportLines(caller.tenant, from)), {
       type: 'application/jsonl',
@@ -30,8 +27,8 @@ export class AuditController {
   /**
    * Answers with the signed head of the chain. Ask for it before the lines, since the chain grows.
    */
-  @Get('head')
-  async head(@CurrentCaller() caller: Caller): Promise<SignedAuditHead> {
+  @Route('GET /audit/head')
+  async head(@CurrentCaller() caller: Caller) {
     const trail = await this.openedBy(caller);
     return trail.exportHead(caller.tenant);
   }

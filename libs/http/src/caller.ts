@@ -11,7 +11,6 @@ import {
   UseFilters,
   UseGuards,
   UnsupportedMediaTypeException,
-  ValidationPipe,
 } from '@nestjs/common';
 import { readEventId, type SeenEvent } from '@toolloop/ui-stream';
 import type { ServerResponse } from 'node:http';
@@ -143,9 +142,9 @@ const MOST_OF_A_TYPE = 80;
  * A controller of this module: it knows its callers, reads JSON, and answers errors by their
  * status.
  */
-export function CallerController(path: string): ClassDecorator {
+export function CallerController(): ClassDecorator {
   return applyDecorators(
-    Controller(path),
+    Controller(),
     UseGuards(CallerGuard, JsonBodies),
     UseFilters(ToolLoopExceptionFilter),
   );
@@ -169,16 +168,6 @@ function foundIn(context: ExecutionContext): FoundCaller {
     message: 'This route has no guard that says who is asking.',
   });
 }
-
-/** Refuses a body or a query with a property that its DTO does not name. */
-export const STRICT = new ValidationPipe({
-  transform: true,
-  whitelist: true,
-  forbidNonWhitelisted: true,
-});
-
-/** Drops the properties that the DTO does not name. */
-export const NAMED_ONLY = new ValidationPipe({ transform: true, whitelist: true });
 
 /**
  * Visible characters. A header that was sent twice is joined by a comma and a space, which is no

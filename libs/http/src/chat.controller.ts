@@ -1,45 +1,38 @@
-import { Body, Get, HttpCode, Post, Query, Req, Res } from '@nestjs/common';
-import type { LoopRequest, LoopResult } from '@toolloop/core';
+import { Req, Res } from '@nestjs/common';
+import type { LoopRequest } from '@toolloop/core';
 import { sseEncoder } from '@toolloop/ui-stream';
 import { assertNotForged } from './access-middleware.js';
-import {
-  CallerController,
-  ClientSignal,
-  CurrentCaller,
-  IdempotencyKey,
-  NAMED_ONLY,
-  seenIn,
-  STRICT,
-} from './caller.js';
+import { CallerController, ClientSignal, CurrentCaller, IdempotencyKey, seenIn } from './caller.js';
 import type { Caller, HttpRequest } from './http-options.js';
-import { AskBody, AskToStream } from './requests.dto.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
+import { Asked, Route } from './route.decorator.js';
+import type { Asks } from '@toolloop/protocol';
 
 /** Questions to the loop: as a stream of its events, or as one answer. */
-@CallerController('chat')
+@CallerController()
 export class ChatController {
   constructor(
     private readonly served: ServedLoop,
     private readonly streams: RunStreams,
   ) {}
 
-  @Post()
+  @Route('POST /chat')
   async chat(
-    @Body(STRICT)
-    { durable = false, structured = false, clientTools: declaredTools = [], ...ask }: AskToStream,
+    @Asked() asked: Asks<'POST /chat'>,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
     @IdempotencyKey() requestId?: string,
-  ): Promise<void> {
-    const asked = async (): Promise<LoopRequest> => ({
+  ) {
+    const { durable = false, structured = false, clientTools: declaredTools = [], ...ask } = asked;
+    const toRequest = async (): Promise<LoopRequest> => ({
       ...(await this.served.requestOf(ask, caller, requestId)),
       ...(declaredTools.length > 0 && { declaredTools }),
       ...(structured && this.form),
       ...(durable && { durable }),
     });
-    const events = async () => this.streams.ask(await asked(), caller, { isResumable: true });
+    const events = async () => this.streams.ask(await toRequest(), caller, { isResumable: true });
     await this.streams.send(events, sseEncoder(), { request, response }, caller);
   }
 
@@ -48,13 +41,13 @@ export class ChatController {
    * have its question answered again, tools and all. It then names the last event it saw: the
    * stream continues there, and a 204 tells it that there is no more.
    */
-  @Get('stream')
+  @Route('GET /chat/stream')
   async stream(
-    @Query(NAMED_ONLY) ask: AskBody,
+    @Asked() ask: Asks<'GET /chat/stream'>,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
-  ): Promise<void> {
+  ) {
     assertNotForged(request, this.served.options); // an image of another page's would ask here
     const seen = seenIn(request);
     const events = async () =>
@@ -64,14 +57,13 @@ export class ChatController {
     await this.streams.send(events, sseEncoder({ namesRun: true }), { request, response }, caller);
   }
 
-  @Post('answer')
-  @HttpCode(200)
+  @Route('POST /chat/answer')
   async answer(
-    @Body(STRICT) ask: AskBody,
+    @Asked() ask: Asks<'POST /chat/answer'>,
     @CurrentCaller() caller: Caller,
     @ClientSignal() signal: AbortSignal,
     @IdempotencyKey() requestId?: string,
-  ): Promise<LoopResult> {
+  ) {
     return this.served.loop.run({
       ...(await this.served.requestOf(ask, caller, requestId)),
       ...this.form,

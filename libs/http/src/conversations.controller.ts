@@ -1,23 +1,22 @@
-import { Delete, Get, HttpCode, NotFoundException, Param, Query } from '@nestjs/common';
+import { NotFoundException } from '@nestjs/common';
 import { ConversationService } from '@toolloop/core';
-import type { ConversationPage, ConversationSummary } from '@toolloop/protocol';
-import { CallerController, CurrentCaller, NAMED_ONLY, STRICT } from './caller.js';
+import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
-import { ListPages } from './pages.js';
-import type { Pages } from './pages.js';
-import { ConversationFrom, Page } from './requests.dto.js';
+import { ListPages, type Pages } from './pages.js';
+import { Asked, Route } from './route.decorator.js';
+import type { Asks } from '@toolloop/protocol';
 
 /** The conversations that a caller has had. */
-@CallerController('conversations')
+@CallerController()
 export class ConversationsController {
   constructor(private readonly conversations: ConversationService) {}
 
-  @Get()
+  @Route('GET /conversations')
   list(
-    @Query(STRICT) listing: Page,
+    @Asked() listing: Asks<'GET /conversations'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
-  ): Promise<readonly ConversationSummary[]> {
+  ) {
     return pages.of(
       listing,
       (page) => this.conversations.list(caller, page),
@@ -25,12 +24,11 @@ export class ConversationsController {
     );
   }
 
-  @Get(':conversationId')
+  @Route('GET /conversations/:conversationId')
   async read(
-    @Param('conversationId') conversationId: string,
+    @Asked() { conversationId, from }: Asks<'GET /conversations/:conversationId'>,
     @CurrentCaller() caller: Caller,
-    @Query(NAMED_ONLY) { from }: ConversationFrom,
-  ): Promise<ConversationPage> {
+  ) {
     const part = await this.conversations.read(
       conversationId,
       caller,
@@ -40,12 +38,11 @@ export class ConversationsController {
     throw unknownConversation();
   }
 
-  @Delete(':conversationId')
-  @HttpCode(204)
+  @Route('DELETE /conversations/:conversationId')
   async delete(
-    @Param('conversationId') conversationId: string,
+    @Asked() { conversationId }: Asks<'DELETE /conversations/:conversationId'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<void> {
+  ) {
     if (!(await this.conversations.delete(conversationId, caller))) throw unknownConversation();
   }
 }

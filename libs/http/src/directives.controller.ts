@@ -1,26 +1,24 @@
-import { Body, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { DirectiveService } from '@toolloop/core/directives';
-import type { DirectiveView } from '@toolloop/core/directives';
-import { CallerController, CurrentCaller, NAMED_ONLY } from './caller.js';
+import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
-import { ListPages } from './pages.js';
-import type { Pages } from './pages.js';
-import { DirectiveListing, Redrive, StopRun } from './requests.dto.js';
+import { ListPages, type Pages } from './pages.js';
+import { Asked, Route } from './route.decorator.js';
+import type { Asks } from '@toolloop/protocol';
 
 /**
  * Effects that were requested and take place later: a caller's own, and for operators of directives
  * those of all of their tenant.
  */
-@CallerController('directives')
+@CallerController()
 export class DirectivesController {
   constructor(private readonly directives: DirectiveService) {}
 
-  @Get()
+  @Route('GET /directives')
   list(
-    @Query(NAMED_ONLY) listing: DirectiveListing,
+    @Asked() listing: Asks<'GET /directives'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
-  ): Promise<readonly DirectiveView[]> {
+  ) {
     return pages.of(
       listing,
       (page) => this.directives.list(caller, page),
@@ -28,31 +26,27 @@ export class DirectivesController {
     );
   }
 
-  @Get(':directiveId')
+  @Route('GET /directives/:directiveId')
   get(
-    @Param('directiveId') directiveId: string,
+    @Asked() { directiveId }: Asks<'GET /directives/:directiveId'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<DirectiveView> {
+  ) {
     return this.directives.get(directiveId, caller);
   }
 
-  @Post(':directiveId/cancel')
-  @HttpCode(200)
+  @Route('POST /directives/:directiveId/cancel')
   cancel(
-    @Param('directiveId') directiveId: string,
-    @Body(NAMED_ONLY) { reason }: StopRun,
+    @Asked() { directiveId, reason }: Asks<'POST /directives/:directiveId/cancel'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<DirectiveView> {
+  ) {
     return this.directives.cancel(directiveId, caller, reason);
   }
 
-  @Post(':directiveId/redrive')
-  @HttpCode(200)
+  @Route('POST /directives/:directiveId/redrive')
   redrive(
-    @Param('directiveId') directiveId: string,
-    @Body(NAMED_ONLY) finding: Redrive,
+    @Asked() { directiveId, ...finding }: Asks<'POST /directives/:directiveId/redrive'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<DirectiveView> {
+  ) {
     return this.directives.redrive(directiveId, caller, finding);
   }
 }

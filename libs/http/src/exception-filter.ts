@@ -21,18 +21,7 @@ import { DirectiveError } from '@toolloop/core/directives';
 import { PolicyError } from '@toolloop/core/runs';
 import { RunLostError } from '@toolloop/core/stores';
 import { type RunFailure, StorageUnavailableError } from '@toolloop/protocol';
-
-/** The body of a refusal: the part of an error that a caller may know. */
-export interface ErrorBody {
-  /** The reason for programs, such as `unknown_run`. */
-  readonly code: string;
-  readonly message: string;
-  /** The single mistakes, where there are several. */
-  readonly details?: readonly string[];
-  readonly runId?: string;
-  /** The id under which the log of the server has the cause. */
-  readonly correlationId?: string;
-}
+import type { ErrorBody } from '@toolloop/protocol/routes';
 
 /** An error as HTTP says it. */
 interface HttpError {

@@ -1,15 +1,13 @@
-import { Get, Param, Query } from '@nestjs/common';
-import type { CallExplanation } from '@toolloop/core';
 import { Operators, RunOpener } from '@toolloop/core/internal';
-import type { ToolExplanation } from '@toolloop/core/loop';
-import { CallerController, CurrentCaller, STRICT } from './caller.js';
+import { CallerController, CurrentCaller } from './caller.js';
 import { findPerson } from './found-person.js';
 import type { Caller } from './http-options.js';
-import { Explained } from './requests.dto.js';
 import { ServedLoop } from './served-loop.js';
+import { Asked, Route } from './route.decorator.js';
+import type { Asks } from '@toolloop/protocol';
 
 /** Tells operators why a tool is offered, and what became of a call. */
-@CallerController('explain')
+@CallerController()
 export class ExplainController {
   constructor(
     private readonly served: ServedLoop,
@@ -17,12 +15,11 @@ export class ExplainController {
     readonly opener: RunOpener,
   ) {}
 
-  @Get(':tool')
+  @Route('GET /explain/:tool')
   async explain(
-    @Param('tool') tool: string,
+    @Asked() { tool, runId, toolCallId, actorId }: Asks<'GET /explain/:tool'>,
     @CurrentCaller() operator: Caller,
-    @Query(STRICT) { runId, toolCallId, actorId }: Explained,
-  ): Promise<ToolExplanation | CallExplanation> {
+  ) {
     const { loop } = this.served;
     if (runId !== undefined && toolCallId !== undefined)
       return loop.explainCall({ runId, toolCallId, operator });

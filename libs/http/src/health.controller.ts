@@ -1,14 +1,15 @@
-import { Controller, Get, HttpStatus, Inject, Res } from '@nestjs/common';
+import { Controller, HttpStatus, Inject, Res } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { PolicyService } from '@toolloop/core/runs';
 import type { Health, ReadyAnswer } from '@toolloop/protocol';
 import { HTTP_OPTIONS, type ToolLoopHttpOptions } from './http-options.js';
+import { Route } from './route.decorator.js';
 
 /**
  * Tells a load balancer or an orchestrator whether to send requests and whether to restart the
  * process. It asks no one who they are, and tells no more.
  */
-@Controller('health')
+@Controller()
 export class HealthController {
   constructor(
     @Inject(HTTP_OPTIONS) private readonly options: ToolLoopHttpOptions,
@@ -17,7 +18,7 @@ export class HealthController {
   ) {}
 
   /** Answers while the process lives. A storage that is down is no reason to restart it. */
-  @Get()
+  @Route('GET /health')
   health(): Health {
     return { status: 'ok' };
   }
@@ -26,7 +27,7 @@ export class HealthController {
    * Answers whether to send requests: 503 while the application says that it is not ready, and
    * while it is unknown which policy is in force.
    */
-  @Get('ready')
+  @Route('GET /health/ready')
   async ready(@Res({ passthrough: true }) response: unknown): Promise<ReadyAnswer> {
     const { isReady = true, isLeaving = false, checks } = (await this.options.readiness?.()) ?? {};
     if (isReady && this.policies.isReady) return { status: 'ready', ...checks };

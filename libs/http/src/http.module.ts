@@ -46,13 +46,33 @@ import { ServedLoop } from './served-loop.js';
 import { ExplainController } from './explain.controller.js';
 import { ToolsController } from './tools.controller.js';
 
-const CONTROLLERS: Readonly<Record<ChatProtocol, Type>> = {
+const PROTOCOLS: Readonly<Record<ChatProtocol, Type>> = {
   'ai-sdk': UiMessageController,
   'ag-ui': AgUiController,
   'assistant-transport': AssistantController,
   'data-stream': DataStreamController,
   openai: OpenAiController,
 };
+
+/** The controllers that every application has. */
+const CONTROLLERS: readonly Type[] = [
+  ChatController,
+  RunsController,
+  RehearsalsController,
+  ApprovalsController,
+  QuestionsController,
+  PendingController,
+  ToolsController,
+  ExplainController,
+  ConversationsController,
+  DirectivesController,
+  PoliciesController,
+  SourcesController,
+  ViewAsController,
+  AuditController,
+  UsageController,
+  HealthController,
+];
 
 /** The names alone count: an option of one of them is none of the others. */
 const EXTRAS: Readonly<Record<keyof ToolLoopHttpExtras, undefined>> = {
@@ -70,7 +90,7 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
       ...definition,
       global: true, // so that controllers of the application ask who calls as these do
       imports: [...(definition.imports ?? []), ...prefixed(path)],
-      controllers: [...new Set(protocols)].map((protocol) => CONTROLLERS[protocol]),
+      controllers: [...new Set(protocols)].map((protocol) => PROTOCOLS[protocol]),
     };
   })
   .build();
@@ -85,26 +105,12 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopHttpOp
  * });
  */
 @Module({
-  controllers: [
-    ChatController,
-    RunsController,
-    RehearsalsController,
-    ApprovalsController,
-    QuestionsController,
-    PendingController,
-    ToolsController,
-    ExplainController,
-    ConversationsController,
-    DirectivesController,
-    PoliciesController,
-    SourcesController,
-    ViewAsController,
-    AuditController,
-    UsageController,
-    HealthController,
-  ],
+  controllers: [...CONTROLLERS],
   providers: [
-    { provide: ROUTE_DESCRIPTIONS, useFactory: () => describeRoutes() },
+    {
+      provide: ROUTE_DESCRIPTIONS,
+      useFactory: () => describeRoutes([...CONTROLLERS, ...Object.values(PROTOCOLS)]),
+    },
     ServedLoop,
     CallerLimits,
     RunStreams,

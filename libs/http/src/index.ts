@@ -1,5 +1,5 @@
 export { ShallowBodies } from './body-depth.js';
-export { CallerGuard, Callers, CurrentCaller, STRICT } from './caller.js';
+export { CallerGuard, Callers, CurrentCaller } from './caller.js';
 export type { CallerSource } from './caller.js';
 export { ToolLoopExceptionFilter } from './exception-filter.js';
 export type {
@@ -14,7 +14,6 @@ export type {
 } from './http-options.js';
 export { ToolLoopHttpModule } from './http.module.js';
 export type { ChatState } from './open-runs.js';
-export { MayBeAbsent } from './optional-field.js';
 export { ROUTED_ACTIONS } from './routed-actions.js';
 export { RunStreams } from './run-streams.js';
 export type { StreamEnds, StreamTerms } from './run-streams.js';

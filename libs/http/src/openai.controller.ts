@@ -4,11 +4,8 @@ import {
   Catch,
   Controller,
   type ExceptionFilter,
-  Get,
   Injectable,
   NotFoundException,
-  Param,
-  Post,
   Req,
   Res,
   UseFilters,
@@ -16,7 +13,7 @@ import {
 } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { LoopRequest, Message } from '@toolloop/core';
-import type { JsonObject, JsonValue, LoopEvent } from '@toolloop/protocol';
+import type { AnswerOf, Asks, JsonObject, JsonValue, LoopEvent } from '@toolloop/protocol';
 import {
   chatCompletionsEncoder,
   type ChatCompletionsRequest,
@@ -31,6 +28,7 @@ import { reading } from './protocols.controller.js';
 import { ProtocolAnswers } from './protocol-answers.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
+import { Asked, Route } from './route.decorator.js';
 
 /** Answers errors in the form of OpenAI's API, which its clients read. */
 @Catch()
@@ -58,7 +56,7 @@ class OpenAiErrors implements ExceptionFilter {
  * The loop as a model of OpenAI's chat completions: its own tools run on the server, and the client
  * sees those that it is to make.
  */
-@Controller('v1')
+@Controller()
 @UseGuards(CallerGuard, JsonBodies)
 @UseFilters(OpenAiErrors)
 export class OpenAiController {
@@ -71,25 +69,25 @@ export class OpenAiController {
     private readonly adapters: HttpAdapterHost,
   ) {}
 
-  @Get('models')
-  models(): JsonObject {
+  @Route('GET /v1/models')
+  models(): AnswerOf<'GET /v1/models'> {
     return { object: 'list', data: [this.listed] };
   }
 
-  @Get('models/:model')
-  model(@Param('model') model: string): JsonObject {
+  @Route('GET /v1/models/:model')
+  model(@Asked() { model }: Asks<'GET /v1/models/:model'>) {
     this.assertModel(model);
     return this.listed;
   }
 
-  @Post('chat/completions')
+  @Route('POST /v1/chat/completions')
   async complete(
     @Body() body: JsonValue,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
     @IdempotencyKey() requestId?: string,
-  ): Promise<void> {
+  ) {
     const asked = reading(() => readChatCompletionsRequest(body));
     const { model, includeUsage, isStreamed } = asked;
     this.assertModel(model);
@@ -129,7 +127,7 @@ export class OpenAiController {
     throw new NotFoundException({ code: 'model_not_found', message });
   }
 
-  private get listed(): JsonObject {
+  private get listed(): AnswerOf<'GET /v1/models/:model'> {
     return { id: this.name, object: 'model', created: this.startedAt, owned_by: 'toolloop' };
   }
 

@@ -1,22 +1,20 @@
-import { RequestMethod, type Type } from '@nestjs/common';
-import { METHOD_METADATA } from '@nestjs/common/constants';
-import { dtoSchema, Logger } from '@toolloop/core/internal';
+import type { Type } from '@nestjs/common';
+import { Logger } from '@toolloop/core/internal';
 import { isObject } from '@toolloop/protocol';
-import type * as Swagger from '@nestjs/swagger';
-import { ANSWERS, type AnswerName, type AnswerSchema } from './answers.js';
 import {
+  ANSWERS,
   BODIES,
-  CONTROLLERS,
-  type DescribedController,
+  type FormSchema,
   type Route,
   type RouteAnswer,
-} from './routes.js';
+  type RouteKey,
+  ROUTES,
+} from '@toolloop/protocol/routes';
+import type * as Swagger from '@nestjs/swagger';
+import { routeOf } from './route.decorator.js';
 
 /** The package that makes OpenAPI documents, where the application has it. */
 type SwaggerPackage = typeof Swagger;
-
-/** A JSON Schema as core makes them of classes. */
-type ClassSchema = ReturnType<typeof dtoSchema>['schema'];
 
 /** The token under which the module keeps that the routes are described. */
 export const ROUTE_DESCRIPTIONS = Symbol('toolloop:route descriptions');
@@ -27,9 +25,9 @@ let described: Promise<boolean> | undefined;
  * Describes every route, body and answer to `@nestjs/swagger`, where the application has it
  * installed, before the application can have its document made. Resolves to whether it has.
  */
-export function describeRoutes(): Promise<boolean> {
+export function describeRoutes(controllers: readonly Type[]): Promise<boolean> {
   return (described ??= ifInstalled(() => import('@nestjs/swagger')).then((swagger) => {
-    if (swagger) new RouteDescriptions(swagger).describe();
+    if (swagger) new RouteDescriptions(swagger).describe(controllers);
     return swagger !== undefined;
   }));
 }
@@ -82,80 +80,112 @@ class RouteDescriptions {
   private readonly models: Type[];
 
   constructor(private readonly swagger: SwaggerPackage) {
-    this.models = Object.entries<AnswerSchema>(ANSWERS).map(([name, schema]) =>
+    this.models = Object.entries<FormSchema>({ ...ANSWERS, ...BODIES }).map(([name, schema]) =>
       this.modelOf(name, schema),
     );
   }
 
-  describe(): void {
-    for (const body of BODIES) this.addProperties(body, dtoSchema(body).schema);
-    for (const controller of CONTROLLERS) this.addController(controller);
+  describe(controllers: readonly Type[]): void {
+    for (const controller of controllers) this.addController(controller);
   }
 
-  /** A class that stands for an answer, since the package knows classes alone. */
-  private modelOf(name: string, schema: AnswerSchema): Type {
+  /** A class that stands for a schema, since the package knows classes alone. */
+  private modelOf(name: string, schema: FormSchema): Type {
     const model = class {
       readonly schema = schema;
     };
     Object.defineProperty(model, 'name', { value: name });
-    this.addProperties(model, schema);
-    return model;
-  }
-
-  private addProperties(
-    model: Type,
-    { properties = {}, required = [] }: ClassSchema | AnswerSchema,
-  ): void {
-    for (const [name, schema] of Object.entries<unknown>(properties)) {
-      if (!isObject(schema)) continue;
-      const told = openApiOf(schema);
+    const { properties = {}, required = [] } = schema;
+    for (const [member, of] of Object.entries(properties)) {
+      const told = '$ref' in of ? { allOf: [of] } : toOpenApi(of);
       // The package asks each property for a type, and lets a choice of schemas replace that of
       // lists alone.
-      const isRequired = required.includes(name);
+      const isRequired = required.includes(member);
       const options: object = {
         ...('type' in told ? {} : { type: Array }),
         // an object has members that are required
         ...('required' in told ? { selfRequired: isRequired } : { required: isRequired }),
         ...told,
       };
-      this.swagger.ApiProperty(options)(prototypeOf(model), name);
+      this.swagger.ApiProperty(options)(prototypeOf(model), member);
     }
+    return model;
   }
 
-  private addController({ type, tag, routes, isOpen = false }: DescribedController): void {
-    this.swagger.ApiTags(tag)(type);
+  private addController(type: Type): void {
     this.swagger.ApiExtraModels(...this.models)(type);
     const prototype = prototypeOf(type);
-    for (const [name, route] of routes) {
-      const handler = Object.getOwnPropertyDescriptor(prototype, name);
-      if (handler)
-        for (const decorate of this.decoratorsOf(route, isPost(handler), isOpen))
-          decorate(prototype, name, handler);
-    }
+    const handlers = Object.entries(Object.getOwnPropertyDescriptors(prototype));
+    const routed = handlers.flatMap(([name, handler]) => {
+      const key = routeOf(handler.value);
+      return key ? [{ name, handler, key }] : [];
+    });
+    this.swagger.ApiTags(...new Set(routed.map(({ key }) => tagOf(key))))(type);
+    for (const { name, handler, key } of routed)
+      for (const decorate of this.decoratorsOf(key, ROUTES[key]))
+        decorate(prototype, name, handler);
   }
 
-  private decoratorsOf(route: Route, hasBody: boolean, isOpen: boolean): MethodDecorator[] {
+  private decoratorsOf(key: RouteKey, route: Route): MethodDecorator[] {
     const { swagger } = this;
-    const { summary, answers, errors = [], headers = [], body } = route;
+    const { summary, answers, errors = [], headers = [], body, isOpen = false } = route;
+    const hasBody = key.startsWith('POST ');
+    const isChecked = (route.query ?? route.params) !== undefined;
     const failures = isOpen
       ? errors
-      : [...ALWAYS, ...(hasBody ? [400, 403, 413, 415] : []), ...errors];
+      : [...ALWAYS, ...(hasBody ? [400, 403, 413, 415] : isChecked ? [400] : []), ...errors];
+    const error = toOpenApi(refTo(route.error ?? 'Error'));
     return [
       swagger.ApiOperation({ summary }),
-      ...(body ? [swagger.ApiBody({ schema: openApiOf(body), required: true })] : []),
+      ...(body ? [swagger.ApiBody({ schema: bodyOf(body), required: true })] : []),
+      ...this.parametersOf(key, route),
       ...headers.map((name) => swagger.ApiHeader({ name, required: false })),
       ...Object.entries(answers).map(([status, answer]) =>
         swagger.ApiResponse({ status: Number(status), ...answerOf(answer) }),
       ),
       ...[...new Set(failures)].map((status) =>
-        swagger.ApiResponse({ status, description: ERRORS[status] ?? '', ...this.errorOf(route) }),
+        swagger.ApiResponse({ status, description: ERRORS[status] ?? '', schema: error }),
       ),
     ];
   }
 
-  private errorOf({ error = 'Error' }: Route): { readonly schema: object } {
-    return { schema: refTo(error) };
+  /** The segments of the path and the members of the query. */
+  private parametersOf(key: RouteKey, { params, query = {} }: Route): MethodDecorator[] {
+    const { properties = {}, required = [] } = query;
+    const segments = [...key.matchAll(/:(\w+)/g)].map(([, name = '']) =>
+      this.swagger.ApiParam({
+        name,
+        schema: toOpenApi(params?.properties?.[name] ?? { type: 'string' }),
+      }),
+    );
+    const members = Object.entries(properties).map(([name, form]) =>
+      this.swagger.ApiQuery({
+        name,
+        required: required.includes(name),
+        schema: toOpenApi(form),
+      }),
+    );
+    return [...segments, ...members];
   }
+}
+
+/** The parts of a document that are not named as the first segment of their paths. */
+const TAGS: Readonly<Record<string, string>> = {
+  ai: 'chat protocols',
+  v1: 'chat protocols',
+  rehearsals: 'runs',
+  approvals: 'pending',
+  questions: 'pending',
+  explain: 'operators',
+  policies: 'operators',
+  sources: 'operators',
+  'view-as': 'operators',
+  audit: 'operators',
+};
+
+function tagOf(key: RouteKey): string {
+  const [, segment = ''] = key.split('/');
+  return TAGS[segment] ?? segment;
 }
 
 function prototypeOf(type: Type): object {
@@ -163,37 +193,29 @@ function prototypeOf(type: Type): object {
   return isObject(prototype) ? prototype : {};
 }
 
-function isPost({ value: handler }: { readonly value?: unknown }): boolean {
-  return (
-    typeof handler === 'function' &&
-    Reflect.getMetadata(METHOD_METADATA, handler) === RequestMethod.POST
-  );
-}
-
-function answerOf({ description, type, of }: RouteAnswer): object {
+function answerOf({ description, type, schema }: RouteAnswer): object {
   return type === undefined
     ? { description }
-    : { description, content: { [type]: { schema: contentOf(of) } } };
+    : { description, content: { [type]: { schema: schema && toOpenApi(schema) } } };
 }
 
-function contentOf(of: RouteAnswer['of']): object {
-  if (of === undefined) return { type: 'string' };
-  return typeof of === 'string' ? refTo(of) : { type: 'array', items: refTo(of[0]) };
+function bodyOf(body: NonNullable<Route['body']>): object {
+  return toOpenApi(typeof body === 'string' ? refTo(body) : body);
 }
 
-function refTo(name: AnswerName): { readonly $ref: string } {
+function refTo(name: string): FormSchema {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-const ANYTHING: AnswerSchema = {
-  anyOf: [{ type: 'string' }, { type: 'number' }, { type: 'boolean' }, { type: 'object' }],
-  description: 'Any JSON.',
-};
-
-/** A schema in the words of OpenAPI 3.0, which has no type `null`. */
-function openApiOf({ type, ...rest }: ClassSchema | AnswerSchema): object {
-  if ('$ref' in rest) return { allOf: [rest] };
-  const known = Array.isArray(type) ? type.find((name) => name !== 'null') : type;
-  if (known !== undefined) return { ...rest, type: known };
-  return Object.keys(rest).length === 0 ? ANYTHING : rest;
+/** A schema without what is no part of a document. */
+function toOpenApi({ texts: _texts, items, properties, ...rest }: FormSchema): object {
+  return {
+    ...rest,
+    ...(items && { items: toOpenApi(items) }),
+    ...(properties && {
+      properties: Object.fromEntries(
+        Object.entries(properties).map(([name, form]) => [name, toOpenApi(form)]),
+      ),
+    }),
+  };
 }

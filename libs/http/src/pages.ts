@@ -1,9 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import { MOST_LISTED } from '@toolloop/protocol/routes';
 import type { HttpRequest } from './http-options.js';
-
-/** The most entries of a page. */
-export const MOST_LISTED = 1_000;
 
 const DEFAULT_LISTED = 100;
 

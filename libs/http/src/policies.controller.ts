@@ -1,32 +1,18 @@
 import {
   BadRequestException,
-  Body,
   type CallHandler,
   type ExecutionContext,
-  Get,
-  HttpCode,
   type NestInterceptor,
-  Param,
-  ParseIntPipe,
-  Post,
-  Query,
   UseInterceptors,
 } from '@nestjs/common';
-import { ConfigurationError } from '@toolloop/core';
+import { ConfigurationError, type Policy } from '@toolloop/core';
 import { PolicyService } from '@toolloop/core/runs';
 import { catchError, type Observable } from 'rxjs';
-import { CallerController, CurrentCaller, STRICT } from './caller.js';
+import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
-import {
-  NewPolicy,
-  PolicyChange,
-  Reasoned,
-  ReplayOrder,
-  StopOrder,
-  VersionPage,
-  VersionPair,
-} from './requests.dto.js';
+import { Asked, Route } from './route.decorator.js';
+import type { Asks } from '@toolloop/protocol';
 
 /** Answers policies with findings as a mistake of the caller, which here they are. */
 class PolicyFindings implements NestInterceptor {
@@ -43,21 +29,27 @@ class PolicyFindings implements NestInterceptor {
   }
 }
 
+/** Policies as they were sent: the service checks them, and says what is wrong where. */
+function unchecked(policy: object): Policy | readonly Policy[] {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service checks it
+  return policy as Policy | readonly Policy[];
+}
+
 /**
  * The policies of the operator's tenant, which narrow those of the application, and what is stopped
  * there.
  */
-@CallerController('policies')
+@CallerController()
 @UseInterceptors(PolicyFindings)
 export class PoliciesController {
   constructor(private readonly policies: PolicyService) {}
 
-  @Get()
+  @Route('GET /policies')
   versions(
-    @Query(STRICT) listing: VersionPage,
+    @Asked() listing: Asks<'GET /policies'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
-  ): ReturnType<PolicyService['versions']> {
+  ) {
     return pages.of(
       listing,
       (page) => this.policies.versions(caller, page),
@@ -65,68 +57,56 @@ export class PoliciesController {
     );
   }
 
-  @Post()
-  put(
-    @Body(STRICT) { policy, ...put }: NewPolicy,
-    @CurrentCaller() caller: Caller,
-  ): ReturnType<PolicyService['put']> {
-    return this.policies.put(policy, caller, put);
+  @Route('POST /policies')
+  put(@Asked() { policy, ...put }: Asks<'POST /policies'>, @CurrentCaller() caller: Caller) {
+    return this.policies.put(unchecked(policy), caller, put);
   }
 
-  @Get('diff')
-  diff(
-    @Query(STRICT) { from, to }: VersionPair,
-    @CurrentCaller() caller: Caller,
-  ): ReturnType<PolicyService['diff']> {
+  @Route('GET /policies/diff')
+  diff(@Asked() { from, to }: Asks<'GET /policies/diff'>, @CurrentCaller() caller: Caller) {
     return this.policies.diff(from, to, caller);
   }
 
-  @Get('stops')
-  stops(@CurrentCaller() caller: Caller): ReturnType<PolicyService['stops']> {
+  @Route('GET /policies/stops')
+  stops(@CurrentCaller() caller: Caller) {
     return this.policies.stops(caller);
   }
 
-  @Post('stops')
+  @Route('POST /policies/stops')
   stop(
-    @Body(STRICT) { reason, everywhere = false, ...target }: StopOrder,
+    @Asked() { reason, everywhere = false, ...target }: Asks<'POST /policies/stops'>,
     @CurrentCaller() caller: Caller,
-  ): ReturnType<PolicyService['stop']> {
+  ) {
     return this.policies.stop(target, caller, { reason, everywhere });
   }
 
-  @Post('stops/:stopId/release')
-  @HttpCode(204)
+  @Route('POST /policies/stops/:stopId/release')
   release(
-    @Param('stopId') stopId: string,
-    @Body(STRICT) { reason }: Reasoned,
+    @Asked() { stopId, reason }: Asks<'POST /policies/stops/:stopId/release'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<void> {
+  ) {
     return this.policies.release(stopId, caller, { reason });
   }
 
-  @Post('replay')
-  @HttpCode(200)
+  @Route('POST /policies/replay')
   replay(
-    @Body(STRICT) { version, policy, runs }: ReplayOrder,
+    @Asked() { version, policy, runs }: Asks<'POST /policies/replay'>,
     @CurrentCaller() caller: Caller,
-  ): ReturnType<PolicyService['replay']> {
-    return this.policies.replay(policy ?? version ?? 0, runs, caller);
+  ) {
+    const by = policy ?? version ?? 0;
+    return this.policies.replay(typeof by === 'number' ? by : unchecked(by), runs, caller);
   }
 
-  @Get(':number')
-  get(
-    @Param('number', ParseIntPipe) number: number,
-    @CurrentCaller() caller: Caller,
-  ): ReturnType<PolicyService['get']> {
+  @Route('GET /policies/:number')
+  get(@Asked() { number }: Asks<'GET /policies/:number'>, @CurrentCaller() caller: Caller) {
     return this.policies.get(number, caller);
   }
 
-  @Post(':number/rollback')
+  @Route('POST /policies/:number/rollback')
   rollback(
-    @Param('number', ParseIntPipe) number: number,
-    @Body(STRICT) change: PolicyChange,
+    @Asked() { number, ...change }: Asks<'POST /policies/:number/rollback'>,
     @CurrentCaller() caller: Caller,
-  ): ReturnType<PolicyService['rollback']> {
+  ) {
     return this.policies.rollback(number, caller, change);
   }
 }

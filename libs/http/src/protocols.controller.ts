@@ -1,14 +1,4 @@
-import {
-  BadRequestException,
-  Body,
-  Get,
-  HttpCode,
-  Injectable,
-  Param,
-  Post,
-  Req,
-  Res,
-} from '@nestjs/common';
+import { BadRequestException, Body, Injectable, Req, Res } from '@nestjs/common';
 import type { LoopRequest } from '@toolloop/core';
 import {
   type Ask,
@@ -30,13 +20,15 @@ import {
   uiMessageEncoder,
   type UiMessageRequest,
 } from '@toolloop/ui-stream';
-import { CallerController, CurrentCaller, IdempotencyKey, STRICT } from './caller.js';
+import { CallerController, CurrentCaller, IdempotencyKey } from './caller.js';
 import type { Caller, HttpRequest } from './http-options.js';
 import type { ChatState } from './open-runs.js';
 import { ProtocolAnswers } from './protocol-answers.js';
-import { AskBody } from './requests.dto.js';
+import { readRequest } from './read-request.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
+import { Asked, Route } from './route.decorator.js';
+import type { Asks } from '@toolloop/protocol';
 
 /**
  * The turns of chats of other front ends. The chat's id is that of a conversation, of which only
@@ -111,26 +103,25 @@ export class ChatTurns {
       ...place,
       ...options,
     };
-    const ask: unknown = await STRICT.transform(said, { type: 'body', metatype: AskBody });
-    if (!(ask instanceof AskBody)) throw new BadRequestException('The message cannot be read.');
+    const ask = readRequest('POST /chat/answer', { body: said });
     const request = await this.served.requestOf(ask, caller, requestId);
     return { ...request, ...(tools.length > 0 && { declaredTools: tools }) };
   }
 }
 
 /** The UI message stream of AI SDK 7, for `useChat`. */
-@CallerController('ai/chat')
+@CallerController()
 export class UiMessageController {
   constructor(private readonly turns: ChatTurns) {}
 
-  @Post()
+  @Route('POST /ai/chat')
   chat(
     @Body() body: JsonValue,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
     @IdempotencyKey() requestId?: string,
-  ): Promise<void> {
+  ) {
     const { shownCalls, ...turn } = reading(() => readUiMessageRequest(body));
     const encoder = uiMessageEncoder({ shownCalls });
     return this.turns.answer({ ...turn, body, requestId, isResumable: true }, encoder, caller, {
@@ -140,29 +131,29 @@ export class UiMessageController {
   }
 
   /** For a page that was loaded again. */
-  @Get(':chatId/stream')
+  @Route('GET /ai/chat/:chatId/stream')
   resume(
-    @Param('chatId') chatId: string,
+    @Asked() { chatId }: Asks<'GET /ai/chat/:chatId/stream'>,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
-  ): Promise<void> {
+  ) {
     return this.turns.again(chatId, uiMessageEncoder(), caller, { request, response });
   }
 }
 
 /** AG-UI 1.0. */
-@CallerController('ai/agui')
+@CallerController()
 export class AgUiController {
   constructor(private readonly turns: ChatTurns) {}
 
-  @Post()
+  @Route('POST /ai/agui')
   run(
     @Body() body: JsonValue,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
-  ): Promise<void> {
+  ) {
     const {
       threadId,
       runId,
@@ -186,13 +177,13 @@ export class AgUiController {
    * For an agent that has lost its stream: the messages that it has of the answer give way to those
    * of this one.
    */
-  @Post('connect')
+  @Route('POST /ai/agui/connect')
   connect(
     @Body() body: JsonValue,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
-  ): Promise<void> {
+  ) {
     const { threadId, runId, messages } = reading(() => readAgUiRequest(body));
     return this.turns.again(
       threadId,
@@ -204,17 +195,17 @@ export class AgUiController {
 }
 
 /** The assistant transport of assistant-stream, for assistant-ui. */
-@CallerController('ai/assistant')
+@CallerController()
 export class AssistantController {
   constructor(private readonly turns: ChatTurns) {}
 
-  @Post()
+  @Route('POST /ai/assistant')
   command(
     @Body() body: JsonValue,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
-  ): Promise<void> {
+  ) {
     const {
       threadId: chatId,
       messages,
@@ -234,24 +225,20 @@ export class AssistantController {
    * The `resumeStateApi` of the runtime, for a page that was loaded again and has no state of its
    * own.
    */
-  @Post('resume-state')
-  @HttpCode(200)
-  state(
-    @Body() body: JsonValue,
-    @CurrentCaller() caller: Caller,
-  ): ReturnType<RunStreams['stateOf']> {
+  @Route('POST /ai/assistant/resume-state')
+  state(@Body() body: JsonValue, @CurrentCaller() caller: Caller) {
     const threadId = isJsonObject(body) ? body['threadId'] : undefined;
     return this.turns.stateOf(typeof threadId === 'string' ? threadId : undefined, caller);
   }
 
   /** The `resumeApi` of the runtime. */
-  @Post('resume')
+  @Route('POST /ai/assistant/resume')
   resume(
     @Body() body: JsonValue,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
-  ): Promise<void> {
+  ) {
     const { threadId, state, messages: own } = reading(() => readAssistantRequest(body));
     const { messages } = state ? { messages: own } : this.turns.stateOf(threadId, caller).state;
     return this.turns.again(
@@ -264,17 +251,17 @@ export class AssistantController {
 }
 
 /** The data stream protocol of assistant-stream. */
-@CallerController('ai/data-stream')
+@CallerController()
 export class DataStreamController {
   constructor(private readonly turns: ChatTurns) {}
 
-  @Post()
+  @Route('POST /ai/data-stream')
   chat(
     @Body() body: JsonValue,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
-  ): Promise<void> {
+  ) {
     const { threadId: chatId, ...turn } = reading(() => readDataStreamRequest(body));
     const encoder = dataStreamEncoder({ given: turn.answers });
     return this.turns.answer({ ...turn, body, chatId, isResumable: false }, encoder, caller, {

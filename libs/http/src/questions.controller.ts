@@ -1,23 +1,21 @@
-import { Body, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { PendingService } from '@toolloop/core';
-import type { AnsweredRequest, QuestionRequest } from '@toolloop/protocol';
-import { CallerController, CurrentCaller, STRICT } from './caller.js';
+import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
-import { ListPages } from './pages.js';
-import type { Pages } from './pages.js';
-import { QuestionListing, QuestionReply } from './requests.dto.js';
+import { ListPages, type Pages } from './pages.js';
+import { Asked, Route } from './route.decorator.js';
+import type { Asks } from '@toolloop/protocol';
 
 /** The questions that calls ask people. */
-@CallerController('questions')
+@CallerController()
 export class QuestionsController {
   constructor(private readonly pending: PendingService) {}
 
-  @Get()
+  @Route('GET /questions')
   list(
-    @Query(STRICT) listing: QuestionListing,
+    @Asked() listing: Asks<'GET /questions'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
-  ): Promise<readonly QuestionRequest[]> {
+  ) {
     return pages.of(
       listing,
       async ({ runId, limit, after }) => {
@@ -29,13 +27,8 @@ export class QuestionsController {
   }
 
   /** Takes an answer, which must have the form that was asked for, or that there is none. */
-  @Post(':questionId')
-  @HttpCode(200)
-  answer(
-    @Param('questionId') questionId: string,
-    @Body(STRICT) { answer, decision, reason }: QuestionReply,
-    @CurrentCaller() caller: Caller,
-  ): Promise<AnsweredRequest> {
-    return this.pending.answer({ questionId, answer, decision, reason }, caller);
+  @Route('POST /questions/:questionId')
+  answer(@Asked() reply: Asks<'POST /questions/:questionId'>, @CurrentCaller() caller: Caller) {
+    return this.pending.answer(reply, caller);
   }
 }

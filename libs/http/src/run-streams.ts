@@ -8,7 +8,8 @@ import {
 } from '@nestjs/common';
 import { InvalidRequestError, type LoopRequest, type RunHandle } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
-import type { LoopEvent, Run } from '@toolloop/protocol';
+import type { Asks, LoopEvent, Run } from '@toolloop/protocol';
+import { MOST_LISTED } from '@toolloop/protocol/routes';
 import type { EventEncoder, SeenEvent } from '@toolloop/ui-stream';
 import type { ServerResponse } from 'node:http';
 import { type AnyResponse, sendEvents } from './event-stream.js';
@@ -21,8 +22,6 @@ import {
   OpenRuns,
   type RunNames,
 } from './open-runs.js';
-import { MOST_LISTED } from './pages.js';
-import type { RunListing } from './requests.dto.js';
 import { ServedLoop } from './served-loop.js';
 
 /** A stream as a route opens it. */
@@ -198,7 +197,7 @@ export class RunStreams implements OnModuleDestroy {
    */
   async list(
     caller: Caller,
-    { limit = MOST_LISTED, after, ...which }: RunListing,
+    { limit = MOST_LISTED, after, ...which }: Asks<'GET /runs'>,
   ): Promise<readonly Run[]> {
     const { status } = which;
     const open = this.openOf(caller, which);
@@ -222,7 +221,7 @@ export class RunStreams implements OnModuleDestroy {
    */
   private openOf(
     caller: Caller,
-    { actorId, ofTenant }: Pick<RunListing, 'actorId' | 'ofTenant'>,
+    { actorId, ofTenant }: Pick<Asks<'GET /runs'>, 'actorId' | 'ofTenant'>,
   ): ReturnType<OpenRuns['of']> {
     if (ofTenant) return [];
     return this.open.of(

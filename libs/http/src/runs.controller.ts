@@ -1,54 +1,20 @@
-import {
-  BadRequestException,
-  Body,
-  Get,
-  HttpCode,
-  Param,
-  Post,
-  Query,
-  Req,
-  Res,
-} from '@nestjs/common';
+import { BadRequestException, Req, Res } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import type { LoopResult } from '@toolloop/core';
 import { RehearsalService, RunService } from '@toolloop/core/runs';
-import type {
-  AnsweredRequest,
-  RehearsalChoices,
-  RehearsedRun,
-  Run,
-  Undoing,
-} from '@toolloop/protocol';
+import type { Asks, Run } from '@toolloop/protocol';
 import { sseEncoder } from '@toolloop/ui-stream';
-import {
-  CallerController,
-  ClientSignal,
-  CurrentCaller,
-  IdempotencyKey,
-  NAMED_ONLY,
-  seenIn,
-  STRICT,
-} from './caller.js';
+import { CallerController, ClientSignal, CurrentCaller, IdempotencyKey, seenIn } from './caller.js';
 import type { Caller, HttpRequest } from './http-options.js';
-import {
-  AskBody,
-  EventsFrom,
-  ForkFrom,
-  RehearsalBy,
-  RehearsalOrder,
-  ReplyBody,
-  RunListing,
-  StopRun,
-} from './requests.dto.js';
 import { ListPages, type Pages } from './pages.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
+import { Asked, Route } from './route.decorator.js';
 
 /**
  * A caller's runs: durable ones, which any process with room performs while no connection is held
  * open for them, and those that wait for a decision.
  */
-@CallerController('runs')
+@CallerController()
 export class RunsController {
   constructor(
     private readonly runs: RunService,
@@ -58,25 +24,24 @@ export class RunsController {
     private readonly adapters: HttpAdapterHost,
   ) {}
 
-  @Post()
-  @HttpCode(202)
+  @Route('POST /runs')
   async start(
-    @Body(STRICT) ask: AskBody,
+    @Asked() ask: Asks<'POST /runs'>,
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: unknown,
     @IdempotencyKey() requestId?: string,
-  ): Promise<Run> {
+  ) {
     const request = await this.served.requestOf(ask, caller, requestId);
     const runId = await this.runs.start(request, this.served.options.loop);
     return this.accepted(`runs/${runId}`, { runId, caller, response });
   }
 
-  @Get()
+  @Route('GET /runs')
   list(
-    @Query(STRICT) listing: RunListing,
+    @Asked() listing: Asks<'GET /runs'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
-  ): Promise<readonly Run[]> {
+  ) {
     return pages.of(
       listing,
       (page) => this.streams.list(caller, page),
@@ -84,8 +49,8 @@ export class RunsController {
     );
   }
 
-  @Get(':runId')
-  async get(@Param('runId') runId: string, @CurrentCaller() caller: Caller): Promise<Run> {
+  @Route('GET /runs/:runId')
+  async get(@Asked() { runId }: Asks<'GET /runs/:runId'>, @CurrentCaller() caller: Caller) {
     return this.streams.find(runId, caller) ?? this.runs.get(runId, caller);
   }
 
@@ -93,14 +58,13 @@ export class RunsController {
    * Shows the events after a sequence, until the run has ended. An `EventSource` connects again
    * after the last event too, unless a 204 tells it that there is no more.
    */
-  @Get(':runId/events')
+  @Route('GET /runs/:runId/events')
   async watch(
-    @Param('runId') runId: string,
-    @Query(NAMED_ONLY) { after }: EventsFrom,
+    @Asked() { runId, after = 0 }: Asks<'GET /runs/:runId/events'>,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
-  ): Promise<void> {
+  ) {
     const { sequence: seen, runId: named = runId } = seenIn(request) ?? {};
     if (named !== runId)
       throw new BadRequestException('Last-Event-ID names an event of another run.');
@@ -109,13 +73,13 @@ export class RunsController {
     await this.streams.send(events, sseEncoder(), { request, response }, caller);
   }
 
-  @Post(':runId/resume')
+  @Route('POST /runs/:runId/resume')
   async resume(
-    @Param('runId') runId: string,
+    @Asked() { runId }: Asks<'POST /runs/:runId/resume'>,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
-  ): Promise<void> {
+  ) {
     const events = (): ReturnType<RunStreams['resume']> =>
       this.streams.resume(runId, caller, { isResumable: true });
     await this.streams.send(events, sseEncoder(), { request, response }, caller);
@@ -125,24 +89,21 @@ export class RunsController {
    * Answers what the run asked, as one of the people who may. A durable run continues by itself
    * then, any other once its actor resumes it.
    */
-  @Post(':runId/answer')
-  @HttpCode(200)
+  @Route('POST /runs/:runId/answer')
   answer(
-    @Param('runId') runId: string,
-    @Body(STRICT) reply: ReplyBody,
+    @Asked() { runId, ...reply }: Asks<'POST /runs/:runId/answer'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<AnsweredRequest> {
+  ) {
     return this.runs.answer(runId, reply, caller);
   }
 
   /** Resumes a run of `POST /chat/answer`, and returns its result. */
-  @Post(':runId/resume/answer')
-  @HttpCode(200)
+  @Route('POST /runs/:runId/resume/answer')
   async resumeToAnswer(
-    @Param('runId') runId: string,
+    @Asked() { runId }: Asks<'POST /runs/:runId/resume/answer'>,
     @CurrentCaller() caller: Caller,
     @ClientSignal() signal: AbortSignal,
-  ): Promise<LoopResult> {
+  ) {
     const { output } = this.served.options;
     const request = { ...(await this.served.termsOf(caller)), signal, ...(output && { output }) };
     const run = await this.streams.ofStored(
@@ -152,25 +113,21 @@ export class RunsController {
     return run.result;
   }
 
-  @Post(':runId/cancel')
-  @HttpCode(202)
+  @Route('POST /runs/:runId/cancel')
   async cancel(
-    @Param('runId') runId: string,
-    @Body(STRICT) { reason }: StopRun,
+    @Asked() { runId, reason }: Asks<'POST /runs/:runId/cancel'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<Run> {
+  ) {
     await this.streams.cancel(runId, caller, reason);
-    return this.get(runId, caller);
+    return this.get({ runId }, caller);
   }
 
   /** Undoes what the run did, as far as that can be undone, once it has ended. */
-  @Post(':runId/undo')
-  @HttpCode(200)
+  @Route('POST /runs/:runId/undo')
   undo(
-    @Param('runId') runId: string,
-    @Body(STRICT) { reason }: StopRun,
+    @Asked() { runId, reason }: Asks<'POST /runs/:runId/undo'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<Undoing> {
+  ) {
     return this.streams.ofStored(
       { runId, caller, done: 'undone' },
       this.runs.undo(runId, caller, reason),
@@ -178,40 +135,35 @@ export class RunsController {
   }
 
   /** Rehearses the run with another model, another policy or both. */
-  @Post(':runId/rehearse')
-  @HttpCode(200)
+  @Route('POST /runs/:runId/rehearse')
   rehearse(
-    @Param('runId') runId: string,
-    @Body(STRICT) order: RehearsalOrder,
+    @Asked() { runId, ...order }: Asks<'POST /runs/:runId/rehearse'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<RehearsedRun> {
+  ) {
     return this.streams.ofStored(
       { runId, caller, done: 'rehearsed' },
       this.rehearsals.rehearse(runId, order, caller),
     );
   }
 
-  @Get(':runId/rehearsal')
+  @Route('GET /runs/:runId/rehearsal')
   rehearsal(
-    @Param('runId') runId: string,
-    @Query(STRICT) by: RehearsalBy,
+    @Asked() { runId, ...by }: Asks<'GET /runs/:runId/rehearsal'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<RehearsedRun> {
+  ) {
     return this.streams.ofStored(
       { runId, caller, done: 'rehearsed' },
       this.rehearsals.compare(runId, by, caller),
     );
   }
 
-  @Post(':runId/fork')
-  @HttpCode(202)
+  @Route('POST /runs/:runId/fork')
   async fork(
-    @Param('runId') runId: string,
-    @Body(STRICT) { step }: ForkFrom,
+    @Asked() { runId, step }: Asks<'POST /runs/:runId/fork'>,
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: unknown,
     @IdempotencyKey() requestId?: string,
-  ): Promise<Run> {
+  ) {
     const forked = await this.streams.ofStored(
       { runId, caller, done: 'forked' },
       this.runs.fork(runId, step, caller, requestId),
@@ -227,12 +179,12 @@ export class RunsController {
 }
 
 /** The models and policies with which operators rehearse runs. */
-@CallerController('rehearsals')
+@CallerController()
 export class RehearsalsController {
   constructor(private readonly rehearsals: RehearsalService) {}
 
-  @Get()
-  choices(@CurrentCaller() caller: Caller): Promise<RehearsalChoices> {
+  @Route('GET /rehearsals')
+  choices(@CurrentCaller() caller: Caller) {
     return this.rehearsals.choices(caller);
   }
 }

@@ -1,15 +1,15 @@
-import { Get, HttpCode, Param, Post } from '@nestjs/common';
 import { ToolCatalog } from '@toolloop/core';
 import { Operators } from '@toolloop/core/internal';
 import { ToolSources } from '@toolloop/core/sources';
 import type { SourceStatus } from '@toolloop/core/sources';
-import type { ListedSource, SourceReport } from '@toolloop/protocol';
+import type { Asks, ListedSource } from '@toolloop/protocol';
 import { firstValueFrom } from 'rxjs';
 import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
+import { Asked, Route } from './route.decorator.js';
 
 /** The sources of tools, for operators. */
-@CallerController('sources')
+@CallerController()
 export class SourcesController {
   constructor(
     private readonly sources: ToolSources,
@@ -17,8 +17,8 @@ export class SourcesController {
     private readonly operators: Operators,
   ) {}
 
-  @Get()
-  async list(@CurrentCaller() caller: Caller): Promise<SourceReport> {
+  @Route('GET /sources')
+  async list(@CurrentCaller() caller: Caller) {
     await this.operators.use(caller, 'sources', { details: { do: 'list' } });
     const findings = await firstValueFrom(this.catalog.findings$);
     return { sources: this.listed(this.sources.list()), findings };
@@ -27,12 +27,11 @@ export class SourcesController {
   /**
    * Asks a source for its tools now. They are the tools of all tenants, and so is the permission.
    */
-  @Post(':name/refresh')
-  @HttpCode(200)
+  @Route('POST /sources/:name/refresh')
   async refresh(
-    @Param('name') name: string,
+    @Asked() { name }: Asks<'POST /sources/:name/refresh'>,
     @CurrentCaller() caller: Caller,
-  ): Promise<readonly ListedSource[]> {
+  ) {
     return this.listed(await this.sources.refresh(name, caller));
   }
 

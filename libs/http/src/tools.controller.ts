@@ -1,19 +1,24 @@
-import { Body, Get, HttpCode, HttpStatus, Param, Post, Res } from '@nestjs/common';
+import { HttpStatus, Res } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { ToolCatalog } from '@toolloop/core';
-import type { CallRequest, CallResult } from '@toolloop/core/contracts';
-import type { ListedTool } from '@toolloop/protocol';
-import { CallerAtDoor, CallerController, CurrentCaller, IdempotencyKey, STRICT } from './caller.js';
-import type { FoundCaller } from './caller.js';
+import type { CallRequest } from '@toolloop/core/contracts';
+import {
+  CallerAtDoor,
+  CallerController,
+  CurrentCaller,
+  type FoundCaller,
+  IdempotencyKey,
+} from './caller.js';
 import type { Caller, ToolLoopHttpOptions } from './http-options.js';
-import { CallByHand } from './requests.dto.js';
 import { ServedLoop } from './served-loop.js';
+import { Asked, Route } from './route.decorator.js';
+import type { Asks } from '@toolloop/protocol';
 
 /**
  * The tools that the caller's model may call from the first step. Those of entities appear with
  * them.
  */
-@CallerController('tools')
+@CallerController()
 export class ToolsController {
   constructor(
     private readonly served: ServedLoop,
@@ -21,8 +26,8 @@ export class ToolsController {
     private readonly adapters: HttpAdapterHost,
   ) {}
 
-  @Get()
-  async list(@CurrentCaller() caller: Caller): Promise<readonly ListedTool[]> {
+  @Route('GET /tools')
+  async list(@CurrentCaller() caller: Caller) {
     const tools = await this.served.loop.list(await this.served.termsOf(caller));
     return tools.map(({ id, description, effect, inputSchema, declaredId }) => {
       const { presentation } = this.catalog.describe(declaredId);
@@ -34,15 +39,13 @@ export class ToolsController {
    * Calls a tool by hand: 202 for a call that waits for a person, at which its run is resumed. What
    * is wrong with the call is in its record.
    */
-  @Post(':tool')
-  @HttpCode(HttpStatus.OK)
+  @Route('POST /tools/:tool')
   async call(
-    @Param('tool') tool: string,
-    @Body(STRICT) { args = {} }: CallByHand,
+    @Asked() { tool, args = {} }: Asks<'POST /tools/:tool'>,
     @CallerAtDoor() { caller, isPerson }: FoundCaller,
     @Res({ passthrough: true }) response: unknown,
     @IdempotencyKey() requestId?: string,
-  ): Promise<CallResult> {
+  ) {
     const { loop, options } = this.served;
     const terms = await this.served.termsOf(caller);
     const made = await loop.call({

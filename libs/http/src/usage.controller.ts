@@ -1,27 +1,25 @@
-import { Get, Query } from '@nestjs/common';
 import { UsageService } from '@toolloop/core/usage';
-import type { UsageReport } from '@toolloop/core/usage';
-import { CallerController, CurrentCaller, STRICT } from './caller.js';
+import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
-import { ListPages } from './pages.js';
-import type { Pages } from './pages.js';
-import { UsageSelection } from './requests.dto.js';
+import { ListPages, type Pages } from './pages.js';
+import { Asked, Route } from './route.decorator.js';
+import type { Asks } from '@toolloop/protocol';
 
 const DAY_MS = 86_400_000;
 const DEFAULT_DAYS = 30;
 
 /** The use of models and tools: callers see their own, and operators that of their tenant. */
-@CallerController('usage')
+@CallerController()
 export class UsageController {
   constructor(private readonly usage: UsageService) {}
 
   /** Reports the last 30 days of the caller's own tenant, unless the selection says otherwise. */
-  @Get()
+  @Route('GET /usage')
   async report(
-    @Query(STRICT) selection: UsageSelection,
+    @Asked() selection: Asks<'GET /usage'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
-  ): Promise<UsageReport> {
+  ) {
     const {
       to = dayOf(Date.now()),
       from = dayOf(Date.now() - DEFAULT_DAYS * DAY_MS),

@@ -1,15 +1,15 @@
-import { Get, Param } from '@nestjs/common';
 import { PendingService, ToolCatalog } from '@toolloop/core';
 import { ActorIdentity, Operators, RunOpener } from '@toolloop/core/internal';
 import type { ToolExplanation } from '@toolloop/core/loop';
 import { isRecord } from '@toolloop/protocol';
-import type { ViewedActor, ViewedTool } from '@toolloop/protocol';
+import type { Asks, ViewedTool } from '@toolloop/protocol';
 import { CallerController, CurrentCaller } from './caller.js';
 import { findPerson } from './found-person.js';
 import type { Caller } from './http-options.js';
 import { ROUTED_ACTIONS } from './routed-actions.js';
 import { RunStreams } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
+import { Asked, Route } from './route.decorator.js';
 
 /** The most runs and requests of a person that are shown to an operator who looks as them. */
 const MOST_VIEWED = 50;
@@ -18,7 +18,7 @@ const MOST_VIEWED = 50;
  * The application as another person of the tenant sees it, for operators: lists and reasons, and
  * nothing to act on.
  */
-@CallerController('view-as')
+@CallerController()
 export class ViewAsController {
   constructor(
     private readonly served: ServedLoop,
@@ -31,11 +31,11 @@ export class ViewAsController {
   ) {}
 
   /** One entry of the audit names the operator and the person. */
-  @Get(':actorId')
+  @Route('GET /view-as/:actorId')
   async view(
-    @Param('actorId') actorId: string,
+    @Asked() { actorId }: Asks<'GET /view-as/:actorId'>,
     @CurrentCaller() operator: Caller,
-  ): Promise<ViewedActor> {
+  ) {
     const person = await findPerson(actorId, { operator, action: 'viewAs' }, this);
     const tools = await this.served.loop.viewAs({
       ...(await this.served.termsOf(person)),

@@ -157,3 +157,11 @@ export interface ArgumentProblem {
   readonly pointer: string;
   readonly message: string;
 }
+
+/** A tool that a client declares. */
+export interface DeclaredTool {
+  readonly id: string;
+  readonly description?: string;
+  /** @default no arguments */
+  readonly inputSchema?: JSONSchema7;
+}

@@ -1,6 +1,7 @@
 import type { Type } from '@nestjs/common';
 import { TOOL_EFFECTS } from '@toolloop/protocol';
 import type {
+  DeclaredTool,
   Finding,
   LanguageModel,
   LoopEvent,
@@ -11,7 +12,6 @@ import type {
   ToolChoice,
   ToolEffect,
 } from '@toolloop/protocol';
-import type { JSONSchema7 } from 'json-schema';
 import type { Observable } from 'rxjs';
 import {
   BOOLEAN,
@@ -233,14 +233,6 @@ export type LoopProfile<Actor = RegisteredActor> = Omit<
    */
   readonly clientTools?: readonly string[];
 };
-
-/** A tool that a client declares. */
-export interface DeclaredTool {
-  readonly id: string;
-  readonly description?: string;
-  /** @default no arguments */
-  readonly inputSchema?: JSONSchema7;
-}
 
 /**
  * A run that starts when it is first read: by subscribing to `events$`, by iterating, or by asking

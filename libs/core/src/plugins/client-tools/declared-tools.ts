@@ -1,8 +1,7 @@
 import { isRecord } from '@toolloop/protocol';
-import type { Finding } from '@toolloop/protocol';
+import type { DeclaredTool, Finding } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { ToolCatalog } from '../../catalog/tool-catalog.js';
-import type { DeclaredTool } from '../../contracts/loop-request.js';
 import type { Tool } from '../../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../../schema/canonical-json.js';
 import { TEXT, list, object, optional, partly } from '../../schema/saved-form.js';

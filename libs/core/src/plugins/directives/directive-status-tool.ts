@@ -1,4 +1,4 @@
-import { DIRECTIVE_STATUSES, ToolError } from '@toolloop/protocol';
+import { DIRECTIVE_STATUSES, type DirectiveView, ToolError } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { RunContext } from '../../contracts/tool-call.js';
 import type { Tool } from '../../contracts/tool.js';
@@ -10,7 +10,6 @@ import { compileReveal } from '../../schema/reveal.js';
 import { ReadBySchema } from '../values/read-by-schema.js';
 import { DirectiveError } from './directive-error.js';
 import { toDirectiveView } from './directive-view.js';
-import type { DirectiveView } from './directive-view.js';
 
 const STATUS_ID = 'directives__status';
 

@@ -1,38 +1,7 @@
-import type {
-  DirectiveStatus,
-  JsonObject,
-  JsonValue,
-  ToolFailure,
-  ToolPreview,
-} from '@toolloop/protocol';
-import type { DirectiveRecord, DirectiveTask } from '../../contracts/directive.js';
+import type { DirectiveView, ToolFailure } from '@toolloop/protocol';
+import type { DirectiveRecord } from '../../contracts/directive.js';
 
-/** A directive as people may see it: the ui projection, and nothing of what it is bound to. */
-export interface DirectiveView {
-  readonly directiveId: string;
-  readonly type: string;
-  readonly subject: string;
-  /** The present or last task. */
-  readonly task: DirectiveTask;
-  readonly status: DirectiveStatus;
-  readonly declaredId: string;
-  readonly args: JsonObject;
-  readonly preview?: ToolPreview;
-  /** The actor who asked. */
-  readonly requestedBy: string;
-  readonly runId: string;
-  readonly toolCallId: string;
-  readonly correlationId: string;
-  readonly attempts: number;
-  readonly result?: JsonValue;
-  readonly failure?: Pick<ToolFailure, 'code' | 'safeMessage' | 'correlationId'>;
-  /** ISO 8601, UTC; so are the others. */
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  /** The time to perform a pending one. */
-  readonly dueAt?: string;
-}
-
+/** Shows a directive as people may see it, and nothing of what it is bound to. */
 export function toDirectiveView({
   intent,
   task,

@@ -25,7 +25,7 @@ import { DirectiveError } from './directive-error.js';
 import { directiveToolOf } from './directive-execution.js';
 import { DirectiveOperators } from './directive-operators.js';
 import { toDirectiveView } from './directive-view.js';
-import type { DirectiveView } from './directive-view.js';
+import type { DirectiveView } from '@toolloop/protocol';
 
 /**
  * The person who looks at directives, or decides about them: as the application identified them,

@@ -9,6 +9,10 @@ export { DirectiveError } from './directive-error.js';
 export { DirectiveService } from './directive.service.js';
 export type { DirectiveErrorCode } from './directive-error.js';
 export type { DirectiveFilter, DirectiveFinding, DirectiveOperator } from './directive.service.js';
-export type { DirectiveView } from './directive-view.js';
 export { DIRECTIVE_STATUSES } from '@toolloop/protocol';
-export type { DirectiveEventType, DirectiveRequest, DirectiveStatus } from '@toolloop/protocol';
+export type {
+  DirectiveEventType,
+  DirectiveRequest,
+  DirectiveStatus,
+  DirectiveView,
+} from '@toolloop/protocol';

@@ -1,0 +1,105 @@
+import { BadRequestException } from '@nestjs/common';
+import { isRecord } from '@toolloop/protocol';
+import {
+  type Asks,
+  BODIES,
+  type FormSchema,
+  type Route,
+  type RouteKey,
+  ROUTES,
+} from '@toolloop/protocol/routes';
+import { textsOfBroken } from './broken-rules.js';
+import type { HttpRequest } from './http-options.js';
+
+/** A request with the parts in which a route's values are. */
+export interface RequestParts extends Pick<HttpRequest, 'body'> {
+  readonly params?: unknown;
+  readonly query?: unknown;
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+/**
+ * Reads what a request asks of its route: the segments of its path and the members of its query and
+ * of its body, as the table of routes has them.
+ *
+ * @throws {BadRequestException} For what does not fit, with every mistake.
+ */
+export function readRequest<Key extends RouteKey>(
+  key: Key,
+  { params, query, body }: RequestParts,
+): Asks<Key> {
+  const route: Route = ROUTES[key];
+  const asked = {
+    ...readParams(route, params),
+    ...(route.query && readMembers(route.query, fromTexts(route.query, query), route)),
+    ...(typeof route.body === 'string' && readMembers(BODIES[route.body], body ?? {}, route)),
+  };
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its forms were checked above
+  return asked as Asks<Key>;
+}
+
+function readParams({ params: form }: Route, given: unknown): Members {
+  const params = isRecord(given) ? given : {};
+  for (const name of Object.keys(form?.properties ?? {}))
+    if (!/^-?\d+$/.test(String(params[name])))
+      throw new BadRequestException('Validation failed (numeric string is expected)');
+  return form ? fromTexts(form, params) : params;
+}
+
+/** Makes values of the texts of an address, as far as the form asks for others. */
+function fromTexts({ properties = {} }: FormSchema, texts: unknown): Members {
+  return Object.fromEntries(
+    Object.entries(isRecord(texts) ? texts : {}).map(([name, text]) => [
+      name,
+      typeof text === 'string' ? fromText(properties[name]?.type, text) : text,
+    ]),
+  );
+}
+
+function fromText(type: FormSchema['type'], text: string): unknown {
+  if (type === 'integer') return Number(text);
+  if (type === 'array') return text.split(',');
+  if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true';
+  return text;
+}
+
+function readMembers(form: FormSchema, given: unknown, { dropsOthers = false }: Route): Members {
+  if (!isRecord(given)) throw new BadRequestException(['Validation failed (object is expected)']);
+  const problems = problemsOf(form, given, dropsOthers);
+  if (problems.length > 0) throw new BadRequestException(problems);
+  return namedOf(form, given);
+}
+
+/** The members that a form names, in objects within too. */
+function namedOf({ properties = {} }: FormSchema, given: Members): Members {
+  return Object.fromEntries(
+    Object.entries(properties).flatMap(([name, form]) => {
+      const { [name]: value } = given;
+      if (value === undefined) return [];
+      return [[name, form.properties && isRecord(value) ? namedOf(form, value) : value]];
+    }),
+  );
+}
+
+/** The mistakes in an object: members that have no name there, and rules that are broken. */
+function problemsOf(form: FormSchema, given: Members, dropsOthers: boolean): readonly string[] {
+  const { properties = {}, required = [] } = form;
+  const others = dropsOthers
+    ? []
+    : Object.keys(given).filter((name) => !Object.hasOwn(properties, name));
+  return [
+    ...others.map((name) => `property ${name} should not exist`),
+    ...Object.entries(properties).flatMap(([name, member]) => {
+      const { [name]: value } = given;
+      const isRequired = required.includes(name);
+      if (value === undefined && !isRequired) return [];
+      if (member.anyOf)
+        return isRequired && (value ?? undefined) === undefined
+          ? [`${name} should not be null or undefined`]
+          : [];
+      if (!member.properties || !isRecord(value)) return textsOfBroken(member, name, value);
+      return problemsOf(member, value, dropsOthers).map((problem) => `${name}.${problem}`);
+    }),
+  ];
+}
