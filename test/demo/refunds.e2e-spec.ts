@@ -211,7 +211,7 @@ describe('a directive', () => {
     expect(await ids(`?after=${directiveId}`)).toEqual([]);
     expect((await got(desk, 'mia', '/directives?status=paid')).status).toBe(400);
     expect(JSON.stringify(await directivesOf(desk, 'mia'))).not.toMatch(
-      /policies|"key"|epoch|traced|authority/,
+      /policies|"key"|epoch|outsideBits|authority/,
     );
   });
 

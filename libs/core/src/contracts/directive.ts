@@ -43,14 +43,10 @@ export interface DirectiveAuthority {
   readonly actorId: string;
   /** The policies of the run and its loop, beside the application's. */
   readonly policies: readonly Policy[];
-  /**
-   * The labels of everything that the model had read, and the values of the call that come from the
-   * user's words or from trusted results.
-   */
+  /** The labels of everything that the model had read. */
   readonly flow: {
     readonly integrity: 'trusted' | 'untrusted';
     readonly confidentiality: 'public' | 'private';
-    readonly traced: readonly (string | number)[];
     /**
      * Bits from outside, where they can be counted. @default none where it is trusted, else any
      * number

@@ -292,14 +292,12 @@ export interface InformationFlow {
    * outside, and it was not made as often yet.
    */
   isCommitted(tool: PolicyTool, call: CommittableCall): boolean;
-  /** Returns whether a text or a number occurs in the user's own words or in a trusted result. */
-  isTraced(value: string | number): boolean;
   /**
    * Returns the different words of some kind, such as ids of one form, in the user's own words and
    * in trusted results. @default none, so that no id counts as one that was given before
    */
   tracedWords?(isSuch: (word: string) => boolean): ReadonlySet<string>;
-  /** Returns whether a text occurs whole in the user's own words. */
+  /** Returns whether a text occurs whole, and letter by letter, in the user's own words. */
   isSaid(value: string): boolean;
   /**
    * The names under which tools were called whose results from outside the model has read. @default

@@ -110,10 +110,10 @@ function flowAfter(messages: readonly Message[]): MessageFlow {
 const user = (content: string): Message => ({ role: 'user', content });
 
 describe('what the user did not say', () => {
-  it.each<[string, string, string | number]>([
-    ['a hundred times the amount', 'Pay 12.50 EUR to Ann', 1250],
-    ['ten times the amount', 'Pay 0.5 EUR to Ann', 5],
-    ['a sign turned round', 'Pay 120 EUR to Ann', -120],
+  it.each<[string, string, string]>([
+    ['a hundred times the amount', 'Pay 12.50 EUR to Ann', '1250'],
+    ['ten times the amount', 'Pay 0.5 EUR to Ann', '5'],
+    ['a sign turned round', 'Pay 120 EUR to Ann', '-120'],
     ['another domain', 'Write to ann@acme.co.uk', 'ann@acme.co'],
     ['another mailbox', 'Write to joe.ann@acme.org', 'ann@acme.org'],
     ['another host', 'Open https://not-evil.example/x', 'evil.example'],
@@ -125,7 +125,7 @@ describe('what the user did not say', () => {
     ['everybody of a domain', 'Write to ann@acme.org', '@acme.org'],
     ['nothing but a dot', 'Delete report.txt.', '.'],
   ])('%s', (_, said, value) => {
-    expect(flowAfter([user(said)]).isTraced(value)).toBe(false);
+    expect(flowAfter([user(said)]).isSaid(value)).toBe(false);
   });
 });
 
@@ -314,15 +314,15 @@ const MOST_SECONDS = 5;
 describe('time', () => {
   it('stays bounded for one decision over a hostile prompt, whatever its words', () => {
     const flow = flowAfter([user('a'.repeat(1_000_000))]);
-    flow.isTraced('warm');
-    expect(cpuSecondsOf(() => flow.isTraced('a'.repeat(4_000)))).toBeLessThan(MOST_SECONDS);
+    flow.isSaid('warm');
+    expect(cpuSecondsOf(() => flow.isSaid('a'.repeat(4_000)))).toBeLessThan(MOST_SECONDS);
   });
 
   it("stays bounded for one decision over many user's words, whatever they are", () => {
     const flow = flowAfter([user('ab '.repeat(333_000))]);
-    flow.isTraced('warm');
+    flow.isSaid('warm');
     const seconds = cpuSecondsOf(() => {
-      for (let n = 0; n < 1_500; n += 1) flow.isTraced('ab');
+      for (let n = 0; n < 1_500; n += 1) flow.isSaid('ab');
     });
     expect(seconds).toBeLessThan(MOST_SECONDS);
   });
@@ -332,11 +332,11 @@ describe('time', () => {
       user(`${n} lorem Ipsum dolor `.repeat(2_000)),
     );
     let flow = MessageFlow.of(long);
-    flow.isTraced('warm');
+    flow.isSaid('warm');
     const seconds = cpuSecondsOf(() => {
       for (let n = 0; n < 40; n += 1) {
         flow = flow.at(long); // as LiveRun.scope does for every call
-        flow.isTraced('dolor');
+        flow.isSaid('dolor');
       }
     });
     expect(seconds).toBeLessThan(MOST_SECONDS);
@@ -344,10 +344,10 @@ describe('time', () => {
 
   it('stays bounded for a value that occurs nowhere, and for one that occurs within each word', () => {
     const flow = flowAfter([user('ab '.repeat(333_000))]);
-    flow.isTraced('warm');
+    flow.isSaid('warm');
     const seconds = cpuSecondsOf(() => {
-      flow.isTraced('q0');
-      flow.isTraced('b');
+      flow.isSaid('q0');
+      flow.isSaid('b');
     });
     expect(seconds).toBeLessThan(MOST_SECONDS);
   });

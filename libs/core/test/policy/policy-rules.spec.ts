@@ -4,7 +4,7 @@ import type { PolicyCall, PolicySubject } from '@toolloop/core/policy';
 import { CompiledPolicy } from '../../src/policy/compiled-policy.js';
 import { decide } from '../../src/policy/decide.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
-import { callOf, subjectOf, taintedBy } from './subjects.js';
+import { callOf, subjectOf, taintedFlow } from './subjects.js';
 
 const validators = new SchemaValidators();
 
@@ -96,7 +96,7 @@ describe('rules for approval', () => {
   it('may hold for tainted runs only', () => {
     const policy: Policy = { allow: ['*'], flow: 'off', requireApproval: [{ tainted: true }] };
     expect(decided(policy, paying({})).kind).toBe('allow');
-    expect(decided(policy, paying({ flow: taintedBy() })).kind).toBe('require_approval');
+    expect(decided(policy, paying({ flow: taintedFlow() })).kind).toBe('require_approval');
   });
 
   it('ask of an approver what every rule and every policy asks', () => {

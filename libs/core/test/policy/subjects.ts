@@ -9,7 +9,6 @@ export const TRUSTED_FLOW: InformationFlow = {
   outsideBits: 0,
   mayCommit: true,
   isCommitted: () => true,
-  isTraced: () => true,
   isSaid: () => true,
 };
 
@@ -33,15 +32,14 @@ export function callOf(given: Partial<PolicyCall> = {}): PolicyCall {
   return { args: {}, flow: TRUSTED_FLOW, spent: { calls: [], tokens: 0, usd: 0 }, ...given };
 }
 
-/** A run that has read everything, in which the user said these words. */
-export function taintedBy(isTraced: InformationFlow['isTraced'] = () => false): InformationFlow {
+/** A run that has read everything, in which the user said nothing. */
+export function taintedFlow(): InformationFlow {
   return {
     integrity: 'untrusted',
     confidentiality: 'private',
     outsideBits: Infinity,
     mayCommit: false,
     isCommitted: () => false,
-    isTraced,
-    isSaid: isTraced,
+    isSaid: () => false,
   };
 }

@@ -55,7 +55,12 @@ function intentOf(tenant: string, more: Partial<DirectiveIntent> = {}): Directiv
     authority: {
       actorId: 'alice',
       policies: [],
-      flow: { integrity: 'trusted', confidentiality: 'public', traced: ['o-1', 5] },
+      flow: {
+        integrity: 'untrusted',
+        confidentiality: 'public',
+        outsideBits: 5,
+        outside: [{ name: 'note', from: ['mail__read#/body'] }],
+      },
     },
     shownArgs: { orderId: 'o-1' },
     preview: {

@@ -1,6 +1,5 @@
 import { Inject, Injectable, Optional } from '@nestjs/common';
-import { isJsonList, isJsonObject } from '@toolloop/protocol';
-import type { DirectiveRequest, JsonObject, JsonValue, ToolPreview } from '@toolloop/protocol';
+import type { DirectiveRequest, JsonObject, ToolPreview } from '@toolloop/protocol';
 import { coveredBy } from '../../call/authorise.js';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { CallContextFactory } from '../../call/call-context.js';
@@ -209,7 +208,6 @@ function authorityOf(actorId: string, call: AuthorisedCall): DirectiveAuthority 
   const flow: DirectiveAuthority['flow'] = {
     integrity,
     confidentiality,
-    traced: listScalars({ ...args, ...instance }).filter((word) => scope.flow.isTraced(word)),
     ...(outsideBits < Infinity && { outsideBits }),
     committed: isFixed('every') || (isFixed('decisive') && 'decisive'),
     ...(input.outside && input.outside.length > 0 && { outside: input.outside }),
@@ -245,15 +243,6 @@ function approvalFor({
  */
 function narrowingOf({ policies }: ExecutionScope): DirectiveAuthority['policies'] {
   return policies.flatMap((one) => (one instanceof CompiledPolicy ? [one.policy] : []));
-}
-
-/** Texts and numbers at any depth, names included. */
-function listScalars(value: JsonValue): (string | number)[] {
-  if (typeof value === 'string' || typeof value === 'number') return [value];
-  if (isJsonList(value)) return value.flatMap(listScalars);
-  return isJsonObject(value)
-    ? Object.entries(value).flatMap(([name, item]) => [[name], listScalars(item)].flat())
-    : [];
 }
 
 function part(name: string, text: string): string {

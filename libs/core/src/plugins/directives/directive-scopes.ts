@@ -184,7 +184,6 @@ function flowOf({ flow }: DirectiveAuthority): InformationFlow {
     outsideBits,
     mayCommit: false,
     isCommitted: (_tool, { fixed }) => committed === true || committed === fixed,
-    isTraced: (value) => flow.traced.includes(value),
     isSaid: () => false,
   };
 }

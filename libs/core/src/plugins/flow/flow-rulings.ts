@@ -1,10 +1,9 @@
 import { isJsonList, isWebAddress } from '@toolloop/protocol';
 import type { JsonValue } from '@toolloop/protocol';
-import type { JSONSchema7 } from 'json-schema';
+import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import type { FlowLevel, Policy, PolicyCall, PolicySubject } from '../../contracts/policy.js';
 import type { Ruling } from '../../policy/rules.js';
 import { COMMIT_ID, endorsableIn, endorsedCall, isWhollyEndorsed } from './commitments.js';
-import { readItems, readProperty } from './inner-schema.js';
 
 /**
  * Decides by the content that the run has read whether a call needs an approval, and denies a plan
@@ -195,4 +194,17 @@ function tellingEntry(key: string, value: JsonValue, schema: JSONSchema7): (stri
 
 function isGiven(value: JsonValue, schema: JSONSchema7): boolean {
   return schema.enum !== undefined || (schema.default !== undefined && value === schema.default);
+}
+
+/** Reads the schema of a property; one that lets everything through if none is declared. */
+function readProperty({ properties = {} }: JSONSchema7, name: string): JSONSchema7 {
+  const property: JSONSchema7Definition | undefined = Object.hasOwn(properties, name)
+    ? properties[name]
+    : undefined;
+  return typeof property === 'object' ? property : {};
+}
+
+/** Reads the schema of a list's items; one that lets everything through if none is declared. */
+function readItems({ items }: JSONSchema7): JSONSchema7 {
+  return typeof items === 'object' && !Array.isArray(items) ? items : {};
 }

@@ -123,10 +123,6 @@ export class MessageFlow implements InformationFlow {
     return this.outsideBits > 0 ? 'untrusted' : 'trusted';
   }
 
-  isTraced(value: string | number): boolean {
-    return this.trustedText.has(value) || this.outer?.isTraced(value) === true;
-  }
-
   tracedWords(isSuch: (word: string) => boolean): ReadonlySet<string> {
     return new Set([
       ...this.trustedText.wordsThat(isSuch),

@@ -407,7 +407,6 @@ function firstCallOf(
     outsideBits: 0,
     mayCommit: true,
     isCommitted: yes,
-    isTraced: yes,
     isSaid: yes,
   };
   return decide(policies, {

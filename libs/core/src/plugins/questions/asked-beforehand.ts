@@ -162,7 +162,6 @@ export function saidAsWell(flow: InformationFlow, said: TrustedText): Informatio
     outsideBits: flow.outsideBits,
     mayCommit: flow.mayCommit,
     isCommitted: (tool, call) => flow.isCommitted(tool, call),
-    isTraced: (value) => flow.isTraced(value) || said.has(value),
     tracedWords: (isSuch) =>
       new Set([...said.wordsThat(isSuch), ...(flow.tracedWords?.(isSuch) ?? [])]),
     isSaid: (value) => flow.isSaid(value),

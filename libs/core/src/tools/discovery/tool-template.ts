@@ -460,7 +460,7 @@ const NO_OUTPUT = {
     'Give SomeClass, [SomeClass], or { type: SomeClass, nullable: true }, and nothing beside it.',
 };
 
-/** An argument that no call has decides nothing, and a call would be traced by the others alone. */
+/** An argument that no call has decides nothing, and the others alone would decide. */
 export function decisiveFindings(
   at: string,
   { decisive }: Partial<ToolLabels> = {},

@@ -3,7 +3,7 @@ import { attach, type Policy, tool, ToolLoopService } from '@toolloop/core';
 import { type PolicyEngine, DataPolicyEngine } from '@toolloop/core/policy';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { ask, openModule, openShop } from '../../fixtures/shop.module.js';
-import { callOf, subjectOf, taintedBy } from '../../policy/subjects.js';
+import { callOf, subjectOf, taintedFlow } from '../../policy/subjects.js';
 
 const ALL: Policy = { version: 'all', allow: ['*'] };
 const READ = calls(call('probe__read', { key: 'a letter' }));
@@ -60,7 +60,7 @@ describe('invariant 15: an application whose policies name no level of flow', ()
     expect((await module.get(ToolLoopService).run(ask())).finishReason).toBe('waiting');
     const change = {
       ...subjectOf({ effect: 'state_change' }),
-      call: callOf({ flow: taintedBy() }),
+      call: callOf({ flow: taintedFlow() }),
     };
     const ruleOf = (one: Pick<PolicyEngine, 'decide'>): string => one.decide(change).rule;
     expect(ruleOf(engine)).toBe('flow: taint');
