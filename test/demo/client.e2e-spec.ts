@@ -2,6 +2,7 @@ import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import {
   type Approval,
   type ListedTool,
+  type Stop,
   ToolLoopClient,
   type ToolLoopHttpError,
 } from '@toolloop/client';
@@ -16,6 +17,10 @@ afterEach(async () => {
   await Promise.all(proxies.splice(0).map((proxy) => proxy.close()));
 });
 afterAll(closeDesks);
+
+function stopsFor(client: ToolLoopClient): Promise<readonly Stop[]> {
+  return client.request('GET /policies/stops', {});
+}
 
 function clientOf(url: string, user = 'alice'): ToolLoopClient {
   return new ToolLoopClient({
@@ -154,16 +159,19 @@ describe('the client of a served application', () => {
   it('stops a tool of the tenant for an operator, tells whose stop it is, and releases it', async () => {
     const desk = await serve();
     const operator = clientOf(desk.url, 'ops');
-    const { stopId } = await operator.stop(
-      { tool: 'orders__sendReceipt' },
-      'The mailer is on fire.',
-    );
-    expect(await operator.stops()).toMatchObject([
+    const { stopId } = await operator.request('POST /policies/stops', {
+      tool: 'orders__sendReceipt',
+      reason: 'The mailer is on fire.',
+    });
+    expect(await stopsFor(operator)).toMatchObject([
       { stopId, tool: 'orders__sendReceipt', author: 'ops', reason: 'The mailer is on fire.' },
     ]);
-    expect(await codes(clientOf(desk.url).stops())).toEqual([403, 'not_permitted']);
-    await operator.release(stopId, 'The fire is out.');
-    expect(await operator.stops()).toEqual([]);
+    expect(await codes(stopsFor(clientOf(desk.url)))).toEqual([403, 'not_permitted']);
+    await operator.request('POST /policies/stops/:stopId/release', {
+      stopId,
+      reason: 'The fire is out.',
+    });
+    expect(await stopsFor(operator)).toEqual([]);
   });
 
   it('reads what was used by day and tool, and the versions of policies', async () => {
@@ -171,7 +179,7 @@ describe('the client of a served application', () => {
     await clientOf(desk.url).call('orders__findOrder', { orderId: 'o-1021' });
     const used = await clientOf(desk.url).usage({ actor: 'alice', groupBy: ['day', 'tool'] });
     expect(used).toMatchObject([{ tool: 'orders__findOrder', calls: 1, answers: 0 }]);
-    expect(await clientOf(desk.url, 'ops').policies()).toEqual([]);
+    expect(await clientOf(desk.url, 'ops').request('GET /policies', {})).toEqual([]);
   });
 
   it('tells the reason of a refusal, and never leaves the route of an id', async () => {

@@ -1,6 +1,5 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import {
-  type ExplanationSubject,
   type PendingSelection,
   type RunSelection,
   ToolLoopClient,
@@ -13,6 +12,7 @@ import { isRecord } from '@toolloop/protocol';
 import type {
   Amendment,
   AnsweredRequest,
+  Asks,
   ExplainedCall,
   ExplainedTool,
   JsonObject,
@@ -34,6 +34,9 @@ import {
   providerIn,
 } from './application.js';
 import { CommandError, lineOf } from './output.js';
+
+/** A tool for an actor, or one call. */
+type ExplanationSubject = Omit<Asks<'GET /explain/:tool'>, 'tool'>;
 
 /**
  * The options that say which application a command is about: one that listens, or one that is
@@ -144,7 +147,7 @@ class RemoteApplication implements Counterpart {
   tools = (): Promise<readonly ListedTool[]> => this.client.tools();
   call = (tool: string, args: JsonObject): Promise<MadeCall> => this.client.call(tool, args);
   explain = (tool: string, subject: ExplanationSubject): Promise<ExplainedTool | ExplainedCall> =>
-    this.client.explain(tool, subject);
+    this.client.request('GET /explain/:tool', { tool, ...subject });
   answer = (runId: string, reply: PendingReply): Promise<AnsweredRequest> =>
     this.client.answer(runId, reply);
   runs = (selection: RunSelection): Promise<readonly Run[]> => this.client.runs(selection);
@@ -186,7 +189,7 @@ class RemoteApplication implements Counterpart {
   }
 
   async audit(): Promise<ExportedAudit> {
-    const head = await this.client.auditHead();
+    const head = await this.client.request('GET /audit/head', {});
     return { head, lines: await this.client.auditLines() };
   }
 

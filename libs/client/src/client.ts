@@ -1,33 +1,25 @@
 import type {
   Amendment,
   AnswerOf,
+  AnsweredKey,
   AnsweredRequest,
   Approval,
   ApprovalGroup,
   Ask,
   Asks,
-  ChangedPolicy,
   ConversationPage,
   ConversationSummary,
-  ExplainedCall,
-  ExplainedTool,
   JsonObject,
-  ListedSource,
   ListedTool,
   LoopEvent,
   MadeCall,
   PendingReply,
-  PutPolicies,
   RehearsalChoices,
   RehearsedRun,
-  ReplayedPolicies,
   RouteKey,
   Run,
-  SourceReport,
-  Stop,
   Undoing,
   UsageSums,
-  ViewedActor,
   WaitingRequest,
 } from '@toolloop/protocol';
 import { ConnectionLostError, readHttpError } from './client.error.js';
@@ -67,14 +59,8 @@ export type RunSelection = Asks<'GET /runs'>;
 /** A selection of what waits. */
 export type PendingSelection = Asks<'GET /pending'>;
 
-/** The subject of an explanation: a tool for an actor, or one call. */
-export type ExplanationSubject = Omit<Asks<'GET /explain/:tool'>, 'tool'>;
-
 /** The part of a decision about a call that is about more than the call. */
 export type DecisionReach = Pick<Asks<'POST /approvals/:approvalId'>, 'also' | 'always'>;
-
-/** The reason for a change of policies, and the version that it follows. */
-export type PolicyChangeOrder = Omit<Asks<'POST /policies'>, 'policy'>;
 
 /** The target of a kill switch; without a tool and a source it is everything of the tenant. */
 export type StopOrder = Omit<Asks<'POST /policies/stops'>, 'reason'>;
@@ -88,7 +74,8 @@ export type UsageGroup = NonNullable<UsageSelection['groupBy']>[number];
 /** The most entries that a server puts on a page. */
 const MOST_LISTED = 1_000;
 
-interface RequestTerms {
+/** The headers of a request, and what breaks it off. */
+export interface RequestTerms {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
 }
@@ -135,21 +122,36 @@ export class ToolLoopClient {
     }
   }
 
+  /**
+   * Asks any route that answers with a value, with the segments of its path and the members of its
+   * query and its body in one object. The routes of operators have no method but this one.
+   *
+   * @example
+   * await client.request('POST /policies/stops', { tool: 'mail__send', reason: 'Ticket 4711.' });
+   */
+  request<Key extends AnsweredKey>(
+    key: Key,
+    asked: Asks<Key>,
+    terms?: RequestTerms,
+  ): Promise<AnswerOf<Key>> {
+    return this.send(key, asked, terms).then(readAnswer<Key>);
+  }
+
   /** Starts a durable run without reading it. The same `requestId` leads to the same run. */
   start(
     ask: Ask,
     { requestId, signal }: Pick<AskOptions, 'requestId' | 'signal'> = {},
   ): Promise<Run> {
-    return this.json('POST /runs', ask, { headers: keyed(requestId), signal });
+    return this.request('POST /runs', ask, { headers: keyed(requestId), signal });
   }
 
   /** Lists the actor's runs, the newest first, a page at a time. */
   runs(selection: RunSelection = {}): Promise<readonly Run[]> {
-    return this.json('GET /runs', selection);
+    return this.request('GET /runs', selection);
   }
 
   run(runId: string): Promise<Run> {
-    return this.json('GET /runs/:runId', { runId });
+    return this.request('GET /runs/:runId', { runId });
   }
 
   /**
@@ -180,11 +182,11 @@ export class ToolLoopClient {
 
   /** Answers what a run asks: an approval, a question, or a call that the client was to make. */
   answer(runId: string, reply: PendingReply): Promise<AnsweredRequest> {
-    return this.json('POST /runs/:runId/answer', { runId, ...reply });
+    return this.request('POST /runs/:runId/answer', { runId, ...reply });
   }
 
   cancel(runId: string, reason?: string): Promise<Run> {
-    return this.json('POST /runs/:runId/cancel', { runId, reason });
+    return this.request('POST /runs/:runId/cancel', { runId, reason });
   }
 
   /**
@@ -192,28 +194,28 @@ export class ToolLoopClient {
    * steps did is not done again.
    */
   fork(runId: string, step: number, requestId?: string): Promise<Run> {
-    return this.json('POST /runs/:runId/fork', { runId, step }, { headers: keyed(requestId) });
+    return this.request('POST /runs/:runId/fork', { runId, step }, { headers: keyed(requestId) });
   }
 
   /** Undoes what an ended run did, as far as that can be undone. Call it again to continue. */
   undo(runId: string, reason?: string): Promise<Undoing> {
-    return this.json('POST /runs/:runId/undo', { runId, reason });
+    return this.request('POST /runs/:runId/undo', { runId, reason });
   }
 
   /** Lists to an operator the models and the policies with which runs can be rehearsed. */
   rehearsalChoices(): Promise<RehearsalChoices> {
-    return this.json('GET /rehearsals', {});
+    return this.request('GET /rehearsals', {});
   }
 
   /**
    * Rehearses a run. With a model, `rehearsedBy` is a run that `rehearsal` compares as it comes.
    */
   rehearse(runId: string, terms: Pick<RehearsedRun, 'model' | 'policy'>): Promise<RehearsedRun> {
-    return this.json('POST /runs/:runId/rehearse', { runId, ...terms });
+    return this.request('POST /runs/:runId/rehearse', { runId, ...terms });
   }
 
   rehearsal(runId: string, policy?: string): Promise<RehearsedRun> {
-    return this.json('GET /runs/:runId/rehearsal', { runId, policy });
+    return this.request('GET /runs/:runId/rehearsal', { runId, policy });
   }
 
   /**
@@ -221,7 +223,7 @@ export class ToolLoopClient {
    * actor may decide. A page at a time, the oldest first.
    */
   approvals(selection: Asks<'GET /approvals'> = {}): Promise<readonly Approval[]> {
-    return this.json('GET /approvals', selection);
+    return this.request('GET /approvals', selection);
   }
 
   /**
@@ -236,7 +238,7 @@ export class ToolLoopClient {
   }
 
   approval(approvalId: string): Promise<Approval> {
-    return this.json('GET /approvals/:approvalId', { approvalId });
+    return this.request('GET /approvals/:approvalId', { approvalId });
   }
 
   /**
@@ -251,7 +253,7 @@ export class ToolLoopClient {
     amend?: Amendment,
     reach: DecisionReach = {},
   ): Promise<Approval> {
-    return this.json('POST /approvals/:approvalId', {
+    return this.request('POST /approvals/:approvalId', {
       approvalId,
       decision,
       reason,
@@ -262,7 +264,7 @@ export class ToolLoopClient {
 
   /** Lists the tools that the actor's model may call from the first step. */
   tools(): Promise<readonly ListedTool[]> {
-    return this.json('GET /tools', {});
+    return this.request('GET /tools', {});
   }
 
   /**
@@ -274,7 +276,7 @@ export class ToolLoopClient {
     args: JsonObject = {},
     { requestId, signal }: Pick<AskOptions, 'requestId' | 'signal'> = {},
   ): Promise<MadeCall> {
-    return this.json('POST /tools/:tool', { tool, args }, { headers: keyed(requestId), signal });
+    return this.request('POST /tools/:tool', { tool, args }, { headers: keyed(requestId), signal });
   }
 
   /**
@@ -282,112 +284,16 @@ export class ToolLoopClient {
    * make, rehearsals; the oldest first, 100 by default and 1,000 at most.
    */
   pending(selection: PendingSelection = {}): Promise<readonly WaitingRequest[]> {
-    return this.json('GET /pending', selection);
-  }
-
-  /**
-   * Explains to an operator why an actor is offered a tool or not; with a run and a call, what
-   * became of that call.
-   */
-  explain(tool: string, subject: ExplanationSubject = {}): Promise<ExplainedTool | ExplainedCall> {
-    return this.json('GET /explain/:tool', { tool, ...subject });
-  }
-
-  /** Lists to an operator the kill switches that are on in the tenant. */
-  stops(): Promise<readonly Stop[]> {
-    return this.json('GET /policies/stops', {});
-  }
-
-  /**
-   * Stops a tool, a source or everything of the tenant: what waits for it is held until it is
-   * released.
-   */
-  stop(target: StopOrder, reason: string): Promise<Stop> {
-    return this.json('POST /policies/stops', { ...target, reason });
-  }
-
-  async release(stopId: string, reason: string): Promise<void> {
-    await this.send('POST /policies/stops/:stopId/release', { stopId, reason });
-  }
-
-  /**
-   * Lists to an operator the versions of the tenant's policies, the newest first; `before` is the
-   * number of the last one of the previous page.
-   */
-  policies(before?: number): Promise<readonly PutPolicies[]> {
-    return this.json('GET /policies', { before });
-  }
-
-  /** Reads a version with its policies; 0 is what the application started with. */
-  policy(number: number): Promise<PutPolicies> {
-    return this.json('GET /policies/:number', { number });
-  }
-
-  /** Puts policies of the tenant in force, which narrow those of the application. */
-  putPolicies(
-    policy: JsonObject | readonly JsonObject[],
-    order: PolicyChangeOrder,
-  ): Promise<PutPolicies> {
-    return this.json('POST /policies', { policy, ...order });
-  }
-
-  /** Puts the policies of an earlier version in force again, as a new version. */
-  rollBack(number: number, order: PolicyChangeOrder): Promise<PutPolicies> {
-    return this.json('POST /policies/:number/rollback', { number, ...order });
-  }
-
-  /** Compares two versions. */
-  comparePolicies(from: number, to: number): Promise<readonly ChangedPolicy[]> {
-    return this.json('GET /policies/diff', { from, to });
-  }
-
-  /**
-   * Decides again about the calls of stored runs, 100 at most, by a version or by policies that
-   * were never put. Nothing is called.
-   */
-  replay(
-    by: number | JsonObject | readonly JsonObject[],
-    runs: readonly string[],
-  ): Promise<ReplayedPolicies> {
-    return this.json('POST /policies/replay', {
-      ...(typeof by === 'number' ? { version: by } : { policy: by }),
-      runs,
-    });
-  }
-
-  /** Lists to an operator the sources of tools, and what is not well with tools. */
-  sources(): Promise<SourceReport> {
-    return this.json('GET /sources', {});
-  }
-
-  /** Asks a source for its tools now, by its prefix or its name. */
-  refreshSource(name: string): Promise<readonly ListedSource[]> {
-    return this.json('POST /sources/:name/refresh', { name });
-  }
-
-  /**
-   * Shows an operator what another person of the tenant sees, and why. It is in the audit, with
-   * both people.
-   */
-  viewAs(actorId: string): Promise<ViewedActor> {
-    return this.json('GET /view-as/:actorId', { actorId });
+    return this.request('GET /pending', selection);
   }
 
   /** Reads what was used. Everyone may see their own, with `actor`. */
   async usage({ groupBy = [], ...selection }: UsageSelection = {}): Promise<readonly UsageSums[]> {
-    const { rows } = await this.json('GET /usage', {
+    const { rows } = await this.request('GET /usage', {
       ...selection,
       ...(groupBy.length > 0 && { groupBy }),
     });
     return rows;
-  }
-
-  /**
-   * Reads the signed head of the tenant's audit. Ask for it before the lines, since the chain
-   * grows.
-   */
-  auditHead(): Promise<AnswerOf<'GET /audit/head'>> {
-    return this.json('GET /audit/head', {});
   }
 
   /** Reads the audit of the tenant as JSON Lines: all of it, or the entries from a sequence on. */
@@ -401,16 +307,19 @@ export class ToolLoopClient {
    * previous page.
    */
   conversations(after?: string): Promise<readonly ConversationSummary[]> {
-    return this.json('GET /conversations', { after });
+    return this.request('GET /conversations', { after });
   }
 
   /** Reads a conversation from a message on; 0 is the first. */
   conversation(conversationId: string, from = 0): Promise<ConversationPage> {
-    return this.json('GET /conversations/:conversationId', { conversationId, from: String(from) });
+    return this.request('GET /conversations/:conversationId', {
+      conversationId,
+      from: String(from),
+    });
   }
 
   async deleteConversation(conversationId: string): Promise<void> {
-    await this.send('DELETE /conversations/:conversationId', { conversationId });
+    await this.request('DELETE /conversations/:conversationId', { conversationId });
   }
 
   private followTerms(
@@ -467,22 +376,20 @@ export class ToolLoopClient {
     return this.send('GET /runs/:runId/events', { runId }, { headers, signal });
   }
 
-  private async json<Key extends RouteKey>(
+  /** @throws TypeError before anything is sent, for a value that no segment of a path can hold. */
+  private send<Key extends RouteKey>(
     key: Key,
     asked: Asks<Key>,
     terms?: RequestTerms,
-  ): Promise<AnswerOf<Key>> {
-    const response = await this.send(key, asked, terms);
-    return (await response.json()) as AnswerOf<Key>;
+  ): Promise<Response> {
+    return this.receive(requestOf(key, asked), terms);
   }
 
-  private async send<Key extends RouteKey>(
-    key: Key,
-    asked: Asks<Key>,
+  private async receive(
+    { method, path, body }: RoutedRequest,
     { headers, signal }: RequestTerms = {},
   ): Promise<Response> {
     const { credentials = 'same-origin', fetch: send = fetch } = this.options;
-    const { method, path, body } = requestOf(key, asked);
     const type: Readonly<Record<string, string>> =
       body === undefined ? {} : { 'content-type': 'application/json' };
     const response = await send(this.options.url.replace(/\/+$/, '') + path, {
@@ -498,16 +405,24 @@ export class ToolLoopClient {
   }
 }
 
+async function readAnswer<Key extends AnsweredKey>(response: Response): Promise<AnswerOf<Key>> {
+  const body: unknown = response.status === 204 ? undefined : await response.json();
+  return body as AnswerOf<Key>;
+}
+
+interface RoutedRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: unknown;
+}
+
 /**
  * The request of a route: the values that its path names become segments of it, those of a `POST`
  * its body and those of any other its query.
  *
  * @throws TypeError for a value that no segment can hold.
  */
-function requestOf(
-  key: RouteKey,
-  asked: Readonly<Record<string, unknown>>,
-): { readonly method: string; readonly path: string; readonly body?: unknown } {
+function requestOf(key: RouteKey, asked: Readonly<Record<string, unknown>>): RoutedRequest {
   const [method = '', template = ''] = key.split(' ');
   const inPath = new Set<string>();
   const path = template.replaceAll(/:(\w+)/g, (_segment, name: string) => {

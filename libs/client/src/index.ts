@@ -2,9 +2,8 @@ export { ToolLoopClient } from './client.js';
 export type {
   ClientOptions,
   DecisionReach,
-  ExplanationSubject,
   PendingSelection,
-  PolicyChangeOrder,
+  RequestTerms,
   RunSelection,
   StopOrder,
   UsageGroup,

@@ -7,7 +7,7 @@ import type { Approval, ApprovalDecision, Asks } from '@toolloop/protocol';
 import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 
 /**
  * The calls that wait for a person's yes or no: those of the caller's own runs, and those that the
@@ -22,7 +22,7 @@ export class ApprovalsController {
 
   @Route('GET /approvals')
   list(
-    @Asked() listing: Asks<'GET /approvals'>,
+    listing: Asks<'GET /approvals'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
   ) {
@@ -39,7 +39,7 @@ export class ApprovalsController {
    */
   @Route('GET /approvals/groups')
   async groups(
-    @Asked() listing: Asks<'GET /approvals/groups'>,
+    listing: Asks<'GET /approvals/groups'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
   ) {
@@ -47,10 +47,7 @@ export class ApprovalsController {
   }
 
   @Route('GET /approvals/:approvalId')
-  async get(
-    @Asked() { approvalId }: Asks<'GET /approvals/:approvalId'>,
-    @CurrentCaller() caller: Caller,
-  ) {
+  async get({ approvalId }: Asks<'GET /approvals/:approvalId'>, @CurrentCaller() caller: Caller) {
     return toApproval(await this.pending.get(approvalId, caller));
   }
 
@@ -62,7 +59,6 @@ export class ApprovalsController {
    */
   @Route('POST /approvals/:approvalId')
   async decide(
-    @Asked()
     { approvalId, decision, reason, amend, also = [], always }: Asks<'POST /approvals/:approvalId'>,
     @CurrentCaller() caller: Caller,
   ) {

@@ -4,7 +4,7 @@ import { AuditTrail } from '@toolloop/core/audit';
 import { Operators } from '@toolloop/core/internal';
 import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
 /** The audit of the operator's own tenant, for `toolloop audit verify`. It names every actor. */
@@ -17,7 +17,7 @@ export class AuditController {
 
   /** Streams the audit as JSON Lines, all of it or the entries from a sequence on. */
   @Route('GET /audit')
-  async lines(@Asked() { from }: Asks<'GET /audit'>, @CurrentCaller() caller: Caller) {
+  async lines({ from }: Asks<'GET /audit'>, @CurrentCaller() caller: Caller) {
     const trail = await this.openedBy(caller);
     return new StreamableFile(Readable.from(trail.exportLines(caller.tenant, from)), {
       type: 'application/jsonl',

@@ -6,7 +6,7 @@ import { CallerController, ClientSignal, CurrentCaller, IdempotencyKey, seenIn }
 import type { Caller, HttpRequest } from './http-options.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
 /** Questions to the loop: as a stream of its events, or as one answer. */
@@ -19,7 +19,7 @@ export class ChatController {
 
   @Route('POST /chat')
   async chat(
-    @Asked() asked: Asks<'POST /chat'>,
+    asked: Asks<'POST /chat'>,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
@@ -43,7 +43,7 @@ export class ChatController {
    */
   @Route('GET /chat/stream')
   async stream(
-    @Asked() ask: Asks<'GET /chat/stream'>,
+    ask: Asks<'GET /chat/stream'>,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
@@ -59,7 +59,7 @@ export class ChatController {
 
   @Route('POST /chat/answer')
   async answer(
-    @Asked() ask: Asks<'POST /chat/answer'>,
+    ask: Asks<'POST /chat/answer'>,
     @CurrentCaller() caller: Caller,
     @ClientSignal() signal: AbortSignal,
     @IdempotencyKey() requestId?: string,

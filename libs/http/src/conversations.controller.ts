@@ -3,7 +3,7 @@ import { ConversationService } from '@toolloop/core';
 import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
 /** The conversations that a caller has had. */
@@ -13,7 +13,7 @@ export class ConversationsController {
 
   @Route('GET /conversations')
   list(
-    @Asked() listing: Asks<'GET /conversations'>,
+    listing: Asks<'GET /conversations'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
   ) {
@@ -26,7 +26,7 @@ export class ConversationsController {
 
   @Route('GET /conversations/:conversationId')
   async read(
-    @Asked() { conversationId, from }: Asks<'GET /conversations/:conversationId'>,
+    { conversationId, from }: Asks<'GET /conversations/:conversationId'>,
     @CurrentCaller() caller: Caller,
   ) {
     const part = await this.conversations.read(
@@ -40,7 +40,7 @@ export class ConversationsController {
 
   @Route('DELETE /conversations/:conversationId')
   async delete(
-    @Asked() { conversationId }: Asks<'DELETE /conversations/:conversationId'>,
+    { conversationId }: Asks<'DELETE /conversations/:conversationId'>,
     @CurrentCaller() caller: Caller,
   ) {
     if (!(await this.conversations.delete(conversationId, caller))) throw unknownConversation();

@@ -2,7 +2,7 @@ import { DirectiveService } from '@toolloop/core/directives';
 import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
 /**
@@ -15,7 +15,7 @@ export class DirectivesController {
 
   @Route('GET /directives')
   list(
-    @Asked() listing: Asks<'GET /directives'>,
+    listing: Asks<'GET /directives'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
   ) {
@@ -27,16 +27,13 @@ export class DirectivesController {
   }
 
   @Route('GET /directives/:directiveId')
-  get(
-    @Asked() { directiveId }: Asks<'GET /directives/:directiveId'>,
-    @CurrentCaller() caller: Caller,
-  ) {
+  get({ directiveId }: Asks<'GET /directives/:directiveId'>, @CurrentCaller() caller: Caller) {
     return this.directives.get(directiveId, caller);
   }
 
   @Route('POST /directives/:directiveId/cancel')
   cancel(
-    @Asked() { directiveId, reason }: Asks<'POST /directives/:directiveId/cancel'>,
+    { directiveId, reason }: Asks<'POST /directives/:directiveId/cancel'>,
     @CurrentCaller() caller: Caller,
   ) {
     return this.directives.cancel(directiveId, caller, reason);
@@ -44,7 +41,7 @@ export class DirectivesController {
 
   @Route('POST /directives/:directiveId/redrive')
   redrive(
-    @Asked() { directiveId, ...finding }: Asks<'POST /directives/:directiveId/redrive'>,
+    { directiveId, ...finding }: Asks<'POST /directives/:directiveId/redrive'>,
     @CurrentCaller() caller: Caller,
   ) {
     return this.directives.redrive(directiveId, caller, finding);

@@ -3,7 +3,7 @@ import { CallerController, CurrentCaller } from './caller.js';
 import { findPerson } from './found-person.js';
 import type { Caller } from './http-options.js';
 import { ServedLoop } from './served-loop.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
 /** Tells operators why a tool is offered, and what became of a call. */
@@ -17,7 +17,7 @@ export class ExplainController {
 
   @Route('GET /explain/:tool')
   async explain(
-    @Asked() { tool, runId, toolCallId, actorId }: Asks<'GET /explain/:tool'>,
+    { tool, runId, toolCallId, actorId }: Asks<'GET /explain/:tool'>,
     @CurrentCaller() operator: Caller,
   ) {
     const { loop } = this.served;

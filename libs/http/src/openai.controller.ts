@@ -28,7 +28,7 @@ import { reading } from './protocols.controller.js';
 import { ProtocolAnswers } from './protocol-answers.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 
 /** Answers errors in the form of OpenAI's API, which its clients read. */
 @Catch()
@@ -75,7 +75,7 @@ export class OpenAiController {
   }
 
   @Route('GET /v1/models/:model')
-  model(@Asked() { model }: Asks<'GET /v1/models/:model'>) {
+  model({ model }: Asks<'GET /v1/models/:model'>) {
     this.assertModel(model);
     return this.listed;
   }

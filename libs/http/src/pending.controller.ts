@@ -2,7 +2,7 @@ import { PendingService } from '@toolloop/core';
 import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
 /**
@@ -14,11 +14,7 @@ export class PendingController {
   constructor(private readonly pending: PendingService) {}
 
   @Route('GET /pending')
-  list(
-    @Asked() listing: Asks<'GET /pending'>,
-    @CurrentCaller() caller: Caller,
-    @ListPages() pages: Pages,
-  ) {
+  list(listing: Asks<'GET /pending'>, @CurrentCaller() caller: Caller, @ListPages() pages: Pages) {
     return pages.of(
       listing,
       (page) => this.pending.inbox(caller, page),

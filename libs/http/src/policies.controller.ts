@@ -11,7 +11,7 @@ import { catchError, type Observable } from 'rxjs';
 import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
 /** Answers policies with findings as a mistake of the caller, which here they are. */
@@ -46,7 +46,7 @@ export class PoliciesController {
 
   @Route('GET /policies')
   versions(
-    @Asked() listing: Asks<'GET /policies'>,
+    listing: Asks<'GET /policies'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
   ) {
@@ -58,12 +58,12 @@ export class PoliciesController {
   }
 
   @Route('POST /policies')
-  put(@Asked() { policy, ...put }: Asks<'POST /policies'>, @CurrentCaller() caller: Caller) {
+  put({ policy, ...put }: Asks<'POST /policies'>, @CurrentCaller() caller: Caller) {
     return this.policies.put(unchecked(policy), caller, put);
   }
 
   @Route('GET /policies/diff')
-  diff(@Asked() { from, to }: Asks<'GET /policies/diff'>, @CurrentCaller() caller: Caller) {
+  diff({ from, to }: Asks<'GET /policies/diff'>, @CurrentCaller() caller: Caller) {
     return this.policies.diff(from, to, caller);
   }
 
@@ -74,7 +74,7 @@ export class PoliciesController {
 
   @Route('POST /policies/stops')
   stop(
-    @Asked() { reason, everywhere = false, ...target }: Asks<'POST /policies/stops'>,
+    { reason, everywhere = false, ...target }: Asks<'POST /policies/stops'>,
     @CurrentCaller() caller: Caller,
   ) {
     return this.policies.stop(target, caller, { reason, everywhere });
@@ -82,7 +82,7 @@ export class PoliciesController {
 
   @Route('POST /policies/stops/:stopId/release')
   release(
-    @Asked() { stopId, reason }: Asks<'POST /policies/stops/:stopId/release'>,
+    { stopId, reason }: Asks<'POST /policies/stops/:stopId/release'>,
     @CurrentCaller() caller: Caller,
   ) {
     return this.policies.release(stopId, caller, { reason });
@@ -90,7 +90,7 @@ export class PoliciesController {
 
   @Route('POST /policies/replay')
   replay(
-    @Asked() { version, policy, runs }: Asks<'POST /policies/replay'>,
+    { version, policy, runs }: Asks<'POST /policies/replay'>,
     @CurrentCaller() caller: Caller,
   ) {
     const by = policy ?? version ?? 0;
@@ -98,13 +98,13 @@ export class PoliciesController {
   }
 
   @Route('GET /policies/:number')
-  get(@Asked() { number }: Asks<'GET /policies/:number'>, @CurrentCaller() caller: Caller) {
+  get({ number }: Asks<'GET /policies/:number'>, @CurrentCaller() caller: Caller) {
     return this.policies.get(number, caller);
   }
 
   @Route('POST /policies/:number/rollback')
   rollback(
-    @Asked() { number, ...change }: Asks<'POST /policies/:number/rollback'>,
+    { number, ...change }: Asks<'POST /policies/:number/rollback'>,
     @CurrentCaller() caller: Caller,
   ) {
     return this.policies.rollback(number, caller, change);

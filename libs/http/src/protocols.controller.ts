@@ -27,7 +27,7 @@ import { ProtocolAnswers } from './protocol-answers.js';
 import { readRequest } from './read-request.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
 /**
@@ -133,7 +133,7 @@ export class UiMessageController {
   /** For a page that was loaded again. */
   @Route('GET /ai/chat/:chatId/stream')
   resume(
-    @Asked() { chatId }: Asks<'GET /ai/chat/:chatId/stream'>,
+    { chatId }: Asks<'GET /ai/chat/:chatId/stream'>,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],

@@ -2,7 +2,7 @@ import { PendingService } from '@toolloop/core';
 import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
 /** The questions that calls ask people. */
@@ -12,7 +12,7 @@ export class QuestionsController {
 
   @Route('GET /questions')
   list(
-    @Asked() listing: Asks<'GET /questions'>,
+    listing: Asks<'GET /questions'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
   ) {
@@ -28,7 +28,7 @@ export class QuestionsController {
 
   /** Takes an answer, which must have the form that was asked for, or that there is none. */
   @Route('POST /questions/:questionId')
-  answer(@Asked() reply: Asks<'POST /questions/:questionId'>, @CurrentCaller() caller: Caller) {
+  answer(reply: Asks<'POST /questions/:questionId'>, @CurrentCaller() caller: Caller) {
     return this.pending.answer(reply, caller);
   }
 }

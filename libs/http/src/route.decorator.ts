@@ -7,7 +7,13 @@ import {
   RequestMethod,
   SetMetadata,
 } from '@nestjs/common';
-import { type AnswerOf, type Asks, type RouteKey, ROUTES } from '@toolloop/protocol/routes';
+import {
+  type AnswerOf,
+  type Asks,
+  type Route as RouteOfTable,
+  type RouteKey,
+  ROUTES,
+} from '@toolloop/protocol/routes';
 import { readRequest, type RequestParts } from './read-request.js';
 
 const ROUTE = 'toolloop:route';
@@ -26,13 +32,14 @@ type Handler<Key extends RouteKey> = (
   : Served<AnswerOf<Key>> | Promise<Served<AnswerOf<Key>>>;
 
 /**
- * Makes a method the handler of a route of the table, whose path, method and status it has. A
- * handler that takes something else, or answers with something else, does not compile.
+ * Makes a method the handler of a route of the table, whose path, method and status it has. Its
+ * first parameter receives what the request asks of the route, once that is checked. A handler that
+ * takes something else, or answers with something else, does not compile.
  *
  * @example
  * @Route('GET /runs/:runId')
- * get(@Asked() { runId }: Asks<'GET /runs/:runId'>): Promise<Run> {
- *   return this.runs.get(runId);
+ * get({ runId }: Asks<'GET /runs/:runId'>, @CurrentCaller() caller: Caller) {
+ *   return this.runs.get(runId, caller);
  * }
  */
 export function Route<Key extends RouteKey>(
@@ -42,13 +49,18 @@ export function Route<Key extends RouteKey>(
   name: string,
   method: TypedPropertyDescriptor<Method>,
 ) => void {
-  const [method, path] = key.split(' /');
-  const [status] = Object.keys(ROUTES[key].answers).map(Number);
-  return applyDecorators(
-    SetMetadata(ROUTE, key),
-    RequestMapping({ path, method: METHODS[method ?? ''] }),
-    HttpCode(status ?? 200),
-  );
+  const route: RouteOfTable = ROUTES[key];
+  const [method, path = ''] = key.split(' /');
+  const [status] = Object.keys(route.answers).map(Number);
+  const asksNothing = !path.includes(':') && !route.query && typeof route.body !== 'string';
+  return (target, name, handler) => {
+    if (!asksNothing) Asked()(target, name, 0);
+    applyDecorators(
+      SetMetadata(ROUTE, key),
+      RequestMapping({ path, method: METHODS[method ?? ''] }),
+      HttpCode(status ?? 200),
+    )(target, name, handler);
+  };
 }
 
 const METHODS: Readonly<Record<string, RequestMethod>> = {
@@ -68,8 +80,8 @@ function isRouteKey(key: unknown): key is RouteKey {
   return typeof key === 'string' && Object.hasOwn(ROUTES, key);
 }
 
-/** The parameter receives what the request asks of its route, once it is checked. */
-export const Asked = createParamDecorator((_options: unknown, context: ExecutionContext) => {
+/** The parameter receives what the request asks of its route. */
+const Asked = createParamDecorator((_options: unknown, context: ExecutionContext) => {
   const key = routeOf(context.getHandler());
   return key && readRequest(key, context.switchToHttp().getRequest<RequestParts>());
 });

@@ -8,7 +8,7 @@ import type { Caller, HttpRequest } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 
 /**
  * A caller's runs: durable ones, which any process with room performs while no connection is held
@@ -26,7 +26,7 @@ export class RunsController {
 
   @Route('POST /runs')
   async start(
-    @Asked() ask: Asks<'POST /runs'>,
+    ask: Asks<'POST /runs'>,
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: unknown,
     @IdempotencyKey() requestId?: string,
@@ -37,11 +37,7 @@ export class RunsController {
   }
 
   @Route('GET /runs')
-  list(
-    @Asked() listing: Asks<'GET /runs'>,
-    @CurrentCaller() caller: Caller,
-    @ListPages() pages: Pages,
-  ) {
+  list(listing: Asks<'GET /runs'>, @CurrentCaller() caller: Caller, @ListPages() pages: Pages) {
     return pages.of(
       listing,
       (page) => this.streams.list(caller, page),
@@ -50,7 +46,7 @@ export class RunsController {
   }
 
   @Route('GET /runs/:runId')
-  async get(@Asked() { runId }: Asks<'GET /runs/:runId'>, @CurrentCaller() caller: Caller) {
+  async get({ runId }: Asks<'GET /runs/:runId'>, @CurrentCaller() caller: Caller) {
     return this.streams.find(runId, caller) ?? this.runs.get(runId, caller);
   }
 
@@ -60,7 +56,7 @@ export class RunsController {
    */
   @Route('GET /runs/:runId/events')
   async watch(
-    @Asked() { runId, after = 0 }: Asks<'GET /runs/:runId/events'>,
+    { runId, after = 0 }: Asks<'GET /runs/:runId/events'>,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
@@ -75,7 +71,7 @@ export class RunsController {
 
   @Route('POST /runs/:runId/resume')
   async resume(
-    @Asked() { runId }: Asks<'POST /runs/:runId/resume'>,
+    { runId }: Asks<'POST /runs/:runId/resume'>,
     @CurrentCaller() caller: Caller,
     @Req() request: HttpRequest,
     @Res() response: StreamEnds['response'],
@@ -90,17 +86,14 @@ export class RunsController {
    * then, any other once its actor resumes it.
    */
   @Route('POST /runs/:runId/answer')
-  answer(
-    @Asked() { runId, ...reply }: Asks<'POST /runs/:runId/answer'>,
-    @CurrentCaller() caller: Caller,
-  ) {
+  answer({ runId, ...reply }: Asks<'POST /runs/:runId/answer'>, @CurrentCaller() caller: Caller) {
     return this.runs.answer(runId, reply, caller);
   }
 
   /** Resumes a run of `POST /chat/answer`, and returns its result. */
   @Route('POST /runs/:runId/resume/answer')
   async resumeToAnswer(
-    @Asked() { runId }: Asks<'POST /runs/:runId/resume/answer'>,
+    { runId }: Asks<'POST /runs/:runId/resume/answer'>,
     @CurrentCaller() caller: Caller,
     @ClientSignal() signal: AbortSignal,
   ) {
@@ -115,7 +108,7 @@ export class RunsController {
 
   @Route('POST /runs/:runId/cancel')
   async cancel(
-    @Asked() { runId, reason }: Asks<'POST /runs/:runId/cancel'>,
+    { runId, reason }: Asks<'POST /runs/:runId/cancel'>,
     @CurrentCaller() caller: Caller,
   ) {
     await this.streams.cancel(runId, caller, reason);
@@ -124,10 +117,7 @@ export class RunsController {
 
   /** Undoes what the run did, as far as that can be undone, once it has ended. */
   @Route('POST /runs/:runId/undo')
-  undo(
-    @Asked() { runId, reason }: Asks<'POST /runs/:runId/undo'>,
-    @CurrentCaller() caller: Caller,
-  ) {
+  undo({ runId, reason }: Asks<'POST /runs/:runId/undo'>, @CurrentCaller() caller: Caller) {
     return this.streams.ofStored(
       { runId, caller, done: 'undone' },
       this.runs.undo(runId, caller, reason),
@@ -137,7 +127,7 @@ export class RunsController {
   /** Rehearses the run with another model, another policy or both. */
   @Route('POST /runs/:runId/rehearse')
   rehearse(
-    @Asked() { runId, ...order }: Asks<'POST /runs/:runId/rehearse'>,
+    { runId, ...order }: Asks<'POST /runs/:runId/rehearse'>,
     @CurrentCaller() caller: Caller,
   ) {
     return this.streams.ofStored(
@@ -147,10 +137,7 @@ export class RunsController {
   }
 
   @Route('GET /runs/:runId/rehearsal')
-  rehearsal(
-    @Asked() { runId, ...by }: Asks<'GET /runs/:runId/rehearsal'>,
-    @CurrentCaller() caller: Caller,
-  ) {
+  rehearsal({ runId, ...by }: Asks<'GET /runs/:runId/rehearsal'>, @CurrentCaller() caller: Caller) {
     return this.streams.ofStored(
       { runId, caller, done: 'rehearsed' },
       this.rehearsals.compare(runId, by, caller),
@@ -159,7 +146,7 @@ export class RunsController {
 
   @Route('POST /runs/:runId/fork')
   async fork(
-    @Asked() { runId, step }: Asks<'POST /runs/:runId/fork'>,
+    { runId, step }: Asks<'POST /runs/:runId/fork'>,
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: unknown,
     @IdempotencyKey() requestId?: string,

@@ -6,7 +6,7 @@ import type { Asks, ListedSource } from '@toolloop/protocol';
 import { firstValueFrom } from 'rxjs';
 import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 
 /** The sources of tools, for operators. */
 @CallerController()
@@ -28,10 +28,7 @@ export class SourcesController {
    * Asks a source for its tools now. They are the tools of all tenants, and so is the permission.
    */
   @Route('POST /sources/:name/refresh')
-  async refresh(
-    @Asked() { name }: Asks<'POST /sources/:name/refresh'>,
-    @CurrentCaller() caller: Caller,
-  ) {
+  async refresh({ name }: Asks<'POST /sources/:name/refresh'>, @CurrentCaller() caller: Caller) {
     return this.listed(await this.sources.refresh(name, caller));
   }
 

@@ -11,7 +11,7 @@ import {
 } from './caller.js';
 import type { Caller, ToolLoopHttpOptions } from './http-options.js';
 import { ServedLoop } from './served-loop.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
 /**
@@ -41,7 +41,7 @@ export class ToolsController {
    */
   @Route('POST /tools/:tool')
   async call(
-    @Asked() { tool, args = {} }: Asks<'POST /tools/:tool'>,
+    { tool, args = {} }: Asks<'POST /tools/:tool'>,
     @CallerAtDoor() { caller, isPerson }: FoundCaller,
     @Res({ passthrough: true }) response: unknown,
     @IdempotencyKey() requestId?: string,

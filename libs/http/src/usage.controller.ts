@@ -2,7 +2,7 @@ import { UsageService } from '@toolloop/core/usage';
 import { CallerController, CurrentCaller } from './caller.js';
 import type { Caller } from './http-options.js';
 import { ListPages, type Pages } from './pages.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
 const DAY_MS = 86_400_000;
@@ -16,7 +16,7 @@ export class UsageController {
   /** Reports the last 30 days of the caller's own tenant, unless the selection says otherwise. */
   @Route('GET /usage')
   async report(
-    @Asked() selection: Asks<'GET /usage'>,
+    selection: Asks<'GET /usage'>,
     @CurrentCaller() caller: Caller,
     @ListPages() pages: Pages,
   ) {

@@ -9,7 +9,7 @@ import type { Caller } from './http-options.js';
 import { ROUTED_ACTIONS } from './routed-actions.js';
 import { RunStreams } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
-import { Asked, Route } from './route.decorator.js';
+import { Route } from './route.decorator.js';
 
 /** The most runs and requests of a person that are shown to an operator who looks as them. */
 const MOST_VIEWED = 50;
@@ -32,10 +32,7 @@ export class ViewAsController {
 
   /** One entry of the audit names the operator and the person. */
   @Route('GET /view-as/:actorId')
-  async view(
-    @Asked() { actorId }: Asks<'GET /view-as/:actorId'>,
-    @CurrentCaller() operator: Caller,
-  ) {
+  async view({ actorId }: Asks<'GET /view-as/:actorId'>, @CurrentCaller() operator: Caller) {
     const person = await findPerson(actorId, { operator, action: 'viewAs' }, this);
     const tools = await this.served.loop.viewAs({
       ...(await this.served.termsOf(person)),

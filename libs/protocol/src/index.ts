@@ -171,4 +171,4 @@ export type {
   ViewedTool,
   WaitingRequest,
 } from './routes/answers.js';
-export type { AnswerOf, Asks, RouteKey } from './routes/routes.js';
+export type { AnsweredKey, AnswerOf, Asks, RouteKey } from './routes/routes.js';

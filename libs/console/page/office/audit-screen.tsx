@@ -33,7 +33,7 @@ function Lines(): ReactNode {
   const { t } = words;
   const [wanted, setWanted] = useState('');
   const load = useCallback(async () => {
-    const head = await client.auditHead();
+    const head = await client.request('GET /audit/head', {});
     const last = isJsonObject(head) && typeof head['sequence'] === 'number' ? head['sequence'] : 0;
     const lines = await readLines(
       await client.auditLines(Math.max(1, last - MOST_LINES + 1)),

@@ -14,7 +14,10 @@ export function KillSwitch(): ReactNode {
   const { client, words, session } = useConsole();
   const { t } = words;
   const maySwitch = session.may.includes('killSwitch');
-  const load = useCallback(async () => (maySwitch ? client.stops() : []), [client, maySwitch]);
+  const load = useCallback(
+    async () => (maySwitch ? client.request('GET /policies/stops', {}) : []),
+    [client, maySwitch],
+  );
   const { value, error, reload } = useLoaded(load);
   return (
     <section className="item" aria-label={t('policies.switch')}>
@@ -51,10 +54,13 @@ function StopForm({ onStopped }: { readonly onStopped: () => void }): ReactNode 
     const form = event.currentTarget;
     const typed = new FormData(form);
     const order = orderOf(reach, wordIn(typed, 'name'));
-    send(client.stop(order, wordIn(typed, 'reason')), () => {
-      form.reset();
-      announce(t('stops.done'));
-    });
+    send(
+      client.request('POST /policies/stops', { ...order, reason: wordIn(typed, 'reason') }),
+      () => {
+        form.reset();
+        announce(t('stops.done'));
+      },
+    );
   };
   return (
     <form className="stop-form" onSubmit={stop}>
@@ -155,7 +161,7 @@ function useNames(): { readonly tool: readonly string[]; readonly source: readon
   const load = useCallback(async () => {
     const [tools, sources] = await Promise.all([
       client.tools(),
-      maySeeSources ? client.sources() : undefined,
+      maySeeSources ? client.request('GET /sources', {}) : undefined,
     ]);
     const ofSources =
       sources?.sources.flatMap((source) => source.tools.map(({ declaredId }) => declaredId)) ?? [];
@@ -180,8 +186,12 @@ function StopItem({
   const mayRelease = stop.tenant !== undefined || session.everywhere.includes('killSwitch');
   const release = (event: SubmitEvent<HTMLFormElement>): void => {
     event.preventDefault();
-    send(client.release(stop.stopId, wordIn(new FormData(event.currentTarget), 'reason')), () =>
-      announce(t('stops.released')),
+    send(
+      client.request('POST /policies/stops/:stopId/release', {
+        stopId: stop.stopId,
+        reason: wordIn(new FormData(event.currentTarget), 'reason'),
+      }),
+      () => announce(t('stops.released')),
     );
   };
   return (

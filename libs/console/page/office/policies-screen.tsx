@@ -20,7 +20,7 @@ function PoliciesScreen({ selected }: { readonly selected: string | undefined })
   const { t } = words;
   const maySee = session.may.includes('policy');
   const load = useCallback(
-    async () => (maySee ? withStarted(await client.policies()) : []),
+    async () => (maySee ? withStarted(await client.request('GET /policies', {})) : []),
     [client, maySee],
   );
   const { value: versions, error, reload } = useLoaded(load);

@@ -14,7 +14,8 @@ const MOST_RUNS = 2_000;
 const PAGE = 100;
 const ROW_HEIGHT = 74;
 
-type By = Parameters<ToolLoopClient['replay']>[0];
+/** A version, or policies that were never put. */
+type By = number | object;
 type ReplayedRun = ReplayedPolicies['runs'][number];
 
 /** A decision that would turn out otherwise, with its run. */
@@ -88,10 +89,10 @@ async function replay(
       replayed = withRuns(
         replayed,
         (
-          await client.replay(
-            by,
-            runs.map(({ runId }) => runId),
-          )
+          await client.request('POST /policies/replay', {
+            ...(typeof by === 'number' ? { version: by } : { policy: by }),
+            runs: runs.map(({ runId }) => runId),
+          })
         ).runs,
       );
     const isOver =

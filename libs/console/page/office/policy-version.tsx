@@ -25,7 +25,10 @@ export function VersionItem({
   const { client, words } = useConsole();
   const { t } = words;
   const [before, setBefore] = useState(Math.max(0, number - 1));
-  const load = useCallback(() => client.policy(number), [client, number]);
+  const load = useCallback(
+    () => client.request('GET /policies/:number', { number }),
+    [client, number],
+  );
   const { value, error, reload } = useLoaded(load);
   return (
     <section className="item" aria-label={t('policies.version', { n: number })}>
@@ -75,7 +78,10 @@ export function VersionItem({
 
 function Changes({ from, to }: { readonly from: number; readonly to: number }): ReactNode {
   const { client, words } = useConsole();
-  const load = useCallback(() => client.comparePolicies(from, to), [client, from, to]);
+  const load = useCallback(
+    () => client.request('GET /policies/diff', { from, to }),
+    [client, from, to],
+  );
   const { value, error, reload } = useLoaded(load);
   if (error) return <Failed error={error} retry={reload} />;
   if (!value) return <Loading rows={2} />;
@@ -167,7 +173,7 @@ function RollBack({
 }): ReactNode {
   const { client, words } = useConsole();
   const put = (reason: string): Promise<PutPolicies> =>
-    client.rollBack(number, { expected, reason });
+    client.request('POST /policies/:number/rollback', { number, expected, reason });
   return <PutForm label={words.t('policies.rollBack')} put={put} onPut={onPut} />;
 }
 
@@ -210,7 +216,9 @@ export function DraftItem({
           <PolicyReplay by={draft} />
           <PutForm
             label={t('policies.put')}
-            put={(reason) => client.putPolicies(draft, { expected: number, reason })}
+            put={(reason) =>
+              client.request('POST /policies', { policy: draft, expected: number, reason })
+            }
             onPut={onPut}
           />
         </>

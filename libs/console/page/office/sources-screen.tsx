@@ -27,7 +27,7 @@ export default SourcesScreen; // oxlint-disable-line import/no-default-export --
 function Sources(): ReactNode {
   const { client, words } = useConsole();
   const { t } = words;
-  const load = useCallback(() => client.sources(), [client]);
+  const load = useCallback(() => client.request('GET /sources', {}), [client]);
   const { value, error, reload } = useLoaded(load);
   if (error) return <Failed error={error} retry={reload} />;
   if (!value) return <Loading rows={6} />;
@@ -102,7 +102,7 @@ function AskAgain({
   const [problem, setProblem] = useState<string>();
   const ask = (): void => {
     client
-      .refreshSource(name)
+      .request('POST /sources/:name/refresh', { name })
       .then(onAsked, (error: unknown) =>
         setProblem(error instanceof Error ? error.message : String(error)),
       );

@@ -83,7 +83,10 @@ export function usePeople(): readonly string[] {
 function View({ actorId }: { readonly actorId: string }): ReactNode {
   const { client, words, session } = useConsole();
   const { t } = words;
-  const load = useCallback(() => client.viewAs(actorId), [client, actorId]);
+  const load = useCallback(
+    () => client.request('GET /view-as/:actorId', { actorId }),
+    [client, actorId],
+  );
   const { value, error, reload } = useLoaded(load);
   if (error) return <Failed error={error} retry={reload} />;
   if (!value) return <Loading rows={6} />;

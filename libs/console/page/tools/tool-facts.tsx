@@ -44,7 +44,7 @@ export function ToolFacts({ id }: ToolFactsProps): ReactNode {
 /** The findings that name the tool, or its source. */
 function OwnFindings({ id }: ToolFactsProps): ReactNode {
   const { client } = useConsole();
-  const load = useCallback(() => client.sources(), [client]);
+  const load = useCallback(() => client.request('GET /sources', {}), [client]);
   const { value } = useLoaded(load);
   const found = (value?.findings ?? []).filter(({ at, problem }) =>
     `${at} ${problem}`.split(/[\s"':,.]+/).includes(id),
@@ -56,7 +56,7 @@ function Figures({ id }: ToolFactsProps): ReactNode {
   const { client, words } = useConsole();
   const { t } = words;
   const load = useCallback(async () => {
-    const head = await client.auditHead();
+    const head = await client.request('GET /audit/head', {});
     const last = isJsonObject(head) && typeof head['sequence'] === 'number' ? head['sequence'] : 0;
     return figuresOf(
       id,
@@ -171,7 +171,7 @@ async function reachOf(
     .slice(0, MOST_PEOPLE);
   const reached: Reached[] = [];
   for (const actorId of people) {
-    const tool = await client.explain(id, { actorId });
+    const tool = await client.request('GET /explain/:tool', { tool: id, actorId });
     if ('reasons' in tool) reached.push({ actorId, tool });
   }
   return reached;

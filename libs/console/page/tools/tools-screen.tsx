@@ -60,7 +60,10 @@ function useTools(): Loaded<ToolsAndStops> {
   const { client, session } = useConsole();
   const mayStop = session.may.includes('killSwitch');
   const load = useCallback(
-    async () => ({ tools: await client.tools(), stops: mayStop ? await client.stops() : [] }),
+    async () => ({
+      tools: await client.tools(),
+      stops: mayStop ? await client.request('GET /policies/stops', {}) : [],
+    }),
     [client, mayStop],
   );
   return useLoaded(load);
@@ -342,7 +345,9 @@ function Switch({ id, stop, onSwitched }: SwitchProps): ReactNode {
   const [problem, setProblem] = useState<string>();
   if (!session.may.includes('killSwitch')) return null;
   const turn = (): void => {
-    const turned = stop ? client.release(stop.stopId, reason) : client.stop({ tool: id }, reason);
+    const turned = stop
+      ? client.request('POST /policies/stops/:stopId/release', { stopId: stop.stopId, reason })
+      : client.request('POST /policies/stops', { tool: id, reason });
     turned.then(
       () => {
         setReason('');

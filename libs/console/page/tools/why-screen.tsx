@@ -78,11 +78,11 @@ function Answer({
   const key = call.join('/');
   const ask = useCallback(() => {
     const [first, second] = key.split('/');
-    if (first === undefined || first === '' || second === undefined) return client.explain(tool);
-    return client.explain(
+    const isTold = first !== undefined && first !== '' && second !== undefined;
+    return client.request('GET /explain/:tool', {
       tool,
-      first === AS ? { actorId: second } : { runId: first, toolCallId: second },
-    );
+      ...(isTold && (first === AS ? { actorId: second } : { runId: first, toolCallId: second })),
+    });
   }, [client, tool, key]);
   const { value, error, reload } = useLoaded(ask);
   if (error) return <Failed error={error} retry={reload} />;

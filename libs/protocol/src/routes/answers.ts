@@ -113,7 +113,6 @@ const FAILURE = declared<ToolFailure, 'code' | 'safeMessage'>({
 });
 
 const ERROR = object({
-  /** The reason for programs, such as `unknown_run`. */
   code: typed<string>({
     ...TEXT,
     description: 'The reason for programs, such as unknown_run.',
@@ -122,7 +121,6 @@ const ERROR = object({
   /** The single mistakes, where there are several. */
   details: optional(TEXTS),
   runId: optional(TEXT),
-  /** The id under which the log of the server has the cause. */
   correlationId: optional<string>({
     ...TEXT,
     description: 'The id under which the log of the server has the cause.',

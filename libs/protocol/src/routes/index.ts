@@ -3,4 +3,4 @@ export type { ErrorBody } from './answers.js';
 export type { Form, FormRule, FormSchema } from './form.js';
 export { BODIES, MOST_LISTED } from './requests.js';
 export { ROUTES } from './routes.js';
-export type { AnswerOf, Asks, Route, RouteAnswer, RouteKey } from './routes.js';
+export type { AnsweredKey, AnswerOf, Asks, Route, RouteAnswer, RouteKey } from './routes.js';

@@ -98,7 +98,7 @@ const EVENTS: RouteAnswer<never> = {
   schema: STREAMED,
 };
 const NO_MORE: RouteAnswer<never> = { description: 'There is no more to read.' };
-const DONE: RouteAnswer<never> = { description: 'It is done.' };
+const DONE: RouteAnswer<void> = { description: 'It is done.' };
 
 function stream(protocol: string, type = 'text/event-stream'): RouteAnswer<never> {
   return { description: `The stream of ${protocol}.`, type, schema: STREAMED };
@@ -214,7 +214,7 @@ export const ROUTES = {
   'GET /runs': {
     query: object({
       ...PAGE,
-      /** Another actor of the tenant, for an operator who is permitted `runs`. @default one's own */
+      /** Another actor of the tenant, for an operator who is permitted `runs`. */
       actorId: optional(NAME),
       /** Everyone of the tenant, for such an operator. @default false */
       ofTenant: optional(YES_OR_NOT),
@@ -579,13 +579,18 @@ type QueryOf<Key extends RouteKey> =
 type BodyOf<Key extends RouteKey> =
   Member<Key, 'body'> extends BodyName ? ValueOf<(typeof BODIES)[Member<Key, 'body'>]> : unknown;
 
+/** A route that answers with a value, and with no stream. */
+export type AnsweredKey = {
+  [Key in RouteKey]: [AnswerOf<Key>] extends [never] ? never : Key;
+}[RouteKey];
+
 /**
  * The values that a request of a route has: the segments of its path by their names, and the
  * members of its query and of its body.
  */
 export type Asks<Key extends RouteKey> = Flat<ParamsOf<Key> & QueryOf<Key> & BodyOf<Key>>;
 
-/** The value that a route answers with; never for a stream, and where there is nothing in it. */
+/** The value that a route answers with; never for a stream. */
 export type AnswerOf<Key extends RouteKey> = {
   [
     Status in keyof (typeof ROUTES)[Key]['answers']
