@@ -29,6 +29,7 @@ import { ToolLoopStores } from '@toolloop/core/stores';
 import { collect, ScriptedModel, type ScriptedTurn } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import type { JSONSchema7 } from 'json-schema';
+import { filter, firstValueFrom } from 'rxjs';
 import { RecordedStores, type StoreCall } from './recorded-stores.js';
 import { snapshot, Steadier } from './steady.js';
 
@@ -244,8 +245,10 @@ export class Desk {
     return this.module.get(RunService);
   }
 
-  get directives(): DirectiveService {
-    return this.module.get(DirectiveService);
+  /** Resolves once a directive has succeeded. */
+  async performed(): Promise<void> {
+    const { events$ } = this.module.get(DirectiveService);
+    await firstValueFrom(events$.pipe(filter(({ status }) => status === 'succeeded')));
   }
 
   async run(request: Partial<LoopRequest> = {}): Promise<LoopResult> {

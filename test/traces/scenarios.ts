@@ -165,16 +165,18 @@ const STANDINS: readonly Scenario[] = [
     name: 'a directive',
     script: [calls(desk('book')), DONE],
     play: async (open) => {
+      const performed = open.performed();
       await open.run();
-      await performed(open);
+      await performed;
     },
   },
   {
     name: 'a directive that is undone with its run',
     script: [calls(desk('book')), DONE],
     play: async (open) => {
+      const performed = open.performed();
       const { runId } = await open.run();
-      await performed(open);
+      await performed;
       await open.runs.undo(runId, alice, 'It was wrong.').catch(() => undefined);
     },
   },
@@ -383,15 +385,6 @@ const BY_HAND: readonly Scenario[] = [
     },
   },
 ];
-
-const isOpen = ({ status }: { readonly status: string }): boolean =>
-  status === 'pending' || status === 'performing';
-
-/** Waits until no directive is to be performed. */
-async function performed(open: Desk): Promise<void> {
-  while ((await open.directives.list(alice)).some(isOpen))
-    await new Promise((resolve) => setTimeout(resolve, 5));
-}
 
 export const SCENARIOS: readonly Scenario[] = [
   ...CALLS,

@@ -165,7 +165,7 @@ function nextBatch(tenant: string, { uses, windows }: TenantUses): UsageBatch {
   };
 }
 
-function keyIncrement({ id, day, actor, tool, model }: UsageIncrement): string {
+export function keyIncrement({ id, day, actor, tool, model }: UsageIncrement): string {
   return id ?? `${day} ${withLength(actor)} ${withLength(tool)} ${withLength(model)}`;
 }
 
@@ -177,7 +177,7 @@ function withLength(name: string | undefined): string {
   return name === undefined ? '-' : `${name.length}:${name}`;
 }
 
-function sumOf(one: UsageIncrement, two: UsageIncrement): UsageIncrement {
+export function sumOf(one: UsageIncrement, two: UsageIncrement): UsageIncrement {
   return {
     ...one,
     calls: one.calls + two.calls,
