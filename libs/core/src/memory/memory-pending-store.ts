@@ -53,6 +53,7 @@ export class MemoryPendingStore extends PendingStore {
 
   private forget(id: string): void {
     this.records.delete(id);
+    this.claims.delete(id);
     this.notices.delete(id);
   }
 
@@ -84,7 +85,8 @@ export class MemoryPendingStore extends PendingStore {
     const held = this.claims.get(id);
     const isFree = !held || held.owner === request.owner || leftMs(held) === 0;
     if (!record || record.answer || !isFree) return Promise.resolve(false);
-    this.claims.set(id, nextLease(held ?? {}, request));
+    if (request.forMs > 0) this.claims.set(id, nextLease(held ?? {}, request));
+    else this.claims.delete(id);
     return Promise.resolve(true);
   }
 

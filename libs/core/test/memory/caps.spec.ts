@@ -11,9 +11,9 @@ import {
 const HOUR = 3_600_000;
 const message = { role: 'user', content: 'Hello.' } as const;
 
-function approval(approvalId: string, tenant: string): Pending {
+function approval(approvalId: string, tenant: string, forMs = HOUR): Pending {
   const call = { runId: 'r1', toolCallId: 'c1', declaredId: 'bank__pay' };
-  const expiresAt = new Date(Date.now() + HOUR).toISOString();
+  const expiresAt = new Date(Date.now() + forMs).toISOString();
   return {
     id: approvalId,
     kind: 'approval',
@@ -102,6 +102,21 @@ describe('a store in memory that one tenant or actor floods', () => {
     expect(
       [await store.find('a0'), await store.find('a7'), await store.find('one more')].map(Boolean),
     ).toEqual([true, false, true]);
+  });
+
+  it('forgets who was deciding on an approval that has expired and was dropped', async () => {
+    const store = new MemoryPendingStore();
+    await store.add(approval('again', 'acme', -1));
+    await store.claim('again', { owner: 'one', forMs: HOUR });
+    for (let index = 0; index < 10_000; index += 1) await store.add(approval(`a${index}`, 'acme'));
+    expect(await store.find('again')).toBeUndefined();
+    await store.answer('a7', {
+      decision: 'deny',
+      decidedBy: 'mia',
+      decidedAt: new Date().toISOString(),
+    });
+    await store.add(approval('again', 'acme'));
+    expect(await store.claim('again', { owner: 'another', forMs: HOUR })).toBe(true);
   });
 
   it('keeps the ended runs of other actors', async () => {
