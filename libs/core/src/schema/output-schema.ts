@@ -4,7 +4,7 @@ import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
 import type { ResolvedOutput } from '../tools/decorators/resolved-output.js';
 import { knownFieldOf } from '../tools/decorators/tool-field.decorator.js';
 import { VALUES_KEYWORD } from './capacity.js';
-import { constraintSchema } from './class-validator-schemas.js';
+import { combineConstraints, constraintSchema } from './class-validator-schemas.js';
 import {
   exposedPropertiesOf,
   exposesAnything,
@@ -16,6 +16,7 @@ import { LEFT_OUT_BY_APPLICATION, ORIGIN_KEYWORD, OWNER_KEYWORD } from './field-
 import { dateToJson, scalarOfInstance, scalarToJson } from './json-copy.js';
 import type { Conversion } from './json-copy.js';
 import { validationRulesOf } from './validation-rules.js';
+import type { ValidationRule } from './validation-rules.js';
 
 /**
  * Makes the schema of the model's projection of a declared class, so that MCP clients and code know
@@ -48,16 +49,17 @@ class Definitions {
     const nameOf = (property: string): string =>
       exposed.find((one) => one.property === property)?.name ?? property;
     const listed = listedValuesOf(type);
+    const bounded = boundsOf(type);
     const properties = exposed.map((property) => {
       const { origin, ownedBy, absence } = property.field();
       const owner = ownedBy !== undefined && { [OWNER_KEYWORD]: nameOf(ownedBy) };
       const typed = this.propertySchema(shapeFor(property, 'model'));
-      const values =
-        property.transforms.length === 0 && !('items' in typed) && !typed.$ref
-          ? listed.get(property.property)
-          : undefined;
+      const isAsKept = property.transforms.length === 0 && !('items' in typed) && !typed.$ref;
+      const values = isAsKept ? listed.get(property.property) : undefined;
+      const isNumber = isAsKept && [typed.type].flat().includes('number');
       const schema = {
         ...typed,
+        ...(isNumber && bounded.get(property.property)),
         ...(values && { enum: values }),
         ...knownValuesOf(type, property),
         ...(origin && { [ORIGIN_KEYWORD]: origin }),
@@ -151,18 +153,42 @@ function knownValuesOf(type: Type, { property, transforms }: ExposedProperty): o
  */
 function listedValuesOf(type: Type): ReadonlyMap<string, JSONSchema7['enum']> {
   const listed = new Map<string, JSONSchema7['enum']>();
-  for (const { property, kind, name, arguments: given, each, holds } of validationRulesOf(type)) {
-    if (
-      kind !== 'constraint' ||
-      each ||
-      holds !== 'always' ||
-      (name !== 'isIn' && name !== 'isEnum')
-    )
-      continue;
+  for (const { property, name, arguments: given } of rulesNamed(type, LISTING)) {
     const { enum: values = [] } = constraintSchema(name, given).keywords;
     if (values.length > 0) listed.set(property, [...new Set([...values, null])]);
   }
   return listed;
+}
+
+/**
+ * Returns the bounds of properties that `@IsInt()`, `@Min()` and `@Max()` make whole numbers
+ * between two others: of these it is known how much one can tell.
+ */
+function boundsOf(type: Type): ReadonlyMap<string, JSONSchema7> {
+  const rules = rulesNamed(type, BOUNDING);
+  const properties = [...new Set(rules.map(({ property }) => property))];
+  return new Map(
+    properties.flatMap((property): [string, JSONSchema7][] => {
+      const { types, keywords } = combineConstraints(
+        rules.filter((rule) => rule.property === property),
+      );
+      const { minimum, maximum } = keywords;
+      const isWhole = types?.length === 1 && types[0] === 'integer';
+      if (!isWhole || minimum === undefined || maximum === undefined) return [];
+      return [[property, { type: ['integer', 'null'], minimum, maximum }]];
+    }),
+  );
+}
+
+const LISTING = new Set(['isIn', 'isEnum']);
+const BOUNDING = new Set(['isInt', 'min', 'max']);
+
+/** Returns the rules of these names that hold for a value of a property at all times. */
+function rulesNamed(type: Type, names: ReadonlySet<string>): readonly ValidationRule[] {
+  return validationRulesOf(type).filter(
+    ({ kind, name, each, holds }) =>
+      kind === 'constraint' && !each && holds === 'always' && names.has(name),
+  );
 }
 
 function scalarSchema(scalar: ScalarKind): JSONSchema7 {

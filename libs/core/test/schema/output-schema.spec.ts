@@ -3,6 +3,7 @@ import type { Type as Class } from '@nestjs/common';
 import { Ajv } from 'ajv';
 import addFormats from 'ajv-formats';
 import { Expose, Transform, Type } from 'class-transformer';
+import { IsInt, IsNumber, Max, Min } from 'class-validator';
 import * as fc from 'fast-check';
 import type { JsonValue } from '@toolloop/core';
 import { cases } from '../../../../test/cases.js';
@@ -43,6 +44,13 @@ class Order {
   @Expose() @Type(() => Money) @Transform(({ value }: { value: unknown }) => value) parts?: Money[];
   @Expose({ groups: ['ui'] }) color?: string;
   secret?: string;
+}
+
+class Rating {
+  @Expose() @IsInt() @Min(1) @Max(5) stars?: number;
+  @Expose() @IsNumber() @Min(0) @Max(1) share?: number;
+  @Expose() @IsInt() @Min(0) views?: number;
+  @Expose() @IsInt() @Min(0) @Max(9) @Transform(() => 'many') told?: number;
 }
 
 class Customer {
@@ -109,6 +117,16 @@ describe('an output schema', () => {
     const text = JSON.stringify(outputSchema({ type: Order, list: false, nullable: false }));
     expect(text).not.toMatch(/color|secret|anyOf|oneOf/);
     expect(text).toBe(JSON.stringify(outputSchema({ type: Order, list: false, nullable: false })));
+  });
+
+  it('bounds whole numbers whose class gives both bounds', () => {
+    const { properties } = outputSchema({ type: Rating, list: false, nullable: false });
+    expect(properties).toEqual({
+      stars: { type: ['integer', 'null'], minimum: 1, maximum: 5 },
+      share: { type: ['number', 'null'] },
+      views: { type: ['number', 'null'] },
+      told: {},
+    });
   });
 
   it('says list and null where the declaration does', () => {
