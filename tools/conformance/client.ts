@@ -1,7 +1,7 @@
 /* oxlint-disable typescript/no-deprecated -- the suite does not say before which issuer it has */
 /**
- * The client under test: the sessions that McpToolSource has, in one scenario of the suite, which
- * appends the address of its server.
+ * The client under test: the sessions of our source of tools over MCP, in one scenario of the suite,
+ * which appends the address of its server.
  */
 import {
   auth,

@@ -1,5 +1,6 @@
 import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
 import { canonicalJson } from '../schema/canonical-json.js';
+import { UUID } from '../schema/uuid.js';
 import type { ReadArguments } from './call.js';
 
 /** Deeper than any arguments; what a class builds of them may be a circle. */
@@ -81,7 +82,6 @@ function membersOf({ level }: Place, built: object, sent: JsonObject): JsonValue
 }
 
 const MOMENT = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,3}(\d*))?(?:Z|[+-]\d\d:\d\d)$/i;
-const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
 /**
  * Returns a text in the one form that stands for all in which it may be written. A moment without a

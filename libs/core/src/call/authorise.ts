@@ -303,7 +303,7 @@ export class Authorisation {
     if (decision.kind === 'require_approval' && !areSamePeople(admitted, decision.approval ?? []))
       throw CallFailure.of(
         'approval_denied',
-        'What the approver made of the call needs the approval of somebody else.',
+        'What the approver made of the call needs the approval of another person.',
       );
     await this.parts.audit?.decided({ ...call, input });
     return input;

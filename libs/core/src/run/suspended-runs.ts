@@ -138,7 +138,7 @@ export class SuspendedRuns {
     if (!acquired)
       throw new InvalidRequestError(
         'unknown_run',
-        `The run ${runId} has already been resumed by somebody else.`,
+        `The run ${runId} has already been resumed elsewhere.`,
       );
     this.processStates.delete(runId);
     const held = new HeldSuspension({ runId, ...acquired.lease }, run);

@@ -5,6 +5,7 @@ import { pointerSegment } from './argument-problems.js';
 import { capacityOf, isClosed } from './capacity.js';
 import { expressionOf, linearMatcher } from './patterns.js';
 import type { Matcher } from './patterns.js';
+import { UUID } from './uuid.js';
 
 /** The keyword of a schema that says where a value, and all below it, comes from. */
 export const ORIGIN_KEYWORD = 'x-toolloop-origin';
@@ -454,7 +455,6 @@ function lengthBits(length: number, { minItems = 0, maxItems }: JSONSchema7): nu
   return minItems === maxItems ? 0 : 2 * Math.floor(Math.log2(length + 1)) + 1;
 }
 
-const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 const ID = /^[A-Za-z0-9][\w.:#-]{0,63}$/;
 
 /**

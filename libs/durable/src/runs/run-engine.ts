@@ -359,7 +359,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
   }
 
   /**
-   * Has a run wait until somebody resumes it. Its log stays as it is, so that it continues where it
+   * Has a run wait until it is resumed. Its log stays as it is, so that it continues where it
    * was.
    */
   private async park(hold: RunHold): Promise<void> {

@@ -46,6 +46,6 @@ export function conflictText(
   directive: ToolDirective,
 ): string {
   if (!directive.keyOf)
-    return `This request already asked for "${intent.subject}" with other arguments, or for somebody else, so nothing was asked for now.`;
+    return `This request already asked for "${intent.subject}" with other arguments, or for another actor, so nothing was asked for now.`;
   return `This was already asked for with other arguments (${intent.directiveId}, ${status}), so nothing was asked for now. Look at that one first.`;
 }

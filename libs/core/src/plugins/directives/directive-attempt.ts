@@ -29,7 +29,7 @@ export class DirectiveAttempt implements EffectAttempt {
 
   async begin(): Promise<void> {
     if (!(await this.isHeld()))
-      throw CallFailure.of('aborted', 'Somebody else performs the directive by now.');
+      throw CallFailure.of('aborted', 'Another process performs the directive by now.');
     this.hasBegun = true;
   }
 

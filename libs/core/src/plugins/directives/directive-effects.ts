@@ -140,7 +140,7 @@ function intentOf(
   if (actorId === undefined)
     throw CallFailure.of(
       'forbidden',
-      'What happens later happens in the name of somebody, and the actor of this run has no id.',
+      'What happens later happens in the name of an actor, and that of this run has no id.',
     );
   const key = writeDirectiveKey(directive, call);
   const { type } = directive;

@@ -8,7 +8,7 @@ export class DirectiveOperators {
   /** For a sentence that a model or a person reads. */
   get described(): string {
     return this.roles
-      ? `Somebody with the role ${this.roles.join(' or ')}`
+      ? `A person with the role ${this.roles.join(' or ')}`
       : 'The actor who requested it';
   }
 }

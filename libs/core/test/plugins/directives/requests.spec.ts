@@ -214,7 +214,7 @@ describe('the same request again', () => {
     });
     await free.run({ requestId: 'r' });
     expect((await free.run({ requestId: 'r', ...mia })).toolCalls[0]?.error?.safeMessage).toContain(
-      'for somebody else',
+      'for another actor',
     );
     const whole = await desk(script, { ...waiting, directive: { key: 'whole' } });
     const ids = [

@@ -63,7 +63,7 @@ describe('what was asked for before, asked for again', () => {
       error: {
         code: 'execution_failed',
         safeMessage: expect.stringMatching(
-          /failed for good\. The order is closed\. Nothing was requested now \(dir_\w+\)\. Somebody with the role manager can/,
+          /failed for good\. The order is closed\. Nothing was requested now \(dir_\w+\)\. A person with the role manager can/,
         ),
       },
     });

@@ -78,7 +78,7 @@ describe('results of runs that wait', () => {
     expect(found.processState?.pages).toBe(pages[0]);
     const run = { cancel: () => undefined };
     const held = await runs.claim(found, run);
-    await expect(runs.claim(found, run)).rejects.toThrow('somebody else');
+    await expect(runs.claim(found, run)).rejects.toThrow('resumed elsewhere');
     await runs.end(held, 'stop');
   });
 });
