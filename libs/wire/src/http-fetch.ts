@@ -11,6 +11,7 @@ import { urlToHttpOptions } from 'node:url';
 import type * as Zlib from 'node:zlib';
 import { type ByteSource, NodeBytes, WebBytes } from './byte-source.js';
 import { assertMayAsk } from './asking-permission.js';
+import { LeanResponse } from './lean-response.js';
 
 /** The function that an SDK calls to send a request. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -89,7 +90,7 @@ export function modelFetch(own?: Fetch): Fetch {
 
 const globalFetch = boundedTexts((input, init) => globalThis.fetch(input, init));
 
-/** The {@link httpFetch} for the readers of this library, which take the bytes from Node. */
+/** The {@link httpFetch} for a model, of whose failures less is read. */
 const leanFetch: Fetch = async (input, init = {}) =>
   exchange(targetOf(input, init), init, toLeanResponse);
 
@@ -214,32 +215,22 @@ function staleness(sent: ClientRequest): (error: Error) => boolean {
 
 const STALE = new Set<unknown>(['ECONNRESET', 'EPIPE']);
 
-function toResponse(message: IncomingMessage): Response {
-  const { statusCode = 0 } = message;
-  const hasBody = statusCode !== 204 && statusCode !== 205 && statusCode !== 304;
-  return respond(message, { most: MOST_ERROR_BYTES, hasBody });
-}
-
-/** Makes no web stream for a success: {@link bytesOf} reads it, and an SDK only passes it on. */
-function toLeanResponse(message: IncomingMessage): Response {
-  return respond(message, { most: MOST_BYTES, hasBody: !isOk(message.statusCode) });
-}
+const toResponse = (message: IncomingMessage): Response => respond(message, MOST_ERROR_BYTES);
+const toLeanResponse = (message: IncomingMessage): Response => respond(message, MOST_BYTES);
 
 /**
  * Makes the response of an answer.
  *
  * @param most the number of bytes after which the body of a failed answer ends
- * @param hasBody makes a web stream of the bytes, too
  */
-function respond(
-  message: IncomingMessage,
-  { most, hasBody }: { readonly most: number; readonly hasBody: boolean },
-): Response {
+function respond(message: IncomingMessage, most: number): Response {
   try {
     const { statusCode: status = 0, statusMessage: statusText } = message;
     const bytes = new NodeBytes(decompressed(message), isOk(status) ? Infinity : most);
-    const body = hasBody ? toWebStream(bytes) : null;
-    const response = new Response(body, { status, statusText, headers: headersOf(message) });
+    const init = { status, statusText, headers: headersOf(message) };
+    const response = HAVE_NO_BODY.has(status)
+      ? new Response(null, init)
+      : new LeanResponse(bytes, init);
     bytesByResponse.set(response, bytes);
     return response;
   } catch (error) {
@@ -247,6 +238,8 @@ function respond(
     throw failed(error);
   }
 }
+
+const HAVE_NO_BODY = new Set([204, 205, 304]);
 
 /** Tells whether the status of an answer is that of a success. */
 function isOk(status = 0): boolean {
@@ -266,20 +259,6 @@ function headersOf({ rawHeaders }: IncomingMessage): [string, string][] {
     rawHeaders[2 * index] ?? '',
     rawHeaders[2 * index + 1] ?? '',
   ]);
-}
-
-function toWebStream(bytes: NodeBytes): ReadableStream<Uint8Array> {
-  return new ReadableStream(
-    {
-      async pull(controller) {
-        const chunk = await bytes.read();
-        if (chunk === undefined) controller.close();
-        else controller.enqueue(chunk);
-      },
-      cancel: () => bytes.close(),
-    },
-    { highWaterMark: 0 },
-  );
 }
 
 /** Makes the error that the global `fetch` would throw. */

@@ -279,6 +279,32 @@ async function usesGlobalFetch(): Promise<boolean> {
   return provider.requests[0]?.headers['sec-fetch-mode'] !== undefined;
 }
 
+async function answered(): Promise<Response> {
+  provider = await LocalProvider.start(answers(200, '{"said":"Hello"}'));
+  return modelFetch()(provider.baseURL);
+}
+
+describe('the answer to a model', () => {
+  it('reads as any response does, once', async () => {
+    const response = await answered();
+    expect([response.ok, response.status, response.bodyUsed]).toEqual([true, 200, false]);
+    expect(await response.clone().text()).toBe('{"said":"Hello"}');
+    expect(await response.json()).toEqual({ said: 'Hello' });
+    expect(response.bodyUsed).toBe(true);
+    await expect(response.text()).rejects.toThrow('already been read');
+  });
+
+  it.each<[string, (response: Response) => Promise<unknown>]>([
+    ['text', (response) => response.text()],
+    ['bytes', async (response) => Buffer.from(await response.bytes()).toString()],
+    ['a buffer', async (response) => Buffer.from(await response.arrayBuffer()).toString()],
+    ['a blob', async (response) => (await response.blob()).text()],
+    ['a stream', async (response) => new Response(response.body).text()],
+  ])('has a body that can be read as %s', async (_, read) => {
+    expect(await read(await answered())).toBe('{"said":"Hello"}');
+  });
+});
+
 describe('without a fetch of its own, a model', () => {
   const kept = globalThis.fetch;
 
