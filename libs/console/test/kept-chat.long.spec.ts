@@ -101,6 +101,14 @@ const DESK = [
     ],
   }),
   tool({
+    id: 'desk__count',
+    description: 'Counts what is in stock.',
+    effect: 'read_only',
+    reveal: 'all',
+    presentation: { label: 'Stock', done: 'Counted the stock', result: 'metrics' },
+    execute: () => ({ lamps: 3, desks: 1, worth: { amount: 12.5, currency: 'EUR' } }),
+  }),
+  tool({
     id: 'desk__stamp',
     description: 'Stamps the paper.',
     effect: 'state_change',
@@ -159,6 +167,34 @@ onChromium('the calls of a conversation', () => {
     await answered(alice, 'It is burnt.');
     expect(await alice.locator('.call.done').count()).toBe(2);
     expect(await alice.getByRole('button', { name: 'Approve' }).count()).toBe(0);
+    await alice.context().close();
+  });
+});
+
+onChromium('the figures of a conversation', () => {
+  it(`are drawn again as they were once the page is loaded again, beside those of a later answer${why}`, async () => {
+    const address = await serveDesk([
+      calls(call('desk__count')),
+      text('There are four.'),
+      calls(call('desk__count'), call('desk__list')),
+      text('Still four.'),
+    ]);
+    const alice = await browser.open(address, ['alice', 'secret']);
+    const figures = (): Promise<readonly string[]> =>
+      alice.locator('.metrics dt, .metrics dd').allInnerTexts();
+    await askAndRead(alice, 'How many?', 'There are four.');
+    const drawn = await figures();
+    expect(drawn).toHaveLength(6);
+    expect(drawn.slice(0, 4)).toEqual(['Lamps', '3', 'Desks', '1']);
+    await alice.reload();
+    await answered(alice, 'There are four.');
+    expect(await figures()).toEqual(drawn);
+    await askAndRead(alice, 'And now?', 'Still four.');
+    await alice.reload();
+    await answered(alice, 'Still four.');
+    expect(await figures()).toEqual([...drawn, ...drawn]);
+    expect(await alice.locator('.call td').allInnerTexts()).toEqual(['Lamp', '3', 'Desk', '1']);
+    expect(await barriersOn(alice)).toEqual([]);
     await alice.context().close();
   });
 });
