@@ -8,7 +8,6 @@ import { isExpired } from '../plugins/inbox/pending.service.js';
 import { decide, subjectOf } from '../policy/decide.js';
 import { areSamePeople } from '../policy/rules.js';
 import { type CoveredCalls } from '../plugins/approvals/run-approvals.js';
-import { CountedSpending } from '../plugins/usage/spending.js';
 import type { OutsideArgument } from '../plugins/values/value-references.js';
 import { canonicalJson, fromCanonical, sha256 } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
@@ -66,21 +65,17 @@ export class Authorisation {
    *   `approval_denied`.
    * @throws {CallPending} Where the run waits for an answer.
    */
-  authorise(call: ReadCall): AuthorisedCall | Promise<AuthorisedCall> {
+  async authorise(call: ReadCall): Promise<AuthorisedCall> {
     const { tool, scope, request } = call;
     if (request.refusal) throw new CallFailure(request.refusal);
     const layers = tool.layers?.(scope.run);
-    const decideOn = (input: ReadArguments): AuthorisedCall | Promise<AuthorisedCall> => {
-      if (request.approvedAs !== undefined && sha256(input.canonical) !== request.approvedAs)
-        throw CallFailure.of('approval_denied', OTHER_ARGUMENTS);
-      const sent = advance(call, { input, sent: input });
-      if (request.checkpoint) return this.resumeSubRun(sent, request.checkpoint);
-      if (!tool.directive || scope.performing || scope.rehearsal) return this.decide(sent);
-      return this.parts.effects
-        .request(sent)
-        .then((requested) => this.decide(advance(sent, { requested })));
-    };
-    return layers ? this.admitted(call, layers).then(decideOn) : decideOn(call.input);
+    const input = layers ? await this.admitted(call, layers) : call.input;
+    if (request.approvedAs !== undefined && sha256(input.canonical) !== request.approvedAs)
+      throw CallFailure.of('approval_denied', OTHER_ARGUMENTS);
+    const sent = advance(call, { input, sent: input });
+    if (request.checkpoint) return this.resumeSubRun(sent, request.checkpoint);
+    if (!tool.directive || scope.performing || scope.rehearsal) return this.decide(sent);
+    return this.decide(advance(sent, { requested: await this.parts.effects.request(sent) }));
   }
 
   /**
@@ -102,9 +97,24 @@ export class Authorisation {
     return advance(call, { input: { ...call.input, args: checkpoint.args } });
   }
 
-  private decide(call: AuthorisedCall): AuthorisedCall | Promise<AuthorisedCall> {
-    const asks = call.tool.preflight !== undefined && !call.request.isDeferred;
-    return asks ? this.preflighted(judge(call)).then(() => this.decided(call)) : this.decided(call);
+  /**
+   * Budgets may be used up once the tool has been asked. In a rehearsal no one is asked: its calls
+   * are approved together, once all are known.
+   */
+  private async decide(call: AuthorisedCall): Promise<AuthorisedCall> {
+    const { tool, request, scope } = call;
+    if (tool.preflight && !request.isDeferred) await this.preflighted(judge(call));
+    const judged = judge(call);
+    const needsNoOne = judged.decision.kind === 'allow' || scope.rehearsal !== undefined;
+    const isLetIn =
+      needsNoOne &&
+      !request.isDeferred &&
+      scope.approvals.askedBy(request.call.toolCallId) === undefined;
+    if (!isLetIn) return this.confirmed(judged);
+    const charging = charge(judged); // in the turn of the decision: parallel calls must see it
+    assertLeft(judged, await charging);
+    await this.parts.audit?.decided(judged);
+    return judged;
   }
 
   /**
@@ -120,36 +130,6 @@ export class Authorisation {
     );
     if (decision.kind === 'deny')
       throw denialOf(advance(call, { decision }), deniedToolMessage(call));
-  }
-
-  /**
-   * Budgets may be used up since the tool was asked. In a rehearsal no one is asked: its calls are
-   * approved together, once all are known.
-   */
-  private decided(call: AuthorisedCall): AuthorisedCall | Promise<AuthorisedCall> {
-    const judged = judge(call);
-    const { request, scope, decision } = judged;
-    const needsNoOne = decision.kind === 'allow' || scope.rehearsal !== undefined;
-    const isLetIn =
-      needsNoOne &&
-      !request.isDeferred &&
-      scope.approvals.askedBy(request.call.toolCallId) === undefined;
-    if (!isLetIn) return this.confirmed(judged);
-    const counting = charge(judged); // in the turn of the decision: parallel calls must see it
-    if (counting) return this.counted(judged, counting);
-    const recording = this.parts.audit?.decided(judged);
-    return recording ? recording.then(() => judged) : judged;
-  }
-
-  /**
-   * Lets a call in that is counted for several processes: another one may have used up the budget
-   * since it was decided.
-   */
-  private async counted(call: JudgedCall, counting: Promise<RunSpending>): Promise<AuthorisedCall> {
-    const { decision } = judge(call, call.input.args, await counting);
-    if (decision.kind !== 'allow') throw CallFailure.of('budget_exceeded', decision.reason);
-    await this.parts.audit?.decided(call);
-    return call;
   }
 
   private async confirmed(call: JudgedCall): Promise<AuthorisedCall> {
@@ -439,8 +419,11 @@ function assertAskable({ tool, scope, decision }: JudgedCall): void {
     );
 }
 
-/** Counts a call that is let in. A promise resolves to what was spent elsewhere by then. */
-function charge(call: ReadCall): Promise<RunSpending> | undefined {
+/**
+ * Counts a call that is let in, at once. Resolves to what was spent elsewhere by then, if several
+ * processes count.
+ */
+function charge(call: ReadCall): Promise<RunSpending | undefined> {
   const { tool, input, scope } = call;
   const entry = {
     declaredId: tool.spec.declaredId,
@@ -448,9 +431,14 @@ function charge(call: ReadCall): Promise<RunSpending> | undefined {
     args: input.args,
   };
   advance(call, { charge: entry });
-  if (scope.spending instanceof CountedSpending) return scope.spending.charge(entry);
-  scope.spending.calls.push(entry);
-  return undefined;
+  return scope.spending.charge(entry);
+}
+
+/** Another process may have used up the budget since the call was decided. */
+function assertLeft(call: JudgedCall, elsewhere: RunSpending | undefined): void {
+  if (!elsewhere) return;
+  const { decision } = judge(call, call.input.args, elsewhere);
+  if (decision.kind !== 'allow') throw CallFailure.of('budget_exceeded', decision.reason);
 }
 
 /**

@@ -1,7 +1,6 @@
 import type {
   Decision,
   JsonObject,
-  LoopEventBody,
   MessageLabels,
   SubRunRecord,
   ToolCall,
@@ -29,6 +28,7 @@ import type { RunRehearsal } from '../plugins/rehearsals/run-rehearsal.js';
 import type { SubRunCheckpoint, SubRuns } from '../plugins/sub-runs/sub-runs.js';
 import type { SpendingLedger } from '../plugins/usage/spending.js';
 import type { OutsideArgument, RunValues } from '../plugins/values/value-references.js';
+import type { EmitEvent } from './emit-event.js';
 import { CallPending } from './outcome.js';
 import type { EffectAttempt, RequestedEffect } from './outcome.js';
 
@@ -104,8 +104,8 @@ export interface ExecutionScope {
    */
   readonly subRuns?: SubRuns;
   readonly signal: AbortSignal;
-  /** May return a promise when the reader of the events is slow. Never throws. */
-  emit(event: LoopEventBody): void | Promise<void>;
+  /** Never throws, nor rejects. */
+  readonly emit: EmitEvent;
 }
 
 /**

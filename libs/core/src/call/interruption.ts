@@ -82,6 +82,17 @@ export function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal)
 }
 
 /**
+ * The answer of code of the application that may be synchronous, for an `await`: what was answered
+ * at once stands, though the run has ended meanwhile.
+ */
+export function inTime<Result>(
+  work: Result | Promise<Result>,
+  signal: AbortSignal,
+): Result | Promise<Result> {
+  return work instanceof Promise ? untilAborted(work, signal) : work;
+}
+
+/**
  * Settles as the work does, or rejects when it has not after so many milliseconds: a store that is
  * slow must not keep a run from ending.
  */

@@ -3,8 +3,7 @@ import type { ToolFailure } from '@toolloop/protocol';
 import { AttachedResult } from '../contracts/attachment.js';
 import { ToolInterceptor } from '../contracts/interceptor.js';
 import type { InterceptorNote } from '../contracts/interceptor.js';
-import type { RunContext } from '../contracts/tool-call.js';
-import type { Tool, ToolLayers } from '../contracts/tool.js';
+import type { ToolLayers } from '../contracts/tool.js';
 import { discreet } from '../plugins/connections/discreet.js';
 import type { AskedQuestions } from '../plugins/questions/asked-questions.js';
 import { SubRunMethod } from '../plugins/sub-runs/sub-run-call.js';
@@ -23,7 +22,7 @@ import {
 import type { AuthorisedCall } from './call.js';
 import { ConcurrencySlots } from './concurrency-slots.js';
 import type { FreeSlot } from './concurrency-slots.js';
-import { Interruption, untilAborted } from './interruption.js';
+import { Interruption, inTime } from './interruption.js';
 import type { InterceptorAnswer, InvokedResult } from './outcome.js';
 import type { OnProgress } from './progress-report.js';
 import { NONE, ToolMethod, drain } from './tool-method.js';
@@ -67,7 +66,7 @@ export class ToolInvoker {
     );
     let layers: ToolLayers | undefined;
     let freeSlot: FreeSlot | undefined;
-    const onProgress = (value: unknown): void | Promise<void> => report.show(value, tool.output);
+    const onProgress: OnProgress = (value) => report.show(value, tool.output);
     const inner = tool.subRun && new SubRunMethod(tool.subRun, call);
     const method = new ToolMethod(inner?.performed ?? tool, { input: built, context }, (result) =>
       drain(result, onProgress, context.signal),
@@ -77,8 +76,7 @@ export class ToolInvoker {
       if (tool.concurrency !== undefined)
         freeSlot = await this.slots.take(tool.spec.declaredId, tool.concurrency, context.signal);
       // Within the time limit: of a request-scoped provider the layers are made with it.
-      const finding = layersOf(tool, scope.run, context.signal);
-      layers = finding instanceof Promise ? await finding : finding;
+      layers = await inTime(tool.layers?.(scope.run), context.signal);
       const answer = this.contexts.run(context, () =>
         this.intercepted(running, layers, onProgress),
       );
@@ -107,8 +105,8 @@ export class ToolInvoker {
     layers: ToolLayers | undefined,
     onProgress: OnProgress,
   ): unknown {
-    // it may have waited for its key, its turn or another attempt
-    if (method.changesThings || made.scope.retry) this.contexts.assertNotStopped(made);
+    // since it was decided on, its start was told, and it may have waited for its key or its turn
+    this.contexts.assertNotStopped(made);
     const interceptors = this.interceptors ?? this.prepare();
     if (interceptors.length === 0 && !layers) return method.call();
     const { invocation } = method;
@@ -125,20 +123,6 @@ export class ToolInvoker {
     );
     return drain(outermost(), onProgress, invocation.context.signal);
   }
-}
-
-/** Only what takes its time is waited for under the signal. */
-const inTime = <Result>(
-  work: Result | Promise<Result>,
-  signal: AbortSignal,
-): Result | Promise<Result> => (work instanceof Promise ? untilAborted(work, signal) : work);
-
-function layersOf(
-  { layers }: Tool,
-  run: RunContext,
-  signal: AbortSignal,
-): ReturnType<NonNullable<Tool['layers']>> {
-  return inTime(layers?.(run), signal);
 }
 
 /** An interceptor's answer cannot stand for an effect that is still under way, or that failed. */

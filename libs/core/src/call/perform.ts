@@ -14,11 +14,11 @@ import {
   notCalled,
 } from './call-failure.js';
 import type { MethodState } from './call-failure.js';
-import { MOST_OF_A_NAME, advance } from './call.js';
+import { MOST_OF_A_NAME, advance, inPlace } from './call.js';
 import type { AuthorisedCall, Call, CallHooks } from './call.js';
 import type { EffectGuard } from './effect-guard.js';
 import { isRepeatable } from './idempotency-key.js';
-import { untilAborted } from './interruption.js';
+import { inTime } from './interruption.js';
 import type { ToolInvoker } from './invoke.js';
 import { CallPending } from './outcome.js';
 import type { InvokedResult, ToolOutcome } from './outcome.js';
@@ -41,7 +41,7 @@ export class CallPerformer {
   ) {}
 
   /** @throws What the call failed with. */
-  perform(call: AuthorisedCall): Promise<ToolOutcome> {
+  async perform(call: AuthorisedCall): Promise<ToolOutcome> {
     const { tool, request, scope, input, options, decision, rehearsal } = call;
     const { hidden } = tool.input;
     const shown = options.logArguments && {
@@ -50,9 +50,8 @@ export class CallPerformer {
     logCall('debug', 'Tool call started', call, { ...(rehearsal && { rehearsal }), ...shown });
     const { toolCallId } = request.call;
     const { id, effect } = tool.spec;
-    const telling =
-      decision &&
-      scope.emit({
+    if (decision)
+      await scope.emit({
         type: 'tool-start',
         step: request.step,
         toolCallId,
@@ -60,18 +59,8 @@ export class CallPerformer {
         effect,
         decision,
       });
-    return telling ? telling.then(() => this.started(call)) : this.started(call);
-  }
-
-  private started(call: AuthorisedCall): Promise<ToolOutcome> {
-    const { scope } = call;
     if (scope.hooks) tellStart(call, scope.hooks);
-    const { beforeEffect } = scope;
-    const isFirst = beforeEffect !== undefined && !call.hasTakenOver;
-    return this.concluded(
-      call,
-      isFirst ? () => beforeEffect().then(() => this.invoke(call)) : () => this.invoke(call),
-    );
+    return this.concluded(call, this.invoke(call));
   }
 
   /**
@@ -79,9 +68,8 @@ export class CallPerformer {
    * stands for that of its method.
    */
   async recall(call: AuthorisedCall, kept: unknown): Promise<ToolOutcome> {
-    return this.concluded(call, () =>
-      Promise.resolve({ live: kept, result: kept, attachments: [], method: 'answered' }),
-    );
+    const answered = { live: kept, result: kept, attachments: [], method: 'answered' } as const;
+    return this.concluded(call, Promise.resolve(answered));
   }
 
   /**
@@ -94,11 +82,10 @@ export class CallPerformer {
 
   private async concluded(
     call: AuthorisedCall,
-    invoke: () => Promise<InvokedResult>,
+    invoking: Promise<InvokedResult>,
   ): Promise<ToolOutcome> {
     try {
-      const shown = this.shown(call, await invoke());
-      return shown instanceof Promise ? await shown : shown;
+      return await this.shown(call, await invoking);
     } catch (error) {
       if (error instanceof CallPending || isLeftInFlight(error, call)) throw error;
       throw await this.failed(call, call.hasTakenOver ? stillUnknown(error) : error);
@@ -106,18 +93,13 @@ export class CallPerformer {
   }
 
   /** Whatever fails from here on says nothing about the effect. */
-  private shown(call: AuthorisedCall, invoked: InvokedResult): ToolOutcome | Promise<ToolOutcome> {
-    const fail = (error: unknown): never => {
-      throw this.unshown(call, invoked, error);
-    };
+  private async shown(call: AuthorisedCall, invoked: InvokedResult): Promise<ToolOutcome> {
     try {
       const result = this.describer.describe(call, invoked);
-      const end = (): ToolOutcome => succeeded(call, invoked.live, result);
-      return call.lease
-        ? this.effects.succeed(call, toOutcome(result, call)).then(end).catch(fail)
-        : end();
+      if (call.lease) await this.effects.succeed(call, toOutcome(result, call));
+      return succeeded(call, invoked.live, result);
     } catch (error) {
-      return fail(error);
+      throw this.unshown(call, invoked, error);
     }
   }
 
@@ -149,30 +131,26 @@ export class CallPerformer {
       : new CallFailure(failure, { cause: cause ?? error, method });
   }
 
-  private invoke(call: AuthorisedCall): Promise<InvokedResult> {
-    const { tool, scope, input } = call;
-    if (scope.retry !== true || !isRepeatable(tool)) return this.attempt(call, input.built);
-    return repeatedly(call, (built) => this.attempt(call, built));
+  private async invoke(call: AuthorisedCall): Promise<InvokedResult> {
+    const { tool, scope, input, hasTakenOver } = call;
+    if (scope.beforeEffect && !hasTakenOver) await scope.beforeEffect();
+    return scope.retry === true && isRepeatable(tool)
+      ? repeatedly(call, (built) => this.attempt(call, built))
+      : this.attempt(call, input.built);
   }
 
   /**
    * One attempt. One that asked a question ends with that, whatever its method made of the signal.
    */
-  private attempt(call: AuthorisedCall, built: unknown): Promise<InvokedResult> {
+  private async attempt(call: AuthorisedCall, built: unknown): Promise<InvokedResult> {
     if (call.asking) advance(call, { asking: undefined });
-    const { rolledBack } = call;
-    const invoking = rolledBack
-      ? rolledBack(() => this.invoker.invoke(call, built))
-      : this.invoker.invoke(call, built);
-    return invoking.then(
-      (invoked) => {
-        if (call.asking) throw call.asking;
-        return invoked;
-      },
-      (error: unknown) => {
-        throw call.asking ?? error;
-      },
-    );
+    try {
+      const invoked = await inPlace(call, () => this.invoker.invoke(call, built));
+      if (call.asking) throw call.asking;
+      return invoked;
+    } catch (error) {
+      throw call.asking ?? error;
+    }
   }
 }
 
@@ -304,12 +282,9 @@ async function rebuiltAfter(
   await wait(delay, undefined, { signal: scope.signal }).catch(() => {
     throw notBegun(scope.signal);
   });
-  const rebuilding = readInput(tool.input, fromCanonical(input.canonical), {
-    ...options,
-    validation: false,
-  });
-  const reading =
-    rebuilding instanceof Promise ? await untilAborted(rebuilding, scope.signal) : rebuilding;
+  const unchecked = { ...options, validation: false };
+  const rebuilding = readInput(tool.input, fromCanonical(input.canonical), unchecked);
+  const reading = await inTime(rebuilding, scope.signal);
   if ('value' in reading) return reading.value;
   throw CallFailure.of('invalid_args', 'The arguments are not valid any more.', reading.problems);
 }

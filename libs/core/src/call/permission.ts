@@ -17,17 +17,9 @@ const logger = new Logger('ToolPolicy');
  * Policy's word on a tool and, where that does not deny it, the word of the tool's own `canCall`.
  * Throws the interruption of a run that ends meanwhile.
  */
-export function permissionFor(tool: Tool, scope: ExecutionScope): Decision | Promise<Decision> {
+export async function permissionFor(tool: Tool, scope: ExecutionScope): Promise<Decision> {
   const decision = decide(scope.policies, subjectOf(tool, scope.actor));
-  // Most tools have no word of their own, and wait for nothing.
-  return decision.kind === 'deny' || !tool.canCall ? decision : withOwnWord(tool, decision, scope);
-}
-
-async function withOwnWord(
-  tool: Tool,
-  decision: Decision,
-  scope: ExecutionScope,
-): Promise<Decision> {
+  if (decision.kind === 'deny' || !tool.canCall) return decision;
   return withWord(await wordOf(tool, scope), decision, 'canCall');
 }
 

@@ -24,14 +24,14 @@ export class ProgressReport {
    * A value that may not be shown is left out, and the first of them is a warning: it is no reason
    * to fail the call.
    */
-  show(value: unknown, projector: ResultProjector): void | Promise<void> {
+  async show(value: unknown, projector: ResultProjector): Promise<void> {
     if (this.isOver) return;
     const { request, scope, credentials } = this.call;
     const { toolCallId, name } = request.call;
     try {
       const projection = projected({ output: projector }, withoutAttachments(value), 'ui');
       const shown = credentials?.json(projection) ?? projection;
-      return scope.emit({
+      await scope.emit({
         type: 'tool-progress',
         step: request.step,
         toolCallId,
@@ -43,14 +43,14 @@ export class ProgressReport {
         `A progress value of ${name} cannot be shown (run ${scope.run.runId}).`,
         discreet(error, this.call),
       );
-      return this.warn(error);
+      await this.warn(error);
     }
   }
 
-  private warn(error: unknown): void | Promise<void> {
+  private async warn(error: unknown): Promise<void> {
     if (this.hasWarned || !(error instanceof RedactionError)) return;
     this.hasWarned = true;
-    return this.call.scope.emit(error.warning(this.call));
+    await this.call.scope.emit(error.warning(this.call));
   }
 
   /** For what a tool may do only while it runs. */
@@ -60,4 +60,4 @@ export class ProgressReport {
 }
 
 /** Called with every value of a streaming result but the last. Never throws. */
-export type OnProgress = (value: unknown) => void | Promise<void>;
+export type OnProgress = (value: unknown) => Promise<void>;

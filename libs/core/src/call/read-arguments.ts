@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { HttpException } from '@nestjs/common';
 import { isJsonObject, type JsonObject, ToolError } from '@toolloop/protocol';
-import type { InputReading, ToolInputCodec } from '../contracts/tool.js';
+import type { InputReading, Tool, ToolInputCodec } from '../contracts/tool.js';
 import { canonicalJson, fromCanonical, parseJson } from '../schema/canonical-json.js';
 import { reservedNamesIn } from '../schema/reserved-names.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure } from './call-failure.js';
-import { Interruption, untilAborted } from './interruption.js';
+import { Interruption, inTime } from './interruption.js';
 import { meaningOf } from './argument-meaning.js';
 import type { Call, ReadArguments, ResolvedCall } from './call.js';
 import {
@@ -21,20 +21,15 @@ import { VALUE_TOOL_IDS } from '../plugins/values/value-tools.js';
  *
  * @throws {CallFailure} `invalid_json`, `tenant_override` or `invalid_args`.
  */
-export function readArguments(
+export async function readArguments(
   validators: SchemaValidators,
   call: ResolvedCall,
   text: string,
-): ReadArguments | Promise<ReadArguments> {
+): Promise<ReadArguments> {
   const { options, limits, tool } = call;
   const sent = parseArguments(text, limits.argumentBytes);
   assertBounded(sent);
-  const reserved = reservedNamesIn(sent, tool.input.reserved);
-  if (reserved !== undefined)
-    throw CallFailure.of(
-      'tenant_override',
-      `The argument at "${reserved}" is set by the application and never by a caller. Leave it out.`,
-    );
+  assertNotReserved(sent, tool);
   const { scope, request } = call;
   const isLiteral = request.outside !== undefined || !scope.values;
   const { args: expanded = sent, outside }: TakenArguments = isLiteral
@@ -45,27 +40,26 @@ export function readArguments(
   if (options.validation && problems.length > 0)
     throw CallFailure.of('invalid_args', 'The arguments do not fit the schema.', problems);
   const canonical = canonicalJson(args);
-  const build = (reading: InputReading): ReadArguments => {
-    if ('problems' in reading)
-      throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
-    const read: ReadArguments = {
-      canonical,
-      args,
-      built: reading.value,
-      ...(outside && { outside }),
-    };
-    const meaning = tool.spec.effect === 'read_only' ? undefined : meaningOf(read);
-    return meaning === undefined || meaning === canonical ? read : { ...read, meaning };
-  };
   // what a tool does to its input changes no record
-  const copied = readCopy(call, fromCanonical(canonical));
-  return copied instanceof Promise ? copied.then(build) : build(copied);
+  const built = await build(call, fromCanonical(canonical));
+  const read = { canonical, args, built, ...(outside && { outside }) };
+  const meaning = tool.spec.effect === 'read_only' ? undefined : meaningOf(read);
+  return meaning === undefined || meaning === canonical ? read : { ...read, meaning };
 }
 
 /** Arguments with texts in the place of references; without references those that were sent. */
 interface TakenArguments {
   readonly args?: JsonObject;
   readonly outside?: ReadArguments['outside'] | undefined;
+}
+
+function assertNotReserved(args: JsonObject, { input }: Tool): void {
+  const reserved = reservedNamesIn(args, input.reserved);
+  if (reserved === undefined) return;
+  throw CallFailure.of(
+    'tenant_override',
+    `The argument at "${reserved}" is set by the application and never by a caller. Leave it out.`,
+  );
 }
 
 /** A sub-run works with the same references; every other tool receives the values. */
@@ -83,18 +77,15 @@ function withValues(
   }
 }
 
-function readCopy(
-  { tool, options, scope }: ResolvedCall,
-  copy: JsonObject,
-): InputReading | Promise<InputReading> {
+async function build({ tool, options, scope }: ResolvedCall, copy: JsonObject): Promise<unknown> {
+  let reading: InputReading;
   try {
-    const reading = readInput(tool.input, copy, options);
-    return reading instanceof Promise
-      ? untilAborted(reading, scope.signal).catch(unreadable)
-      : reading;
+    reading = await inTime(readInput(tool.input, copy, options), scope.signal);
   } catch (error) {
     return unreadable(error);
   }
+  if ('value' in reading) return reading.value;
+  throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
 }
 
 /**

@@ -41,22 +41,15 @@ export class ToolResolution {
    *   `policy_denied` or `unknown_tool`, of which the last two read alike, so that no caller learns
    *   what exists; and as {@link EntityRehydration} does.
    */
-  resolve(call: Call): ResolvedCall | Promise<ResolvedCall> {
-    const knowing = this.tenants?.exists(call.scope.run.tenant);
-    return knowing
-      ? knowing.then((isKnown) =>
-          isKnown ? this.found(call) : Promise.reject(CallFailure.of('forbidden', UNKNOWN_TENANT)),
-        )
-      : this.found(call);
-  }
-
-  private found(call: Call): ResolvedCall | Promise<ResolvedCall> {
+  async resolve(call: Call): Promise<ResolvedCall> {
     const { scope } = call;
+    const isKnown = !this.tenants || (await this.tenants.exists(scope.run.tenant));
+    if (!isKnown) throw CallFailure.of('forbidden', UNKNOWN_TENANT);
     const meant = this.meantBy(call);
     // The policy may vouch for a stranger's tool otherwise than when it was listed.
     const tool = meant && !meant.origin.trusted ? this.catalog.label(meant) : meant;
     this.catalog.registry.lookups[tool ? 'hits' : 'misses'] += 1;
-    if (!tool) return this.refusalOf(call).then((failure) => Promise.reject(failure));
+    if (!tool) throw await this.refusalOf(call);
     // The model was offered what its source has withdrawn since.
     if (this.catalog.retired.has(tool.input)) throw goneTool(tool.spec.id, { kind: 'source' });
     const found = advance(call, { tool, limits: limitsOf(tool, scope, undefined) });
@@ -85,22 +78,11 @@ export class ToolResolution {
    *
    * @throws {CallFailure} `policy_denied`, and as {@link EntityRehydration} does.
    */
-  permit<From extends ResolvedCall>(call: From): From | Promise<From> {
+  async permit<From extends ResolvedCall>(call: From): Promise<From> {
     const { tool, scope } = call;
-    if (tool.rehydration) return this.permitFresh(call, tool.rehydration);
-    const decision = permissionFor(tool, scope);
-    return decision instanceof Promise
-      ? decision.then((decided) => admitted(call, decided))
-      : admitted(call, decision);
-  }
-
-  private async permitFresh<From extends ResolvedCall>(
-    call: From,
-    rehydration: ToolRehydration,
-  ): Promise<From> {
-    const { tool, scope } = call;
+    if (!tool.rehydration) return admitted(call, await permissionFor(tool, scope));
     admitted(call, decide(scope.policies, subjectOf(tool, scope.actor)));
-    const fresh = await this.fresh(call, rehydration);
+    const fresh = await this.fresh(call, tool.rehydration);
     return admitted(advance(call, { tool: fresh }), await permissionFor(fresh, scope));
   }
 

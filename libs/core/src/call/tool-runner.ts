@@ -35,9 +35,9 @@ import type {
   ExecutionScope,
   PlacedCall,
   ReadCall,
-  ResolvedCall,
 } from './call.js';
 import { EffectGuard, isGuarded } from './effect-guard.js';
+import type { EmitEvent } from './emit-event.js';
 import { ExecutionRules } from './execution-rules.js';
 import { ToolInvoker } from './invoke.js';
 import { CallPending, CallWaitsElsewhere, Effects } from './outcome.js';
@@ -153,41 +153,31 @@ export class ToolRunner implements OnModuleInit {
       : make();
   }
 
-  /** Resolve, read, authorise, once, perform, describe. */
-  private execute(call: Call): ToolOutcome | Promise<ToolOutcome> {
-    const { rehearsal } = call.scope;
-    return whenKnown(this.read(call), (read) => {
-      const standing = read.scope.standing?.same(read);
-      if (standing) return madeBefore(read, standing);
+  /** Resolve, read, decide, perform, describe. Never rejects. */
+  private async execute(call: Call): Promise<ToolOutcome> {
+    const { rehearsal, standing, signal } = call.scope;
+    try {
+      const read = await this.read(call);
+      const made = standing?.same(read);
+      if (made) return madeBefore(read, made);
       if (rehearsal)
-        return whenKnown(this.authorisation.authorise(read), (authorised) =>
-          this.rehearsal.rehearse(authorised, rehearsal),
-        );
-      const completed = read.tool.questions ? this.beforehand.complete(read) : read;
-      const admitted = whenKnown(completed, (complete) => this.authorisation.authorise(complete));
-      const answered = whenKnown(admitted, (letIn) =>
-        letIn.tool.client ? this.answered(letIn) : letIn,
-      );
-      return whenKnown(answered, (authorised) => {
-        const { scope, requested, tool } = authorised;
-        if (scope.signal.aborted) throw notBegun(scope.signal);
-        if (requested) return requested.keep(authorised);
-        const { writes } = tool.spec.labels;
-        if (writes !== undefined)
-          return this.written.noteWrite(authorised, writes).then(() => this.performed(authorised));
-        return isGuarded(tool)
-          ? this.performOnce(authorised)
-          : this.performer
-              .perform(authorised)
-              .catch((error: unknown) => this.afterQuestion(authorised, error));
-      });
-    });
+        return await this.rehearsal.rehearse(await this.authorisation.authorise(read), rehearsal);
+      const complete = read.tool.questions ? await this.beforehand.complete(read) : read;
+      const letIn = await this.authorisation.authorise(complete);
+      const authorised = letIn.tool.client ? await this.answered(letIn) : letIn;
+      if (signal.aborted) throw notBegun(signal);
+      const { requested, tool } = authorised;
+      if (requested) return await requested.keep(authorised);
+      const { writes } = tool.spec.labels;
+      if (writes !== undefined) await this.written.noteWrite(authorised, writes);
+      return await this.perform(authorised);
+    } catch (error) {
+      return this.endedBy(call, error);
+    }
   }
 
-  private performed(call: AuthorisedCall): Promise<ToolOutcome> {
-    return isGuarded(call.tool)
-      ? this.performOnce(call)
-      : this.performer.perform(call).catch((error: unknown) => this.afterQuestion(call, error));
+  private perform(call: AuthorisedCall): Promise<ToolOutcome> {
+    return isGuarded(call.tool) ? this.performOnce(call) : this.performAnswered(call);
   }
 
   /**
@@ -222,53 +212,48 @@ export class ToolRunner implements OnModuleInit {
    * The call is announced with its arguments as soon as they are known, and without them where they
    * never are.
    */
-  private read(call: Call): ReadCall | Promise<ReadCall> {
+  private async read(call: Call): Promise<ReadCall> {
+    const { scope } = call;
+    let read: ReadCall;
     try {
-      const reading = whenKnown(this.resolution.resolve(call), (resolved) =>
-        this.readResolved(resolved),
-      );
-      return reading instanceof Promise
-        ? reading.catch((error: unknown) => this.unread(call, error))
-        : reading;
-    } catch (error) {
-      return this.unread(call, error);
-    }
-  }
-
-  private readResolved(call: ResolvedCall): ReadCall | Promise<ReadCall> {
-    const { tool, request, scope } = call;
-    advance(call, { options: this.rules.optionsFor(tool, scope.options) });
-    return whenKnown(readArguments(this.validators, call, request.call.arguments), (input) => {
-      if (tool.surface) throw this.resolution.missingInstance(call, input.args);
-      const { presentation } = tool;
-      const args = shownArguments(input.args, tool.input.hidden);
-      const telling = scope.emit({
-        ...announcementOf(call),
-        args,
-        ...(presentation && { presentation }),
+      const resolved = await this.resolution.resolve(call);
+      const { tool, request } = advance(resolved, {
+        options: this.rules.optionsFor(resolved.tool, scope.options),
       });
-      return telling ? telling.then(() => advance(call, { input })) : advance(call, { input });
-    });
+      const input = await readArguments(this.validators, resolved, request.call.arguments);
+      if (tool.surface) throw this.resolution.missingInstance(resolved, input.args);
+      read = advance(resolved, { input });
+    } catch (error) {
+      await scope.emit(announcementOf(call));
+      throw error;
+    }
+    const { presentation, input } = read.tool;
+    const args = shownArguments(read.input.args, input.hidden);
+    await scope.emit({ ...announcementOf(call), args, ...(presentation && { presentation }) });
+    return read;
   }
 
-  private async unread(call: Call, error: unknown): Promise<never> {
-    await call.scope.emit(announcementOf(call));
-    throw error;
+  /** Performs a call without a key, and again with the answer to each question that it asks. */
+  private async performAnswered(call: AuthorisedCall): Promise<ToolOutcome> {
+    try {
+      return await this.performer.perform(call);
+    } catch (error) {
+      return this.performAnswered(await this.afterQuestion(call, error));
+    }
   }
 
   /**
    * A call that asked a person is let in anew once there is an answer, and its method called again
    * from its top; one whose run is suspended does so when it is resumed.
    */
-  private async afterQuestion(call: AuthorisedCall, error: unknown): Promise<ToolOutcome> {
+  private async afterQuestion(call: AuthorisedCall, error: unknown): Promise<AuthorisedCall> {
     const asked = error instanceof CallPending ? error.asked : undefined;
     if (!asked) throw error;
     const { scope, charge, request } = call;
     scope.approvals.letIn(request.call.toolCallId);
     if (charge) scope.spending.takeBack(charge); // it is counted when it is called again
     await this.questions.answered(asked, call);
-    const again = await this.authorisation.authoriseAgain(call);
-    return this.performer.perform(again).catch((next: unknown) => this.afterQuestion(again, next));
+    return this.authorisation.authoriseAgain(call);
   }
 
   private async performOnce(call: AuthorisedCall): Promise<ToolOutcome> {
@@ -281,39 +266,16 @@ export class ToolRunner implements OnModuleInit {
   }
 
   private async recorded(call: Call): Promise<ToolOutcome> {
-    const performed = await this.concluded(call);
+    const performed = await this.label(call, await this.execute(call));
     const { hooks, values } = call.scope;
     const outcome = withChange(call, values ? withHidden(performed, values) : performed);
     if (hooks) tellEnd(call, outcome, hooks);
     if (outcome.isPending) return outcome;
     const shown = shownResult(outcome);
     logEnd(call, shown.record);
-    const recording = this.audit?.ended(call, outcome);
-    if (recording) await recording;
-    const telling = call.scope.emit({ type: 'tool-result', step: call.request.step, ...shown });
-    if (telling) await telling;
+    await this.audit?.ended(call, outcome);
+    await call.scope.emit({ type: 'tool-result', step: call.request.step, ...shown });
     return outcome;
-  }
-
-  /** Never rejects. */
-  private async concluded(call: Call): Promise<ToolOutcome> {
-    try {
-      const outcome = await this.executed(call);
-      const store = call.tool?.spec.labels.from;
-      return store === undefined ? outcome : await this.fromStore(call, store, outcome);
-    } catch (error) {
-      return this.endedBy(call, error);
-    }
-  }
-
-  private executed(call: Call): ToolOutcome | Promise<ToolOutcome> {
-    const end = (error: unknown): ToolOutcome => this.endedBy(call, error);
-    try {
-      const executing = this.execute(call);
-      return executing instanceof Promise ? executing.catch(end) : executing;
-    } catch (error) {
-      return end(error);
-    }
   }
 
   private endedBy(call: Call, error: unknown): ToolOutcome {
@@ -325,20 +287,26 @@ export class ToolRunner implements OnModuleInit {
   }
 
   /**
-   * Asked for once the result is there: what was written into the store before it was read was
-   * noted before that.
+   * Labels what is from a store into which someone outside has written. Asked for once the result
+   * is there: what was written into the store before it was read was noted before that. Never
+   * rejects.
    */
-  private async fromStore(call: Call, store: string, outcome: ToolOutcome): Promise<ToolOutcome> {
-    if (outcome.isPending || !(await this.written.isOfOutside(call.scope.run.tenant, store)))
-      return outcome;
-    return asFromOutside(call, outcome);
+  private async label(call: Call, outcome: ToolOutcome): Promise<ToolOutcome> {
+    const store = call.tool?.spec.labels.from;
+    if (store === undefined || outcome.isPending) return outcome;
+    try {
+      const isOfOutside = await this.written.isOfOutside(call.scope.run.tenant, store);
+      return isOfOutside ? asFromOutside(call, outcome) : outcome;
+    } catch (error) {
+      return this.endedBy(call, error);
+    }
   }
 
   /** Events that cannot be shown are logged, and change nothing about the call. */
   private shielded(scope: ExecutionScope): ExecutionScope {
     const report = (error: unknown): void =>
       this.logger.error(`An event of run ${scope.run.runId} could not be shown.`, error);
-    const emit: ExecutionScope['emit'] = (event) => {
+    const emit: EmitEvent = (event) => {
       // a transaction waits for no reader
       if (scope.rehearsal && event.type === 'tool-progress') return;
       try {
@@ -417,15 +385,6 @@ function tellEnd(
   const waits = isPending && (checkpoint !== undefined || waitingFor === 'question');
   if (!waits && hasBegun(call)) hooks.ended(call, record);
 }
-
-/**
- * Runs the next stage with a value: at once where it is there, and otherwise as soon as it is. A
- * promise of its own for each stage that waits for nothing was most of what a call cost.
- */
-const whenKnown = <Value, Result>(
-  value: Value | Promise<Value>,
-  stage: (value: Value) => Result | Promise<Result>,
-): Result | Promise<Result> => (value instanceof Promise ? value.then(stage) : stage(value));
 
 function withChange(call: Call, outcome: ToolOutcome): ToolOutcome {
   const change = changeOf(call, outcome);

@@ -180,6 +180,26 @@ describe('invariant 11: aborting', () => {
     },
   );
 
+  it.each<ToolEffect>(['read_only', ...writes])(
+    'invariant 11: makes a %s or says that it was not made, whichever stage the abort falls into',
+    async (effect) => {
+      let told = { made: 0, code: '' };
+      for (let turns = 0; told.code !== 'succeeded' && turns < 200; turns += 1) {
+        const abortion = new AbortController();
+        let made = 0;
+        const run = runOf({ effect, invoke: () => (made += 1) }, { signal: abortion.signal });
+        const calling = run.exec('tool');
+        for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+        abortion.abort();
+        const { record } = await atOnce(calling);
+        told = { made, code: record.error?.code ?? record.status };
+        const isKnown = effect === 'read_only' || (told.code === 'aborted') === (made === 0);
+        expect({ turns, ...told, isKnown }).toEqual({ turns, ...told, isKnown: true });
+      }
+      expect(told).toEqual({ made: 1, code: 'succeeded' });
+    },
+  );
+
   it('invariant 11: begins nothing while the start is announced', async () => {
     let invoked = 0;
     const controller = new AbortController();

@@ -372,7 +372,7 @@ describe('invariant 5: a client that goes away', () => {
     },
     {
       when: 'while the method of a tool is at work',
-      later: queueMicrotask,
+      later: (leave: () => void): void => void setImmediate(leave),
       first: 'unknown_outcome',
     },
   ])('leaves a valid transcript behind $when', async ({ later, first }) => {

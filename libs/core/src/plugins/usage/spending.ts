@@ -82,6 +82,15 @@ export class SpendingLedger implements RunSpending {
   }
 
   /**
+   * Counts a call that is let in, at once: parallel calls must see it. Resolves to what was spent
+   * elsewhere by then, if several processes count.
+   */
+  charge(call: SpentCall): Promise<RunSpending | undefined> {
+    this.calls.push(call);
+    return NOTHING_ELSEWHERE;
+  }
+
+  /**
    * Returns the calls that were admitted since the last time, by any run that shares the ledger, so
    * that each of them is saved once.
    */
@@ -99,6 +108,8 @@ export class SpendingLedger implements RunSpending {
     if (index !== -1) this.calls.splice(index, 1);
   }
 }
+
+const NOTHING_ELSEWHERE = Promise.resolve(undefined);
 
 /** Amounts by names; see {@link CountedSpending}. */
 export type BudgetAmounts = Readonly<Record<string, number>>;
@@ -139,21 +150,17 @@ export class CountedSpending extends SpendingLedger {
     return countIn(this.totals, budget);
   }
 
-  /**
-   * Counts a call that is let in. A promise resolves to what all other sessions of the account had
-   * spent by then.
-   */
-  charge(call: SpentCall): Promise<RunSpending> | undefined {
+  /** Resolves to what all other sessions of the account had spent by then. */
+  override async charge(call: SpentCall): Promise<RunSpending | undefined> {
     if (!this.isCounting) return undefined;
     const amounts = this.amountsOf(call);
     const added = Object.entries(amounts);
-    if (added.length === 0) return undefined;
     for (const [name, amount] of added)
       this.totals.set(name, (this.totals.get(name) ?? 0) + amount);
-    return this.tell?.(amounts).then((totals) => {
-      this.learn(totals);
-      return this.without(totals, amounts);
-    });
+    if (added.length === 0 || !this.tell) return undefined;
+    const totals = await this.tell(amounts);
+    this.learn(totals);
+    return this.without(totals, amounts);
   }
 
   /** A count that was told stays told: the ledger rather counts too much than too little. */

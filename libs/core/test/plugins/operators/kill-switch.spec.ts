@@ -1,6 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import {
+  type LoopEvent,
+  LoopEventSink,
   type PendingService,
   type Policy,
   policies as presets,
@@ -155,6 +157,26 @@ describe('a kill switch', () => {
     ]);
     expect(stopped).toEqual(['r']);
   });
+
+  it.each([read, write])(
+    'lets no call begin whose start was still being told when it was pulled: $name',
+    async (wanted) => {
+      const begun: string[] = [];
+      const act = (key: string) => begun.push(key);
+      class StoppingSink extends LoopEventSink {
+        override readonly critical = true;
+
+        override async write({ type }: LoopEvent): Promise<void> {
+          if (type === 'tool-start') await shop.policies.stop({}, ops, why);
+        }
+      }
+      const providers = [{ provide: 'stopping sink', useValue: new StoppingSink() }];
+      const shop = await operatedShop([calls(wanted), text('Done.')], { providers });
+      const { result } = await shop.run({ context: { act } });
+      expect(result.toolCalls).toMatchObject([{ status: 'denied', decision: { isStopped: true } }]);
+      expect(begun).toEqual([]);
+    },
+  );
 
   it('lets no change begin that waited for its turn or for another attempt, and gives its key back', async () => {
     const begun: string[] = [];
