@@ -16,10 +16,7 @@ import type { LoopState } from './loop-state.js';
  * changed since the tools were listed, denied ones go and the list is made anew; those that went
  * and are permitted again come back. Tells what came and went.
  */
-export function withAuthorityOfNow(
-  before: LoopState,
-  live: LiveRun,
-): LoopState | Promise<LoopState> {
+export async function withAuthorityOfNow(before: LoopState, live: LiveRun): Promise<LoopState> {
   const authority = live.roles.now();
   const change = live.roles.changeIn(authority);
   return change || before.toolset.removedWithRole.length > 0

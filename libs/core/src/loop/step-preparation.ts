@@ -35,20 +35,10 @@ export class StepPreparation {
    * Throws what `prepareStep` throws, a `RunFault` for a change that cannot be made, and the
    * interruption of a run that ends meanwhile.
    */
-  prepare(state: LoopState, live: LiveRun): PreparedStep | Promise<PreparedStep> {
+  async prepare(state: LoopState, live: LiveRun): Promise<PreparedStep> {
     const sent = sentMessages(state.messages, state.cut);
-    const changing = changeOf(state, sent, live);
-    return changing
-      ? changing.then((change) => this.checked(state, sent, change, live))
-      : this.checked(state, sent, {}, live);
-  }
-
-  private checked(
-    state: LoopState,
-    sent: readonly Message[],
-    change: StepChange,
-    live: LiveRun,
-  ): PreparedStep {
+    const { prepareStep } = live.plan;
+    const change = prepareStep ? await askForChange(prepareStep, state, sent, live) : {};
     try {
       return this.changed(state, sent, change, live);
     } catch (error) {
@@ -151,24 +141,14 @@ function requestOf(change: StepChange, { plan, start }: LiveRun): Partial<ModelR
   };
 }
 
-function changeOf(
-  state: LoopState,
-  messages: readonly Message[],
-  live: LiveRun,
-): Promise<StepChange> | undefined {
-  const { prepareStep } = live.plan;
-  return prepareStep && changeBy(prepareStep, state, messages, live);
-}
-
 type Preparing = NonNullable<LiveRun['plan']['prepareStep']>;
 
-async function changeBy(
+async function askForChange(
   prepareStep: Preparing,
-  state: LoopState,
+  { step, toolset, usage, records }: LoopState,
   messages: readonly Message[],
   live: LiveRun,
 ): Promise<StepChange> {
-  const { step, toolset, usage, records } = state;
   const changing = prepareStep({
     step,
     messages,

@@ -7,7 +7,7 @@ import {
   timestampOfNow,
   type ToolCall,
 } from '@toolloop/protocol';
-import { EMPTY, expand, from, last, lastValueFrom, type Observable, of } from 'rxjs';
+import type { Observable } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import { Interruption } from '../call/interruption.js';
 import { Logger } from '../findings/logger.js';
@@ -89,16 +89,10 @@ export class ToolLoop {
   }
 
   private async driven(first: LoopState, live: LiveRun): Promise<LoopState> {
-    const ended = await lastValueFrom(
-      of(first.pending ? first : withLimit(first, live)).pipe(
-        expand((state) =>
-          state.finish || live.isElsewhere ? EMPTY : from(this.step(state, live)),
-        ),
-        last(),
-      ),
-    );
+    let state = first.pending ? first : withLimit(first, live);
+    while (!state.finish && !live.isElsewhere) state = await this.step(state, live);
     this.leave(live.plan.execution.run.runId);
-    return ended;
+    return state;
   }
 
   /**
@@ -143,10 +137,13 @@ export class ToolLoop {
     return withSourcesOfNow(state, live, this.catalog);
   }
 
-  private step(state: LoopState, live: LiveRun): Promise<LoopState> {
+  private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
     const { rehearsal, recorder } = live;
-    const next = rehearsal ? this.rehearsed(state, live, rehearsal) : this.stepped(state, live);
-    return recorder ? next.then((stepped) => (recorder.stepped(stepped), stepped)) : next;
+    const next = await (rehearsal
+      ? this.rehearsed(state, live, rehearsal)
+      : this.stepped(state, live));
+    recorder?.stepped(next);
+    return next;
   }
 
   private stepped(state: LoopState, live: LiveRun): Promise<LoopState> {
@@ -188,21 +185,14 @@ export class ToolLoop {
   private async nextStep(state: LoopState, live: LiveRun): Promise<LoopState> {
     let begun: LoopState = { ...state, messages: [...state.messages, ...live.inputs.take()] };
     try {
-      const asking = live.plan.meter.spent(live.signal);
-      const spent = asking && (await asking);
+      const spent = await live.plan.meter.spent(live.signal);
       if (spent)
         return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
-      const listed = this.isBehind(live)
-        ? this.listedNow(begun, live)
-        : withAuthorityOfNow(begun, live);
-      begun = { ...(listed instanceof Promise ? await listed : listed), step: state.step + 1 };
+      const listed = await this.followSources(begun, live);
+      begun = { ...(await withAuthorityOfNow(listed, live)), step: state.step + 1 };
       live.use.beginStep();
-      const starting = live.emit({
-        type: 'step-start',
-        step: begun.step,
-        tools: begun.toolset.specs.length,
-      });
-      if (starting) await starting;
+      const tools = begun.toolset.specs.length;
+      await live.emit({ type: 'step-start', step: begun.step, tools });
       if (live.plan.history) begun = await this.history.apply(begun, live);
       live.use.spend(begun.usage);
       if (begun.finish) return settle(begun, live);
@@ -212,10 +202,6 @@ export class ToolLoop {
     } catch (error) {
       return settle({ ...begun, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
     }
-  }
-
-  private async listedNow(state: LoopState, live: LiveRun): Promise<LoopState> {
-    return withAuthorityOfNow(await this.followSources(state, live), live);
   }
 
   private async answerAndCalls(
@@ -228,15 +214,14 @@ export class ToolLoop {
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
     const counting = live.answered(answer.usage, answer.answeredBy ?? nameOf(prepared.model));
     live.use.spend(asked.usage);
-    if (counting) await counting;
-    const telling = live.emit({
+    await counting;
+    await live.emit({
       type: 'usage',
       step: state.step,
       usage: answer.usage,
       total: asked.usage,
       tools,
     });
-    if (telling) await telling;
     if (failure !== undefined) {
       const partial = answer.text === '' ? asked : withAnswer(asked, withoutCalls(answer));
       return { ...partial, finish: finishFor(failure, 'model_error', this.failedRun(live)) };
@@ -298,22 +283,11 @@ export class ToolLoop {
     };
   }
 
-  private concluded(
-    state: LoopState,
-    step: AnsweredStep,
-    live: LiveRun,
-  ): LoopState | Promise<LoopState> {
-    const ending = state.pending ? undefined : this.endStep(state, step, live);
-    return ending ? ending.then(() => this.afterStep(state, live)) : this.afterStep(state, live);
-  }
-
-  private afterStep(next: LoopState, live: LiveRun): LoopState {
-    return live.signal.aborted
-      ? {
-          ...next,
-          finish: finishFor(Interruption.from(live.signal), 'internal', this.failedRun(live)),
-        }
-      : next;
+  private async concluded(state: LoopState, step: AnsweredStep, live: LiveRun): Promise<LoopState> {
+    if (!state.pending) await this.endStep(state, step, live);
+    if (!live.signal.aborted) return state;
+    const interruption = Interruption.from(live.signal);
+    return { ...state, finish: finishFor(interruption, 'internal', this.failedRun(live)) };
   }
 
   /** @param before the state of a step that was begun before */
@@ -325,8 +299,8 @@ export class ToolLoop {
   ): Promise<LoopState> {
     const { answer, offered } = step;
     const history = [...state.messages, assistantMessage(answer)];
-    if (!before && live.recorder)
-      await live.recorder.answered(state, { answer, offered, outcomes: [], isPlanned: false });
+    if (!before)
+      await live.recorder?.answered(state, { answer, offered, outcomes: [], isPlanned: false });
     const { step: number, toolset: given } = state;
     const { session } = live.plan;
     const context = {
@@ -392,14 +366,9 @@ export class ToolLoop {
   }
 
   /** A step that ends no run by itself may be the one that its stop conditions wait for. */
-  private settled(state: LoopState, live: LiveRun): LoopState | Promise<LoopState> {
+  private async settled(state: LoopState, live: LiveRun): Promise<LoopState> {
     const next = overtaken(state, live);
-    return next.finish || live.plan.stopWhen.length === 0
-      ? settle(next, live)
-      : this.stopped(next, live);
-  }
-
-  private async stopped(next: LoopState, live: LiveRun): Promise<LoopState> {
+    if (next.finish || live.plan.stopWhen.length === 0) return settle(next, live);
     try {
       const stopped = await stopFor(next, live);
       return settle(stopped ? { ...next, finish: stopped } : next, live);
@@ -408,18 +377,15 @@ export class ToolLoop {
     }
   }
 
-  endStep(
-    state: LoopState,
-    { answer, offered }: AnsweredStep,
-    live: LiveRun,
-  ): void | Promise<void> {
+  /** Tells that a step has ended, and what became of it. */
+  async endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<void> {
     const toolCalls = state.records.filter(({ step }) => step === state.step);
     const { finishReason: modelFinishReason, answeredBy, response } = answer;
     const by = {
       ...(answeredBy !== undefined && { model: answeredBy }),
       ...(response && { response }),
     };
-    const telling = live.emit({
+    await live.emit({
       type: 'step-end',
       step: state.step,
       modelFinishReason,
@@ -428,10 +394,10 @@ export class ToolLoop {
     });
     const { step, usage, messages } = state;
     const { hooks, execution } = live.plan;
-    if (!hooks) return telling;
+    if (!hooks) return;
     const { run } = execution;
     const tools = offered.specs.map(({ id }) => id);
-    const ended = {
+    const iteration = {
       runId: run.runId,
       step,
       timestamp: timestampOfNow(),
@@ -440,8 +406,7 @@ export class ToolLoop {
       tools,
       usage,
     };
-    const report = (): void => hooks.iterated(ended, run);
-    return telling ? telling.then(report) : report();
+    hooks.iterated(iteration, run);
   }
 
   /**

@@ -71,19 +71,14 @@ export class ToolStep {
   async callOnce(call: ToolCall, context: ToolStepContext): Promise<ToolStepResult> {
     const asked = plannedCall(call, 0, context);
     const { live } = context;
-    const granting = isCounted(asked)
-      ? live.plan.meter.takeCalls([meteredCall(asked, live)], live.signal)
+    const grant = isCounted(asked)
+      ? await live.plan.meter.takeCalls([meteredCall(asked, live)], live.signal)
       : undefined;
-    const grant = granting && (await granting);
     const planned = grant?.calls === 0 ? { ...asked, ...grant.beyond } : asked;
-    const noting = this.noted(planned, context);
-    if (noting) await noting;
-    const ended = this.ended(await this.begun(planned, context), context, false);
-    const outcome = ended instanceof Promise ? await ended : ended;
-    const injecting = outcome.isPending
+    const outcome = await this.executeOne(planned, context, () => false);
+    const toolset = outcome.isPending
       ? context.toolset
-      : this.injected([outcome], [call], context);
-    const toolset = injecting instanceof Promise ? await injecting : injecting;
+      : await this.injected([outcome], [call], context);
     const made = outcome.hinted ? this.hinted(outcome, live, toolset) : outcome;
     return this.stepOf([made], [call], limitOf([planned]), { ...context, toolset });
   }
@@ -136,7 +131,7 @@ export class ToolStep {
     outcomes: readonly ToolOutcome[],
     calls: readonly ToolCall[],
     context: ToolStepContext,
-  ): Toolset | Promise<Toolset> {
+  ): Promise<Toolset> {
     const { session } = context;
     if (!session) return this.injection.inject(outcomes, calls, context);
     return session.change((toolset) =>
@@ -215,51 +210,33 @@ export class ToolStep {
     return lastValueFrom(made);
   }
 
+  /** Makes a call, and keeps its outcome in a durable run. */
   private async executeOne(
     request: PlannedCall,
     context: ToolStepContext,
     isLast: () => boolean,
   ): Promise<ToolOutcome> {
-    await this.noted(request, context);
-    const outcome = await this.begun(request, context);
-    return this.ended(outcome, context, isLast());
-  }
-
-  /** Tells the account of a session what a call may read. Undefined where it knows. */
-  private noted(
-    { meant: { tool } }: PlannedCall,
-    { live }: ToolStepContext,
-  ): Promise<void> | undefined {
-    if (tool?.entity) live.instances.used(tool);
-    return tool && mustNote(live, tool) ? live.plan.account?.note(labelsReadBy(tool)) : undefined;
-  }
-
-  private begun(
-    request: PlannedCall,
-    { offered, live, history, toolset }: ToolStepContext,
-  ): Promise<ToolOutcome> {
-    const scope = live.scope(offered, history, toolset);
-    return this.runner.exec(
-      request,
-      request.meant.tool?.directive ? this.updates.following(scope) : scope,
-    );
-  }
-
-  /**
-   * A promise only in a durable run. A rehearsal keeps whole steps: what it did in another is made
-   * again, since nothing of it was kept.
-   */
-  private ended(
-    outcome: ToolOutcome,
-    { live }: ToolStepContext,
-    mustBeKept: boolean,
-  ): ToolOutcome | Promise<ToolOutcome> {
+    const { live } = context;
+    const outcome = await this.exec(request, context);
+    const mustBeKept = isLast();
     if (outcome.isPending) return outcome;
     const matched = this.injection.withTriggers(outcome, live);
-    const keeping = live.rehearsal
-      ? undefined
-      : live.recorder?.called(this.withEntities(matched, live), mustBeKept);
-    return keeping ? keeping.then(() => matched) : matched;
+    // a rehearsal keeps whole steps: what it did in another is made again
+    if (live.recorder && !live.rehearsal)
+      await live.recorder.called(this.withEntities(matched, live), mustBeKept);
+    return matched;
+  }
+
+  /** Makes a call once the account of its session knows what it may read. */
+  private async exec(
+    request: PlannedCall,
+    { live, offered, history, toolset }: ToolStepContext,
+  ): Promise<ToolOutcome> {
+    const { tool } = request.meant;
+    if (tool?.entity) live.instances.used(tool);
+    if (tool && mustNote(live, tool)) await live.plan.account?.note(labelsReadBy(tool));
+    const scope = live.scope(offered, history, toolset);
+    return this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
   }
 }
 

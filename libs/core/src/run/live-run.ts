@@ -1,13 +1,13 @@
 import { AnswerFold } from '@toolloop/protocol';
 import type {
   HiddenValue,
-  LoopEventBody,
   Message,
   ModelRequest,
   ToolInvocationRecord,
   Usage,
 } from '@toolloop/protocol';
 import type { ExecutionScope } from '../call/call.js';
+import type { EmitEvent } from '../call/emit-event.js';
 import { selects } from '../catalog/tool-selection.js';
 import { ToolsetNarrowing } from '../catalog/toolset-narrowing.js';
 import type { Toolset } from '../catalog/toolset.js';
@@ -87,7 +87,7 @@ export class LiveRun implements EnclosingRun {
     readonly plan: RunPlan,
     readonly start: RunStart,
     readonly signal: AbortSignal,
-    readonly emit: (event: LoopEventBody) => void | Promise<void>,
+    readonly emit: EmitEvent,
   ) {
     const { saved } = start.resumed ?? {};
     const { session } = plan;
@@ -193,8 +193,8 @@ export class LiveRun implements EnclosingRun {
     return this.recorder?.isElsewhere ?? this.plan.within?.live.isElsewhere ?? false;
   }
 
-  /** Counts one answer of a model. A promise only where the tenant has quotas; it never rejects. */
-  answered(usage: Usage, model: string): Promise<void> | undefined {
+  /** Counts one answer of a model, at once for the run itself. Never rejects. */
+  answered(usage: Usage, model: string): Promise<void> {
     this.use.recordUsage(usage);
     return this.plan.meter.answered(usage, model, this.signal);
   }
@@ -290,7 +290,7 @@ export class LiveRun implements EnclosingRun {
    * With the tool that reads on in what was cut, as soon as something was. It answers a limit of
    * ours, so the cap of injected tools does not hold.
    */
-  withReader(toolset: Toolset, step: number): Toolset | Promise<Toolset> {
+  async withReader(toolset: Toolset, step: number): Promise<Toolset> {
     const { pages, knownValues: values } = this;
     const isDue = (tool: Tool): boolean => this.mayJoin(tool, toolset);
     const joining = [
@@ -301,10 +301,8 @@ export class LiveRun implements EnclosingRun {
     ];
     if (joining.length === 0) return toolset;
     const tools = joining.map(({ spec }) => spec.id);
-    const emitted = Promise.resolve(
-      this.emit({ type: 'tools-injected', step, provider: 'results', tools }),
-    );
-    return emitted.then(() => toolset.inject(joining).toolset);
+    await this.emit({ type: 'tools-injected', step, provider: 'results', tools });
+    return toolset.inject(joining).toolset;
   }
 
   private toolsFor(values: RunValues): readonly Tool[] {

@@ -14,6 +14,7 @@ import type { RunHandle } from '../contracts/loop-request.js';
 import type { RunJournal } from '../contracts/run-log.js';
 import type { ConversationKey, ConversationStore, LeftInput } from '../contracts/conversation.js';
 import type { TenantDirectory } from '../contracts/identity.js';
+import type { Told } from '../call/emit-event.js';
 import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../call/interruption.js';
 import { Logger } from '../findings/logger.js';
 import { offeredBy, withOffered } from '../plugins/entities/conversation-entities.js';
@@ -265,8 +266,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const follow = (): void => this.interrupt(Interruption.from(outer.signal));
     if (outer.signal.aborted) follow();
     outer.signal.addEventListener('abort', follow, { once: true });
-    const listed = this.listed(); // a run whose tools are known at once starts at once
-    const toolset = listed instanceof Promise ? await listed : listed;
+    const toolset = await this.listed();
     const first = this.resumed
       ? resumedState(this.resumed, toolset)
       : { ...firstState(toolset), messages: this.plan.messages };
@@ -373,7 +373,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   private readonly instructed: Instructing = async () =>
-    untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);
+    untilAborted(this.plan.instructions(), this.interruption.signal);
 
   /**
    * Returns whether the run was suspended in the log, where another caller may claim it as well.
@@ -464,7 +464,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return { ...first, toolset, messages: [...earlier, ...notes, ...told, ...history.slice(past)] };
   }
 
-  private concluded(last: LoopState, { past, live }: SuspendedAt): LoopState | Promise<LoopState> {
+  private async concluded(last: LoopState, { past, live }: SuspendedAt): Promise<LoopState> {
     const { conversation } = this.plan;
     if (last.pending && (last.finish?.reason === 'waiting' || isUnavailable(last)))
       return this.suspend(last, last.pending, { past, live });
@@ -643,14 +643,14 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   /** Emits an event that a person acts on where they look for it: in the root run. */
-  private tell(event: LoopEventBody): void | Promise<void> {
+  private tell(event: LoopEventBody): Told {
     const { within } = this.plan;
     return within && isForPeople(event)
       ? within.live.emit({ ...event, step: within.step })
       : this.emit(event);
   }
 
-  private emit(event: LoopEventBody): void | Promise<void> {
+  private emit(event: LoopEventBody): Told {
     return this.outlet.emit(event);
   }
 
@@ -658,7 +658,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
    * The tools it starts or continues with. A run that ends before their hooks have answered has
    * none.
    */
-  private listed(): Toolset | Promise<Toolset> {
+  private async listed(): Promise<Toolset> {
     const { toolset, strictListing, execution } = this.plan;
     if (!strictListing) return toolset;
     return strictlyListed(toolset, { ...execution, signal: this.interruption.signal }).catch(() =>

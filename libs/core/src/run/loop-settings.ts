@@ -228,8 +228,8 @@ export class LoopSettings {
   instructionsFor<Actor>(
     own: LoopRequest<unknown, Actor>['instructions'] = this.options.instructions,
     run: RunContext<Actor>,
-  ): () => string | undefined | Promise<string | undefined> {
-    return () => (typeof own === 'function' ? own(run) : own);
+  ): () => Promise<string | undefined> {
+    return async () => (typeof own === 'function' ? await own(run) : own);
   }
 
   /**

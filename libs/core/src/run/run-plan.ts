@@ -16,6 +16,7 @@ import type { InformationFlow, Policy } from '../contracts/policy.js';
 import type { ConversationKey } from '../contracts/conversation.js';
 import type { Tool } from '../contracts/tool.js';
 import type { ExecutionScope } from '../call/call.js';
+import type { EmitEvent } from '../call/emit-event.js';
 import type { SubRuns } from '../plugins/sub-runs/sub-runs.js';
 import type { ResultPages } from '../plugins/pages/result-pages.js';
 import type { RunHooks } from '../plugins/callbacks/run-hooks.js';
@@ -53,7 +54,7 @@ export interface EnclosingRun {
   readonly hiddenTexts: RunValues | undefined;
   readonly recorder: RunRecorder | undefined;
   readonly isElsewhere: boolean;
-  readonly emit: (event: LoopEventBody) => void | Promise<void>;
+  readonly emit: EmitEvent;
 }
 
 /** The beginning of a run, beside its plan. */
@@ -97,7 +98,7 @@ export interface CallSession {
     readonly pages: ResultPages | undefined;
   };
   /** Changes the tools of the session, one change after the other. */
-  change(inject: (toolset: Toolset) => Toolset | Promise<Toolset>): Toolset | Promise<Toolset>;
+  change(inject: (toolset: Toolset) => Promise<Toolset>): Promise<Toolset>;
 }
 
 /** The wait of a durable run for a process. */
@@ -111,7 +112,7 @@ export interface QueuedRun {
 export interface RunPlan<Output = unknown> {
   readonly model: LanguageModel;
   /** Asked once, when the run starts. */
-  readonly instructions: () => string | undefined | Promise<string | undefined>;
+  readonly instructions: () => Promise<string | undefined>;
   /** The name of its loop; absent for `ToolLoopService` itself. */
   readonly loop?: string | undefined;
   /** Set for a durable run that waited for a process. */

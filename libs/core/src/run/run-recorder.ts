@@ -65,28 +65,32 @@ export class RunRecorder {
    * An answer with calls, before any of them is made: the model is not asked again. It is kept with
    * the key of the first call, where nothing of that can be seen before.
    */
-  answered(state: LoopState, pending: PendingStep): Promise<void> | void {
+  async answered(state: LoopState, pending: PendingStep): Promise<void> {
     const entry = this.entry('model', `model:${state.step}`, state, pending);
     const isKeptWithKey =
       this.journal.calls !== undefined && !this.run.rehearsal && beginsWithKey(pending);
-    return isKeptWithKey ? this.journal.note(entry) : this.kept(entry);
+    if (isKeptWithKey) this.journal.note(entry);
+    else await this.kept(entry);
   }
 
   /**
    * Stores the outcome of a call, and with it its count in the budgets of policies. A read may be
    * made again, so the run waits for it only if it `mustBeKept`, with all reads noted before.
    */
-  called(outcome: ToolOutcome, mustBeKept: boolean): Promise<void> | void {
+  async called(outcome: ToolOutcome, mustBeKept: boolean): Promise<void> {
     const { toolCallId, effect } = outcome.record;
     const key = `tool:${toolCallId}`;
+    const saved = savedOutcome(outcome);
     if (effect === 'read_only' && !mustBeKept)
-      return this.journal.note({ type: 'tool', key, value: toJsonObject(savedOutcome(outcome)) });
-    const kept = this.kept({
-      type: 'tool',
-      key,
-      value: toJsonObject({ ...savedOutcome(outcome), spent: this.run.spending.takeNew() }),
-    });
-    return kept.catch(passOverLate);
+      return this.journal.note({ type: 'tool', key, value: toJsonObject(saved) });
+    const value = toJsonObject({ ...saved, spent: this.run.spending.takeNew() });
+    try {
+      await this.kept({ type: 'tool', key, value });
+    } catch (error) {
+      // a run that was interrupted ends with the outcome of a call that is still being written: its
+      // end is written behind it
+      if (!(error instanceof Interruption)) throw error;
+    }
   }
 
   /**
@@ -170,14 +174,6 @@ function beginsWithKey({ answer, offered }: PendingStep): boolean {
     !tool.questions &&
     !tool.surface
   );
-}
-
-/**
- * A run that was interrupted ends with the outcome of a call that is still being written: its end
- * is written behind it.
- */
-function passOverLate(error: unknown): void {
-  if (!(error instanceof Interruption)) throw error;
 }
 
 /** The journal into which a run writes its entries. */

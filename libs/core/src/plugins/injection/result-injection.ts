@@ -52,81 +52,60 @@ export class ResultInjection {
     return matchedTriggers.length === 0 ? outcome : { ...outcome, matchedTriggers };
   }
 
-  /**
-   * The tools of the run after these results, in their order, strategy by strategy. At once where
-   * nothing changes, as after most results.
-   */
-  inject(
+  /** The tools of the run after these results, in their order, strategy by strategy. */
+  async inject(
     outcomes: readonly ToolOutcome[],
     calls: readonly ToolCall[],
     context: InjectionContext,
-  ): Toolset | Promise<Toolset> {
-    const { toolset } = context;
-    const { strategies } = context.live.plan.injection;
-    for (const [index, outcome] of outcomes.entries()) {
-      const called = asCalled(outcome, calls);
-      for (const [number, strategy] of strategies.entries()) {
-        const applied = this.applied(strategy, called, context, toolset);
-        if (!applied) continue;
-        const others = outcomes
-          .slice(index + 1)
-          .flatMap((other) => looksOf(strategies, asCalled(other, calls)));
-        return this.continued(
-          applied,
-          [...looksOf(strategies.slice(number + 1), called), ...others],
-          context,
-        );
-      }
-    }
-    return context.live.withReader(toolset, context.step);
-  }
-
-  private async continued(
-    first: Promise<AppliedInjection>,
-    looks: readonly Look[],
-    context: InjectionContext,
   ): Promise<Toolset> {
     const { live, step } = context;
-    const { emit } = live;
-    let toolset = await told(first, emit);
-    for (const { strategy, called } of looks) {
-      const applied = this.applied(strategy, called, context, toolset);
-      if (applied) toolset = await told(applied, emit);
+    let { toolset } = context;
+    for (const outcome of outcomes) {
+      const called = asCalled(outcome, calls);
+      for (const strategy of live.plan.injection.strategies) {
+        const applied = await this.applied(strategy, called, context, toolset);
+        toolset = applied.toolset;
+        for (const event of applied.events) await live.emit(event);
+      }
     }
     return live.withReader(toolset, step);
   }
 
   /**
    * A strategy that fails, is silent for the time of a tool's call, or hands over what cannot be
-   * applied, changes nothing. Undefined where nothing changes.
+   * applied, changes nothing.
    */
-  private applied(
+  private async applied(
     strategy: ToolInjectionStrategy,
     called: CalledOutcome,
     context: InjectionContext,
     toolset: Toolset,
-  ): Promise<AppliedInjection> | undefined {
-    const { tool } = called.outcome;
-    if (!tool) return undefined;
+  ): Promise<AppliedInjection> {
+    const { live, step } = context;
     try {
-      const found = this.proposed(strategy, called, tool, context, toolset);
-      return isPromise(found) || !isNothing(found)
-        ? this.apply(found, strategy, context, toolset)
-        : undefined;
+      const proposed = await this.proposed(strategy, called, context, toolset);
+      if (isNothing(proposed)) return { toolset, events: NONE };
+      const admitted = this.settings.admit(proposed);
+      if (admitted.roles) live.roles.assume(admitted.roles);
+      return await applyInjection(toolset, admitted, live.injectionRules(), { step, strategy });
     } catch (error) {
-      return this.apply(Promise.reject(error), strategy, context, toolset);
+      if (live.signal.aborted) return { toolset, events: NONE };
+      const { runId } = live.plan.execution.run;
+      this.logger.error(`The injection strategy ${strategy.name} failed (run ${runId}).`, error);
+      const message = `The injection strategy ${strategy.name} failed.`;
+      return { toolset, events: [{ type: 'warning', step, code: 'injection_failed', message }] };
     }
   }
 
-  private proposed(
+  private async proposed(
     strategy: ToolInjectionStrategy,
     called: CalledOutcome,
-    tool: Tool,
     { live, step, history }: InjectionContext,
     toolset: Toolset,
-  ): ToolInjection | Promise<ToolInjection> {
+  ): Promise<ToolInjection> {
     const { execution, injection } = live.plan;
-    if (strategy.concerns?.(shownResult(called.outcome, tool)) === false) return NOTHING;
+    const { tool } = called.outcome;
+    if (!tool || strategy.concerns?.(shownResult(called.outcome, tool)) === false) return NOTHING;
     const last = lastResult(
       called,
       tool,
@@ -135,7 +114,7 @@ export class ResultInjection {
     const { run, limits } = execution;
     const withheld = live.reserve.of(strategy);
     const { handles } = live;
-    return strategy.evaluate({
+    const found = strategy.evaluate({
       run,
       history: history(),
       toolset: toolset.reachable,
@@ -146,54 +125,9 @@ export class ResultInjection {
       withheld,
       room: roomIn(toolset, limits).others,
     });
+    const isKnown = !(isRecord(found) && 'then' in found); // a timer for each would be felt
+    return isKnown ? found : withinTime(Promise.resolve(found), limits.toolCallMs, live.signal);
   }
-
-  private async apply(
-    found: ToolInjection | Promise<ToolInjection>,
-    strategy: ToolInjectionStrategy,
-    { live, step }: InjectionContext,
-    toolset: Toolset,
-  ): Promise<AppliedInjection> {
-    const { run, limits } = live.plan.execution;
-    try {
-      const proposed = this.settings.admit(
-        await withinTime(Promise.resolve(found), limits.toolCallMs, live.signal),
-      );
-      if (proposed.roles) live.roles.assume(proposed.roles);
-      return await applyInjection(toolset, proposed, live.injectionRules(), { step, strategy });
-    } catch (error) {
-      if (live.signal.aborted) return { toolset, events: [] };
-      this.logger.error(
-        `The injection strategy ${strategy.name} failed (run ${run.runId}).`,
-        error,
-      );
-      const message = `The injection strategy ${strategy.name} failed.`;
-      return { toolset, events: [{ type: 'warning', step, code: 'injection_failed', message }] };
-    }
-  }
-}
-
-/** A strategy that is to look at a result. */
-interface Look {
-  readonly strategy: ToolInjectionStrategy;
-  readonly called: CalledOutcome;
-}
-
-function looksOf(
-  strategies: readonly ToolInjectionStrategy[],
-  called: CalledOutcome,
-): readonly Look[] {
-  return strategies.map((strategy) => ({ strategy, called }));
-}
-
-async function told(applying: Promise<AppliedInjection>, emit: LiveRun['emit']): Promise<Toolset> {
-  const { toolset, events } = await applying;
-  for (const event of events) await emit(event);
-  return toolset;
-}
-
-function isPromise<Value>(value: Value | Promise<Value>): value is Promise<Value> {
-  return isRecord(value) && 'then' in value;
 }
 
 /**

@@ -6,13 +6,15 @@ interface UnreadAccount {
   readonly cause: unknown;
 }
 
-/** Brings the account of a call up to date. Undefined at once where that is not needed. */
-export function accountRead(
+/** Brings the account of a call up to date. Never rejects. */
+export async function accountRead(
   { account }: Pick<RunPlan, 'account'>,
   toolset: Toolset,
-): Promise<UnreadAccount | undefined> | undefined {
-  return account?.refresh(toolset)?.then(
-    () => undefined,
-    (cause: unknown) => ({ cause }),
-  );
+): Promise<UnreadAccount | undefined> {
+  try {
+    await account?.refresh(toolset);
+    return undefined;
+  } catch (cause) {
+    return { cause };
+  }
 }

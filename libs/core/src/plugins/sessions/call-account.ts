@@ -99,17 +99,16 @@ export class CallAccount {
 
   /**
    * Reads what other sessions have added, and tells which tools the client is shown, before a call.
-   * Undefined where neither could change a decision any more; then the account is only kept alive.
+   * Where neither could change a decision any more the account is only kept alive.
    *
    * @throws {StorageUnavailableError} Where the account does not answer: then the call is not made.
    */
-  refresh(toolset: Toolset): Promise<void> | undefined {
-    if (!this.place) return undefined;
+  async refresh(toolset: Toolset): Promise<void> {
+    if (!this.place) return;
     const { isTainted, hasReadPrivate } = this.known;
     const isSettled = this.isKnown && isTainted && hasReadPrivate && !this.spending.isCounting;
     if (!isSettled) return this.read(toolset);
     if (performance.now() - this.touchedAt >= this.place.keptMs / TOUCHES) this.touch();
-    return undefined;
   }
 
   private async read(toolset: Toolset): Promise<void> {

@@ -75,7 +75,8 @@ export class LiveSession implements ToolSession {
     this.live = new LiveRun(plan, start, this.abortion.signal, () => undefined);
     this.shared = {
       live: this.live,
-      change: (inject) => this.inject(inject),
+      change: (inject) =>
+        this.change(async (state) => ({ ...state, toolset: await inject(state.toolset) })),
     };
   }
 
@@ -253,18 +254,6 @@ export class LiveSession implements ToolSession {
         ),
       );
     }
-  }
-
-  /** Most results bring nothing: then nothing is waited for. */
-  private inject(
-    inject: (toolset: Toolset) => Toolset | Promise<Toolset>,
-  ): Toolset | Promise<Toolset> {
-    if (this.changing)
-      return this.change(async (state) => ({ ...state, toolset: await inject(state.toolset) }));
-    const injected = inject(this.state.toolset);
-    const isKnown = injected === this.state.toolset || !this.plan.account;
-    if (!(injected instanceof Promise) && isKnown) return this.apply(injected);
-    return this.change(async (state) => ({ ...state, toolset: await injected }));
   }
 
   private apply(next: Toolset): Toolset {

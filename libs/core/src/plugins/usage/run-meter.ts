@@ -76,11 +76,11 @@ export class RunMeter {
     return new RunMeter(this.ledger, this.run, this.guard, tool);
   }
 
-  /**
-   * Counts calls before they are made. Undefined where all of them may be. A promise only where the
-   * tenant has quotas.
-   */
-  takeCalls(calls: readonly MeteredCall[], signal: AbortSignal): Promise<CallGrant> | undefined {
+  /** Counts calls before they are made. Undefined where all of them may be. */
+  async takeCalls(
+    calls: readonly MeteredCall[],
+    signal: AbortSignal,
+  ): Promise<CallGrant | undefined> {
     const { guard, ledger, run } = this;
     if (guard?.countsCalls)
       return guard.takeCalls(
@@ -107,8 +107,8 @@ export class RunMeter {
     return use;
   }
 
-  /** Counts an answer of a model. A promise only where the tenant has quotas; it never rejects. */
-  answered(usage: Usage, model: string, signal: AbortSignal): Promise<void> | undefined {
+  /** Counts an answer of a model. Never rejects. */
+  async answered(usage: Usage, model: string, signal: AbortSignal): Promise<void> {
     const { inputTokens, outputTokens, costUsd } = usage;
     const isPriced = Number.isFinite(costUsd) && !usage.hasUnknownCost;
     const amounts = {
@@ -120,13 +120,12 @@ export class RunMeter {
     };
     const key = { model, ...(this.within !== undefined && { tool: this.within }) };
     if (this.guard?.countsAnswers)
-      return this.guard.charge(this.use(amounts, key, randomUUID()), usage, signal);
-    this.ledger.note(this.run.tenant, this.use(amounts, key));
-    return undefined;
+      await this.guard.charge(this.use(amounts, key, randomUUID()), usage, signal);
+    else this.ledger.note(this.run.tenant, this.use(amounts, key));
   }
 
   /** The quota for which no model may be asked any more. Rejects where it cannot be read. */
-  spent(signal: AbortSignal): Promise<Quota | undefined> | undefined {
+  async spent(signal: AbortSignal): Promise<Quota | undefined> {
     return this.guard?.countsAnswers ? this.guard.spent(signal) : undefined;
   }
 
