@@ -89,18 +89,29 @@ export class AuditTrail implements BeforeApplicationShutdown {
    * @throws StorageUnavailableError if the store is temporarily unavailable; `AuditError` is one as
    *   well
    */
-  record(draft: AuditDraft): Promise<void> {
-    return this.keep(draft) ?? Promise.resolve();
+  async record(draft: AuditDraft, at = timestampOfNow()): Promise<void> {
+    const { tenant } = draft;
+    try {
+      const content = { entryId: randomUUID(), ...this.toContent(draft) };
+      const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
+      const append = (): Promise<void> => this.append(tenant, build);
+      await (this.store.storesTogether ? append() : this.turns.run(tenant, append));
+    } catch (cause) {
+      throw notKept(draft, cause);
+    }
   }
 
   /**
    * Records an entry about what has happened, which nothing can undo: one that cannot be kept now
-   * is kept later, with the time at which it happened. Never rejects, and returns nothing if it is
-   * stored by now.
+   * is kept later, with the time at which it happened. Never rejects.
    */
-  after(draft: AuditDraft): Promise<void> | undefined {
+  async after(draft: AuditDraft): Promise<void> {
     const at = timestampOfNow();
-    return this.keep(draft, at)?.catch((error: unknown) => this.postpone({ draft, at }, error));
+    try {
+      await this.record(draft, at);
+    } catch (error) {
+      this.postpone({ draft, at }, error);
+    }
   }
 
   /** Keeps what could not be kept, as far as the store takes it, before the process ends. */
@@ -142,7 +153,7 @@ export class AuditTrail implements BeforeApplicationShutdown {
   private async keepAllLate(): Promise<void> {
     try {
       for (let [late] = this.late; late; [late] = this.late) {
-        await this.keep(late.draft, late.at);
+        await this.record(late.draft, late.at);
         this.late.shift();
       }
       this.pauseMs = FIRST_PAUSE_MS;
@@ -151,29 +162,9 @@ export class AuditTrail implements BeforeApplicationShutdown {
     }
   }
 
-  /**
-   * Records an entry like {@link record}, and returns nothing if it is stored by now: a store in
-   * memory keeps no one waiting.
-   */
-  keep(draft: AuditDraft, at = timestampOfNow()): Promise<void> | undefined {
-    const { tenant } = draft;
-    try {
-      const content = { entryId: randomUUID(), ...this.toContent(draft) };
-      const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
-      const append = (): void | Promise<void> => this.append(tenant, build);
-      const kept = this.store.storesTogether ? append() : this.turns.run(tenant, append);
-      return kept instanceof Promise
-        ? kept.catch((cause: unknown) => Promise.reject(notKept(draft, cause)))
-        : undefined;
-    } catch (cause) {
-      return Promise.reject(notKept(draft, cause));
-    }
-  }
-
-  private append(tenant: string, build: (head?: AuditHead) => AuditEntry): void | Promise<void> {
-    return this.known.has(tenant)
-      ? this.store.append(tenant, build)
-      : this.checkLastKey(tenant).then(() => this.store.append(tenant, build));
+  private async append(tenant: string, build: (head?: AuditHead) => AuditEntry): Promise<void> {
+    if (!this.known.has(tenant)) await this.checkLastKey(tenant);
+    await this.store.append(tenant, build);
   }
 
   /**
@@ -211,7 +202,6 @@ export class AuditTrail implements BeforeApplicationShutdown {
    * not be verified as a whole.
    */
   private async checkLastKey(tenant: string): Promise<void> {
-    if (this.known.has(tenant)) return;
     const head = await this.store.head(tenant);
     const [last] = head ? await this.store.read(tenant, { from: head.sequence, limit: 1 }) : [];
     this.known.add(tenant);

@@ -19,18 +19,12 @@ export class CallAudit {
    *
    * @throws {AuditError} Where it cannot be kept.
    */
-  decided(call: DecidedCall): Promise<void> | undefined {
-    const optOuts = optOutsOf(call);
-    if (optOuts.length > 0) return this.decidedBehind(optOuts, call);
-    return this.before({ kind: 'decision', decision: call.decision }, call);
+  async decided(call: DecidedCall): Promise<void> {
+    for (const event of optOutsOf(call)) await this.before(event, call);
+    await this.before({ kind: 'decision', decision: call.decision }, call);
   }
 
-  private async decidedBehind(optOuts: readonly AuditEvent[], call: DecidedCall): Promise<void> {
-    for (const event of optOuts) await this.before(event, call);
-    return this.before({ kind: 'decision', decision: call.decision }, call);
-  }
-
-  asked(call: ReadCall, { id, expiresAt, ...record }: Pending): Promise<void> | undefined {
+  asked(call: ReadCall, { id, expiresAt, ...record }: Pending): Promise<void> {
     if (record.kind !== 'approval')
       return this.before(
         { kind: 'pending-request', pendingId: id, of: record.kind, expiresAt },
@@ -67,10 +61,7 @@ export class CallAudit {
   }
 
   /** Records that an effect was asked for. */
-  directed(
-    call: ReadCall,
-    { directiveId, key, type, subject }: DirectiveIntent,
-  ): Promise<void> | undefined {
+  directed(call: ReadCall, { directiveId, key, type, subject }: DirectiveIntent): Promise<void> {
     return this.before(
       { kind: 'directive-requested', directiveId, details: { key, type, subject } },
       call,
@@ -81,40 +72,36 @@ export class CallAudit {
    * Records the outcome of a call. It is too late to undo anything, so what cannot be kept now is
    * kept later.
    */
-  ended(call: Call, outcome: ToolOutcome): Promise<void> | undefined {
+  async ended(call: Call, outcome: ToolOutcome): Promise<void> {
     // it was not made, which its decision tells
-    if (call.rehearsal === 'previewed') return undefined;
+    if (call.rehearsal === 'previewed') return;
     // or the stores would end with the run, and the entry with them
     const keeping = outsideOfRuns(() => this.recordEnd(call, outcome));
-    return keeping && untilRunCloses('An entry of the audit', keeping).catch(() => undefined);
+    await untilRunCloses('An entry of the audit', keeping).catch(() => undefined);
   }
 
   /**
    * Other calls of the tenant have their turns first, for which a run that has ended does not wait.
    */
-  private before(event: AuditEvent, call: ReadCall): Promise<void> | undefined {
+  private before(event: AuditEvent, call: ReadCall): Promise<void> {
     const { tool, input } = call;
-    const keeping = this.trail.keep({
-      ...draftOf(event, call),
-      arguments: { text: input.canonical, hidden: tool.input.hidden },
-    });
-    return keeping && whileRunLives(keeping);
+    return whileRunLives(
+      this.trail.record({
+        ...draftOf(event, call),
+        arguments: { text: input.canonical, hidden: tool.input.hidden },
+      }),
+    );
   }
 
-  private recordEnd(call: Call, { record, content }: ToolOutcome): Promise<void> | undefined {
+  private async recordEnd(call: Call, { record, content }: ToolOutcome): Promise<void> {
     const { decision } = record;
     // Of what policy denies there was nothing to record before.
-    const deciding =
-      decision?.kind === 'deny'
-        ? this.trail.after(draftOf({ kind: 'decision', decision }, call))
-        : undefined;
-    const keepEnd = (): Promise<void> | undefined => {
-      const draft = draftOf(toOutcomeEvent(record), call);
-      return this.trail.after(
-        record.status === 'succeeded' ? { ...draft, result: joinTexts(content) } : draft,
-      );
-    };
-    return deciding ? deciding.then(keepEnd) : keepEnd();
+    if (decision?.kind === 'deny')
+      await this.trail.after(draftOf({ kind: 'decision', decision }, call));
+    const draft = draftOf(toOutcomeEvent(record), call);
+    await this.trail.after(
+      record.status === 'succeeded' ? { ...draft, result: joinTexts(content) } : draft,
+    );
   }
 }
 

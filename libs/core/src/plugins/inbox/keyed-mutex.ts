@@ -6,19 +6,9 @@ export class KeyedMutex {
   private readonly last = new Map<string, Promise<unknown>>();
 
   /** Runs a task once those before it have settled, and settles as it does. */
-  run<Result>(key: string, task: () => Promise<Result>): Promise<Result>;
-  /**
-   * The same for a task that may have nothing to wait for: then no promise is made where no other
-   * task runs.
-   */
-  run<Result>(key: string, task: () => Result | Promise<Result>): Result | Promise<Result>;
-  run<Result>(key: string, task: () => Result | Promise<Result>): Result | Promise<Result> {
+  async run<Result>(key: string, task: () => Promise<Result>): Promise<Result> {
     const before = this.last.get(key);
     const mine = before ? before.then(task, task) : task();
-    return mine instanceof Promise ? this.settled(key, mine) : mine;
-  }
-
-  private async settled<Result>(key: string, mine: Promise<Result>): Promise<Result> {
     this.last.set(key, mine);
     try {
       return await mine;
