@@ -1,8 +1,8 @@
 import type { LoopEventBody } from '@toolloop/protocol';
 
 /**
- * The end of telling an event: a promise only where a reader makes the run wait. Every streamed
- * text is told, and a promise for each would be felt; a stage awaits either of them.
+ * The end of telling an event: a promise only if a reader makes the run wait. Every streamed text
+ * is told, and with a promise for each it takes twice as long to read one; a stage awaits both.
  */
 export type Told = void | Promise<void>;
 

@@ -1,5 +1,6 @@
 import { AnswerFold, isJsonObject, isWebAddress } from '@toolloop/protocol';
 import type { Citation, JsonObject, LanguageModel, ModelEvent, ToolCall } from '@toolloop/protocol';
+import type { Told } from '../call/emit-event.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { GrowingAnswer } from '../plugins/structured-output/growing-answer.js';
 import { GrowingAnswerForReader, valueForReader } from '../plugins/values/value-references.js';
@@ -42,17 +43,14 @@ export class AnswerDisplay {
       hiddenTexts && new GrowingAnswerForReader(hiddenTexts, live.plan.answer !== undefined);
   }
 
-  /** Returns a promise only where the reader of the events makes the run wait. */
-  take(event: ModelEvent): void | Promise<void> {
+  take(event: ModelEvent): Told {
     if (event.type === 'citation') return this.cite(event.citation);
     if (event.type === 'warning') return this.warn(event.message);
     this.fold.take(event);
     return this.show(event);
   }
 
-  private show(
-    event: Exclude<ModelEvent, { readonly type: 'citation' | 'warning' }>,
-  ): void | Promise<void> {
+  private show(event: Exclude<ModelEvent, { readonly type: 'citation' | 'warning' }>): Told {
     switch (event.type) {
       case 'text-delta':
         return this.showText(event.text);
@@ -80,17 +78,17 @@ export class AnswerDisplay {
     }
   }
 
-  private showText(text: string): void | Promise<void> {
+  private showText(text: string): Told {
     const shown = this.showDeltaOf(this.forReader?.take(text) ?? text);
     const output = this.growing?.take(text);
     return output ? Promise.resolve(shown).then(() => this.showOutput(output)) : shown;
   }
 
-  private showDeltaOf(text: string): void | Promise<void> {
+  private showDeltaOf(text: string): Told {
     return text === '' ? undefined : this.live.emit({ type: 'text-delta', step: this.step, text });
   }
 
-  private showEnd(): void | Promise<void> {
+  private showEnd(): Told {
     const rest = this.showDeltaOf(this.forReader?.end() ?? '');
     const output = this.growing?.end();
     return output ? Promise.resolve(rest).then(() => this.showOutput(output)) : rest;
@@ -115,7 +113,7 @@ export class AnswerDisplay {
   }
 
   /** Shows a warning of a model once a run: the same request options hold in every step. */
-  private warn(message: string): void | Promise<void> {
+  private warn(message: string): Told {
     const { warnings } = this.live;
     if (warnings.has(message)) return undefined;
     warnings.add(message);
@@ -126,7 +124,7 @@ export class AnswerDisplay {
    * A reader makes a link of the address: one that is not of the web, such as a script, is left
    * out, whatever model says it.
    */
-  private cite({ url, ...source }: Citation): void | Promise<void> {
+  private cite({ url, ...source }: Citation): Told {
     const citation = { ...source, ...(isWebAddress(url) && { url }) };
     if (SOURCES.every((name) => citation[name] === undefined)) return undefined;
     this.fold.take({ type: 'citation', citation });
@@ -137,9 +135,7 @@ export class AnswerDisplay {
    * Arguments are shown while they come only where the tool's input hides nothing, and where it is
    * known what they are for: over a surface that is said among them.
    */
-  private showDelta(
-    event: Extract<ModelEvent, { readonly type: 'tool-call-delta' }>,
-  ): void | Promise<void> {
+  private showDelta(event: Extract<ModelEvent, { readonly type: 'tool-call-delta' }>): Told {
     const toolCallId = this.claim(event.toolCallId);
     const tool = this.toolset.find(event.name);
     if (!tool || tool.surface || tool.input.hidden.length > 0) return undefined;

@@ -1,4 +1,5 @@
 import type { LanguageModel, ModelEvent, ModelRequest } from '@toolloop/protocol';
+import type { Told } from '../call/emit-event.js';
 import { Interruption } from '../call/interruption.js';
 import type { Limits } from '../contracts/limits.js';
 import { streamAttempt } from '../models/attempt.js';
@@ -79,7 +80,7 @@ interface Reading {
 }
 
 /** A reader of events, one by one; a promise makes the reading wait. */
-type EventTaker = (event: ModelEvent) => void | Promise<void>;
+type EventTaker = (event: ModelEvent) => Told;
 
 /**
  * Reads one answer of a model to its end, with further attempts where the model leaves them to the

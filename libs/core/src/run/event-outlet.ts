@@ -1,13 +1,13 @@
 import { timestampOfNow } from '@toolloop/protocol';
 import type { LoopEvent, LoopEventBody, LoopEventSink, RunIdentity } from '@toolloop/protocol';
+import type { Told } from '../call/emit-event.js';
 import { Interruption, withinTime } from '../call/interruption.js';
 import { untilRunCloses } from '../call/store-calls.js';
 import { Logger } from '../findings/logger.js';
 
 /** The reader of a run's events. */
 export interface EventReader {
-  /** May return a promise: the run waits for it. */
-  next(event: LoopEvent): void | Promise<void>;
+  next(event: LoopEvent): Told;
   end(): void;
   /** Instead of the first event: it is no run of theirs. */
   refuse(error: unknown): void;
@@ -61,7 +61,7 @@ export class EventOutlet {
     this.reader = undefined;
   }
 
-  emit(body: LoopEventBody): void | Promise<void> {
+  emit(body: LoopEventBody): Told {
     const { warning } = this;
     this.warning = undefined;
     if (warning) void this.send(warning);
@@ -76,7 +76,7 @@ export class EventOutlet {
     this.reader?.refuse(error);
   }
 
-  private send(body: LoopEventBody): void | Promise<void> {
+  private send(body: LoopEventBody): Told {
     this.sequence += 1;
     const event: LoopEvent = {
       ...body,
@@ -117,7 +117,7 @@ export class EventOutlet {
     }
   }
 
-  private show(event: LoopEvent): void | Promise<void> {
+  private show(event: LoopEvent): Told {
     for (const sink of this.others) this.offer(sink, event);
     return this.reader?.next(event);
   }

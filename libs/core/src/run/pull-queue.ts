@@ -1,4 +1,5 @@
 import type { LoopEvent } from '@toolloop/protocol';
+import type { Told } from '../call/emit-event.js';
 import type { EventReader } from './event-outlet.js';
 
 type Pulled = IteratorResult<LoopEvent, undefined>;
@@ -22,7 +23,7 @@ export class PullQueue implements EventReader {
   private isReleased = false;
   private refusal: { readonly error: unknown } | undefined;
 
-  next(event: LoopEvent): void | Promise<void> {
+  next(event: LoopEvent): Told {
     const demand = this.demands.shift();
     if (demand) demand.meet({ done: false, value: event });
     else this.events.push(event);

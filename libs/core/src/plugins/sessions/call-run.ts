@@ -1,5 +1,6 @@
 import { RunError } from '@toolloop/protocol';
 import type { LoopEventBody, Message, ToolCall } from '@toolloop/protocol';
+import type { Told } from '../../call/emit-event.js';
 import { Interruption, linkSignal } from '../../call/interruption.js';
 import type { LinkedSignal } from '../../call/interruption.js';
 import { strictlyListed } from '../../call/resolve-tool.js';
@@ -126,7 +127,7 @@ export class CallRun {
     };
   }
 
-  private emit(event: LoopEventBody): void | Promise<void> {
+  private emit(event: LoopEventBody): Told {
     if (event.type === 'tools-injected') this.injected.push(...event.tools);
     if (event.type === 'tool-progress') this.onProgress?.(event.value);
     return this.outlet?.emit(event);
