@@ -382,7 +382,7 @@ export class ToolLoopClient {
     asked: Asks<Key>,
     terms?: RequestTerms,
   ): Promise<Response> {
-    return this.receive(requestOf(key, asked), terms);
+    return this.receive(toRequest(key, asked), terms);
   }
 
   private async receive(
@@ -422,7 +422,7 @@ interface RoutedRequest {
  *
  * @throws TypeError for a value that no segment can hold.
  */
-function requestOf(key: RouteKey, asked: Readonly<Record<string, unknown>>): RoutedRequest {
+function toRequest(key: RouteKey, asked: Readonly<Record<string, unknown>>): RoutedRequest {
   const [method = '', template = ''] = key.split(' ');
   const inPath = new Set<string>();
   const path = template.replaceAll(/:(\w+)/g, (_segment, name: string) => {

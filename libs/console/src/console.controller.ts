@@ -29,14 +29,14 @@ import { APPLICATION_TENANT } from '@toolloop/core/sources';
 import {
   type Caller,
   Callers,
+  FormBody,
   type HttpRequest,
   ROUTED_ACTIONS,
   ShallowBodies,
   ToolLoopExceptionFilter,
 } from '@toolloop/http';
-import { MayBeAbsent, STRICT } from './request-bodies.js';
 import { isRecord } from '@toolloop/protocol';
-import { IsString, MaxLength } from 'class-validator';
+import { atMost, object, optional, type ValueOf } from '@toolloop/protocol/routes';
 import type { Observable } from 'rxjs';
 import { ConsoleFeed } from './console-feed.js';
 import { CONSOLE_OPTIONS, type ConsoleOptions } from './console-options.js';
@@ -61,11 +61,11 @@ const CONTENT_POLICY = [
 ].join('; ');
 
 /** The name and the password that a person types, or the token of a link. */
-export class WayIn {
-  @MayBeAbsent() @IsString() @MaxLength(256) name?: string;
-  @MayBeAbsent() @IsString() @MaxLength(1024) password?: string;
-  @MayBeAbsent() @IsString() @MaxLength(256) link?: string;
-}
+const WAY_IN = object({
+  name: optional(atMost(256)),
+  password: optional(atMost(1024)),
+  link: optional(atMost(256)),
+});
 
 /** The person who looks at the page, and what it may show them. */
 interface SessionView {
@@ -186,7 +186,7 @@ export class ConsoleController {
   @Post('session')
   @HttpCode(204)
   async signIn(
-    @Body(STRICT) { name, password, link }: WayIn = {},
+    @Body(new FormBody(WAY_IN)) { name, password, link }: ValueOf<typeof WAY_IN>,
     @Req() request: HttpRequest,
     @Res({ passthrough: true }) response: unknown,
   ): Promise<void> {

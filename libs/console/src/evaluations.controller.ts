@@ -17,10 +17,15 @@ import {
 import { PendingService } from '@toolloop/core';
 import { ActorIdentity, Logger, Operators, parseJson } from '@toolloop/core/internal';
 import { RunService } from '@toolloop/core/runs';
-import { type Caller, CallerGuard, CurrentCaller, ToolLoopExceptionFilter } from '@toolloop/http';
-import { MayBeAbsent, STRICT } from './request-bodies.js';
+import {
+  type Caller,
+  CallerGuard,
+  CurrentCaller,
+  FormBody,
+  ToolLoopExceptionFilter,
+} from '@toolloop/http';
 import { type EvalReport, isRecord, type Verdict } from '@toolloop/protocol';
-import { IsIn, IsString, MaxLength } from 'class-validator';
+import { atMost, object, optional, says, type ValueOf, words } from '@toolloop/protocol/routes';
 import {
   CONSOLE_OPTIONS,
   type ConsoleOptions,
@@ -140,15 +145,18 @@ function isVerdict(value: unknown): value is Verdict & Record<string, unknown> {
 }
 
 /** The word of a person about a run, or about one of its approvals. */
-export class NewVerdict {
-  @IsIn(['right', 'wrong'], { message: 'verdict must be "right" or "wrong"' }) verdict!:
-    'right' | 'wrong';
-  @MayBeAbsent() @IsString() @MaxLength(256) approvalId?: string;
-  @MayBeAbsent()
-  @IsString({ message: 'why must be a text' })
-  @MaxLength(1000, { message: 'why must have at most 1000 characters' })
-  why?: string;
-}
+const NEW_VERDICT = object({
+  verdict: says(words('right', 'wrong'), { enum: 'verdict must be "right" or "wrong"' }),
+  approvalId: optional(atMost(256)),
+  why: optional(
+    says(atMost(1000), {
+      type: 'why must be a text',
+      maxLength: 'why must have at most 1000 characters',
+    }),
+  ),
+});
+
+type NewVerdict = ValueOf<typeof NEW_VERDICT>;
 
 /** The results of evaluations and the verdicts of people, as far as the application keeps them. */
 @Injectable()
@@ -290,7 +298,7 @@ export class EvaluationsController {
   @Post('verdicts/:runId')
   say(
     @Param('runId') runId: string,
-    @Body(STRICT) verdict: NewVerdict,
+    @Body(new FormBody(NEW_VERDICT)) verdict: NewVerdict,
     @CurrentCaller() caller: Caller,
   ): Promise<Verdict> {
     return this.evaluations.say(runId, verdict, caller);

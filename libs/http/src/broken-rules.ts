@@ -75,19 +75,19 @@ function isOfType(value: unknown, type: NonNullable<FormSchema['type']>): boolea
 }
 
 /** Returns the texts of the rules that a value breaks, those of the items of a list first. */
-export function textsOfBroken(form: FormSchema, name: string, value: unknown): readonly string[] {
+export function tellBrokenRules(form: FormSchema, name: string, value: unknown): readonly string[] {
   const { items = {} } = form;
   const values: readonly unknown[] = Array.isArray(value) ? value : [value];
-  const ofItems = brokenBy(items, values).map(
+  const ofItems = findBrokenRules(items, values).map(
     (broken) => items.texts?.[broken.name] ?? `each value in $property ${broken.text(items)}`,
   );
-  const own = brokenBy(form, [value]).map(
+  const own = findBrokenRules(form, [value]).map(
     (broken) => form.texts?.[broken.name] ?? `$property ${broken.text(form)}`,
   );
   return [...ofItems, ...own].map((text) => text.replace('$property', name));
 }
 
-function brokenBy(form: FormSchema, values: readonly unknown[]): readonly Rule[] {
+function findBrokenRules(form: FormSchema, values: readonly unknown[]): readonly Rule[] {
   // a choice or a pattern refuses by itself what is no text
   const isTyped = (form.enum ?? form.pattern) === undefined || form.texts?.type !== undefined;
   return RULES.filter(

@@ -14,6 +14,7 @@ export type {
 } from './http-options.js';
 export { ToolLoopHttpModule } from './http.module.js';
 export type { ChatState } from './open-runs.js';
+export { FormBody } from './read-request.js';
 export { ROUTED_ACTIONS } from './routed-actions.js';
 export { RunStreams } from './run-streams.js';
 export type { StreamEnds, StreamTerms } from './run-streams.js';

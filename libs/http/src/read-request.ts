@@ -1,4 +1,4 @@
-import { BadRequestException } from '@nestjs/common';
+import { BadRequestException, type PipeTransform } from '@nestjs/common';
 import { isRecord } from '@toolloop/protocol';
 import {
   type Asks,
@@ -8,7 +8,7 @@ import {
   type RouteKey,
   ROUTES,
 } from '@toolloop/protocol/routes';
-import { textsOfBroken } from './broken-rules.js';
+import { tellBrokenRules } from './broken-rules.js';
 import type { HttpRequest } from './http-options.js';
 
 /** A request with the parts in which a route's values are. */
@@ -32,7 +32,7 @@ export function readRequest<Key extends RouteKey>(
   const route: Route = ROUTES[key];
   const asked = {
     ...readParams(route, params),
-    ...(route.query && readMembers(route.query, fromTexts(route.query, query), route)),
+    ...(route.query && readMembers(route.query, parseTexts(route.query, query), route)),
     ...(typeof route.body === 'string' && readMembers(BODIES[route.body], body ?? {}, route)),
   };
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its forms were checked above
@@ -44,46 +44,67 @@ function readParams({ params: form }: Route, given: unknown): Members {
   for (const name of Object.keys(form?.properties ?? {}))
     if (!/^-?\d+$/.test(String(params[name])))
       throw new BadRequestException('Validation failed (numeric string is expected)');
-  return form ? fromTexts(form, params) : params;
+  return form ? parseTexts(form, params) : params;
 }
 
 /** Makes values of the texts of an address, as far as the form asks for others. */
-function fromTexts({ properties = {} }: FormSchema, texts: unknown): Members {
+function parseTexts({ properties = {} }: FormSchema, texts: unknown): Members {
   return Object.fromEntries(
     Object.entries(isRecord(texts) ? texts : {}).map(([name, text]) => [
       name,
-      typeof text === 'string' ? fromText(properties[name]?.type, text) : text,
+      typeof text === 'string' ? parseText(properties[name]?.type, text) : text,
     ]),
   );
 }
 
-function fromText(type: FormSchema['type'], text: string): unknown {
+function parseText(type: FormSchema['type'], text: string): unknown {
   if (type === 'integer') return Number(text);
   if (type === 'array') return text.split(',');
   if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true';
   return text;
 }
 
-function readMembers(form: FormSchema, given: unknown, { dropsOthers = false }: Route): Members {
+/**
+ * Checks the body of a route that is in no table by its form, in the same words.
+ *
+ * @example
+ * const WAY_IN = object({ name: TEXT, password: TEXT });
+ *
+ * @Post() signIn(@Body(new FormBody(WAY_IN)) body: ValueOf<typeof WAY_IN>) {}
+ */
+export class FormBody implements PipeTransform<unknown> {
+  constructor(private readonly form: FormSchema) {}
+
+  /** @throws {BadRequestException} For what does not fit, with every mistake. */
+  transform(body: unknown): Members {
+    return readMembers(this.form, body ?? {}, {});
+  }
+}
+
+function readMembers(
+  form: FormSchema,
+  given: unknown,
+  { dropsOthers = false }: Pick<Route, 'dropsOthers'>,
+): Members {
   if (!isRecord(given)) throw new BadRequestException(['Validation failed (object is expected)']);
-  const problems = problemsOf(form, given, dropsOthers);
+  const problems = findProblems(form, given, dropsOthers);
   if (problems.length > 0) throw new BadRequestException(problems);
-  return namedOf(form, given);
+  return pickNamed(form, given);
 }
 
 /** The members that a form names, in objects within too. */
-function namedOf({ properties = {} }: FormSchema, given: Members): Members {
+function pickNamed({ properties = {} }: FormSchema, given: Members): Members {
   return Object.fromEntries(
     Object.entries(properties).flatMap(([name, form]) => {
       const { [name]: value } = given;
       if (value === undefined) return [];
-      return [[name, form.properties && isRecord(value) ? namedOf(form, value) : value]];
+      return [[name, form.properties && isRecord(value) ? pickNamed(form, value) : value]];
     }),
   );
 }
 
 /** The mistakes in an object: members that have no name there, and rules that are broken. */
-function problemsOf(form: FormSchema, given: Members, dropsOthers: boolean): readonly string[] {
+function findProblems(form: FormSchema, given: Members, dropsOthers: boolean): readonly string[] {
   const { properties = {}, required = [] } = form;
   const others = dropsOthers
     ? []
@@ -98,8 +119,8 @@ function problemsOf(form: FormSchema, given: Members, dropsOthers: boolean): rea
         return isRequired && (value ?? undefined) === undefined
           ? [`${name} should not be null or undefined`]
           : [];
-      if (!member.properties || !isRecord(value)) return textsOfBroken(member, name, value);
-      return problemsOf(member, value, dropsOthers).map((problem) => `${name}.${problem}`);
+      if (!member.properties || !isRecord(value)) return tellBrokenRules(member, name, value);
+      return findProblems(member, value, dropsOthers).map((problem) => `${name}.${problem}`);
     }),
   ];
 }
