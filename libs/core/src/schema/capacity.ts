@@ -7,10 +7,16 @@ import type { JSONSchema7 } from 'json-schema';
  */
 export const VALUES_KEYWORD = 'x-toolloop-values';
 
+/**
+ * The keyword of a number that is a whole one between two others, as far as its writer keeps to
+ * them: unlike `minimum` and `maximum` it refuses no other, which then counts as text.
+ */
+export const RANGE_KEYWORD = 'x-toolloop-range';
+
 /** Tells whether a schema lets no text through, and no number that could hold one. */
 export function isClosed(schema: JSONSchema7): boolean {
   const { type, format } = schema;
-  if (listedIn(schema) !== undefined) return true;
+  if (listedIn(schema) !== undefined || rangeIn(schema) !== undefined) return true;
   const [only, ...others] = [type ?? []].flat().filter((one) => one !== 'null');
   if (others.length > 0) return false;
   if (only === 'string') return isTimeFormat(format);
@@ -40,10 +46,31 @@ const MOST_NUMBER_BITS = 20;
 export function capacityOf(value: JsonValue, schema: JSONSchema7): number | undefined {
   const listed = listedIn(schema);
   if (listed) return listed.includes(value) ? Math.log2(listed.length) : undefined;
+  const range = rangeIn(schema);
+  if (range && value !== null) return bitsWithin(value, range);
   if (!isClosed(schema)) return undefined;
   if (value === null || typeof value === 'boolean') return 1;
   if (typeof value === 'number') return numberBits(schema);
   return typeof value === 'string' ? timeBits(value, schema.format) : undefined;
+}
+
+type Range = readonly [least: number, most: number];
+
+/** Returns the range of a schema, if a number within counts as one. */
+function rangeIn(schema: JSONSchema7): Range | undefined {
+  const range: unknown = Reflect.get(schema, RANGE_KEYWORD);
+  const [least, most] = Array.isArray(range) ? range.map(Number) : [];
+  if (least === undefined || most === undefined) return undefined;
+  return bitsOf([least, most]) <= MOST_NUMBER_BITS ? [least, most] : undefined;
+}
+
+function bitsWithin(value: JsonValue, [least, most]: Range): number | undefined {
+  const isWithin = Number.isInteger(value) && Number(value) >= least && Number(value) <= most;
+  return isWithin ? bitsOf([least, most]) : undefined;
+}
+
+function bitsOf([least, most]: Range): number {
+  return Math.log2(Math.max(1, Math.floor(most) - Math.ceil(least) + 1));
 }
 
 function numberBits({ type, minimum, maximum, multipleOf }: JSONSchema7): number | undefined {

@@ -3,7 +3,7 @@ import type { JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
 import type { ResolvedOutput } from '../tools/decorators/resolved-output.js';
 import { knownFieldOf } from '../tools/decorators/tool-field.decorator.js';
-import { VALUES_KEYWORD } from './capacity.js';
+import { RANGE_KEYWORD, VALUES_KEYWORD } from './capacity.js';
 import { combineConstraints, constraintSchema } from './class-validator-schemas.js';
 import {
   exposedPropertiesOf,
@@ -49,7 +49,7 @@ class Definitions {
     const nameOf = (property: string): string =>
       exposed.find((one) => one.property === property)?.name ?? property;
     const listed = listedValuesOf(type);
-    const bounded = boundsOf(type);
+    const ranges = rangesOf(type);
     const properties = exposed.map((property) => {
       const { origin, ownedBy, absence } = property.field();
       const owner = ownedBy !== undefined && { [OWNER_KEYWORD]: nameOf(ownedBy) };
@@ -59,7 +59,7 @@ class Definitions {
       const isNumber = isAsKept && [typed.type].flat().includes('number');
       const schema = {
         ...typed,
-        ...(isNumber && bounded.get(property.property)),
+        ...(isNumber && ranges.get(property.property)),
         ...(values && { enum: values }),
         ...knownValuesOf(type, property),
         ...(origin && { [ORIGIN_KEYWORD]: origin }),
@@ -161,27 +161,25 @@ function listedValuesOf(type: Type): ReadonlyMap<string, JSONSchema7['enum']> {
 }
 
 /**
- * Returns the bounds of properties that `@IsInt()`, `@Min()` and `@Max()` make whole numbers
- * between two others: of these it is known how much one can tell.
+ * Returns the ranges of properties that have `@Min()` and `@Max()`: it is known how much a whole
+ * number within can tell. Rows that are older than the rule may be beyond it, and are no mistake.
  */
-function boundsOf(type: Type): ReadonlyMap<string, JSONSchema7> {
+function rangesOf(type: Type): ReadonlyMap<string, object> {
   const rules = rulesNamed(type, BOUNDING);
   const properties = [...new Set(rules.map(({ property }) => property))];
   return new Map(
-    properties.flatMap((property): [string, JSONSchema7][] => {
-      const { types, keywords } = combineConstraints(
+    properties.flatMap((property): [string, object][] => {
+      const { minimum, maximum } = combineConstraints(
         rules.filter((rule) => rule.property === property),
-      );
-      const { minimum, maximum } = keywords;
-      const isWhole = types?.length === 1 && types[0] === 'integer';
-      if (!isWhole || minimum === undefined || maximum === undefined) return [];
-      return [[property, { type: ['integer', 'null'], minimum, maximum }]];
+      ).keywords;
+      if (minimum === undefined || maximum === undefined) return [];
+      return [[property, { [RANGE_KEYWORD]: [minimum, maximum] }]];
     }),
   );
 }
 
 const LISTING = new Set(['isIn', 'isEnum']);
-const BOUNDING = new Set(['isInt', 'min', 'max']);
+const BOUNDING = new Set(['min', 'max']);
 
 /** Returns the rules of these names that hold for a value of a property at all times. */
 function rulesNamed(type: Type, names: ReadonlySet<string>): readonly ValidationRule[] {

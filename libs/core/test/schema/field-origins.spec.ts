@@ -35,6 +35,26 @@ function dayAt(days: number): string {
   return new Date(days * 86_400_000).toISOString().slice(0, 10);
 }
 
+function within(least: number, most: number): JSONSchema7 {
+  return Object.assign<JSONSchema7, object>(
+    { type: ['number', 'null'] },
+    { 'x-toolloop-range': [least, most] },
+  );
+}
+
+describe('a number with a range that refuses no other', () => {
+  it.each<[string, JsonValue, JSONSchema7, number]>([
+    ['by its bounds', 4711, within(1, 99_999), Math.log2(99_999)],
+    ['by the whole numbers within', 1, within(0.5, 4.5), 2],
+    ['as text if it is beyond', 100_000, within(1, 99_999), Infinity],
+    ['as text if it is no whole one', 1.25, within(1, 99_999), Infinity],
+    ['as text if the range is too wide to count', 3, within(0, 2 ** 21), Infinity],
+    ['as one bit if it is not there', null, within(1, 99_999), 1],
+  ])('counts %s', (_, value, schema, bits) => {
+    expect(bitsIn(value, schema)).toBeCloseTo(bits, 6);
+  });
+});
+
 describe('the origin of a field that says nothing', () => {
   it.each<[string, JsonValue, JSONSchema7, number]>([
     ['a switch one bit', true, { type: 'boolean' }, 1],

@@ -119,11 +119,11 @@ describe('an output schema', () => {
     expect(text).toBe(JSON.stringify(outputSchema({ type: Order, list: false, nullable: false })));
   });
 
-  it('bounds whole numbers whose class gives both bounds', () => {
+  it('says the range of numbers whose class gives both bounds', () => {
     const { properties } = outputSchema({ type: Rating, list: false, nullable: false });
     expect(properties).toEqual({
-      stars: { type: ['integer', 'null'], minimum: 1, maximum: 5 },
-      share: { type: ['number', 'null'] },
+      stars: { type: ['number', 'null'], 'x-toolloop-range': [1, 5] },
+      share: { type: ['number', 'null'], 'x-toolloop-range': [0, 1] },
       views: { type: ['number', 'null'] },
       told: {},
     });
