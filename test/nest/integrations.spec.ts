@@ -2,15 +2,16 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { createMongoAbility, type MongoAbility } from '@casl/ability';
 import {
-  Injectable,
-  Logger,
-  SetMetadata,
-  UseGuards,
   type CallHandler,
   type CanActivate,
   type ExecutionContext,
+  Injectable,
+  Logger,
+  type ModuleMetadata,
+  type NestInterceptor,
+  SetMetadata,
+  UseGuards,
 } from '@nestjs/common';
-import type { ModuleMetadata, NestInterceptor } from '@nestjs/common';
 import { APP_GUARD, APP_INTERCEPTOR, Reflector } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import {

@@ -8,22 +8,22 @@ import {
 import type { PendingService, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import type { ServedLoop } from '@toolloop/http';
 import type { RehearsalService, RunService } from '@toolloop/core/runs';
-import { isRecord } from '@toolloop/protocol';
-import type {
-  Amendment,
-  AnsweredRequest,
-  Asks,
-  ExplainedCall,
-  ExplainedTool,
-  JsonObject,
-  ListedTool,
-  LoopEvent,
-  MadeCall,
-  PendingReply,
-  RehearsalChoices,
-  RehearsedRun,
-  Run,
-  WaitingRequest,
+import {
+  type Amendment,
+  type AnsweredRequest,
+  type Asks,
+  type ExplainedCall,
+  type ExplainedTool,
+  isRecord,
+  type JsonObject,
+  type ListedTool,
+  type LoopEvent,
+  type MadeCall,
+  type PendingReply,
+  type RehearsalChoices,
+  type RehearsedRun,
+  type Run,
+  type WaitingRequest,
 } from '@toolloop/protocol';
 import {
   type ActorOptions,

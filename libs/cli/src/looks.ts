@@ -1,21 +1,22 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createReadStream, readFileSync } from 'node:fs';
-import type {
-  ApprovalRequest,
-  ComparedCall,
-  Decision,
-  ExplainedCall,
-  ExplainedTool,
-  ListedTool,
-  MadeCall,
-  PendingReply,
-  RehearsedRun,
-  Run,
-  ToolFailure,
-  WaitingRequest,
+import {
+  addressable,
+  type ApprovalRequest,
+  type ComparedCall,
+  type Decision,
+  type ExplainedCall,
+  type ExplainedTool,
+  isJsonObject,
+  type ListedTool,
+  type MadeCall,
+  type PendingReply,
+  type RehearsedRun,
+  type Run,
+  type ToolFailure,
+  type WaitingRequest,
 } from '@toolloop/protocol';
-import { addressable, isJsonObject } from '@toolloop/protocol';
 import type { AuditKeys } from '@toolloop/core/audit';
 import { jsonOf, packageNear } from './application.js';
 import type { Counterpart, ExportedAudit, RehearsalTerms, Verdict } from './counterpart.js';

@@ -1,5 +1,9 @@
-import type { JsonObject, JsonValue, QuestionRequest } from '@toolloop/protocol';
-import { isJsonObject } from '@toolloop/protocol';
+import {
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type QuestionRequest,
+} from '@toolloop/protocol';
 import { jsonIn, lineOf } from './output.js';
 
 type Schema = QuestionRequest['schema'];

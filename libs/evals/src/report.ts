@@ -1,6 +1,5 @@
 import type { EvalReport } from '@toolloop/protocol';
-import { placesIn, runsOf, verdictOn, whyOf } from './report-verdict.js';
-import type { ReportVerdict } from './report-verdict.js';
+import { placesIn, type ReportVerdict, runsOf, verdictOn, whyOf } from './report-verdict.js';
 
 /**
  * Writes a report for people: each case under each variant, and what the variants cost.

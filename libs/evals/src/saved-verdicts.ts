@@ -1,6 +1,5 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { isRecord } from '@toolloop/protocol';
-import type { EvalReport, Verdict } from '@toolloop/protocol';
+import { type EvalReport, isRecord, type Verdict } from '@toolloop/protocol';
 import { EvalError } from './eval.error.js';
 
 /**

@@ -2,6 +2,7 @@ import { BadRequestException, Body, Injectable, Req, Res } from '@nestjs/common'
 import type { LoopRequest } from '@toolloop/core';
 import {
   type Ask,
+  type Asks,
   isJsonObject,
   type JsonObject,
   type JsonValue,
@@ -28,7 +29,6 @@ import { readRequest } from './read-request.js';
 import { RunStreams, type StreamEnds } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
 import { Route } from './route.decorator.js';
-import type { Asks } from '@toolloop/protocol';
 
 /**
  * The turns of chats of other front ends. The chat's id is that of a conversation, of which only

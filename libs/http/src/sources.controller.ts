@@ -1,7 +1,6 @@
 import { ToolCatalog } from '@toolloop/core';
 import { Operators } from '@toolloop/core/internal';
-import { ToolSources } from '@toolloop/core/sources';
-import type { SourceStatus } from '@toolloop/core/sources';
+import { type SourceStatus, ToolSources } from '@toolloop/core/sources';
 import type { Asks, ListedSource } from '@toolloop/protocol';
 import { firstValueFrom } from 'rxjs';
 import { CallerController, CurrentCaller } from './caller.js';

@@ -1,8 +1,7 @@
 import { PendingService, ToolCatalog } from '@toolloop/core';
 import { ActorIdentity, Operators, RunOpener } from '@toolloop/core/internal';
 import type { ToolExplanation } from '@toolloop/core/loop';
-import { isRecord } from '@toolloop/protocol';
-import type { Asks, ViewedTool } from '@toolloop/protocol';
+import { type Asks, isRecord, type ViewedTool } from '@toolloop/protocol';
 import { CallerController, CurrentCaller } from './caller.js';
 import { findPerson } from './found-person.js';
 import type { Caller } from './http-options.js';

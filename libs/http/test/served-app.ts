@@ -1,7 +1,12 @@
-import { type DynamicModule, Injectable, Module, type Type } from '@nestjs/common';
+import {
+  type DynamicModule,
+  type INestApplication,
+  Injectable,
+  Module,
+  type Type,
+} from '@nestjs/common';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
   ActorDirectory,

@@ -1,7 +1,5 @@
-import { isWebAddress } from '@toolloop/protocol';
-import type { Citation } from '@toolloop/protocol';
-import { isWireObject, wireObjectsIn } from '@toolloop/wire';
-import type { WireObject } from '@toolloop/wire';
+import { type Citation, isWebAddress } from '@toolloop/protocol';
+import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
 /**
  * Reads the citations in the annotations of a message of the responses API, whose text begins at

@@ -1,6 +1,12 @@
 import { ModelError } from '@toolloop/protocol';
-import { isWireObject, parseWireObject, refused, reported, unreachable } from '@toolloop/wire';
-import type { WireObject } from '@toolloop/wire';
+import {
+  isWireObject,
+  parseWireObject,
+  refused,
+  reported,
+  unreachable,
+  type WireObject,
+} from '@toolloop/wire';
 import type { APIError as SdkError } from 'openai';
 
 /** The codes of temporary errors, for providers that give no status. */

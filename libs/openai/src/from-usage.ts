@@ -1,6 +1,5 @@
 import type { Usage } from '@toolloop/protocol';
-import { isWireObject } from '@toolloop/wire';
-import type { WireObject } from '@toolloop/wire';
+import { isWireObject, type WireObject } from '@toolloop/wire';
 
 /** Reads the `usage` of a chat completion; undefined when the value holds no counts. */
 export function fromChatUsage(value: unknown): Usage | undefined {

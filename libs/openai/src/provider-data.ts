@@ -1,6 +1,5 @@
 import type { AssistantMessage } from '@toolloop/protocol';
-import { isWireObject, wireObjectsIn } from '@toolloop/wire';
-import type { WireObject } from '@toolloop/wire';
+import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import { ContentParts, mergedExtra, withChunks } from './content-parts.js';
 import type { AssembledCall } from './tool-call-assembler.js';
 

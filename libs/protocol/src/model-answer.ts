@@ -4,8 +4,13 @@ import type {
   ModelFinishReason,
   ModelResponseIdentity,
 } from './language-model.js';
-import { NO_USAGE } from './message.js';
-import type { AssistantMessage, Citation, ToolCall, Usage } from './message.js';
+import {
+  type AssistantMessage,
+  type Citation,
+  NO_USAGE,
+  type ToolCall,
+  type Usage,
+} from './message.js';
 
 /** A complete answer of a model. */
 export interface ModelAnswer {

@@ -1,10 +1,13 @@
 import { ToolError } from '@toolloop/core';
-import { isMoment } from './entity-model.js';
-import type { EntityModel, ResourceRelation } from './entity-model.js';
+import { type EntityModel, isMoment, type ResourceRelation } from './entity-model.js';
 import { all, endless, where } from './filter.js';
 import type { ResourceSession } from './resource-gateway.js';
-import { valuesOf } from './resource-query.js';
-import type { Condition, ResourceQuery, ResourceValue } from './resource-query.js';
+import {
+  type Condition,
+  type ResourceQuery,
+  type ResourceValue,
+  valuesOf,
+} from './resource-query.js';
 import type { EntityShape, ResourceAccess } from './resource.js';
 
 /** The parts of a row that are shown. */

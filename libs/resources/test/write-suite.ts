@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import type { JsonObject, RunContext } from '@toolloop/core';
-import { PendingService } from '@toolloop/core';
+import { type JsonObject, PendingService, type RunContext } from '@toolloop/core';
 import type { ToolWord } from '@toolloop/core/contracts';
 import { RunService } from '@toolloop/core/runs';
 import {

@@ -1,10 +1,8 @@
 import type { AuditTrail } from '@toolloop/core/audit';
 import { toJsonObject } from '@toolloop/core/internal';
 import type { AuditEntry } from '@toolloop/core/stores';
-import { isJsonObject } from '@toolloop/protocol';
-import type { JsonObject } from '@toolloop/protocol';
-import { closestTo, differenceText } from './json-difference.js';
-import type { JsonDifference } from './json-difference.js';
+import { isJsonObject, type JsonObject } from '@toolloop/protocol';
+import { closestTo, differenceText, type JsonDifference } from './json-difference.js';
 import { ExpectationError, toExcerpt } from './testing.error.js';
 
 /**

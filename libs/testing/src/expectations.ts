@@ -1,7 +1,6 @@
 import type { LoopEvent, LoopEventOf, LoopResult, ToolInvocationRecord } from '@toolloop/core';
 import type { ToolErrorCode } from '@toolloop/protocol';
-import { lastValueFrom, toArray } from 'rxjs';
-import type { Observable } from 'rxjs';
+import { lastValueFrom, type Observable, toArray } from 'rxjs';
 import { ExpectationError } from './testing.error.js';
 
 /**

@@ -1,6 +1,5 @@
 import type { LoopEvent, LoopResult } from '@toolloop/core';
-import { eventsOf, isEvents } from './expectations.js';
-import type { RunEvidence } from './expectations.js';
+import { eventsOf, isEvents, type RunEvidence } from './expectations.js';
 import { ExpectationError } from './testing.error.js';
 
 /** The injection that is expected. */

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Injectable, Module } from '@nestjs/common';
-import type { ModuleMetadata } from '@nestjs/common';
+import { Injectable, Module, type ModuleMetadata } from '@nestjs/common';
 import {
   LlmTool,
   type LoopResult,

@@ -1,5 +1,4 @@
-import { ToolError, ToolField } from '@toolloop/core';
-import type { ToolCallContext } from '@toolloop/core';
+import { type ToolCallContext, ToolError, ToolField } from '@toolloop/core';
 import type { RawToolDeclaration } from '@toolloop/core/catalog';
 import { Type } from 'class-transformer';
 import {

@@ -1,5 +1,4 @@
-import { ToolField } from '@toolloop/core';
-import type { ToolCallContext } from '@toolloop/core';
+import { type ToolCallContext, ToolField } from '@toolloop/core';
 import type { RawToolDeclaration } from '@toolloop/core/catalog';
 import { IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 

@@ -9,10 +9,8 @@ import type {
   Usage,
 } from '@toolloop/protocol';
 import { isGiven } from './declared-client-tool.js';
-import { COMMENT, SSE_HEADERS, frame } from './encoder.js';
-import type { EventEncoder } from './encoder.js';
-import { namedCall, rehearsalSentence } from './named-answer.js';
-import type { ShownResults } from './named-answer.js';
+import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
+import { namedCall, rehearsalSentence, type ShownResults } from './named-answer.js';
 
 /** Options of {@link agUiEncoder}: the ids of the client's request, which its answer repeats. */
 export interface AgUiOptions extends ShownResults {

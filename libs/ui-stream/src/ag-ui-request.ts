@@ -1,12 +1,9 @@
-import { isJsonList, isJsonObject } from '@toolloop/protocol';
-import type { JsonObject, JsonValue } from '@toolloop/protocol';
+import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
 import type { AgUiOptions } from './ag-ui-encoder.js';
-import { declaredTools } from './declared-client-tool.js';
-import type { DeclaredClientTool } from './declared-client-tool.js';
+import { type DeclaredClientTool, declaredTools } from './declared-client-tool.js';
 import { valueIn } from './from-text.js';
 import type { MessageCut } from './message-cut.js';
-import { contentText } from './named-answer.js';
-import type { NamedAnswer } from './named-answer.js';
+import { contentText, type NamedAnswer } from './named-answer.js';
 
 /**
  * A request of an AG-UI client, of which only the newest turn is read: the server has the earlier

@@ -1,9 +1,6 @@
-import { isJsonList, isJsonObject } from '@toolloop/protocol';
-import type { JsonObject, JsonValue } from '@toolloop/protocol';
-import { declaredTools } from './declared-client-tool.js';
-import type { DeclaredClientTool } from './declared-client-tool.js';
-import { cutBefore } from './message-cut.js';
-import type { MessageCut } from './message-cut.js';
+import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
+import { type DeclaredClientTool, declaredTools } from './declared-client-tool.js';
+import { cutBefore, type MessageCut } from './message-cut.js';
 import type { NamedAnswer } from './named-answer.js';
 
 /**

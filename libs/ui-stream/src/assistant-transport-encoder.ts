@@ -1,8 +1,12 @@
-import { isJsonList, isJsonObject } from '@toolloop/protocol';
-import type { JsonValue, LoopEvent, LoopEventOf } from '@toolloop/protocol';
+import {
+  isJsonList,
+  isJsonObject,
+  type JsonValue,
+  type LoopEvent,
+  type LoopEventOf,
+} from '@toolloop/protocol';
 import { callIn, endedIn, finishOf, resultIn, sourceIn, usageOf } from './data-stream-encoder.js';
-import { COMMENT, SSE_HEADERS, frame } from './encoder.js';
-import type { EventEncoder } from './encoder.js';
+import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
 import { namedCall } from './named-answer.js';
 
 /** Options of {@link assistantTransportEncoder}. */

@@ -1,6 +1,10 @@
 import type { JsonObject, LoopEvent } from '@toolloop/protocol';
-import { clientCallOf, finishOf, usageOf } from './chat-completions-encoder.js';
-import type { ChatCompletionsOptions } from './chat-completions-encoder.js';
+import {
+  type ChatCompletionsOptions,
+  clientCallOf,
+  finishOf,
+  usageOf,
+} from './chat-completions-encoder.js';
 
 /**
  * The answer of a chat completion that is not streamed, from all events of its run.

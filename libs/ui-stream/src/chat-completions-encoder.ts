@@ -5,8 +5,7 @@ import type {
   LoopEventOf,
   LoopResult,
 } from '@toolloop/protocol';
-import { COMMENT, SSE_HEADERS, frame } from './encoder.js';
-import type { EventEncoder } from './encoder.js';
+import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
 
 /** The words of the protocol for the end of an answer, where it is not `stop`. */
 const OPENAI_FINISH: Readonly<Partial<Record<FinishReason, string>>> = {

@@ -1,10 +1,7 @@
-import { isJsonList, isJsonObject } from '@toolloop/protocol';
-import type { JsonObject, JsonValue } from '@toolloop/protocol';
-import { declaredTools } from './declared-client-tool.js';
-import type { DeclaredClientTool } from './declared-client-tool.js';
+import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
+import { type DeclaredClientTool, declaredTools } from './declared-client-tool.js';
 import { valueIn } from './from-text.js';
-import { contentText } from './named-answer.js';
-import type { NamedAnswer } from './named-answer.js';
+import { contentText, type NamedAnswer } from './named-answer.js';
 
 /** A request of a client of chat completions, as far as it is read. */
 export interface ChatCompletionsRequest {

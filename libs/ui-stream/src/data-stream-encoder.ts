@@ -1,8 +1,7 @@
 import type { JsonObject, JsonValue, LoopEvent, LoopEventOf, ShownCall } from '@toolloop/protocol';
 import { isGiven } from './declared-client-tool.js';
 import type { EventEncoder } from './encoder.js';
-import { namedCall } from './named-answer.js';
-import type { ShownResults } from './named-answer.js';
+import { namedCall, type ShownResults } from './named-answer.js';
 
 /** The end of a message as assistant-stream says it. */
 export function finishOf({ finishReason }: LoopEventOf<'run-end'>): string {

@@ -1,5 +1,4 @@
-import { isJsonList, isJsonObject } from '@toolloop/protocol';
-import type { JsonObject, JsonValue } from '@toolloop/protocol';
+import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
 import type { AssistantRequest } from './assistant-request.js';
 import { declaredTools } from './declared-client-tool.js';
 import type { NamedAnswer } from './named-answer.js';

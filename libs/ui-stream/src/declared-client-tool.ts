@@ -1,5 +1,4 @@
-import { isJsonList, isJsonObject } from '@toolloop/protocol';
-import type { JsonObject, JsonValue } from '@toolloop/protocol';
+import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
 import type { ShownResults } from './named-answer.js';
 
 /**

@@ -1,5 +1,9 @@
-import { isJsonList, isJsonObject } from '@toolloop/protocol';
-import type { JsonValue, RehearsalRequest } from '@toolloop/protocol';
+import {
+  isJsonList,
+  isJsonObject,
+  type JsonValue,
+  type RehearsalRequest,
+} from '@toolloop/protocol';
 
 /**
  * An answer as chat protocols give it: to what has this id, which is that of an approval, of a

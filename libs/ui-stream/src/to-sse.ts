@@ -1,7 +1,6 @@
 import type { MessageEvent } from '@nestjs/common';
 import type { LoopEvent } from '@toolloop/protocol';
-import { Observable } from 'rxjs';
-import type { OperatorFunction } from 'rxjs';
+import { Observable, type OperatorFunction } from 'rxjs';
 
 /** The longest delay of a timer in Node.js; a longer one would fire at once. */
 const LONGEST_TIMER_MS = 2_147_483_647;

@@ -10,10 +10,8 @@ import type {
   ShownCall,
 } from '@toolloop/protocol';
 import type { OperatorFunction } from 'rxjs';
-import { COMMENT, SSE_HEADERS, frame } from './encoder.js';
-import type { EventEncoder } from './encoder.js';
-import { toFrames } from './to-sse.js';
-import type { SseOptions } from './to-sse.js';
+import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
+import { type SseOptions, toFrames } from './to-sse.js';
 
 /** The headers of the answer to an AI SDK client. */
 export const UI_MESSAGE_STREAM_HEADERS: Readonly<Record<string, string>> = {

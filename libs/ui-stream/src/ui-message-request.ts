@@ -1,9 +1,12 @@
-import { isJsonList, isJsonObject } from '@toolloop/protocol';
-import type { JsonObject, JsonValue, PendingReply } from '@toolloop/protocol';
-import { declaredTools } from './declared-client-tool.js';
-import type { DeclaredClientTool } from './declared-client-tool.js';
-import { cutBefore } from './message-cut.js';
-import type { MessageCut } from './message-cut.js';
+import {
+  isJsonList,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type PendingReply,
+} from '@toolloop/protocol';
+import { type DeclaredClientTool, declaredTools } from './declared-client-tool.js';
+import { cutBefore, type MessageCut } from './message-cut.js';
 
 /**
  * A request of the AI SDK's `DefaultChatTransport`, of which only the newest message is read: the

@@ -1,12 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Controller, Headers, HttpException, HttpStatus, Sse } from '@nestjs/common';
-import type { INestApplication, MessageEvent } from '@nestjs/common';
+import {
+  Controller,
+  Headers,
+  HttpException,
+  HttpStatus,
+  type INestApplication,
+  type MessageEvent,
+  Sse,
+} from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import type { LoopEvent } from '@toolloop/core';
 import { toSse } from '@toolloop/ui-stream';
 import { EventSource } from 'eventsource';
-import { NEVER, concat, finalize, from, of } from 'rxjs';
-import type { Observable } from 'rxjs';
+import { concat, finalize, from, NEVER, type Observable, of } from 'rxjs';
 import request from 'supertest';
 
 const stamp = { runId: 'r1', timestamp: '2026-01-01T00:00:00.000Z' };

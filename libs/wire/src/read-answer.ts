@@ -1,7 +1,15 @@
-import { AnswerFold, AttemptClock, BatchedEvents, ModelError, NO_USAGE } from '@toolloop/protocol';
-import type { EventBatches, ModelEvent, ModelFinish, ModelTimeLimits } from '@toolloop/protocol';
-import { AnswerDecoder } from './answer-decoder.js';
-import type { WireAnswer } from './answer-decoder.js';
+import {
+  AnswerFold,
+  AttemptClock,
+  BatchedEvents,
+  type EventBatches,
+  ModelError,
+  type ModelEvent,
+  type ModelFinish,
+  type ModelTimeLimits,
+  NO_USAGE,
+} from '@toolloop/protocol';
+import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
 import { IteratedBytes, ResponseBody, WebBytes } from './byte-source.js';
 import { fromReadError } from './from-failure.js';
 

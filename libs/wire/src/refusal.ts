@@ -1,5 +1,4 @@
-import { ModelError } from '@toolloop/protocol';
-import type { ModelErrorCode } from '@toolloop/protocol';
+import { ModelError, type ModelErrorCode } from '@toolloop/protocol';
 
 /** The longest message of a provider that is kept: an error page can be megabytes of HTML. */
 const MESSAGE_CHARACTERS = 500;

@@ -1,6 +1,5 @@
 import { type ReactNode, useCallback, useMemo, useState } from 'react';
-import { isJsonObject, type JsonObject } from './json-lines.js';
-import { readLines } from './json-lines.js';
+import { isJsonObject, type JsonObject, readLines } from './json-lines.js';
 import { useLoaded } from '../parts/loaded.js';
 import { Icon } from '../parts/icon.js';
 import { textOf } from '../parts/names.js';

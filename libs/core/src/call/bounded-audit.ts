@@ -1,5 +1,4 @@
-import { AuditStore } from '../contracts/audit.js';
-import type { AuditEntry, AuditHead } from '../contracts/audit.js';
+import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import { tellQuickStore, tellStore } from './store-calls.js';
 
 /** The looks at a chain that grows between a look and an append. */

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isUsable } from '../contracts/pending.js';
-import type { Pending, PendingStore } from '../contracts/pending.js';
+import { isUsable, type Pending, type PendingStore } from '../contracts/pending.js';
 import { withdrawal } from '../plugins/inbox/withdrawal.js';
 import { boundStore } from './bounded-store.js';
 import { askStore, tellStore } from './store-calls.js';

@@ -1,6 +1,11 @@
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { type RunLog, RunLostError } from '../contracts/run-log.js';
-import type { RunHold, RunRecord, RunWrite } from '../contracts/run-log.js';
+import {
+  type RunHold,
+  type RunLog,
+  RunLostError,
+  type RunRecord,
+  type RunWrite,
+} from '../contracts/run-log.js';
 import { boundStore } from './bounded-store.js';
 import { askStore, outsideOfRuns } from './store-calls.js';
 

@@ -1,5 +1,4 @@
-import { Subject } from 'rxjs';
-import type { Observable } from 'rxjs';
+import { type Observable, Subject } from 'rxjs';
 import type { AccountStore } from '../contracts/account.js';
 import type { AuditStore } from '../contracts/audit.js';
 import type { CallJournal, CallTransactions } from '../contracts/call-journal.js';

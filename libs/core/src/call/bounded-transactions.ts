@@ -1,5 +1,4 @@
-import { CallTransactions } from '../contracts/call-journal.js';
-import type { JournalKey } from '../contracts/call-journal.js';
+import { CallTransactions, type JournalKey } from '../contracts/call-journal.js';
 import { asPart, askStore } from './store-calls.js';
 
 /**

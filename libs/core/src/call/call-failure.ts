@@ -1,7 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { HttpException } from '@nestjs/common';
-import { ToolError } from '@toolloop/protocol';
-import type { ArgumentProblem, ToolErrorCode, ToolFailure } from '@toolloop/protocol';
+import {
+  type ArgumentProblem,
+  ToolError,
+  type ToolErrorCode,
+  type ToolFailure,
+} from '@toolloop/protocol';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolLayers } from '../contracts/tool.js';
 import { Interruption, untilAborted } from './interruption.js';

@@ -29,8 +29,7 @@ import type { SubRunCheckpoint, SubRuns } from '../plugins/sub-runs/sub-runs.js'
 import type { SpendingLedger } from '../plugins/usage/spending.js';
 import type { OutsideArgument, RunValues } from '../plugins/values/value-references.js';
 import type { EmitEvent } from './emit-event.js';
-import { CallPending } from './outcome.js';
-import type { EffectAttempt, RequestedEffect } from './outcome.js';
+import { CallPending, type EffectAttempt, type RequestedEffect } from './outcome.js';
 
 /** As much of a name that a model made up as is said back to it, and logged. */
 export const MOST_OF_A_NAME = 64;

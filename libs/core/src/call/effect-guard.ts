@@ -8,19 +8,15 @@ import type {
   JournalOutcome,
   JournalStart,
 } from '../contracts/call-journal.js';
-import { isUsable } from '../contracts/pending.js';
-import type { PendingAnswer, PendingApproval } from '../contracts/pending.js';
+import { isUsable, type PendingAnswer, type PendingApproval } from '../contracts/pending.js';
 import type { Tool } from '../contracts/tool.js';
 import { Logger } from '../findings/logger.js';
-import { unaskableReason } from '../plugins/approvals/approval-question.js';
-import type { ApprovalQuestion } from '../plugins/approvals/approval-question.js';
+import { type ApprovalQuestion, unaskableReason } from '../plugins/approvals/approval-question.js';
 import type { AskedApprovals } from '../plugins/approvals/asked-approvals.js';
 import { isExpired } from '../plugins/inbox/pending.service.js';
 import type { BoundedStores } from './bounded-stores.js';
-import { CallFailure, notBegun } from './call-failure.js';
-import type { MethodState } from './call-failure.js';
-import { advance } from './call.js';
-import type { AuthorisedCall } from './call.js';
+import { CallFailure, type MethodState, notBegun } from './call-failure.js';
+import { advance, type AuthorisedCall } from './call.js';
 import { declaredKeyOf, isRepeatable, journalKeyOf } from './idempotency-key.js';
 import { Interruption, untilAborted } from './interruption.js';
 import type { EffectAttempt } from './outcome.js';

@@ -1,9 +1,10 @@
 import {
   DEFAULT_EXECUTION,
   EXECUTION_OPTIONS,
+  type ExecutionOptions,
   TOOL_EXECUTION_OPTIONS,
+  type ToolExecutionOptions,
 } from '../contracts/execution-options.js';
-import type { ExecutionOptions, ToolExecutionOptions } from '../contracts/execution-options.js';
 import type { Tool } from '../contracts/tool.js';
 
 /**

@@ -1,8 +1,6 @@
-import { ToolError } from '@toolloop/protocol';
-import type { ToolFailure } from '@toolloop/protocol';
+import { ToolError, type ToolFailure } from '@toolloop/protocol';
 import { AttachedResult } from '../contracts/attachment.js';
-import { ToolInterceptor } from '../contracts/interceptor.js';
-import type { InterceptorNote } from '../contracts/interceptor.js';
+import { type InterceptorNote, ToolInterceptor } from '../contracts/interceptor.js';
 import type { ToolLayers } from '../contracts/tool.js';
 import { discreet } from '../plugins/connections/discreet.js';
 import type { AskedQuestions } from '../plugins/questions/asked-questions.js';
@@ -20,8 +18,7 @@ import {
   notCalled,
 } from './call-failure.js';
 import type { AuthorisedCall } from './call.js';
-import { ConcurrencySlots } from './concurrency-slots.js';
-import type { FreeSlot } from './concurrency-slots.js';
+import { ConcurrencySlots, type FreeSlot } from './concurrency-slots.js';
 import { Interruption, inTime } from './interruption.js';
 import type { InterceptorAnswer, InvokedResult } from './outcome.js';
 import type { OnProgress } from './progress-report.js';

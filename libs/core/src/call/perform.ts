@@ -1,31 +1,41 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { StorageUnavailableError, visible } from '@toolloop/protocol';
-import type { JsonObject, JsonValue, ToolErrorCode, ToolFailure } from '@toolloop/protocol';
+import {
+  type JsonObject,
+  type JsonValue,
+  StorageUnavailableError,
+  type ToolErrorCode,
+  type ToolFailure,
+  visible,
+} from '@toolloop/protocol';
 import type { JournalOutcome } from '../contracts/call-journal.js';
 import { Logger } from '../findings/logger.js';
 import { hadEffect } from '../plugins/sub-runs/sub-run-call.js';
 import { fromCanonical } from '../schema/canonical-json.js';
 import {
-  CallFailure,
   answerLost,
+  CallFailure,
   causeOf,
   failureOf,
+  type MethodState,
   notBegun,
   notCalled,
 } from './call-failure.js';
-import type { MethodState } from './call-failure.js';
-import { MOST_OF_A_NAME, advance, inPlace } from './call.js';
-import type { AuthorisedCall, Call, CallHooks } from './call.js';
+import {
+  advance,
+  type AuthorisedCall,
+  type Call,
+  type CallHooks,
+  inPlace,
+  MOST_OF_A_NAME,
+} from './call.js';
 import type { EffectGuard } from './effect-guard.js';
 import { isRepeatable } from './idempotency-key.js';
 import { inTime } from './interruption.js';
 import type { ToolInvoker } from './invoke.js';
-import { CallPending } from './outcome.js';
-import type { InvokedResult, ToolOutcome } from './outcome.js';
+import { CallPending, type InvokedResult, type ToolOutcome } from './outcome.js';
 import { succeeded } from './outcomes.js';
 import { readInput } from './read-arguments.js';
-import { RedactionError } from './result-describer.js';
-import type { DescribedResult, ResultDescriber } from './result-describer.js';
+import { type DescribedResult, RedactionError, type ResultDescriber } from './result-describer.js';
 import { retryDelay } from './retry-delay.js';
 import { shownArguments } from './shown-arguments.js';
 import { unknownOutcome } from './unknown-outcome.js';

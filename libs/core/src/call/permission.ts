@@ -1,6 +1,5 @@
 import type { Decision } from '@toolloop/protocol';
-import { isRefusal } from '../contracts/tool.js';
-import type { Tool, ToolWord } from '../contracts/tool.js';
+import { isRefusal, type Tool, type ToolWord } from '../contracts/tool.js';
 import { Logger } from '../findings/logger.js';
 import { decide, subjectOf } from '../policy/decide.js';
 import type { ExecutionScope } from './call.js';

@@ -12,11 +12,9 @@ import { resolveSurfaceCall } from '../plugins/entities/surface-call.js';
 import { decide, isPermitted, subjectOf } from '../policy/decide.js';
 import { CallFailure } from './call-failure.js';
 import { limitsOf } from './call-limits.js';
-import { advance } from './call.js';
-import type { Call, ExecutionScope, ResolvedCall } from './call.js';
+import { advance, type Call, type ExecutionScope, type ResolvedCall } from './call.js';
 import { CallPending } from './outcome.js';
-import { callable, permissionFor } from './permission.js';
-import type { HookScope } from './permission.js';
+import { callable, type HookScope, permissionFor } from './permission.js';
 
 /** The refusal told to whatever acts for a tenant that the `TenantDirectory` does not know. */
 export const UNKNOWN_TENANT = 'The application does not know this tenant.';

@@ -1,32 +1,29 @@
-import { isJsonObject, visible } from '@toolloop/protocol';
-import type {
-  Audience,
-  JsonObject,
-  JsonValue,
-  LoopEventBody,
-  LoopEventOf,
-  RecordedAttachment,
+import {
+  type Audience,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type LoopEventBody,
+  type LoopEventOf,
+  type RecordedAttachment,
+  visible,
 } from '@toolloop/protocol';
 import type { Attachment } from '../contracts/attachment.js';
 import type { BothProjections, ProjectionObserver } from '../contracts/result-projector.js';
 import type { Tool } from '../contracts/tool.js';
 import { Logger } from '../findings/logger.js';
-import { ShownObjects } from '../plugins/entities/shown-objects.js';
-import type { Hinted } from '../plugins/entities/shown-objects.js';
+import { type Hinted, ShownObjects } from '../plugins/entities/shown-objects.js';
 import { ResultPage, cut, readingOf } from '../plugins/pages/result-pages.js';
 import { RESULT_READER } from '../plugins/pages/result-reader.js';
 import { readByFields } from '../plugins/values/hide-values.js';
 import { isPermitted } from '../policy/decide.js';
 import { ProjectionError } from '../schema/projection-walk.js';
 import type { SchemaValidators } from '../schema/validators.js';
-import { readAttachments } from './attachments.js';
-import type { ReadAttachments } from './attachments.js';
+import { readAttachments, type ReadAttachments } from './attachments.js';
 import { CallFailure } from './call-failure.js';
-import { advance } from './call.js';
-import type { ReadCall } from './call.js';
+import { advance, type ReadCall } from './call.js';
 import type { InvokedResult, ToolOutcome } from './outcome.js';
-import { ResultForm } from './result-form.js';
-import type { LostForm } from './result-form.js';
+import { type LostForm, ResultForm } from './result-form.js';
 
 /** A result as its two readers see it. */
 export interface DescribedResult {

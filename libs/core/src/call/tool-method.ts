@@ -7,21 +7,19 @@ import {
   isObservable,
   lastValueFrom,
   map,
+  type Observable,
   pairwise,
   startWith,
   takeUntil,
   tap,
 } from 'rxjs';
-import type { Observable } from 'rxjs';
-import { AttachedResult } from '../contracts/attachment.js';
-import type { Attachment } from '../contracts/attachment.js';
+import { AttachedResult, type Attachment } from '../contracts/attachment.js';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolInvocation } from '../contracts/tool-invocation.js';
 import type { Tool } from '../contracts/tool.js';
 import type { MethodState } from './call-failure.js';
 import { Interruption } from './interruption.js';
-import { CallPending } from './outcome.js';
-import type { MethodAnswer } from './outcome.js';
+import { CallPending, type MethodAnswer } from './outcome.js';
 import type { OnProgress } from './progress-report.js';
 import { StreamedText, StreamedValues } from './streamed-values.js';
 

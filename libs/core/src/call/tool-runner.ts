@@ -1,9 +1,7 @@
-import { Injectable, Optional } from '@nestjs/common';
-import type { OnModuleInit } from '@nestjs/common';
+import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 import { StorageUnavailableError, visible } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
-import { Instrumentation } from '../contracts/hooks.js';
-import type { InstrumentedToolCall } from '../contracts/hooks.js';
+import { Instrumentation, type InstrumentedToolCall } from '../contracts/hooks.js';
 import { Logger } from '../findings/logger.js';
 import { AskedApprovals } from '../plugins/approvals/asked-approvals.js';
 import { CallPreview } from '../plugins/approvals/call-preview.js';
@@ -27,21 +25,20 @@ import { BoundedStores } from './bounded-stores.js';
 import { CallContextFactory } from './call-context.js';
 import { CallFailure, failureOf, notBegun, unexplained } from './call-failure.js';
 import { logEnd } from './call-log.js';
-import { advance } from './call.js';
-import type {
-  AuthorisedCall,
-  Call,
-  CallHooks,
-  ExecutionScope,
-  PlacedCall,
-  ReadCall,
+import {
+  advance,
+  type AuthorisedCall,
+  type Call,
+  type CallHooks,
+  type ExecutionScope,
+  type PlacedCall,
+  type ReadCall,
 } from './call.js';
 import { EffectGuard, isGuarded } from './effect-guard.js';
 import type { EmitEvent } from './emit-event.js';
 import { ExecutionRules } from './execution-rules.js';
 import { ToolInvoker } from './invoke.js';
-import { CallPending, CallWaitsElsewhere, Effects } from './outcome.js';
-import type { ToolOutcome } from './outcome.js';
+import { CallPending, CallWaitsElsewhere, Effects, type ToolOutcome } from './outcome.js';
 import { answeredFor, failed, madeBefore, pending, replayed, unavailable } from './outcomes.js';
 import { CallPerformer } from './perform.js';
 import { readArguments } from './read-arguments.js';

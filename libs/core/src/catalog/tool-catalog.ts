@@ -1,22 +1,24 @@
 import { Injectable } from '@nestjs/common';
 import type { Finding, ToolOrigin, ToolPresentation, ToolSpec } from '@toolloop/protocol';
-import { BehaviorSubject, Subject } from 'rxjs';
-import type { Observable } from 'rxjs';
+import { BehaviorSubject, type Observable, Subject } from 'rxjs';
 import type { PolicyTool } from '../contracts/policy.js';
 import type { ToolSelector } from '../contracts/tool-selector.js';
 import type { Tool } from '../contracts/tool.js';
 import type { EntityRegistry } from '../plugins/entities/entity-registry.js';
 import { DISPATCHER_ID, declaredIdIn, groupedId } from '../plugins/entities/member-ids.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
-import { foldedId, sharedIdProblem } from '../tools/discovery/tool-names.js';
-import type { TakenId } from '../tools/discovery/tool-names.js';
+import { foldedId, sharedIdProblem, type TakenId } from '../tools/discovery/tool-names.js';
 import type { ToolTemplate } from '../tools/discovery/tool-template.js';
 import { AnnouncedTools } from './announced-tools.js';
 import { isGlob } from './glob.js';
-import { ToolRegistry, notReady, unknownTool } from './tool-registry.js';
-import type { Problem } from './tool-registry.js';
-import { isByClass, isNamed, isToolPredicate, selects } from './tool-selection.js';
-import type { CatalogEntry } from './tool-selection.js';
+import { notReady, type Problem, ToolRegistry, unknownTool } from './tool-registry.js';
+import {
+  type CatalogEntry,
+  isByClass,
+  isNamed,
+  isToolPredicate,
+  selects,
+} from './tool-selection.js';
 
 /** A selection of the catalog's tools. */
 export interface ToolSelection {

@@ -7,8 +7,13 @@ import {
   instanceKey,
   instanceKeyOf,
 } from '../plugins/entities/member-ids.js';
-import { isSameCause, newestRemovals, removalKeysOf } from './tool-removals.js';
-import type { Removal, SavedRemovals } from './tool-removals.js';
+import {
+  isSameCause,
+  newestRemovals,
+  type Removal,
+  removalKeysOf,
+  type SavedRemovals,
+} from './tool-removals.js';
 import { isNamed } from './tool-selection.js';
 
 /** A toolset with tools added. */

@@ -1,16 +1,16 @@
 import type { Type } from '@nestjs/common';
-import { TOOL_EFFECTS } from '@toolloop/protocol';
-import type {
-  DeclaredTool,
-  Finding,
-  LanguageModel,
-  LoopEvent,
-  LoopResult,
-  Message,
-  MessageLabels,
-  ModelOptions,
-  ToolChoice,
-  ToolEffect,
+import {
+  type DeclaredTool,
+  type Finding,
+  type LanguageModel,
+  type LoopEvent,
+  type LoopResult,
+  type Message,
+  type MessageLabels,
+  type ModelOptions,
+  TOOL_EFFECTS,
+  type ToolChoice,
+  type ToolEffect,
 } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import {
@@ -26,24 +26,19 @@ import {
   optionsOf,
   whatCan,
 } from '../findings/option-rules.js';
-import { CHECKED_BY_USE, defineOptions } from '../findings/options.js';
-import type { OptionRule } from '../findings/options.js';
+import { CHECKED_BY_USE, defineOptions, type OptionRule } from '../findings/options.js';
 import type { ConversationCut } from './conversation.js';
-import { EXECUTION_OPTIONS } from './execution-options.js';
-import type { ExecutionOptions } from './execution-options.js';
+import { EXECUTION_OPTIONS, type ExecutionOptions } from './execution-options.js';
 import type { HistoryPolicy } from './history.js';
-import { HOOKS } from './hooks.js';
-import type { LoopHooks } from './hooks.js';
+import { HOOKS, type LoopHooks } from './hooks.js';
 import type { RegisteredActor } from './identity.js';
 import type { EntitySurface, ToolInjectionStrategy } from './injection.js';
-import { LIMITS } from './limits.js';
-import type { Limits } from './limits.js';
+import { LIMITS, type Limits } from './limits.js';
 import type { Policy } from './policy.js';
 import { OF_A_STEP } from './step-options.js';
 import type { PrepareStep, StopCondition } from './step.js';
 import type { RunContext } from './tool-call.js';
-import { SELECTORS } from './tool-selector.js';
-import type { ToolSelector } from './tool-selector.js';
+import { SELECTORS, type ToolSelector } from './tool-selector.js';
 
 /** One use of the loop. Give `prompt` or `messages`, and always `actor` and `tenant`. */
 export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {

@@ -5,8 +5,12 @@ import type {
   LoopEventSink,
   WaitingFor,
 } from '@toolloop/protocol';
-import { CallJournal } from './call-journal.js';
-import type { JournalHold, JournalOutcome, JournalStart } from './call-journal.js';
+import {
+  CallJournal,
+  type JournalHold,
+  type JournalOutcome,
+  type JournalStart,
+} from './call-journal.js';
 import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
 import { StoreRefusalError } from './store-refusal.js';
 

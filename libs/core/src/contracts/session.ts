@@ -19,8 +19,7 @@ import {
 } from '../findings/option-rules.js';
 import { CHECKED_BY_USE, ITS, defineOptions } from '../findings/options.js';
 import type { RegisteredActor } from './identity.js';
-import { REQUEST } from './loop-request.js';
-import type { LoopRequest } from './loop-request.js';
+import { type LoopRequest, REQUEST } from './loop-request.js';
 
 /**
  * One call of one tool, made without a model. Its options are those of a run, as far as they are

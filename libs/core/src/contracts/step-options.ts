@@ -1,5 +1,4 @@
-import { isRecord } from '@toolloop/protocol';
-import type { ModelOptions } from '@toolloop/protocol';
+import { isRecord, type ModelOptions } from '@toolloop/protocol';
 import {
   MODEL,
   NUMBER,
@@ -11,8 +10,7 @@ import {
   oneOf,
   optionsOf,
 } from '../findings/option-rules.js';
-import { defineOptions } from '../findings/options.js';
-import type { OptionRule } from '../findings/options.js';
+import { defineOptions, type OptionRule } from '../findings/options.js';
 import { SELECTORS } from './tool-selector.js';
 
 const MODEL_OR_NAME = either(MODEL, { ...TEXT, wanted: 'the name of one' });

@@ -1,6 +1,5 @@
 import type { LoggerService } from '@nestjs/common';
-import { recogniseCopies } from '@toolloop/protocol';
-import type { JsonValue } from '@toolloop/protocol';
+import { type JsonValue, recogniseCopies } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { AttachedResult } from './attachment.js';
 import type { Credential } from './connection-broker.js';

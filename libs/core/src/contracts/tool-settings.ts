@@ -1,6 +1,12 @@
 import type { NestInterceptor, Type } from '@nestjs/common';
-import { PRESENTATION_TONES, RESULT_FORMS, isObject } from '@toolloop/protocol';
-import type { JsonObject, JsonValue, ToolPresentation } from '@toolloop/protocol';
+import {
+  isObject,
+  type JsonObject,
+  type JsonValue,
+  PRESENTATION_TONES,
+  RESULT_FORMS,
+  type ToolPresentation,
+} from '@toolloop/protocol';
 import {
   ABOVE_ZERO,
   BOOLEAN,
@@ -13,10 +19,8 @@ import {
   oneOf,
   optionsOf,
 } from '../findings/option-rules.js';
-import { ITS, defineOptions, inWords } from '../findings/options.js';
-import type { OptionRule } from '../findings/options.js';
-import { TOOL_EXECUTION_OPTIONS } from './execution-options.js';
-import type { ToolExecutionOptions } from './execution-options.js';
+import { defineOptions, inWords, ITS, type OptionRule } from '../findings/options.js';
+import { TOOL_EXECUTION_OPTIONS, type ToolExecutionOptions } from './execution-options.js';
 import { ToolInterceptor } from './interceptor.js';
 import type { PatternAllowance } from './pattern-allowance.js';
 import type { Question, RunContext, ToolCallContext } from './tool-call.js';

@@ -1,12 +1,12 @@
-import { isRecord } from '@toolloop/protocol';
-import type {
-  ArgumentProblem,
-  EntityReference,
-  JsonObject,
-  JsonValue,
-  ToolNote,
-  ToolOrigin,
-  ToolSpec,
+import {
+  type ArgumentProblem,
+  type EntityReference,
+  isRecord,
+  type JsonObject,
+  type JsonValue,
+  type ToolNote,
+  type ToolOrigin,
+  type ToolSpec,
 } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { EntityContext } from './entity.js';

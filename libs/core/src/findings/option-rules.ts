@@ -1,8 +1,6 @@
-import { LanguageModel, duplicatesOf, isRecord, visible } from '@toolloop/protocol';
-import type { Finding } from '@toolloop/protocol';
+import { duplicatesOf, type Finding, isRecord, LanguageModel, visible } from '@toolloop/protocol';
 import { nearestIn } from './nearest-name.js';
-import { OptionTable, inWords } from './options.js';
-import type { ChoiceRule, OptionRule } from './options.js';
+import { type ChoiceRule, inWords, type OptionRule, OptionTable } from './options.js';
 
 type AnyFunction = (...args: never[]) => unknown;
 type AnyClass = abstract new (...args: never[]) => unknown;

@@ -1,5 +1,4 @@
-import { ConfigurationError, isObject, isRecord, visible } from '@toolloop/protocol';
-import type { Finding } from '@toolloop/protocol';
+import { ConfigurationError, type Finding, isObject, isRecord, visible } from '@toolloop/protocol';
 import { nearestName } from './nearest-name.js';
 
 /**

@@ -1,5 +1,13 @@
-import { AnswerFold, isJsonObject, isWebAddress } from '@toolloop/protocol';
-import type { Citation, JsonObject, LanguageModel, ModelEvent, ToolCall } from '@toolloop/protocol';
+import {
+  AnswerFold,
+  type Citation,
+  isJsonObject,
+  isWebAddress,
+  type JsonObject,
+  type LanguageModel,
+  type ModelEvent,
+  type ToolCall,
+} from '@toolloop/protocol';
 import type { Told } from '../call/emit-event.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { GrowingAnswer } from '../plugins/structured-output/growing-answer.js';

@@ -1,12 +1,16 @@
-import { InvalidRequestError } from '@toolloop/protocol';
-import type { Message, ModelRequest, ToolChoice, ToolSpec } from '@toolloop/protocol';
+import {
+  InvalidRequestError,
+  type Message,
+  type ModelRequest,
+  type ToolChoice,
+  type ToolSpec,
+} from '@toolloop/protocol';
 import { untilAborted } from '../call/interruption.js';
 import { isGlob } from '../catalog/glob.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isByClass, isToolPredicate, selects } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
-import { STEP_CHANGE } from '../contracts/step.js';
-import type { StepChange } from '../contracts/step.js';
+import { STEP_CHANGE, type StepChange } from '../contracts/step.js';
 import type { ToolSelector } from '../contracts/tool-selector.js';
 import type { Tool } from '../contracts/tool.js';
 import { Logger } from '../findings/logger.js';

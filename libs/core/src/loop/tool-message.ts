@@ -12,8 +12,7 @@ import { callOf } from '../plugins/injection/result-injection.js';
 import { closedRecord } from '../plugins/sub-runs/sub-run-call.js';
 import { OWN_WORDS, tellsNothing } from '../plugins/values/hide-values.js';
 import { namesOutsiders } from '../schema/field-origins.js';
-import { assistantMessage } from './loop-state.js';
-import type { LoopState, PendingStep } from './loop-state.js';
+import { assistantMessage, type LoopState, type PendingStep } from './loop-state.js';
 
 /** Makes the message for the model, under the name by which it called. */
 export function toMessage(

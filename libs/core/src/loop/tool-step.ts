@@ -9,16 +9,18 @@ import { DirectiveUpdates } from '../plugins/directives/directive-updates.js';
 import { ToolProviderExtractor } from '../plugins/entities/entity-extraction.js';
 import { operationName } from '../plugins/entities/entity-surfaces.js';
 import { resolveSurfaceCall } from '../plugins/entities/surface-call.js';
-import { shownResult } from '../plugins/injection/result-injection.js';
-import type { InjectionContext, ResultInjection } from '../plugins/injection/result-injection.js';
+import {
+  type InjectionContext,
+  type ResultInjection,
+  shownResult,
+} from '../plugins/injection/result-injection.js';
 import { labelsReadBy } from '../plugins/sessions/call-account.js';
 import type { MeteredCall } from '../plugins/usage/run-meter.js';
 import { isPermitted } from '../policy/decide.js';
 import type { LiveRun } from '../run/live-run.js';
 import type { CallSession } from '../run/run-plan.js';
 import { nameOf } from './answer-display.js';
-import { checkpointIn } from './loop-state.js';
-import type { Finish, PendingStep } from './loop-state.js';
+import { checkpointIn, type Finish, type PendingStep } from './loop-state.js';
 import { toMessage } from './tool-message.js';
 
 /** The surroundings of the calls of a step. */

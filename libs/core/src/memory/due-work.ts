@@ -1,5 +1,8 @@
-import { acquirableAt } from '../contracts/directive.js';
-import type { DirectiveRecord, DirectiveReference } from '../contracts/directive.js';
+import {
+  acquirableAt,
+  type DirectiveRecord,
+  type DirectiveReference,
+} from '../contracts/directive.js';
 import { Logger } from '../findings/logger.js';
 
 /** The time from which it may be acquired, which never comes for one that is over. */

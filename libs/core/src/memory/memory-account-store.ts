@@ -1,5 +1,10 @@
-import { AccountStore, LASTING_MS } from '../contracts/account.js';
-import type { AccountAddition, AccountKey, SessionAccount } from '../contracts/account.js';
+import {
+  type AccountAddition,
+  type AccountKey,
+  AccountStore,
+  LASTING_MS,
+  type SessionAccount,
+} from '../contracts/account.js';
 import { BoundedTable } from './bounded-table.js';
 
 const MAX_ACCOUNTS = 1_000;

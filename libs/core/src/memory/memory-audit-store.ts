@@ -1,5 +1,4 @@
-import { AuditStore } from '../contracts/audit.js';
-import type { AuditEntry, AuditHead } from '../contracts/audit.js';
+import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 
 const MOST_ENTRIES = 100_000;
 

@@ -1,15 +1,14 @@
-import { CallJournal } from '../contracts/call-journal.js';
-import type {
-  JournalCall,
-  JournalClaim,
-  JournalEntry,
-  JournalHold,
-  JournalKey,
-  JournalOutcome,
-  JournalStart,
+import {
+  CallJournal,
+  type JournalCall,
+  type JournalClaim,
+  type JournalEntry,
+  type JournalHold,
+  type JournalKey,
+  type JournalOutcome,
+  type JournalStart,
 } from '../contracts/call-journal.js';
-import { isHeldBy, leftMs, nextLease } from '../contracts/lease.js';
-import type { Lease, LeaseRequest } from '../contracts/lease.js';
+import { isHeldBy, type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import { BoundedTable } from './bounded-table.js';
 
 const MAX_FINISHED = 20_000;

@@ -1,17 +1,18 @@
 import type { Message } from '@toolloop/protocol';
-import { ConversationStore, TAKEN_TOLD_MS, nameOf } from '../contracts/conversation.js';
-import type {
-  ConversationKey,
-  ConversationListing,
-  ConversationOwner,
-  ConversationSummary,
-  CutTurns,
-  KeptTurn,
-  LeftInput,
-  MessagePage,
+import {
+  type ConversationKey,
+  type ConversationListing,
+  type ConversationOwner,
+  ConversationStore,
+  type ConversationSummary,
+  type CutTurns,
+  type KeptTurn,
+  type LeftInput,
+  type MessagePage,
+  nameOf,
+  TAKEN_TOLD_MS,
 } from '../contracts/conversation.js';
-import { leftMs, nextLease } from '../contracts/lease.js';
-import type { Lease, LeaseRequest } from '../contracts/lease.js';
+import { type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import { BoundedTable } from './bounded-table.js';
 
 const MAX_OF_AN_ACTOR = 1_000;

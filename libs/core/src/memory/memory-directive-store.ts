@@ -1,22 +1,22 @@
 import type { DirectiveStatus } from '@toolloop/protocol';
-import { Subject } from 'rxjs';
-import type { Observable } from 'rxjs';
-import { DirectiveStore, acquirableAt, toDirectiveEvent } from '../contracts/directive.js';
-import type {
-  AddedDirective,
-  DirectiveChange,
-  DirectiveEvent,
-  DirectiveHold,
-  DirectiveIntent,
-  DirectiveQuery,
-  DirectiveRecord,
-  DirectiveReference,
-  DirectiveVersion,
-  LeasedDirective,
-  StopWork,
+import { type Observable, Subject } from 'rxjs';
+import {
+  acquirableAt,
+  type AddedDirective,
+  type DirectiveChange,
+  type DirectiveEvent,
+  type DirectiveHold,
+  type DirectiveIntent,
+  type DirectiveQuery,
+  type DirectiveRecord,
+  type DirectiveReference,
+  DirectiveStore,
+  type DirectiveVersion,
+  type LeasedDirective,
+  type StopWork,
+  toDirectiveEvent,
 } from '../contracts/directive.js';
-import { isHeldBy, nextLease } from '../contracts/lease.js';
-import type { LeaseRequest } from '../contracts/lease.js';
+import { isHeldBy, type LeaseRequest, nextLease } from '../contracts/lease.js';
 import { Logger } from '../findings/logger.js';
 import { BoundedTable } from './bounded-table.js';
 import { DueWork, timeOf } from './due-work.js';

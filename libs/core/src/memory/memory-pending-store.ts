@@ -1,9 +1,13 @@
 import { Subject, filter, firstValueFrom, fromEvent, map, merge, take } from 'rxjs';
-import { leftMs, nextLease } from '../contracts/lease.js';
-import type { Lease, LeaseRequest } from '../contracts/lease.js';
+import { type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import type { DueNotice, NextNotice } from '../contracts/notice.js';
-import { PendingStore, isUsable } from '../contracts/pending.js';
-import type { Pending, PendingAnswer, PendingQuery } from '../contracts/pending.js';
+import {
+  isUsable,
+  type Pending,
+  type PendingAnswer,
+  type PendingQuery,
+  PendingStore,
+} from '../contracts/pending.js';
 import { BoundedTable } from './bounded-table.js';
 
 const MAX_PENDING = 10_000;

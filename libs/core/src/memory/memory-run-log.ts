@@ -1,18 +1,18 @@
 import { setImmediate } from 'node:timers/promises';
 import type { LoopEvent } from '@toolloop/protocol';
-import { isHeldBy, leftMs, nextLease } from '../contracts/lease.js';
-import type { Lease, LeaseRequest } from '../contracts/lease.js';
-import { RunLog, RunLostError } from '../contracts/run-log.js';
-import type {
-  EventPage,
-  LeasedRun,
-  NewRun,
-  PutOff,
-  RunEntry,
-  RunHold,
-  RunQuery,
-  RunRecord,
-  RunWrite,
+import { isHeldBy, type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
+import {
+  type EventPage,
+  type LeasedRun,
+  type NewRun,
+  type PutOff,
+  type RunEntry,
+  type RunHold,
+  RunLog,
+  RunLostError,
+  type RunQuery,
+  type RunRecord,
+  type RunWrite,
 } from '../contracts/run-log.js';
 import { BoundedTable } from './bounded-table.js';
 import { withDates } from './json-copies.js';

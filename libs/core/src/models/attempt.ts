@@ -1,10 +1,14 @@
-import { AttemptClock, ModelError, NO_USAGE, addUsage, batchesOf } from '@toolloop/protocol';
-import type {
-  EventBatches,
-  LanguageModel,
-  ModelEvent,
-  ModelRequest,
-  Usage,
+import {
+  addUsage,
+  AttemptClock,
+  batchesOf,
+  type EventBatches,
+  type LanguageModel,
+  ModelError,
+  type ModelEvent,
+  type ModelRequest,
+  NO_USAGE,
+  type Usage,
 } from '@toolloop/protocol';
 import { Interruption, linkSignal } from '../call/interruption.js';
 import { InterruptibleBatches } from './interruptible-batches.js';

@@ -1,15 +1,13 @@
 import {
+  type AttemptControl,
   BatchedEvents,
   ConfigurationError,
   LanguageModel,
+  type ModelCapabilities,
   ModelError,
+  type ModelEvent,
+  type ModelRequest,
   NO_USAGE,
-} from '@toolloop/protocol';
-import type {
-  AttemptControl,
-  ModelCapabilities,
-  ModelEvent,
-  ModelRequest,
 } from '@toolloop/protocol';
 import { FUNCTION } from '../findings/option-rules.js';
 import { defineOptions } from '../findings/options.js';

@@ -1,5 +1,4 @@
-import { batchesOf } from '@toolloop/protocol';
-import type { EventBatches, ModelEvent } from '@toolloop/protocol';
+import { batchesOf, type EventBatches, type ModelEvent } from '@toolloop/protocol';
 import { Interruption } from '../call/interruption.js';
 
 /**

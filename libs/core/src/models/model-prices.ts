@@ -1,6 +1,5 @@
 import { namedOptions, needed } from '../findings/option-rules.js';
-import { defineOptions } from '../findings/options.js';
-import type { OptionRule } from '../findings/options.js';
+import { defineOptions, type OptionRule } from '../findings/options.js';
 
 /** The price of a model, in USD per million tokens. */
 export interface ModelPrice {

@@ -1,15 +1,14 @@
-import { LanguageModel } from '@toolloop/protocol';
-import type {
-  AttemptControl,
-  ModelCapabilities,
-  ModelEvent,
-  ModelRequest,
-  Usage,
+import {
+  type AttemptControl,
+  LanguageModel,
+  type ModelCapabilities,
+  type ModelEvent,
+  type ModelRequest,
+  type Usage,
 } from '@toolloop/protocol';
 import { needed } from '../findings/option-rules.js';
 import { defineOptions } from '../findings/options.js';
-import { PRICES, priceOf } from './model-prices.js';
-import type { ModelPrice, ModelPrices } from './model-prices.js';
+import { type ModelPrice, type ModelPrices, priceOf, PRICES } from './model-prices.js';
 import { assertWrapper } from './wrapper-findings.js';
 
 /**

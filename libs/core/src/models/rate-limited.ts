@@ -1,14 +1,13 @@
-import { LanguageModel } from '@toolloop/protocol';
-import type {
-  AttemptControl,
-  ModelCapabilities,
-  ModelEvent,
-  ModelRequest,
+import {
+  type AttemptControl,
+  LanguageModel,
+  type ModelCapabilities,
+  type ModelEvent,
+  type ModelRequest,
 } from '@toolloop/protocol';
 import { ABOVE_ZERO } from '../findings/option-rules.js';
 import { defineOptions } from '../findings/options.js';
-import { RateLimiter } from './rate-limiter.js';
-import type { RateLimits } from './rate-limiter.js';
+import { RateLimiter, type RateLimits } from './rate-limiter.js';
 import { assertWrapper } from './wrapper-findings.js';
 
 /**

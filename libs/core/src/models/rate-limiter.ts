@@ -1,5 +1,4 @@
-import { ModelError } from '@toolloop/protocol';
-import type { Usage } from '@toolloop/protocol';
+import { ModelError, type Usage } from '@toolloop/protocol';
 
 export interface RateLimits {
   /** The most requests per minute. @default no limit */

@@ -1,14 +1,16 @@
-import { BatchedEvents, LanguageModel, ModelError, NO_USAGE } from '@toolloop/protocol';
-import type {
-  AttemptControl,
-  EventBatches,
-  ModelCapabilities,
-  ModelEvent,
-  ModelRequest,
+import {
+  type AttemptControl,
+  BatchedEvents,
+  type EventBatches,
+  LanguageModel,
+  type ModelCapabilities,
+  ModelError,
+  type ModelEvent,
+  type ModelRequest,
+  NO_USAGE,
 } from '@toolloop/protocol';
 import { WHOLE_ABOVE_ZERO } from '../findings/option-rules.js';
-import { defineOptions } from '../findings/options.js';
-import type { OptionRule } from '../findings/options.js';
+import { defineOptions, type OptionRule } from '../findings/options.js';
 import { Attempt, usageOf } from './attempt.js';
 import { pause } from './pause.js';
 import { assertWrapper } from './wrapper-findings.js';

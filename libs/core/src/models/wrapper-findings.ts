@@ -1,8 +1,6 @@
-import { ConfigurationError, LanguageModel } from '@toolloop/protocol';
-import type { Finding } from '@toolloop/protocol';
+import { ConfigurationError, type Finding, LanguageModel } from '@toolloop/protocol';
 import { foreignModel } from '../findings/option-rules.js';
-import { inWords } from '../findings/options.js';
-import type { OptionTable } from '../findings/options.js';
+import { inWords, type OptionTable } from '../findings/options.js';
 
 /**
  * Checks the models and the options of a wrapper.

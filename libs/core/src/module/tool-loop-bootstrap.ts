@@ -1,7 +1,5 @@
-import { Injectable } from '@nestjs/common';
-import type { OnApplicationBootstrap } from '@nestjs/common';
-import { ConfigurationError } from '@toolloop/protocol';
-import type { Finding } from '@toolloop/protocol';
+import { Injectable, type OnApplicationBootstrap } from '@nestjs/common';
+import { ConfigurationError, type Finding } from '@toolloop/protocol';
 import { BoundedStores } from '../call/bounded-stores.js';
 import type { AnnouncedTools } from '../catalog/announced-tools.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
@@ -14,12 +12,12 @@ import { Logger } from '../findings/logger.js';
 import { DeclaredToolAdmission } from '../plugins/client-tools/declared-tools.js';
 import {
   declarersIn,
+  type DirectiveDeclarer,
   directiveEntries,
   directiveFindings,
   immediateEffectFindings,
   longestDirectiveMs,
 } from '../plugins/directives/directive-findings.js';
-import type { DirectiveDeclarer } from '../plugins/directives/directive-findings.js';
 import { DirectiveRunner } from '../plugins/directives/directive-runner.js';
 import { DirectiveService } from '../plugins/directives/directive.service.js';
 import { PolicyService } from '../plugins/operators/policy.service.js';
@@ -30,8 +28,7 @@ import { PLAN_TOOL } from '../plugins/strategies/planning.js';
 import { SEARCH_TOOL } from '../plugins/strategies/search-tool.js';
 import { SubRunPreparation } from '../plugins/sub-runs/sub-run-preparation.js';
 import { VALUE_TOOLS } from '../plugins/values/value-tools.js';
-import { DEFAULT_RESERVED_ARGUMENTS, FEATURE } from '../run/loop-options.js';
-import type { ToolLoopOptions } from '../run/loop-options.js';
+import { DEFAULT_RESERVED_ARGUMENTS, FEATURE, type ToolLoopOptions } from '../run/loop-options.js';
 import { LoopSettings } from '../run/loop-settings.js';
 import { unpricedWarning } from '../run/unpriced-models.js';
 import { unlabelledFields } from '../schema/origin-findings.js';

@@ -1,12 +1,12 @@
 import type { ApprovalTerms, Decision } from '@toolloop/protocol';
-import { PolicyEngine } from '../contracts/policy.js';
-import type {
-  FlowLevel,
-  Policy,
-  PolicyActor,
-  PolicyCall,
-  PolicySubject,
-  RunBudget,
+import {
+  type FlowLevel,
+  type Policy,
+  type PolicyActor,
+  type PolicyCall,
+  PolicyEngine,
+  type PolicySubject,
+  type RunBudget,
 } from '../contracts/policy.js';
 import { DEFAULT_OUTSIDE_BITS, flowRuling } from '../plugins/flow/flow-rulings.js';
 import { budgetRuling } from '../plugins/usage/spending.js';
@@ -18,9 +18,9 @@ import {
   connectionRuling,
   grantFor,
   questionTerms,
+  type Ruling,
   together,
 } from './rules.js';
-import type { Ruling } from './rules.js';
 
 /**
  * A compiled policy. The grant of a tool and its call budget, which depend on no arguments, are

@@ -1,7 +1,5 @@
-import { StorageUnavailableError } from '@toolloop/protocol';
-import type { Decision } from '@toolloop/protocol';
-import { PolicyEngine } from '../contracts/policy.js';
-import type { PolicyActor, PolicySubject } from '../contracts/policy.js';
+import { type Decision, StorageUnavailableError } from '@toolloop/protocol';
+import { type PolicyActor, PolicyEngine, type PolicySubject } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
 import { Logger } from '../findings/logger.js';
 import { CompiledPolicy } from './compiled-policy.js';

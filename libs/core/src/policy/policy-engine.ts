@@ -1,5 +1,9 @@
-import { ConfigurationError, StorageUnavailableError } from '@toolloop/protocol';
-import type { ApprovalTerms, Decision } from '@toolloop/protocol';
+import {
+  type ApprovalTerms,
+  ConfigurationError,
+  type Decision,
+  StorageUnavailableError,
+} from '@toolloop/protocol';
 import { Subject } from 'rxjs';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import type {
@@ -8,14 +12,15 @@ import type {
   PolicyStop,
   PolicyVersion,
 } from '../contracts/policy-store.js';
-import { PolicyEngine, policyList } from '../contracts/policy.js';
-import type {
-  EndorsedArgument,
-  Policy,
-  PolicyActor,
-  PolicySubject,
-  RunBudget,
-  VouchedTool,
+import {
+  type EndorsedArgument,
+  type Policy,
+  type PolicyActor,
+  PolicyEngine,
+  policyList,
+  type PolicySubject,
+  type RunBudget,
+  type VouchedTool,
 } from '../contracts/policy.js';
 import { alwaysTrusting } from '../plugins/flow/commitments.js';
 import { DEFAULT_FLOW } from '../plugins/flow/flow-rulings.js';
@@ -24,8 +29,7 @@ import type { SchemaValidators } from '../schema/validators.js';
 import { CompiledPolicy } from './compiled-policy.js';
 import { decide } from './decide.js';
 import { policyFindings, policyShapeFindings } from './policy-findings.js';
-import { answeredBy, hiddenBeyond, isTarget } from './rules.js';
-import type { StoppableCall } from './rules.js';
+import { answeredBy, hiddenBeyond, isTarget, type StoppableCall } from './rules.js';
 
 /** A call under way, and what interrupts it. */
 export interface CallUnderWay {

@@ -1,5 +1,10 @@
-import { timestampOfNow } from '@toolloop/protocol';
-import type { LoopEvent, LoopEventBody, LoopEventSink, RunIdentity } from '@toolloop/protocol';
+import {
+  type LoopEvent,
+  type LoopEventBody,
+  type LoopEventSink,
+  type RunIdentity,
+  timestampOfNow,
+} from '@toolloop/protocol';
 import type { Told } from '../call/emit-event.js';
 import { Interruption, withinTime } from '../call/interruption.js';
 import { untilRunCloses } from '../call/store-calls.js';

@@ -8,8 +8,7 @@ import type {
   RehearsalReport,
   WaitingFor,
 } from '@toolloop/protocol';
-import { hiddenIn } from '../loop/loop-state.js';
-import type { Finish, LoopState } from '../loop/loop-state.js';
+import { type Finish, hiddenIn, type LoopState } from '../loop/loop-state.js';
 import type { StructuredOutput } from '../plugins/structured-output/structured-answer.js';
 import { REFERENCE_MARK, answerForReader } from '../plugins/values/value-references.js';
 import { toJson } from '../schema/canonical-json.js';

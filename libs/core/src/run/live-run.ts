@@ -1,10 +1,10 @@
-import { AnswerFold } from '@toolloop/protocol';
-import type {
-  HiddenValue,
-  Message,
-  ModelRequest,
-  ToolInvocationRecord,
-  Usage,
+import {
+  AnswerFold,
+  type HiddenValue,
+  type Message,
+  type ModelRequest,
+  type ToolInvocationRecord,
+  type Usage,
 } from '@toolloop/protocol';
 import type { ExecutionScope } from '../call/call.js';
 import type { EmitEvent } from '../call/emit-event.js';
@@ -14,8 +14,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { InstrumentedRun } from '../contracts/hooks.js';
 import type { Tool } from '../contracts/tool.js';
 import { nameOf } from '../loop/answer-display.js';
-import { assistantMessage, hiddenIn } from '../loop/loop-state.js';
-import type { LoopState } from '../loop/loop-state.js';
+import { assistantMessage, hiddenIn, type LoopState } from '../loop/loop-state.js';
 import { readModel } from '../loop/model-step.js';
 import { RunApprovals } from '../plugins/approvals/run-approvals.js';
 import { StandingCalls, isStanding } from '../plugins/conversations/standing-calls.js';
@@ -36,14 +35,17 @@ import { isPermitted } from '../policy/decide.js';
 import { hiddenBeyond } from '../policy/rules.js';
 import { CallIds } from './call-ids.js';
 import type { RunInputs } from './run-inputs.js';
-import { identityOf } from './run-plan.js';
-import type { CallSession, EnclosingRun, RunPlace, RunPlan, RunStart } from './run-plan.js';
-import { RunRecorder } from './run-recorder.js';
-import type { EntryJournal } from './run-recorder.js';
-import { RunRoles } from './run-roles.js';
-import type { Authority } from './run-roles.js';
-import { RunUse } from './run-use.js';
-import type { UsedBefore } from './run-use.js';
+import {
+  type CallSession,
+  type EnclosingRun,
+  identityOf,
+  type RunPlace,
+  type RunPlan,
+  type RunStart,
+} from './run-plan.js';
+import { type EntryJournal, RunRecorder } from './run-recorder.js';
+import { type Authority, RunRoles } from './run-roles.js';
+import { RunUse, type UsedBefore } from './run-use.js';
 import type { ResumedRun, SavedPlace, SavedRun } from './saved-run.js';
 import { SentTools } from './sent-tools.js';
 

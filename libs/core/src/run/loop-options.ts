@@ -2,25 +2,19 @@ import type { Type } from '@nestjs/common';
 import { LanguageModel, isRecord } from '@toolloop/protocol';
 import type { ExecutionOptions } from '../contracts/execution-options.js';
 import type { HistoryPolicy } from '../contracts/history.js';
-import { HOOKS } from '../contracts/hooks.js';
-import type { LoopHooks } from '../contracts/hooks.js';
+import { HOOKS, type LoopHooks } from '../contracts/hooks.js';
 import type { RegisteredActor } from '../contracts/identity.js';
 import type { EntitySurface, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Limits } from '../contracts/limits.js';
 import { CLIENT_TOOLS, OF_ALL_RUNS, STRATEGIES, SURFACE } from '../contracts/loop-request.js';
 import type { OperatorRule } from '../contracts/operator.js';
-import { PolicyEngine } from '../contracts/policy.js';
-import type { Policy } from '../contracts/policy.js';
-import { QUOTAS } from '../contracts/quota.js';
-import type { Quota } from '../contracts/quota.js';
-import { SESSIONS } from '../contracts/session.js';
-import type { SessionOptions } from '../contracts/session.js';
-import { SOURCES } from '../contracts/source.js';
-import type { SourceOptions } from '../contracts/source.js';
+import { type Policy, PolicyEngine } from '../contracts/policy.js';
+import { type Quota, QUOTAS } from '../contracts/quota.js';
+import { type SessionOptions, SESSIONS } from '../contracts/session.js';
+import { type SourceOptions, SOURCES } from '../contracts/source.js';
 import type { PrepareStep, StopCondition } from '../contracts/step.js';
 import type { RunContext } from '../contracts/tool-call.js';
-import { INTERCEPTORS } from '../contracts/tool-settings.js';
-import type { InterceptorOptions } from '../contracts/tool-settings.js';
+import { type InterceptorOptions, INTERCEPTORS } from '../contracts/tool-settings.js';
 import {
   BOOLEAN,
   CLASS,
@@ -34,18 +28,13 @@ import {
   needed,
   optionsOf,
 } from '../findings/option-rules.js';
-import { CHECKED_BY_USE, defineOptions } from '../findings/options.js';
-import type { OptionRule } from '../findings/options.js';
-import { PRICES } from '../models/model-prices.js';
-import type { ModelPrices } from '../models/model-prices.js';
-import { AUDIT } from '../plugins/audit/audit-options.js';
-import type { AuditOptions } from '../plugins/audit/audit-options.js';
-import { DIRECTIVES } from '../plugins/directives/directive-options.js';
-import type { DirectiveOptions } from '../plugins/directives/directive-options.js';
+import { CHECKED_BY_USE, defineOptions, type OptionRule } from '../findings/options.js';
+import { type ModelPrices, PRICES } from '../models/model-prices.js';
+import { AUDIT, type AuditOptions } from '../plugins/audit/audit-options.js';
+import { type DirectiveOptions, DIRECTIVES } from '../plugins/directives/directive-options.js';
 import type { RawTool } from '../tools/decorators/raw-tool.js';
 import type { ToolFeatureOptions } from '../tools/discovery/tool-feature.js';
-import { ROUTE_IDENTITY } from '../tools/nest/route-layers.js';
-import type { RouteIdentity } from '../tools/nest/route-layers.js';
+import { ROUTE_IDENTITY, type RouteIdentity } from '../tools/nest/route-layers.js';
 
 /** Argument names that no model may send and no tool may declare. */
 export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = [

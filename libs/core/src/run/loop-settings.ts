@@ -1,20 +1,21 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { ConfigurationError, InvalidRequestError, isRecord } from '@toolloop/protocol';
-import type { Finding, LanguageModel } from '@toolloop/protocol';
+import {
+  ConfigurationError,
+  type Finding,
+  InvalidRequestError,
+  isRecord,
+  type LanguageModel,
+} from '@toolloop/protocol';
 import type { ExecutionScope } from '../call/call.js';
 import { AnnouncedTools } from '../catalog/announced-tools.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { ExecutionOptions } from '../contracts/execution-options.js';
 import type { LoopHooks } from '../contracts/hooks.js';
 import type { ToolInjection } from '../contracts/injection.js';
-import { DEFAULT_LIMITS, LIMITS } from '../contracts/limits.js';
-import type { Limits } from '../contracts/limits.js';
-import { PROFILE } from '../contracts/loop-request.js';
-import type { LoopProfile, LoopRequest } from '../contracts/loop-request.js';
-import { PolicyEngine, policyList } from '../contracts/policy.js';
-import type { Policy } from '../contracts/policy.js';
-import { QUOTAS } from '../contracts/quota.js';
-import type { Quota } from '../contracts/quota.js';
+import { DEFAULT_LIMITS, LIMITS, type Limits } from '../contracts/limits.js';
+import { type LoopProfile, type LoopRequest, PROFILE } from '../contracts/loop-request.js';
+import { type Policy, PolicyEngine, policyList } from '../contracts/policy.js';
+import { type Quota, QUOTAS } from '../contracts/quota.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import { defineOptions, inWords } from '../findings/options.js';
@@ -33,18 +34,23 @@ import { RunMeter } from '../plugins/usage/run-meter.js';
 import { UsageLedger } from '../plugins/usage/usage-ledger.js';
 import { CompiledPolicy } from '../policy/compiled-policy.js';
 import { DataPolicyEngine } from '../policy/policy-engine.js';
-import { policyFindings } from '../policy/policy-findings.js';
-import type { PolicyPlace } from '../policy/policy-findings.js';
+import { policyFindings, type PolicyPlace } from '../policy/policy-findings.js';
 import { SchemaValidators } from '../schema/validators.js';
-import { checkContribution, copyContribution } from '../tools/discovery/contributed-tools.js';
-import type {
-  Contribution,
-  ContributionRules,
-  CopiedContribution,
+import {
+  checkContribution,
+  type Contribution,
+  type ContributionRules,
+  type CopiedContribution,
+  copyContribution,
 } from '../tools/discovery/contributed-tools.js';
 import { ToolExplorer } from '../tools/discovery/tool-explorer.js';
-import { APPLICATION, DEFAULT_RESERVED_ARGUMENTS, TOOL_LOOP_OPTIONS } from './loop-options.js';
-import type { CandidatePolicy, ToolLoopOptions } from './loop-options.js';
+import {
+  APPLICATION,
+  type CandidatePolicy,
+  DEFAULT_RESERVED_ARGUMENTS,
+  TOOL_LOOP_OPTIONS,
+  type ToolLoopOptions,
+} from './loop-options.js';
 
 /** The application's options with the defaults filled in, and what a request makes of them. */
 @Injectable()

@@ -1,7 +1,6 @@
 import { ConfigurationError, InvalidRequestError, isRecord } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
-import { REQUEST } from '../contracts/loop-request.js';
-import type { LoopProfile, LoopRequest } from '../contracts/loop-request.js';
+import { type LoopProfile, type LoopRequest, REQUEST } from '../contracts/loop-request.js';
 import { stopFindings } from '../loop/stop-conditions.js';
 import type { ClientTerms } from './run-preparation.js';
 import type { ResumedRun } from './saved-run.js';

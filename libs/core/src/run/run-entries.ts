@@ -1,5 +1,10 @@
-import { NO_USAGE, addUsage, usageSince } from '@toolloop/protocol';
-import type { JsonObject, SubRunRecord } from '@toolloop/protocol';
+import {
+  addUsage,
+  type JsonObject,
+  NO_USAGE,
+  type SubRunRecord,
+  usageSince,
+} from '@toolloop/protocol';
 import type { RunEntry, RunInputEntry, RunStateEntry, SubRunEntry } from '../contracts/run-log.js';
 import type { SavedCounts } from '../plugins/repetition/call-counter.js';
 import { toJsonObject } from '../schema/canonical-json.js';

@@ -1,6 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { ModelError, StorageUnavailableError } from '@toolloop/protocol';
-import type { ModelErrorCode, RunFailure } from '@toolloop/protocol';
+import {
+  ModelError,
+  type ModelErrorCode,
+  type RunFailure,
+  StorageUnavailableError,
+} from '@toolloop/protocol';
 import { Interruption } from '../call/interruption.js';
 import type { Logger } from '../findings/logger.js';
 import type { Finish, LoopState } from '../loop/loop-state.js';

@@ -1,5 +1,4 @@
-import { InvalidRequestError } from '@toolloop/protocol';
-import type { Message } from '@toolloop/protocol';
+import { InvalidRequestError, type Message } from '@toolloop/protocol';
 import type { LeftInput } from '../contracts/conversation.js';
 import type { LoopRequest } from '../contracts/loop-request.js';
 import type { RunInputEntry } from '../contracts/run-log.js';

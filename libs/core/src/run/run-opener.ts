@@ -1,11 +1,13 @@
-import { Injectable, Optional } from '@nestjs/common';
-import type { BeforeApplicationShutdown, OnModuleDestroy } from '@nestjs/common';
-import { InvalidRequestError, LoopEventSink } from '@toolloop/protocol';
-import type { ToolSpec } from '@toolloop/protocol';
+import {
+  type BeforeApplicationShutdown,
+  Injectable,
+  type OnModuleDestroy,
+  Optional,
+} from '@nestjs/common';
+import { InvalidRequestError, LoopEventSink, type ToolSpec } from '@toolloop/protocol';
 import { BoundedStores } from '../call/bounded-stores.js';
 import { UNKNOWN_TENANT } from '../call/resolve-tool.js';
-import { DurableRuns } from '../contracts/durable-runs.js';
-import type { NamedProfile } from '../contracts/durable-runs.js';
+import { DurableRuns, type NamedProfile } from '../contracts/durable-runs.js';
 import { ActorDirectory } from '../contracts/identity.js';
 import type {
   LoopProfile,
@@ -21,13 +23,11 @@ import { SubRunOpener } from '../plugins/sub-runs/sub-run-opener.js';
 import { SubRunPreparation } from '../plugins/sub-runs/sub-run-preparation.js';
 import { ToolExplorer } from '../tools/discovery/tool-explorer.js';
 import { ToolFeature } from '../tools/discovery/tool-feature.js';
-import { LoopRun } from './loop-run.js';
-import type { RunParts } from './loop-run.js';
+import { LoopRun, type RunParts } from './loop-run.js';
 import { OpenRuns } from './open-runs.js';
 import { fromRunEntries } from './run-entries.js';
 import type { RunPlan } from './run-plan.js';
-import { RunPreparation } from './run-preparation.js';
-import type { ListingRequest } from './run-preparation.js';
+import { type ListingRequest, RunPreparation } from './run-preparation.js';
 import { SuspendedRuns } from './suspended-runs.js';
 
 /** A run that is kept, and how far it came. */

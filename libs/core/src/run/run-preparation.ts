@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import { InvalidRequestError } from '@toolloop/protocol';
-import type { LanguageModel, Message } from '@toolloop/protocol';
+import { InvalidRequestError, type LanguageModel, type Message } from '@toolloop/protocol';
 import { BoundedStores } from '../call/bounded-stores.js';
 import { canCallOf } from '../call/permission.js';
 import { strictlyListed } from '../call/resolve-tool.js';
@@ -11,8 +10,7 @@ import type { AccountKey } from '../contracts/account.js';
 import type { ConversationKey } from '../contracts/conversation.js';
 import type { RunBeginning, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Limits } from '../contracts/limits.js';
-import { REQUEST } from '../contracts/loop-request.js';
-import type { LoopProfile, LoopRequest } from '../contracts/loop-request.js';
+import { type LoopProfile, type LoopRequest, REQUEST } from '../contracts/loop-request.js';
 import type { CallRequest, SessionRequest } from '../contracts/session.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
@@ -20,8 +18,10 @@ import { asSaid } from '../loop/loop-state.js';
 import { stopConditionsOf } from '../loop/stop-conditions.js';
 import { checkMessages } from '../models/message-check.js';
 import { takesMedia } from '../models/request-fitting.js';
-import { DeclaredToolAdmission } from '../plugins/client-tools/declared-tools.js';
-import type { DeclaredTools } from '../plugins/client-tools/declared-tools.js';
+import {
+  DeclaredToolAdmission,
+  type DeclaredTools,
+} from '../plugins/client-tools/declared-tools.js';
 import {
   ToolProviderExtractor,
   ToolProviderStrategy,
@@ -29,16 +29,15 @@ import {
 import { RunEntityHandles } from '../plugins/entities/entity-handles.js';
 import { readStoredPolicy } from '../plugins/flow/dropped-levels.js';
 import { resumedTools } from '../plugins/injection/saved-tools.js';
-import { ToolListing } from '../plugins/injection/starting-toolset.js';
-import type {
-  ListingReason,
-  ListingRules,
-  ListingScope,
-  RunInjection,
-  ToolNarrowing,
+import {
+  type ListingReason,
+  type ListingRules,
+  type ListingScope,
+  type RunInjection,
+  ToolListing,
+  type ToolNarrowing,
 } from '../plugins/injection/starting-toolset.js';
-import { CallAccount, accountMs } from '../plugins/sessions/call-account.js';
-import type { AccountPlace } from '../plugins/sessions/call-account.js';
+import { accountMs, type AccountPlace, CallAccount } from '../plugins/sessions/call-account.js';
 import { detailOf } from '../plugins/usage/quota-guard.js';
 import type { RunMeter } from '../plugins/usage/run-meter.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
@@ -46,14 +45,14 @@ import { revisionOf } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { LoopSettings } from './loop-settings.js';
 import {
-  AT,
   assertCut,
   assertIdentified,
   assertIds,
   assertRequest,
+  AT,
   invalid,
+  type KnownRun,
 } from './request-check.js';
-import type { KnownRun } from './request-check.js';
 import type { RunPlan } from './run-plan.js';
 import type { ResumedRun } from './saved-run.js';
 

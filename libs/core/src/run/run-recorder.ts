@@ -10,8 +10,13 @@ import { SubRunJournal } from '../plugins/sub-runs/sub-run-journal.js';
 import { toJsonObject } from '../schema/canonical-json.js';
 import type { RunInputs } from './run-inputs.js';
 import { SAVED_RUN_VERSION } from './saved-run-reader.js';
-import { savedOutcome, savedParts } from './saved-run.js';
-import type { SavableRun, SavedPlace, SavedRun } from './saved-run.js';
+import {
+  type SavableRun,
+  savedOutcome,
+  savedParts,
+  type SavedPlace,
+  type SavedRun,
+} from './saved-run.js';
 
 /**
  * Writes a durable run down, each part once: an entry has what is new since the one before, so that

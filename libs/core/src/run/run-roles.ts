@@ -1,10 +1,8 @@
 import type { Decision } from '@toolloop/protocol';
-import { PolicyEngine } from '../contracts/policy.js';
-import type { PolicyActor } from '../contracts/policy.js';
+import { type PolicyActor, PolicyEngine } from '../contracts/policy.js';
 import { Logger } from '../findings/logger.js';
 import { revisionOf } from '../policy/rules.js';
-import { TEXT, list, wordOr } from '../schema/saved-form.js';
-import type { Form } from '../schema/saved-form.js';
+import { type Form, list, TEXT, wordOr } from '../schema/saved-form.js';
 
 /** Roles as a strategy says them: those that hold, or all that the actor has. */
 export type AssumedRoles = readonly string[] | 'all';

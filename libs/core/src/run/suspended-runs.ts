@@ -1,14 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { InvalidRequestError } from '@toolloop/protocol';
-import type { FinishReason } from '@toolloop/protocol';
+import { type FinishReason, InvalidRequestError } from '@toolloop/protocol';
 import { BoundedStores } from '../call/bounded-stores.js';
 import { outsideOfRuns, untilRunCloses } from '../call/store-calls.js';
 import { Toolset } from '../catalog/toolset.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import type { Pending } from '../contracts/pending.js';
-import { RunLostError } from '../contracts/run-log.js';
-import type { NewRun, RunEntry, RunRecord, RunWrite } from '../contracts/run-log.js';
+import {
+  type NewRun,
+  type RunEntry,
+  RunLostError,
+  type RunRecord,
+  type RunWrite,
+} from '../contracts/run-log.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { Logger } from '../findings/logger.js';
 import { READ_EVERYTHING, labelledMessages } from '../loop/loop-state.js';
@@ -19,8 +23,14 @@ import { ActorIdentity } from '../policy/actor-identity.js';
 import { renewContinued } from './continued-run.js';
 import { HeldSuspension } from './held-suspension.js';
 import { fromRunEntries, suspendedEntry } from './run-entries.js';
-import { forgetPagesOf, keptBytesOf, resumedState } from './saved-run.js';
-import type { ProcessState, ResumedRun, SavedRun } from './saved-run.js';
+import {
+  forgetPagesOf,
+  keptBytesOf,
+  type ProcessState,
+  type ResumedRun,
+  resumedState,
+  type SavedRun,
+} from './saved-run.js';
 
 /**
  * A run that is suspended for the first time, or once more. An actor without an id cannot be known

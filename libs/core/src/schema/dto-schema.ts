@@ -2,15 +2,14 @@ import type { Type } from '@nestjs/common';
 import type { JSONSchema7 } from 'json-schema';
 import { inputPropertiesOf } from './input-properties.js';
 import { propertyDefaultsOf } from './property-defaults.js';
-import { propertySchema } from './property-schema.js';
-import type {
-  BacktrackingPattern,
-  DtoProperty,
-  PropertyProblem,
-  PropertySchema,
+import {
+  type BacktrackingPattern,
+  type DtoProperty,
+  type PropertyProblem,
+  propertySchema,
+  type PropertySchema,
 } from './property-schema.js';
-import { validationRulesOf } from './validation-rules.js';
-import type { ValidationRule } from './validation-rules.js';
+import { type ValidationRule, validationRulesOf } from './validation-rules.js';
 
 /** The JSON form of a DTO class. */
 export interface DtoSchema {

@@ -1,10 +1,14 @@
-import { isJsonList, isJsonObject } from '@toolloop/protocol';
-import type { JsonObject, JsonValue, ValueOrigin } from '@toolloop/protocol';
+import {
+  isJsonList,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type ValueOrigin,
+} from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import { pointerSegment } from './argument-problems.js';
 import { capacityOf, isClosed } from './capacity.js';
-import { expressionOf, linearMatcher } from './patterns.js';
-import type { Matcher } from './patterns.js';
+import { expressionOf, linearMatcher, type Matcher } from './patterns.js';
 import { UUID } from './uuid.js';
 
 /** The keyword of a schema that says where a value, and all below it, comes from. */

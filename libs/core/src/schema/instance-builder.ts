@@ -5,8 +5,7 @@ import type { ValidationError } from 'class-validator';
 import { classTransformer, classValidator } from '../findings/late-packages.js';
 import { pointerSegment } from './argument-problems.js';
 import { DtoClasses } from './dto-schema.js';
-import { INPUT_GROUPS } from './input-properties.js';
-import type { ValueType } from './input-properties.js';
+import { INPUT_GROUPS, type ValueType } from './input-properties.js';
 
 type Convert = (value: unknown) => unknown;
 

@@ -1,8 +1,7 @@
 import { types } from 'node:util';
 import type { JsonObject, JsonValue } from '@toolloop/protocol';
 import { classOf } from './exposed-properties.js';
-import { ProjectionWalk } from './projection-walk.js';
-import type { ProjectionKey } from './projection-walk.js';
+import { type ProjectionKey, ProjectionWalk } from './projection-walk.js';
 
 /** Converts an instance of a class within JSON. */
 export type InstanceRule = (

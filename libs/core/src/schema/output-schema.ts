@@ -7,16 +7,16 @@ import { RANGE_KEYWORD, VALUES_KEYWORD } from './capacity.js';
 import { combineConstraints, constraintSchema } from './class-validator-schemas.js';
 import {
   exposedPropertiesOf,
+  type ExposedProperty,
   exposesAnything,
   isVisibleTo,
+  type Kinds,
+  type ScalarKind,
   shapeFor,
 } from './exposed-properties.js';
-import type { ExposedProperty, Kinds, ScalarKind } from './exposed-properties.js';
 import { LEFT_OUT_BY_APPLICATION, ORIGIN_KEYWORD, OWNER_KEYWORD } from './field-origins.js';
-import { dateToJson, scalarOfInstance, scalarToJson } from './json-copy.js';
-import type { Conversion } from './json-copy.js';
-import { validationRulesOf } from './validation-rules.js';
-import type { ValidationRule } from './validation-rules.js';
+import { type Conversion, dateToJson, scalarOfInstance, scalarToJson } from './json-copy.js';
+import { type ValidationRule, validationRulesOf } from './validation-rules.js';
 
 /**
  * Makes the schema of the model's projection of a declared class, so that MCP clients and code know

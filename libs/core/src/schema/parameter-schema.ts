@@ -1,8 +1,8 @@
 import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
-import { BOUNDS } from '../tools/decorators/tool-parameters.decorator.js';
-import type {
-  ToolParamOptions,
-  ToolParameter,
+import {
+  BOUNDS,
+  type ToolParameter,
+  type ToolParamOptions,
 } from '../tools/decorators/tool-parameters.decorator.js';
 import { designTypeOf, enumValues, numberNames } from './input-properties.js';
 import { isJson } from './property-defaults.js';

@@ -1,20 +1,18 @@
 import type { Type } from '@nestjs/common';
 import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
-import { TOOL_FIELD } from '../tools/decorators/tool-field.decorator.js';
-import type { ToolFieldOptions } from '../tools/decorators/tool-field.decorator.js';
+import { TOOL_FIELD, type ToolFieldOptions } from '../tools/decorators/tool-field.decorator.js';
 import {
-  NO_CONSTRAINTS,
   combineConstraints,
+  type CombinedConstraints,
   combineTypes,
   commonTypes,
+  NO_CONSTRAINTS,
   typedSchema,
 } from './class-validator-schemas.js';
-import type { CombinedConstraints } from './class-validator-schemas.js';
 import type { DesignType, InputProperty } from './input-properties.js';
 import { patternProblem } from './patterns.js';
 import type { PropertyDefault } from './property-defaults.js';
-import { readExpression } from './validation-rules.js';
-import type { ValidationRule } from './validation-rules.js';
+import { readExpression, type ValidationRule } from './validation-rules.js';
 
 /** The metadata of one property of a DTO. */
 export interface DtoProperty {

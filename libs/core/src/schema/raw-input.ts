@@ -14,13 +14,14 @@ import {
   schemaFindings,
 } from './subset.js';
 import {
-  NO_ARGUMENTS,
+  type CompiledInput,
   compileDtoInput,
   compileSchemaInput,
+  type Declaration,
   isDtoClass,
+  NO_ARGUMENTS,
   unusableInput,
 } from './tool-input.js';
-import type { CompiledInput, Declaration } from './tool-input.js';
 import type { SchemaValidators } from './validators.js';
 
 /** A schema of which only the keywords are known. */

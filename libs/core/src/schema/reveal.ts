@@ -1,19 +1,17 @@
 import { types } from 'node:util';
-import { isObject } from '@toolloop/protocol';
-import type { Audience, JsonObject, JsonValue } from '@toolloop/protocol';
+import { type Audience, isObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
 import type { ResultProjector } from '../contracts/result-projector.js';
 import { classOf, hiddenPropertiesOf } from './exposed-properties.js';
 import {
-  JsonCopy,
+  type Conversion,
   convertItems,
   findUnready,
   isPlain,
+  JsonCopy,
   nameOfClass,
   scalarOfInstance,
 } from './json-copy.js';
-import type { Conversion } from './json-copy.js';
-import { ProjectionWalk } from './projection-walk.js';
-import type { ProjectionKey } from './projection-walk.js';
+import { type ProjectionKey, ProjectionWalk } from './projection-walk.js';
 
 const PICK_REMEDY = "Say `reveal: 'all'`, or return an object.";
 

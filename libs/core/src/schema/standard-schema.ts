@@ -1,6 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { isObject } from '@toolloop/protocol';
-import type { ArgumentProblem, JsonObject } from '@toolloop/protocol';
+import { type ArgumentProblem, isObject, type JsonObject } from '@toolloop/protocol';
 import type { InputReading } from '../contracts/tool.js';
 import type { StandardInput } from '../tools/decorators/raw-tool.js';
 import { pointerSegment } from './argument-problems.js';

@@ -4,17 +4,13 @@ import type { JSONSchema7 } from 'json-schema';
 import type { ToolInputCodec } from '../contracts/tool.js';
 import { missingPackage } from '../findings/late-packages.js';
 import type { ToolMethod } from '../tools/decorators/tool-metadata.js';
-import { TOOL_PARAM } from '../tools/decorators/tool-parameters.decorator.js';
-import type { ToolParameter } from '../tools/decorators/tool-parameters.decorator.js';
-import { DtoClasses, dtoSchema } from './dto-schema.js';
-import type { DtoFinding } from './dto-schema.js';
+import { TOOL_PARAM, type ToolParameter } from '../tools/decorators/tool-parameters.decorator.js';
+import { DtoClasses, type DtoFinding, dtoSchema } from './dto-schema.js';
 import { instanceBuilder, instanceProblems } from './instance-builder.js';
 import { optionalNullRemoval } from './optional-nulls.js';
-import { parameterSchema } from './parameter-schema.js';
-import type { NamedParameter } from './parameter-schema.js';
+import { type NamedParameter, parameterSchema } from './parameter-schema.js';
 import { isReserved } from './reserved-names.js';
-import { propertyNamesOf } from './subset.js';
-import type { BacktrackingFinding } from './subset.js';
+import { type BacktrackingFinding, propertyNamesOf } from './subset.js';
 
 /** A codec, and the problems of its declaration. With any, the application does not start. */
 export interface CompiledInput {

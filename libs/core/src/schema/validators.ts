@@ -1,14 +1,12 @@
 import { Injectable } from '@nestjs/common';
-import { isDeeperThan } from '@toolloop/protocol';
-import type { ArgumentProblem } from '@toolloop/protocol';
+import { type ArgumentProblem, isDeeperThan } from '@toolloop/protocol';
 import type { Ajv, Options, ValidateFunction } from 'ajv';
 import type { RegExpEngine } from 'ajv/dist/types/index.js';
 import type { JSONSchema7 } from 'json-schema';
 import { ajvFormats, ajvModule } from '../findings/late-packages.js';
 import { argumentProblems } from './argument-problems.js';
 import { adaptToClassValidator } from './class-validator-patterns.js';
-import { expressionOf, foreignMatcher, linearMatcher } from './patterns.js';
-import type { Matcher } from './patterns.js';
+import { expressionOf, foreignMatcher, linearMatcher, type Matcher } from './patterns.js';
 
 /**
  * The deepest arguments that are accepted: far deeper than any real ones, and far shallower than

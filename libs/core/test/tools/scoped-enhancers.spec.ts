@@ -25,6 +25,7 @@ import {
   type RunContext,
   subRunTool,
   tool,
+  type Tool,
   ToolCatalog,
   ToolExecutionContext,
   ToolLoopModule,
@@ -33,7 +34,6 @@ import {
   ToolProvider,
   ToolSource,
 } from '@toolloop/core';
-import type { Tool } from '@toolloop/core';
 import { sourceTool } from '@toolloop/core/sources';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { findingsOf, RecordingLogger } from './application.js';

@@ -1,5 +1,4 @@
-import { InvalidRequestError } from '@toolloop/core';
-import type { JsonObject, LoopRequest } from '@toolloop/core';
+import { InvalidRequestError, type JsonObject, type LoopRequest } from '@toolloop/core';
 import { SAID_BY_THE_RUN, toJsonObject } from '@toolloop/core/internal';
 import type { NewRun } from '@toolloop/core/stores';
 

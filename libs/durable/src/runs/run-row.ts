@@ -1,6 +1,5 @@
 import type { FinishReason, JsonObject, LoopEvent, LoopResult } from '@toolloop/core';
-import { withDates } from '@toolloop/core/internal';
-import type { RunEntry } from '@toolloop/core/internal';
+import { type RunEntry, withDates } from '@toolloop/core/internal';
 import type { RunRecord, RunStatus } from '@toolloop/core/stores';
 import { fromLeaseRow } from '../database/lease-sql.js';
 

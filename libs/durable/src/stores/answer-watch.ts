@@ -1,7 +1,6 @@
 import type { Database } from '../database/database.js';
 import { RowWatch } from '../database/row-watch.js';
-import { COLUMNS } from './pending-row.js';
-import type { PendingRow } from './pending-row.js';
+import { COLUMNS, type PendingRow } from './pending-row.js';
 
 /** The channel on which the id of a question is said when it is answered. */
 export const ANSWERED = 'toolloop_answered';

@@ -1,5 +1,9 @@
-import { AccountStore } from '@toolloop/core/stores';
-import type { AccountAddition, AccountKey, SessionAccount } from '@toolloop/core/stores';
+import {
+  type AccountAddition,
+  type AccountKey,
+  AccountStore,
+  type SessionAccount,
+} from '@toolloop/core/stores';
 import type { Database } from '../database/database.js';
 import { keyHash, storableKey, storedJson } from './storable.js';
 

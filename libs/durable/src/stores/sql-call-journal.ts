@@ -1,21 +1,28 @@
-import { CallJournal } from '@toolloop/core/stores';
-import type {
-  CallsOfWrite,
-  FinishedCall,
-  JournalCall,
-  JournalClaim,
-  JournalEntry,
-  JournalHold,
-  JournalKey,
-  JournalOutcome,
-  JournalStart,
-  Lease,
-  LeaseRequest,
+import {
+  CallJournal,
+  type CallsOfWrite,
+  type FinishedCall,
+  type JournalCall,
+  type JournalClaim,
+  type JournalEntry,
+  type JournalHold,
+  type JournalKey,
+  type JournalOutcome,
+  type JournalStart,
+  type Lease,
+  type LeaseRequest,
 } from '@toolloop/core/stores';
 import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
-import { LEASE, LEFT_MS, fromLeaseRow, heldBy, inMs, leaseTo } from '../database/lease-sql.js';
-import type { LeaseRow } from '../database/lease-sql.js';
+import {
+  fromLeaseRow,
+  heldBy,
+  inMs,
+  LEASE,
+  type LeaseRow,
+  leaseTo,
+  LEFT_MS,
+} from '../database/lease-sql.js';
 import { keyHash, shownText, storableKey, storedJson } from './storable.js';
 
 interface CallRow extends LeaseRow {

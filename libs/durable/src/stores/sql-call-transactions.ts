@@ -1,6 +1,5 @@
 import { toResultJson } from '@toolloop/core/internal';
-import { CallTransactions } from '@toolloop/core/stores';
-import type { JournalKey } from '@toolloop/core/stores';
+import { CallTransactions, type JournalKey } from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { rejectAsOurs } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';

@@ -1,15 +1,15 @@
 import type { Message } from '@toolloop/core';
-import { ConversationStore } from '@toolloop/core/stores';
-import type {
-  ConversationKey,
-  ConversationListing,
-  ConversationOwner,
-  ConversationSummary,
-  CutTurns,
-  KeptTurn,
-  LeaseRequest,
-  LeftInput,
-  MessagePage,
+import {
+  type ConversationKey,
+  type ConversationListing,
+  type ConversationOwner,
+  ConversationStore,
+  type ConversationSummary,
+  type CutTurns,
+  type KeptTurn,
+  type LeaseRequest,
+  type LeftInput,
+  type MessagePage,
 } from '@toolloop/core/stores';
 import type { Database } from '../database/database.js';
 import { inMs } from '../database/lease-sql.js';

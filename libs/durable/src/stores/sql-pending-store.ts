@@ -1,19 +1,18 @@
 import { withdrawal } from '@toolloop/core/internal';
-import { PendingStore } from '@toolloop/core/stores';
-import type {
-  DueNotice,
-  LeaseRequest,
-  NextNotice,
-  Pending,
-  PendingAnswer,
-  PendingBinding,
-  PendingQuery,
+import {
+  type DueNotice,
+  type LeaseRequest,
+  type NextNotice,
+  type Pending,
+  type PendingAnswer,
+  type PendingBinding,
+  type PendingQuery,
+  PendingStore,
 } from '@toolloop/core/stores';
 import type { Database } from '../database/database.js';
 import { inMs } from '../database/lease-sql.js';
 import { ANSWERED, AnswerWatch } from './answer-watch.js';
-import { COLUMNS, recordOf } from './pending-row.js';
-import type { PendingRow } from './pending-row.js';
+import { COLUMNS, type PendingRow, recordOf } from './pending-row.js';
 import { isStorable, storableKey, storedJson } from './storable.js';
 
 /** Keeps what runs ask of people in SQL: answered in one process, used in another, once. */

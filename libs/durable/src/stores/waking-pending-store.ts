@@ -1,12 +1,12 @@
-import { PendingStore } from '@toolloop/core/stores';
-import type {
-  DueNotice,
-  LeaseRequest,
-  NextNotice,
-  Pending,
-  PendingAnswer,
-  PendingQuery,
-  RunLog,
+import {
+  type DueNotice,
+  type LeaseRequest,
+  type NextNotice,
+  type Pending,
+  type PendingAnswer,
+  type PendingQuery,
+  PendingStore,
+  type RunLog,
 } from '@toolloop/core/stores';
 import type { Transaction } from './sql-pending-store.js';
 

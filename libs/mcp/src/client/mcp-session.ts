@@ -1,9 +1,10 @@
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import type {
-  ClientOptions,
-  JsonSchemaValidator,
-  Transport,
-  jsonSchemaValidator,
+import {
+  Client,
+  type ClientOptions,
+  type JsonSchemaValidator,
+  type jsonSchemaValidator,
+  StreamableHTTPClientTransport,
+  type Transport,
 } from '@modelcontextprotocol/client';
 import {
   DEFAULT_INHERITED_ENV_VARS,
@@ -13,14 +14,11 @@ import type { ToolCallContext } from '@toolloop/core';
 import { toJsonObject } from '@toolloop/core/internal';
 import type { JsonObject } from '@toolloop/protocol';
 import type { McpTracing } from '../server/server-options.js';
-import { BoundedFetch } from './bounded-fetch.js';
-import type { RequestUse } from './bounded-fetch.js';
-import { NOTHING_OFFERED, OfferedPages } from './offered-tools.js';
-import type { OfferedTools } from './offered-tools.js';
+import { BoundedFetch, type RequestUse } from './bounded-fetch.js';
+import { NOTHING_OFFERED, OfferedPages, type OfferedTools } from './offered-tools.js';
 import type { McpHttpServer, McpStdioServer, NamedServer } from './server-options.js';
 import type { ToolDefinition } from './tool-pins.js';
-import { UnreadResults, unreadResult } from './unread-results.js';
-import type { Send } from './unread-results.js';
+import { type Send, unreadResult, UnreadResults } from './unread-results.js';
 
 /** The settings of a client beside what every session has: a test of the protocol declares more. */
 export interface SessionSettings extends Pick<ClientOptions, 'capabilities' | 'inputRequired'> {

@@ -1,6 +1,5 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server';
-import { addressable, isObject } from '@toolloop/protocol';
-import type { ContentPart, ToolSpec } from '@toolloop/protocol';
+import { addressable, type ContentPart, isObject, type ToolSpec } from '@toolloop/protocol';
 import type { MadeCall } from './waiting-calls.js';
 
 /** Returns the result of a call in the model's projection, since the client stands for a model. */

@@ -1,5 +1,4 @@
-import { raw } from '@mikro-orm/core';
-import type { EntityMetadata } from '@mikro-orm/core';
+import { type EntityMetadata, raw } from '@mikro-orm/core';
 import type { SqlEntityManager } from '@mikro-orm/sql';
 import type { Type } from '@nestjs/common';
 import type { JsonValue } from '@toolloop/core';
@@ -7,14 +6,14 @@ import { toJson } from '../database-answers.js';
 import type { EntityModel, ResourceRelation } from '../entity-model.js';
 import { EVERYTHING, all, simplified, where } from '../filter.js';
 import type { ResourceSession } from '../resource-gateway.js';
-import { valuesOf } from '../resource-query.js';
-import type {
-  ComparisonOperator,
-  Condition,
-  LinkQuery,
-  ResourceAggregate,
-  ResourceOrder,
-  ResourceQuery,
+import {
+  type ComparisonOperator,
+  type Condition,
+  type LinkQuery,
+  type ResourceAggregate,
+  type ResourceOrder,
+  type ResourceQuery,
+  valuesOf,
 } from '../resource-query.js';
 import { ResourceWriteError } from '../resource-write-error.js';
 import { columnReaders } from './from-mikro-orm.js';

@@ -4,11 +4,15 @@ import { toJson } from '../database-answers.js';
 import type { EntityModel } from '../entity-model.js';
 import { where } from '../filter.js';
 import type { ResourceSession } from '../resource-gateway.js';
-import { valuesOf } from '../resource-query.js';
-import type { Condition, LinkQuery, ResourceAggregate, ResourceQuery } from '../resource-query.js';
+import {
+  type Condition,
+  type LinkQuery,
+  type ResourceAggregate,
+  type ResourceQuery,
+  valuesOf,
+} from '../resource-query.js';
 import { ResourceWriteError } from '../resource-write-error.js';
-import { ConditionSql, columnOf } from './condition-sql.js';
-import type { SqlTerms } from './condition-sql.js';
+import { columnOf, ConditionSql, type SqlTerms } from './condition-sql.js';
 import { moveInTree, placeInTree } from './trees.js';
 
 /** A write that is made by the next flush. */

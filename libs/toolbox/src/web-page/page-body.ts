@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { pipeline } from 'node:stream';
-import type { Duplex, Readable } from 'node:stream';
+import { type Duplex, pipeline, type Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { ToolError } from '@toolloop/core';
 import { connectionFailure } from './page-request.js';

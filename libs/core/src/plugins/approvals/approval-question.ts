@@ -1,7 +1,6 @@
 import type { ApprovalRequest, ApprovalTerms, Endorsable, WaitingCall } from '@toolloop/protocol';
 import type { ExecutionScope, ReadCall } from '../../call/call.js';
-import { EXPIRES_AFTER_MS } from '../../contracts/pending.js';
-import type { Pending, PendingBinding } from '../../contracts/pending.js';
+import { EXPIRES_AFTER_MS, type Pending, type PendingBinding } from '../../contracts/pending.js';
 import { canonicalDeclaration, sha256 } from '../../schema/canonical-json.js';
 
 /** The call as the people who answer see it. */

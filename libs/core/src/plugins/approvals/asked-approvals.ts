@@ -2,14 +2,20 @@ import type { ApprovalRequest, Endorsable } from '@toolloop/protocol';
 import type { BoundedStores } from '../../call/bounded-stores.js';
 import type { ReadCall } from '../../call/call.js';
 import { shownArguments } from '../../call/shown-arguments.js';
-import { isUsable } from '../../contracts/pending.js';
-import type { PendingApproval, PendingBinding } from '../../contracts/pending.js';
+import { isUsable, type PendingApproval, type PendingBinding } from '../../contracts/pending.js';
 import { areSamePeople } from '../../policy/rules.js';
 import type { CallAudit } from '../audit/call-audit.js';
 import { TOOL_CHANGED } from '../inbox/settled-pending.js';
 import { withdrawal } from '../inbox/withdrawal.js';
-import { bindingOf, callIn, expiryOf, idFor, timesOf, waitingCallOf } from './approval-question.js';
-import type { ApprovalQuestion } from './approval-question.js';
+import {
+  type ApprovalQuestion,
+  bindingOf,
+  callIn,
+  expiryOf,
+  idFor,
+  timesOf,
+  waitingCallOf,
+} from './approval-question.js';
 import { Asking, isOf } from './asking.js';
 import type { CallPreview } from './call-preview.js';
 import { changesOf, isSameForm, shownFormOf } from './shown-form.js';

@@ -3,14 +3,14 @@ import type { BoundedStores } from '../../call/bounded-stores.js';
 import type { ExecutionScope, PlacedCall, ReadCall } from '../../call/call.js';
 import { linkSignal, untilAborted } from '../../call/interruption.js';
 import { CallPending, CallWaitsElsewhere } from '../../call/outcome.js';
-import { isUsable } from '../../contracts/pending.js';
-import type {
-  Pending,
-  PendingAnswer,
-  PendingBinding,
-  PendingKind,
-  PendingOf,
-  PendingStore,
+import {
+  isUsable,
+  type Pending,
+  type PendingAnswer,
+  type PendingBinding,
+  type PendingKind,
+  type PendingOf,
+  type PendingStore,
 } from '../../contracts/pending.js';
 import type { RunLog } from '../../contracts/run-log.js';
 import type { CallAudit } from '../audit/call-audit.js';

@@ -1,13 +1,10 @@
-import { ToolError } from '@toolloop/protocol';
-import type { ToolPreview } from '@toolloop/protocol';
+import { ToolError, type ToolPreview } from '@toolloop/protocol';
 import type { CallContextFactory } from '../../call/call-context.js';
 import { CallFailure, failureOf } from '../../call/call-failure.js';
-import { inPlace } from '../../call/call.js';
-import type { ReadCall } from '../../call/call.js';
+import { inPlace, type ReadCall } from '../../call/call.js';
 import { untilAborted } from '../../call/interruption.js';
 import type { ToolCallContext } from '../../contracts/tool-call.js';
-import { isRefusal } from '../../contracts/tool.js';
-import type { ToolWord } from '../../contracts/tool.js';
+import { isRefusal, type ToolWord } from '../../contracts/tool.js';
 import { Logger } from '../../findings/logger.js';
 import { copyOf, shownPreview } from './shown-preview.js';
 

@@ -1,5 +1,12 @@
-import { isJsonList, isJsonObject, visible } from '@toolloop/protocol';
-import type { JsonObject, JsonValue, PreviewChange, ToolPreview } from '@toolloop/protocol';
+import {
+  isJsonList,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type PreviewChange,
+  type ToolPreview,
+  visible,
+} from '@toolloop/protocol';
 import type { ReadCall } from '../../call/call.js';
 import { readInput } from '../../call/read-arguments.js';
 import { fromCanonical } from '../../schema/canonical-json.js';

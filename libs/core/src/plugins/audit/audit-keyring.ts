@@ -1,8 +1,6 @@
-import { createHmac, createSecretKey, hash, timingSafeEqual } from 'node:crypto';
-import type { KeyObject } from 'node:crypto';
+import { createHmac, createSecretKey, hash, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { ConfigurationError } from '@toolloop/protocol';
-import { keyFindings, listedKeys, secretBytes } from './audit-options.js';
-import type { AuditKeys } from './audit-options.js';
+import { type AuditKeys, keyFindings, listedKeys, secretBytes } from './audit-options.js';
 
 /**
  * A text that is signed. Each purpose has a beginning of its own, so that a signature for one never

@@ -1,23 +1,22 @@
 import { randomUUID } from 'node:crypto';
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { StorageUnavailableError, timestampOfNow } from '@toolloop/protocol';
-import { AuditError } from '../../contracts/audit.js';
-import type {
-  AuditEntry,
-  AuditEvent,
-  AuditEvidence,
-  AuditHead,
-  AuditStore,
-  AuditSubject,
-  SignedAuditHead,
+import {
+  type AuditEntry,
+  AuditError,
+  type AuditEvent,
+  type AuditEvidence,
+  type AuditHead,
+  type AuditStore,
+  type AuditSubject,
+  type SignedAuditHead,
 } from '../../contracts/audit.js';
 import { Logger } from '../../findings/logger.js';
 import { KeyedMutex } from '../inbox/keyed-mutex.js';
 import { genesisOf, isAuthentic, sealed, shownArguments, signedHead } from './audit-entry.js';
 import { AuditKeyring } from './audit-keyring.js';
 import { toAuditLine } from './audit-lines.js';
-import { AUDIT } from './audit-options.js';
-import type { AuditOptions } from './audit-options.js';
+import { AUDIT, type AuditOptions } from './audit-options.js';
 
 /** A call's arguments for the audit. */
 export interface AuditedArguments {

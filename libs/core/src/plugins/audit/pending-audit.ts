@@ -1,7 +1,6 @@
 import type { JsonValue } from '@toolloop/protocol';
 import type { AuditEvent } from '../../contracts/audit.js';
-import { PendingWitness } from '../../contracts/pending-witness.js';
-import type { RefusedAnswer } from '../../contracts/pending-witness.js';
+import { PendingWitness, type RefusedAnswer } from '../../contracts/pending-witness.js';
 import type { Pending, PendingAnswer } from '../../contracts/pending.js';
 import { AuditTrail } from './audit-trail.js';
 

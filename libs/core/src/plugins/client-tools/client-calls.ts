@@ -1,7 +1,6 @@
 import type { ToolFailure } from '@toolloop/protocol';
 import { CallFailure } from '../../call/call-failure.js';
-import { advance } from '../../call/call.js';
-import type { AuthorisedCall } from '../../call/call.js';
+import { advance, type AuthorisedCall } from '../../call/call.js';
 import { idempotencyKeyOf } from '../../call/idempotency-key.js';
 import { CallPending, CallWaitsElsewhere } from '../../call/outcome.js';
 import { shownArguments } from '../../call/shown-arguments.js';

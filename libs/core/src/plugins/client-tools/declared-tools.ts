@@ -1,14 +1,15 @@
-import { isRecord } from '@toolloop/protocol';
-import type { DeclaredTool, Finding } from '@toolloop/protocol';
+import { type DeclaredTool, type Finding, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { ToolCatalog } from '../../catalog/tool-catalog.js';
 import type { Tool } from '../../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../../schema/canonical-json.js';
-import { TEXT, list, object, optional, partly } from '../../schema/saved-form.js';
-import type { Form } from '../../schema/saved-form.js';
+import { type Form, list, object, optional, partly, TEXT } from '../../schema/saved-form.js';
 import { CLIENT_EXPIRES_AFTER_MS } from '../../tools/decorators/client-tool.js';
-import { shownId } from '../../tools/discovery/contributed-tools.js';
-import type { Contribution, CopiedContribution } from '../../tools/discovery/contributed-tools.js';
+import {
+  type Contribution,
+  type CopiedContribution,
+  shownId,
+} from '../../tools/discovery/contributed-tools.js';
 import { SAFE_TOOL_ID } from '../../tools/discovery/tool-names.js';
 import { sourceTool } from '../sources/source-tool.js';
 

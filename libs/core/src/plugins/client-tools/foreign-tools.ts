@@ -4,10 +4,11 @@ import type { Tool } from '../../contracts/tool.js';
 import { Logger } from '../../findings/logger.js';
 import {
   checkContribution,
+  type Contribution,
+  type ContributionRules,
   copyContribution,
   shownId,
 } from '../../tools/discovery/contributed-tools.js';
-import type { Contribution, ContributionRules } from '../../tools/discovery/contributed-tools.js';
 import { VouchedTools } from '../sources/vouched-tools.js';
 
 /**

@@ -1,7 +1,12 @@
 import { inspect } from 'node:util';
 import { HttpException } from '@nestjs/common';
-import { ToolError, addressable, isJsonList } from '@toolloop/protocol';
-import type { JsonValue, ToolFailure } from '@toolloop/protocol';
+import {
+  addressable,
+  isJsonList,
+  type JsonValue,
+  ToolError,
+  type ToolFailure,
+} from '@toolloop/protocol';
 import { CallFailure } from '../../call/call-failure.js';
 import type { Credential } from '../../contracts/connection-broker.js';
 import type { Secret } from '../../contracts/secret.js';

@@ -2,11 +2,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { LoopEventBody, Message } from '@toolloop/protocol';
 import { untilAborted } from '../../call/interruption.js';
 import { outsideOfRuns, untilRunCloses } from '../../call/store-calls.js';
-import { nameOf } from '../../contracts/conversation.js';
-import type {
-  ConversationKey,
-  ConversationStore,
-  LeftInput,
+import {
+  type ConversationKey,
+  type ConversationStore,
+  type LeftInput,
+  nameOf,
 } from '../../contracts/conversation.js';
 import type { RunHandle } from '../../contracts/loop-request.js';
 import { Logger } from '../../findings/logger.js';

@@ -1,6 +1,5 @@
 import { HttpException } from '@nestjs/common';
-import { ToolError } from '@toolloop/protocol';
-import type { ToolFailure } from '@toolloop/protocol';
+import { ToolError, type ToolFailure } from '@toolloop/protocol';
 import { CallFailure, causeOf, failureOf } from '../../call/call-failure.js';
 import type { EffectAttempt } from '../../call/outcome.js';
 import { askedWait } from '../../call/retry-delay.js';

@@ -1,7 +1,6 @@
 import type { DirectiveEventType, JsonObject } from '@toolloop/protocol';
 import type { DirectiveRecord } from '../../contracts/directive.js';
-import { AuditTrail } from '../audit/audit-trail.js';
-import type { AuditDraft } from '../audit/audit-trail.js';
+import { type AuditDraft, AuditTrail } from '../audit/audit-trail.js';
 
 /**
  * Writes what happens to directives into the audit, where the application keeps one. That one was

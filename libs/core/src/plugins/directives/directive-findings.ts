@@ -3,8 +3,7 @@ import type { CatalogEntry } from '../../catalog/tool-selection.js';
 import type { Tool } from '../../contracts/tool.js';
 import type { ToolTemplate } from '../../tools/discovery/tool-template.js';
 import type { EntityRegistry } from '../entities/entity-registry.js';
-import { directiveOptionsOf } from './directive-options.js';
-import type { DirectiveOptions } from './directive-options.js';
+import { type DirectiveOptions, directiveOptionsOf } from './directive-options.js';
 import { directiveStatusTool } from './directive-status-tool.js';
 import type { DirectiveService } from './directive.service.js';
 

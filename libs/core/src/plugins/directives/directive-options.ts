@@ -1,7 +1,6 @@
 import type { Finding } from '@toolloop/protocol';
 import { BOOLEAN, WHOLE_ABOVE_ZERO, oneOf, wholeFrom } from '../../findings/option-rules.js';
-import { ITS, defineOptions } from '../../findings/options.js';
-import type { OptionRule, OptionTable } from '../../findings/options.js';
+import { defineOptions, ITS, type OptionRule, type OptionTable } from '../../findings/options.js';
 
 /** The way an application looks after its directives. */
 export interface DirectiveOptions {

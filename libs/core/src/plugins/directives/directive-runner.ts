@@ -1,21 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { Injectable, Optional } from '@nestjs/common';
-import type { BeforeApplicationShutdown } from '@nestjs/common';
-import { StorageUnavailableError } from '@toolloop/protocol';
-import type { JsonObject, ToolFailure } from '@toolloop/protocol';
+import { type BeforeApplicationShutdown, Injectable, Optional } from '@nestjs/common';
+import { type JsonObject, StorageUnavailableError, type ToolFailure } from '@toolloop/protocol';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { CallFailure, unexplained } from '../../call/call-failure.js';
 import { Interruption, withinTime } from '../../call/interruption.js';
 import { longerThanStores } from '../../call/store-calls.js';
 import { ToolRunner } from '../../call/tool-runner.js';
 import { ToolCatalog } from '../../catalog/tool-catalog.js';
-import { versionOf } from '../../contracts/directive.js';
-import type {
-  DirectiveChange,
-  DirectiveRecord,
-  DirectiveReference,
-  DirectiveStore,
-  StopWork,
+import {
+  type DirectiveChange,
+  type DirectiveRecord,
+  type DirectiveReference,
+  type DirectiveStore,
+  type StopWork,
+  versionOf,
 } from '../../contracts/directive.js';
 import { Logger } from '../../findings/logger.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
@@ -24,8 +22,7 @@ import type { ToolLoopOptions } from '../../run/loop-options.js';
 import { LoopSettings } from '../../run/loop-settings.js';
 import { ToolExplorer } from '../../tools/discovery/tool-explorer.js';
 import { AuditTrail } from '../audit/audit-trail.js';
-import { MOST_PUT_OFFS, effectKeyOf, verdictOn } from './attempt-verdict.js';
-import type { AttemptOutcome } from './attempt-verdict.js';
+import { type AttemptOutcome, effectKeyOf, MOST_PUT_OFFS, verdictOn } from './attempt-verdict.js';
 import { DirectiveAttempt } from './directive-attempt.js';
 import { DirectiveAudit } from './directive-audit.js';
 import { directiveToolOf } from './directive-execution.js';

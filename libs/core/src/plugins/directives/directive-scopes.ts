@@ -22,8 +22,11 @@ import { readStoredPolicy } from '../flow/dropped-levels.js';
 import { SpendingLedger } from '../usage/spending.js';
 import { effectKeyOf } from './attempt-verdict.js';
 import { DirectiveAttempt } from './directive-attempt.js';
-import { directiveToolOf } from './directive-execution.js';
-import type { DirectiveExecution, DirectiveTool } from './directive-execution.js';
+import {
+  type DirectiveExecution,
+  type DirectiveTool,
+  directiveToolOf,
+} from './directive-execution.js';
 
 /**
  * Makes the place where a directive is performed: whose it is now, under which rules, and which

@@ -5,18 +5,17 @@ import type { Observable } from 'rxjs';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { ToolCatalog } from '../../catalog/tool-catalog.js';
 import type { CallJournal } from '../../contracts/call-journal.js';
-import { versionOf } from '../../contracts/directive.js';
-import type {
-  DirectiveChange,
-  DirectiveEvent,
-  DirectiveQuery,
-  DirectiveRecord,
-  DirectiveStore,
+import {
+  type DirectiveChange,
+  type DirectiveEvent,
+  type DirectiveQuery,
+  type DirectiveRecord,
+  type DirectiveStore,
+  versionOf,
 } from '../../contracts/directive.js';
 import type { RegisteredActor } from '../../contracts/identity.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
-import { TOOL_LOOP_OPTIONS } from '../../run/loop-options.js';
-import type { ToolLoopOptions } from '../../run/loop-options.js';
+import { TOOL_LOOP_OPTIONS, type ToolLoopOptions } from '../../run/loop-options.js';
 import { AuditTrail } from '../audit/audit-trail.js';
 import { Operators } from '../operators/operators.js';
 import { DONE, effectKeyOf } from './attempt-verdict.js';

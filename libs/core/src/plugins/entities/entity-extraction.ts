@@ -1,21 +1,19 @@
 import { Injectable } from '@nestjs/common';
-import { isObject } from '@toolloop/protocol';
-import type { EntityReference, WarningCode } from '@toolloop/protocol';
+import { type EntityReference, isObject, type WarningCode } from '@toolloop/protocol';
 import { ToolCatalog } from '../../catalog/tool-catalog.js';
-import { ToolInjectionStrategy } from '../../contracts/injection.js';
-import type {
-  EntityHandles,
-  EntityKey,
-  InjectionResult,
-  ToolInjection,
-  ToolInjectionContext,
+import {
+  type EntityHandles,
+  type EntityKey,
+  type InjectionResult,
+  type ToolInjection,
+  type ToolInjectionContext,
+  ToolInjectionStrategy,
 } from '../../contracts/injection.js';
 import type { RunContext } from '../../contracts/tool-call.js';
 import type { Tool } from '../../contracts/tool.js';
 import { classOf } from '../../schema/exposed-properties.js';
 import { boundTool } from '../../tools/discovery/tool-template.js';
-import { isForeign } from './entity-registry.js';
-import type { EntityDefinition, EntityTool } from './entity-registry.js';
+import { type EntityDefinition, type EntityTool, isForeign } from './entity-registry.js';
 import { HeldInstance } from './held-instance.js';
 import { instanceIdOf } from './instance-id.js';
 import { prefixIn } from './member-ids.js';

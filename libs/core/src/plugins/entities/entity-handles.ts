@@ -1,6 +1,5 @@
 import type { EntityHandles } from '../../contracts/injection.js';
-import { TEXT, list, pair } from '../../schema/saved-form.js';
-import type { Form } from '../../schema/saved-form.js';
+import { type Form, list, pair, TEXT } from '../../schema/saved-form.js';
 
 const SAFE_INSTANCE_ID = /^[A-Za-z0-9-]+$/;
 /**

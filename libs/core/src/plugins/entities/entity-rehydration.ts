@@ -1,10 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { HttpException } from '@nestjs/common';
-import { ToolError } from '@toolloop/protocol';
-import type { ToolFailure } from '@toolloop/protocol';
+import { ToolError, type ToolFailure } from '@toolloop/protocol';
 import { CallFailure, failureOf, interruptionFailure } from '../../call/call-failure.js';
-import { inPlace } from '../../call/call.js';
-import type { ExecutionScope, ResolvedCall } from '../../call/call.js';
+import { type ExecutionScope, inPlace, type ResolvedCall } from '../../call/call.js';
 import { Interruption, linkSignal, untilAborted } from '../../call/interruption.js';
 import type { RunContext } from '../../contracts/tool-call.js';
 import type { Tool, ToolRehydration } from '../../contracts/tool.js';

@@ -1,5 +1,11 @@
-import { TOOL_EFFECTS, isJsonObject } from '@toolloop/protocol';
-import type { JsonValue, ToolLabels, ToolOrigin, ToolSpec } from '@toolloop/protocol';
+import {
+  isJsonObject,
+  type JsonValue,
+  TOOL_EFFECTS,
+  type ToolLabels,
+  type ToolOrigin,
+  type ToolSpec,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { selects } from '../../catalog/tool-selection.js';
 import type { Toolset } from '../../catalog/toolset.js';

@@ -1,7 +1,6 @@
 import type { EntityContext } from '../../contracts/entity.js';
 import type { ToolRehydration } from '../../contracts/tool.js';
-import { ForeignEntityError, isForeign } from './entity-registry.js';
-import type { EntityDefinition } from './entity-registry.js';
+import { type EntityDefinition, ForeignEntityError, isForeign } from './entity-registry.js';
 import { instanceIdOf } from './instance-id.js';
 
 /**

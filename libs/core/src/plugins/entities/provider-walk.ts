@@ -3,11 +3,12 @@ import { isObject } from '@toolloop/protocol';
 import {
   classOf,
   exposedPropertiesOf,
+  type ExposedProperty,
   hiddenPropertiesOf,
   isVisibleTo,
+  type Kinds,
   shapeFor,
 } from '../../schema/exposed-properties.js';
-import type { ExposedProperty, Kinds } from '../../schema/exposed-properties.js';
 import { kindFor } from '../../schema/result-projection.js';
 
 /** The deepest level that is visited, as in a projection: a deeper result is never shown. */

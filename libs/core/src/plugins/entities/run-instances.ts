@@ -1,6 +1,5 @@
 import type { Tool } from '../../contracts/tool.js';
-import { TEXT, list } from '../../schema/saved-form.js';
-import type { Form } from '../../schema/saved-form.js';
+import { type Form, list, TEXT } from '../../schema/saved-form.js';
 import { instanceKeyOf } from './member-ids.js';
 
 /** The keys of the instances, least recently used first; JSON. */

@@ -1,5 +1,4 @@
-import { isRecord } from '@toolloop/protocol';
-import type { Finding } from '@toolloop/protocol';
+import { type Finding, isRecord } from '@toolloop/protocol';
 import type { PolicyVersion } from '../../contracts/policy-store.js';
 import type { ApprovalRule, Policy } from '../../contracts/policy.js';
 

@@ -1,5 +1,4 @@
-import { isJsonList, isWebAddress } from '@toolloop/protocol';
-import type { JsonValue } from '@toolloop/protocol';
+import { isJsonList, isWebAddress, type JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import type { FlowLevel, Policy, PolicyCall, PolicySubject } from '../../contracts/policy.js';
 import type { Ruling } from '../../policy/rules.js';

@@ -1,14 +1,17 @@
 import type { Message, MessageLabels, ToolMessage } from '@toolloop/protocol';
 import type { CommittableCall, InformationFlow, PolicyTool } from '../../contracts/policy.js';
 import {
+  type Commitment,
   commitmentsIn,
   hasCommitted,
   isCommittedCall,
   isToldAt,
+  type ReadMessage,
+  type Standing,
   standsAt,
   toldIn,
+  type ToldValue,
 } from './commitments.js';
-import type { Commitment, ReadMessage, Standing, ToldValue } from './commitments.js';
 import { TrustedText } from './trusted-text.js';
 
 /**

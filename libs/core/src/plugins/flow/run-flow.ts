@@ -2,8 +2,7 @@ import type { Message, MessageLabels } from '@toolloop/protocol';
 import type { Toolset } from '../../catalog/toolset.js';
 import type { InformationFlow } from '../../contracts/policy.js';
 import { showsUnpinned } from '../sources/vouched-tools.js';
-import { labelsOfBits } from './message-flow.js';
-import type { MessageFlow } from './message-flow.js';
+import { labelsOfBits, type MessageFlow } from './message-flow.js';
 
 /**
  * The labels of all that the model of one run has read: the transcript, and what it was shown

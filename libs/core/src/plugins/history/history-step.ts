@@ -1,5 +1,12 @@
-import { AnswerFold, ModelError, addUsage } from '@toolloop/protocol';
-import type { LanguageModel, Message, ModelRequest, Usage } from '@toolloop/protocol';
+import {
+  addUsage,
+  AnswerFold,
+  type LanguageModel,
+  type Message,
+  ModelError,
+  type ModelRequest,
+  type Usage,
+} from '@toolloop/protocol';
 import { Interruption, linkSignal, untilAborted } from '../../call/interruption.js';
 import type { HistoryCut } from '../../contracts/history.js';
 import { Logger } from '../../findings/logger.js';

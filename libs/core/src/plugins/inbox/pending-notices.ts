@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { OnApplicationBootstrap, OnModuleDestroy } from '@nestjs/common';
-import { Notifier } from '../../contracts/notice.js';
-import type { DueNotice, PendingNotice } from '../../contracts/notice.js';
+import { type DueNotice, Notifier, type PendingNotice } from '../../contracts/notice.js';
 import type { Pending, PendingStore } from '../../contracts/pending.js';
 import { Logger } from '../../findings/logger.js';
 import type { ToolExplorer } from '../../tools/discovery/tool-explorer.js';

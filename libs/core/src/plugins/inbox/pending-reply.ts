@@ -1,5 +1,10 @@
-import { isRecord } from '@toolloop/protocol';
-import type { ApprovalRequest, Endorsable, JsonValue, PendingReply } from '@toolloop/protocol';
+import {
+  type ApprovalRequest,
+  type Endorsable,
+  isRecord,
+  type JsonValue,
+  type PendingReply,
+} from '@toolloop/protocol';
 import type {
   ApprovalAmendment,
   Pending,

@@ -18,13 +18,24 @@ import type {
 import { ActorIdentity } from '../../policy/actor-identity.js';
 import type { DataPolicyEngine } from '../../policy/policy-engine.js';
 import { SchemaValidators } from '../../schema/validators.js';
-import { maySee, refusalFor, withdrawalRefusalFor } from './answer-right.js';
-import type { IdentifiedApprover } from './answer-right.js';
+import {
+  type IdentifiedApprover,
+  maySee,
+  refusalFor,
+  withdrawalRefusalFor,
+} from './answer-right.js';
 import { answeringRoles } from './answering-roles.js';
 import { PendingError } from './pending-error.js';
 import { assertOneGroup, groupsOf } from './pending-groups.js';
-import { assertAmendment, readDecision, readReply, readTogether } from './pending-reply.js';
-import type { GivenReply, ReadReply, Said } from './pending-reply.js';
+import {
+  assertAmendment,
+  type GivenReply,
+  readDecision,
+  readReply,
+  type ReadReply,
+  readTogether,
+  type Said,
+} from './pending-reply.js';
 import { EXPIRED, decidedAlready, settled } from './settled-pending.js';
 
 /**

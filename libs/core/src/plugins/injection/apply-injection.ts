@@ -11,8 +11,14 @@ import type { Tool } from '../../contracts/tool.js';
 import { isPermitted } from '../../policy/decide.js';
 import type { EntityOffer } from '../entities/entity-offer.js';
 import type { RunInstances } from '../entities/run-instances.js';
-import { chosenGroups, groupedTools, instanceRoom, withoutOldest } from './injection-room.js';
-import type { InjectionRoom, ToolGroup } from './injection-room.js';
+import {
+  chosenGroups,
+  groupedTools,
+  type InjectionRoom,
+  instanceRoom,
+  type ToolGroup,
+  withoutOldest,
+} from './injection-room.js';
 
 /** The rules for injected tools. */
 export interface InjectionRules {

@@ -1,11 +1,11 @@
 import type { Finding } from '@toolloop/protocol';
 import type { Subscription } from 'rxjs';
-import { POLICY_TRUST_MS } from '../../contracts/policy-store.js';
-import type {
-  PolicySign,
-  PolicyState,
-  PolicyStore,
-  PolicyVersion,
+import {
+  POLICY_TRUST_MS,
+  type PolicySign,
+  type PolicyState,
+  type PolicyStore,
+  type PolicyVersion,
 } from '../../contracts/policy-store.js';
 import type { RunLog } from '../../contracts/run-log.js';
 import { Logger } from '../../findings/logger.js';

@@ -1,13 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { InvalidRequestError, NO_USAGE, isJsonObject } from '@toolloop/protocol';
-import type {
-  Decision,
-  JsonObject,
-  JsonValue,
-  Message,
-  ToolCall,
-  ToolInvocationRecord,
-  Usage,
+import {
+  type Decision,
+  InvalidRequestError,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type Message,
+  NO_USAGE,
+  type ToolCall,
+  type ToolInvocationRecord,
+  type Usage,
 } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { ToolCatalog } from '../../catalog/tool-catalog.js';
@@ -26,10 +28,8 @@ import { SchemaValidators } from '../../schema/validators.js';
 import { readStoredPolicy } from '../flow/dropped-levels.js';
 import { MessageFlow } from '../flow/message-flow.js';
 import { VouchedTools } from '../sources/vouched-tools.js';
-import { SpendingLedger } from '../usage/spending.js';
-import type { SpentCall } from '../usage/spending.js';
-import { RunValues } from '../values/value-references.js';
-import type { ExpandedArguments } from '../values/value-references.js';
+import { SpendingLedger, type SpentCall } from '../usage/spending.js';
+import { type ExpandedArguments, RunValues } from '../values/value-references.js';
 import { VALUE_TOOL_IDS } from '../values/value-tools.js';
 import { isSameDecision } from './policy-differences.js';
 

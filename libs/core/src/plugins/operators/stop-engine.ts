@@ -1,6 +1,5 @@
 import type { Decision } from '@toolloop/protocol';
-import { PolicyEngine } from '../../contracts/policy.js';
-import type { PolicyActor, PolicySubject } from '../../contracts/policy.js';
+import { type PolicyActor, PolicyEngine, type PolicySubject } from '../../contracts/policy.js';
 import type { DataPolicyEngine } from '../../policy/policy-engine.js';
 
 /**

@@ -1,5 +1,10 @@
-import { ToolError } from '@toolloop/protocol';
-import type { JsonObject, MediaPart, MessageLabels, RecordedAttachment } from '@toolloop/protocol';
+import {
+  type JsonObject,
+  type MediaPart,
+  type MessageLabels,
+  type RecordedAttachment,
+  ToolError,
+} from '@toolloop/protocol';
 
 /** A request for a page of a result that was cut. */
 export interface PageQuestion {

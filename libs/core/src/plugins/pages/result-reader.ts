@@ -2,8 +2,7 @@ import { isObject } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { Tool } from '../../contracts/tool.js';
 import { builtInTool } from '../../schema/built-in-tool.js';
-import { RESULT_READER_ID, ResultPage, ResultPages } from './result-pages.js';
-import type { PageQuestion } from './result-pages.js';
+import { type PageQuestion, RESULT_READER_ID, ResultPage, ResultPages } from './result-pages.js';
 
 const READER_DESCRIPTION =
   'Reads on in a result that was too large to be shown whole. Its note says the handle and where to continue.';

@@ -1,14 +1,11 @@
-import { ToolError } from '@toolloop/protocol';
-import type { JsonValue } from '@toolloop/protocol';
+import { type JsonValue, ToolError } from '@toolloop/protocol';
 import type { CallContextFactory } from '../../call/call-context.js';
-import { advance } from '../../call/call.js';
-import type { ReadCall } from '../../call/call.js';
+import { advance, type ReadCall } from '../../call/call.js';
 import { untilAborted } from '../../call/interruption.js';
 import { CallPending } from '../../call/outcome.js';
 import { readArguments } from '../../call/read-arguments.js';
 import type { ToolResolution } from '../../call/resolve-tool.js';
-import { isUsable } from '../../contracts/pending.js';
-import type { PendingOf } from '../../contracts/pending.js';
+import { isUsable, type PendingOf } from '../../contracts/pending.js';
 import type { InformationFlow } from '../../contracts/policy.js';
 import type { Question } from '../../contracts/tool-call.js';
 import type { SchemaValidators } from '../../schema/validators.js';

@@ -1,8 +1,6 @@
-import { ToolError, visible } from '@toolloop/protocol';
-import type { JsonValue } from '@toolloop/protocol';
+import { type JsonValue, ToolError, visible } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
-import { advance } from '../../call/call.js';
-import type { AuthorisedCall, ReadCall } from '../../call/call.js';
+import { advance, type AuthorisedCall, type ReadCall } from '../../call/call.js';
 import { CallPending } from '../../call/outcome.js';
 import type { Pending, PendingAnswer, PendingOf } from '../../contracts/pending.js';
 import type { Question } from '../../contracts/tool-call.js';

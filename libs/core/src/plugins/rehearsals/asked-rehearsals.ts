@@ -1,8 +1,7 @@
 import type { PendingOf } from '../../contracts/pending.js';
 import { canonicalDeclaration, sha256 } from '../../schema/canonical-json.js';
 import { expiryOf, idFor, timesOf } from '../approvals/approval-question.js';
-import { Asking } from '../approvals/asking.js';
-import type { Asker } from '../approvals/asking.js';
+import { type Asker, Asking } from '../approvals/asking.js';
 import { firstNoticeAt } from '../inbox/answering-roles.js';
 import { isExpired } from '../inbox/pending.service.js';
 import type { KeptCall } from './run-rehearsal.js';

@@ -1,10 +1,14 @@
-import { StorageUnavailableError } from '@toolloop/protocol';
-import type { ApprovalTerms, Decision, RehearsalChange, RehearsedCall } from '@toolloop/protocol';
+import {
+  type ApprovalTerms,
+  type Decision,
+  type RehearsalChange,
+  type RehearsedCall,
+  StorageUnavailableError,
+} from '@toolloop/protocol';
 import type { CallContextFactory } from '../../call/call-context.js';
 import { CallFailure, notBegun } from '../../call/call-failure.js';
 import { limitsOf } from '../../call/call-limits.js';
-import { advance } from '../../call/call.js';
-import type { AuthorisedCall, ExecutionScope } from '../../call/call.js';
+import { advance, type AuthorisedCall, type ExecutionScope } from '../../call/call.js';
 import type { InvokedResult, ToolOutcome } from '../../call/outcome.js';
 import { answeredFor } from '../../call/outcomes.js';
 import type { CallPerformer } from '../../call/perform.js';
@@ -16,12 +20,16 @@ import type { ExecutionOptions } from '../../contracts/execution-options.js';
 import type { Tool } from '../../contracts/tool.js';
 import { toJsonObject } from '../../schema/canonical-json.js';
 import type { SchemaValidators } from '../../schema/validators.js';
-import { asked } from '../approvals/call-preview.js';
-import type { CallPreview } from '../approvals/call-preview.js';
+import { asked, type CallPreview } from '../approvals/call-preview.js';
 import { hashShownForm } from '../approvals/shown-form.js';
 import { KeyedMutex } from '../inbox/keyed-mutex.js';
-import { changedField, fingerprintOf } from './run-rehearsal.js';
-import type { Fingerprint, KeptCall, RunRehearsal } from './run-rehearsal.js';
+import {
+  changedField,
+  type Fingerprint,
+  fingerprintOf,
+  type KeptCall,
+  type RunRehearsal,
+} from './run-rehearsal.js';
 
 /** The services of {@link CallRehearsal}. */
 export interface RehearsalParts {

@@ -1,15 +1,18 @@
-import { RunError } from '@toolloop/protocol';
-import type { LoopEventBody, Message, ToolCall } from '@toolloop/protocol';
+import { type LoopEventBody, type Message, RunError, type ToolCall } from '@toolloop/protocol';
 import type { Told } from '../../call/emit-event.js';
-import { Interruption, linkSignal } from '../../call/interruption.js';
-import type { LinkedSignal } from '../../call/interruption.js';
+import { Interruption, type LinkedSignal, linkSignal } from '../../call/interruption.js';
 import { strictlyListed } from '../../call/resolve-tool.js';
 import { asRun } from '../../call/store-calls.js';
 import { Toolset } from '../../catalog/toolset.js';
 import type { SessionCallOptions } from '../../contracts/session.js';
 import { Logger } from '../../findings/logger.js';
-import { assistantMessage, callState, waitingForIn } from '../../loop/loop-state.js';
-import type { LoopState, PendingStep } from '../../loop/loop-state.js';
+import {
+  assistantMessage,
+  callState,
+  type LoopState,
+  type PendingStep,
+  waitingForIn,
+} from '../../loop/loop-state.js';
 import { abandonStep } from '../../loop/tool-message.js';
 import { EventOutlet } from '../../run/event-outlet.js';
 import { FinishedRun } from '../../run/finished-run.js';
@@ -17,8 +20,7 @@ import { LiveRun } from '../../run/live-run.js';
 import type { RunParts } from '../../run/loop-run.js';
 import { finishFor, isUnavailable } from '../../run/run-fault.js';
 import { RunInputs } from '../../run/run-inputs.js';
-import { identityOf, startEvent } from '../../run/run-plan.js';
-import type { RunPlan } from '../../run/run-plan.js';
+import { identityOf, type RunPlan, startEvent } from '../../run/run-plan.js';
 import { processStateOf, savedRun } from '../../run/saved-run.js';
 import { accountRead } from './account-read.js';
 import { CalledTool } from './called-tool.js';

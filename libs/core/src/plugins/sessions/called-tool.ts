@@ -1,11 +1,11 @@
-import { InvalidRequestError } from '@toolloop/protocol';
-import type {
-  JsonValue,
-  ToolCall,
-  ToolInvocationRecord,
-  ToolMessage,
-  ToolSpec,
-  WaitingFor,
+import {
+  InvalidRequestError,
+  type JsonValue,
+  type ToolCall,
+  type ToolInvocationRecord,
+  type ToolMessage,
+  type ToolSpec,
+  type WaitingFor,
 } from '@toolloop/protocol';
 import type { CallResult, WaitingCall } from '../../contracts/session.js';
 import type { LoopState, PendingStep } from '../../loop/loop-state.js';

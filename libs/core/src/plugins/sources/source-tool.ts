@@ -1,5 +1,11 @@
-import { isRecord } from '@toolloop/protocol';
-import type { Finding, JsonObject, ToolEffect, ToolLabels, ToolOrigin } from '@toolloop/protocol';
+import {
+  type Finding,
+  isRecord,
+  type JsonObject,
+  type ToolEffect,
+  type ToolLabels,
+  type ToolOrigin,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { ToolCallContext } from '../../contracts/tool-call.js';
 import type { ToolSettings } from '../../contracts/tool-settings.js';

@@ -1,5 +1,4 @@
-import { isObject } from '@toolloop/protocol';
-import type { JsonValue, ToolSpec } from '@toolloop/protocol';
+import { isObject, type JsonValue, type ToolSpec } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { WithheldTools } from '../../contracts/injection.js';
 import type { Tool } from '../../contracts/tool.js';

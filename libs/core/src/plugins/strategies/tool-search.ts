@@ -1,11 +1,10 @@
-import { ToolInjectionStrategy } from '../../contracts/injection.js';
-import type {
-  RunBeginning,
-  ToolInjection,
-  ToolInjectionContext,
+import {
+  type RunBeginning,
+  type ToolInjection,
+  type ToolInjectionContext,
+  ToolInjectionStrategy,
 } from '../../contracts/injection.js';
-import { SELECTORS } from '../../contracts/tool-selector.js';
-import type { ToolSelector } from '../../contracts/tool-selector.js';
+import { SELECTORS, type ToolSelector } from '../../contracts/tool-selector.js';
 import type { Tool } from '../../contracts/tool.js';
 import { WHOLE_ABOVE_ZERO } from '../../findings/option-rules.js';
 import { defineOptions } from '../../findings/options.js';

@@ -1,5 +1,4 @@
-import { isJsonObject } from '@toolloop/protocol';
-import type { JsonObject, JsonValue } from '@toolloop/protocol';
+import { isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
 import { parse } from 'jsonriver';
 import { toJsonObject } from '../../schema/canonical-json.js';
 

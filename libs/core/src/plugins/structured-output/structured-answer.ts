@@ -1,12 +1,16 @@
 import type { Type } from '@nestjs/common';
-import { ConfigurationError } from '@toolloop/protocol';
-import type { AnswerFormat, ArgumentProblem, Finding, JsonValue } from '@toolloop/protocol';
+import {
+  type AnswerFormat,
+  type ArgumentProblem,
+  ConfigurationError,
+  type Finding,
+  type JsonValue,
+} from '@toolloop/protocol';
 import type { ToolInputCodec } from '../../contracts/tool.js';
 import { parseJson } from '../../schema/canonical-json.js';
 import { compileDtoInput } from '../../schema/tool-input.js';
 import { SchemaValidators } from '../../schema/validators.js';
-import { valueForReader } from '../values/value-references.js';
-import type { RunValues } from '../values/value-references.js';
+import { type RunValues, valueForReader } from '../values/value-references.js';
 
 /** The class an answer must be, compiled once. */
 export interface AnswerShape {

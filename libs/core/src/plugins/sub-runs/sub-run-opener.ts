@@ -1,10 +1,12 @@
-import { RunError, StorageUnavailableError, isJsonObject } from '@toolloop/protocol';
-import type {
-  FinishReason,
-  JsonObject,
-  LoopResult,
-  SubRunRecord,
-  ToolFailure,
+import {
+  type FinishReason,
+  isJsonObject,
+  type JsonObject,
+  type LoopResult,
+  RunError,
+  StorageUnavailableError,
+  type SubRunRecord,
+  type ToolFailure,
 } from '@toolloop/protocol';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { unexplained } from '../../call/call-failure.js';
@@ -12,19 +14,27 @@ import type { Toolset } from '../../catalog/toolset.js';
 import { Logger } from '../../findings/logger.js';
 import { ToolLoop } from '../../loop/tool-loop.js';
 import { FinishedRun } from '../../run/finished-run.js';
-import { LoopRun } from '../../run/loop-run.js';
-import type { RunParts } from '../../run/loop-run.js';
+import { LoopRun, type RunParts } from '../../run/loop-run.js';
 import type { EnclosingRun, SubRunsWithin } from '../../run/run-plan.js';
 import { fromSavedJson } from '../../run/saved-run-reader.js';
-import { forgetPagesOf, keptBytesOf } from '../../run/saved-run.js';
-import type { ProcessState, ResumedRun } from '../../run/saved-run.js';
+import {
+  forgetPagesOf,
+  keptBytesOf,
+  type ProcessState,
+  type ResumedRun,
+} from '../../run/saved-run.js';
 import { toJsonObject } from '../../schema/canonical-json.js';
 import { ConversationCuts } from '../conversations/conversation-cuts.js';
 import { ConversationTurns } from '../conversations/conversation-turns.js';
 import { cut } from '../pages/result-pages.js';
 import { hasChangedThings } from './sub-run-call.js';
-import { SubRunProcessState } from './sub-runs.js';
-import type { SubRunCall, SubRunCheckpoint, SubRunEnding, SubRuns } from './sub-runs.js';
+import {
+  type SubRunCall,
+  type SubRunCheckpoint,
+  type SubRunEnding,
+  SubRunProcessState,
+  type SubRuns,
+} from './sub-runs.js';
 import { SubRunPreparation, depthOf } from './sub-run-preparation.js';
 
 const SUMMARY_BYTES = 4_096;

@@ -4,8 +4,7 @@ import type { Finding, Message, ToolSpec } from '@toolloop/protocol';
 import { ToolCatalog } from '../../catalog/tool-catalog.js';
 import type { Toolset } from '../../catalog/toolset.js';
 import type { Limits } from '../../contracts/limits.js';
-import { SUB_RUN } from '../../contracts/loop-request.js';
-import type { SubRun } from '../../contracts/loop-request.js';
+import { SUB_RUN, type SubRun } from '../../contracts/loop-request.js';
 import type { RunContext } from '../../contracts/tool-call.js';
 import type { Tool } from '../../contracts/tool.js';
 import { stopConditionsOf } from '../../loop/stop-conditions.js';
@@ -16,11 +15,9 @@ import type { EnclosingRun, EveryRunOption, RunPlace, RunPlan } from '../../run/
 import type { ResumedRun } from '../../run/saved-run.js';
 import { NONE_DECLARED } from '../client-tools/declared-tools.js';
 import { resumedTools } from '../injection/saved-tools.js';
-import { listedWithin, remindStrategies } from '../injection/starting-toolset.js';
-import type { ListedTools } from '../injection/starting-toolset.js';
+import { type ListedTools, listedWithin, remindStrategies } from '../injection/starting-toolset.js';
 import type { SubRunCall } from './sub-runs.js';
-import { SubRunTools } from './sub-run-tools.js';
-import type { OuterRun } from './sub-run-tools.js';
+import { type OuterRun, SubRunTools } from './sub-run-tools.js';
 
 interface Selected {
   readonly isKeptOut: (spec: ToolSpec) => boolean;

@@ -1,5 +1,4 @@
-import { TOOL_EFFECTS } from '@toolloop/protocol';
-import type { ToolEffect, ToolSpec } from '@toolloop/protocol';
+import { TOOL_EFFECTS, type ToolEffect, type ToolSpec } from '@toolloop/protocol';
 import { isGlob, matchesGlob } from '../../catalog/glob.js';
 import { ToolCatalog } from '../../catalog/tool-catalog.js';
 import { isToolPredicate, selectsClass } from '../../catalog/tool-selection.js';

@@ -1,5 +1,4 @@
-import { StorageUnavailableError } from '@toolloop/protocol';
-import type { Usage } from '@toolloop/protocol';
+import { StorageUnavailableError, type Usage } from '@toolloop/protocol';
 import { interruptionFailure } from '../../call/call-failure.js';
 import { Interruption, untilAborted } from '../../call/interruption.js';
 import type { Quota } from '../../contracts/quota.js';

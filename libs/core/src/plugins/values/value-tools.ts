@@ -1,5 +1,12 @@
-import { ToolError, isJsonObject, isObject, isRecord } from '@toolloop/protocol';
-import type { HiddenValue, JsonValue, ModelRequest } from '@toolloop/protocol';
+import {
+  type HiddenValue,
+  isJsonObject,
+  isObject,
+  isRecord,
+  type JsonValue,
+  type ModelRequest,
+  ToolError,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { Tool } from '../../contracts/tool.js';
 import { builtInTool } from '../../schema/built-in-tool.js';

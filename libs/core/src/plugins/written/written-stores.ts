@@ -1,6 +1,5 @@
 import type { AuthorisedCall } from '../../call/call.js';
-import { LASTING_MS } from '../../contracts/account.js';
-import type { AccountStore, SessionAccount } from '../../contracts/account.js';
+import { type AccountStore, LASTING_MS, type SessionAccount } from '../../contracts/account.js';
 
 /**
  * The stores of the application that tools write into and read from, as far as someone outside had

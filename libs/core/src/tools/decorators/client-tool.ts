@@ -1,5 +1,4 @@
-import { RawTool } from './raw-tool.js';
-import type { RawInput, RawToolDeclaration } from './raw-tool.js';
+import { type RawInput, RawTool, type RawToolDeclaration } from './raw-tool.js';
 
 /** The part of a client's tool that the client does, as it was declared. */
 export interface ClientDeclaration {

@@ -1,8 +1,7 @@
 import type { ToolCallContext } from '../../contracts/tool-call.js';
 import type { PerformedDirective, ToolDirective } from '../../contracts/tool.js';
 import { FUNCTION, TEXT, needed, oneOf, wholeFrom } from '../../findings/option-rules.js';
-import { defineOptions } from '../../findings/options.js';
-import type { OptionRule } from '../../findings/options.js';
+import { defineOptions, type OptionRule } from '../../findings/options.js';
 
 /**
  * Makes a tool that changes things request its effect instead of having it at once: a call that was

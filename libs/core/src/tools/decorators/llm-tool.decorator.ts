@@ -1,10 +1,8 @@
 import type { Type } from '@nestjs/common';
-import { TOOL_EFFECTS } from '@toolloop/protocol';
-import type { Finding, ToolEffect, ToolLabels } from '@toolloop/protocol';
+import { type Finding, TOOL_EFFECTS, type ToolEffect, type ToolLabels } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { RunContext } from '../../contracts/tool-call.js';
-import { TOOL_SETTINGS } from '../../contracts/tool-settings.js';
-import type { ToolSettings } from '../../contracts/tool-settings.js';
+import { TOOL_SETTINGS, type ToolSettings } from '../../contracts/tool-settings.js';
 import type { ToolWord } from '../../contracts/tool.js';
 import {
   BOOLEAN,
@@ -18,8 +16,7 @@ import {
 } from '../../findings/option-rules.js';
 import { CHECKED_BY_USE, ITS, defineOptions } from '../../findings/options.js';
 import { recordMember } from './decorated-members.js';
-import { DIRECTIVE, METHOD_NAME } from './directive-declaration.js';
-import type { DirectiveDeclaration } from './directive-declaration.js';
+import { DIRECTIVE, type DirectiveDeclaration, METHOD_NAME } from './directive-declaration.js';
 
 /** A class, a list of it, or either with options. */
 export type OutputShape =

@@ -5,8 +5,7 @@ import {
   SELF_DECLARED_DEPS_METADATA,
 } from '@nestjs/common/constants.js';
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec';
-import { recogniseCopies } from '@toolloop/protocol';
-import type { JsonObject, ToolPreview } from '@toolloop/protocol';
+import { type JsonObject, recogniseCopies, type ToolPreview } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { SubRun } from '../../contracts/loop-request.js';
 import type { Question, RunContext, ToolCallContext } from '../../contracts/tool-call.js';
@@ -14,10 +13,8 @@ import type { ToolWord } from '../../contracts/tool.js';
 import { FUNCTION, TEXT, optionsOf } from '../../findings/option-rules.js';
 import { CHECKED_BY_USE, defineOptions } from '../../findings/options.js';
 import type { ClientDeclaration } from './client-tool.js';
-import { RAW_DIRECTIVE } from './directive-declaration.js';
-import type { RawDirectiveDeclaration } from './directive-declaration.js';
-import { TOOL_BASICS } from './llm-tool.decorator.js';
-import type { LlmToolOptions } from './llm-tool.decorator.js';
+import { RAW_DIRECTIVE, type RawDirectiveDeclaration } from './directive-declaration.js';
+import { type LlmToolOptions, TOOL_BASICS } from './llm-tool.decorator.js';
 
 /** Code that a raw tool runs. */
 interface Executable<Input> {

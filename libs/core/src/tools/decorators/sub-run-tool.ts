@@ -1,8 +1,7 @@
 import type { ToolEffect } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { SubRunProfile } from '../../contracts/loop-request.js';
-import { RawTool } from './raw-tool.js';
-import type { RawToolDeclaration } from './raw-tool.js';
+import { RawTool, type RawToolDeclaration } from './raw-tool.js';
 
 /** The input of a sub-run, unless its declaration has another. */
 export interface SubRunInput {

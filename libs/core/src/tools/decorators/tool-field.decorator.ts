@@ -1,6 +1,5 @@
 import type { Type } from '@nestjs/common';
-import { isObject } from '@toolloop/protocol';
-import type { ValueOrigin } from '@toolloop/protocol';
+import { isObject, type ValueOrigin } from '@toolloop/protocol';
 import type { JSONSchema7Type } from 'json-schema';
 import { classValidator } from '../../findings/late-packages.js';
 import { BOOLEAN, TEXT, oneOf } from '../../findings/option-rules.js';

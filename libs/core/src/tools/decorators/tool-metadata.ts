@@ -1,11 +1,12 @@
 import type { Type } from '@nestjs/common';
 import { decoratedMembersOf } from './decorated-members.js';
-import { LLM_TOOL_METADATA } from './llm-tool.decorator.js';
-import type { LlmToolOptions } from './llm-tool.decorator.js';
-import { TOOL_PARAMETERS_METADATA } from './tool-parameters.decorator.js';
-import type { ToolParameter } from './tool-parameters.decorator.js';
-import { ENTITY_RESOLVER_METADATA, TOOL_PROVIDER_METADATA } from './tool-provider.decorator.js';
-import type { ToolProviderOptions } from './tool-provider.decorator.js';
+import { LLM_TOOL_METADATA, type LlmToolOptions } from './llm-tool.decorator.js';
+import { TOOL_PARAMETERS_METADATA, type ToolParameter } from './tool-parameters.decorator.js';
+import {
+  ENTITY_RESOLVER_METADATA,
+  TOOL_PROVIDER_METADATA,
+  type ToolProviderOptions,
+} from './tool-provider.decorator.js';
 
 /**
  * A method as its decorators describe it. `options` is absent where parameters are decorated and

@@ -1,6 +1,5 @@
 import type { Type } from '@nestjs/common';
-import { isObject } from '@toolloop/protocol';
-import type { JsonValue } from '@toolloop/protocol';
+import { isObject, type JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7TypeName } from 'json-schema';
 import {
   BOOLEAN,
@@ -11,8 +10,7 @@ import {
   oneOf,
   optionsOf,
 } from '../../findings/option-rules.js';
-import { CHECKED_BY_USE, defineOptions } from '../../findings/options.js';
-import type { OptionRule } from '../../findings/options.js';
+import { CHECKED_BY_USE, defineOptions, type OptionRule } from '../../findings/options.js';
 import { recordMember } from './decorated-members.js';
 import type { ToolFieldOptions } from './tool-field.decorator.js';
 

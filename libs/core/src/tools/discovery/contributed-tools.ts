@@ -1,21 +1,28 @@
-import { isRecord, visible } from '@toolloop/protocol';
-import type { Finding, JsonObject, ToolSpec } from '@toolloop/protocol';
+import {
+  type Finding,
+  isRecord,
+  type JsonObject,
+  type ToolSpec,
+  visible,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { RefusedTool } from '../../contracts/source.js';
 import type { Tool } from '../../contracts/tool.js';
 import { FUNCTION } from '../../findings/option-rules.js';
 import { defineOptions } from '../../findings/options.js';
 import { givenDirectiveFindings } from '../../plugins/directives/directive-compiler.js';
-import { ForeignDeclarationError, narrowedSchema } from '../../schema/foreign-schema.js';
-import type { NarrowedSchema } from '../../schema/foreign-schema.js';
+import {
+  ForeignDeclarationError,
+  narrowedSchema,
+  type NarrowedSchema,
+} from '../../schema/foreign-schema.js';
 import { withoutNullUnions } from '../../schema/null-unions.js';
 import { optionalNullRemoval } from '../../schema/optional-nulls.js';
 import { resultSchemaFindings } from '../../schema/origin-findings.js';
 import { isReserved } from '../../schema/reserved-names.js';
 import { propertyNamesOf, schemaFindings } from '../../schema/subset.js';
 import type { SchemaValidators } from '../../schema/validators.js';
-import { TOOL_BASICS } from '../decorators/llm-tool.decorator.js';
-import type { ToolBasics } from '../decorators/llm-tool.decorator.js';
+import { TOOL_BASICS, type ToolBasics } from '../decorators/llm-tool.decorator.js';
 import { SAFE_TOOL_ID } from './tool-names.js';
 import { decisiveFindings } from './tool-template.js';
 

@@ -1,13 +1,11 @@
 import type { Type } from '@nestjs/common';
 import type { Finding } from '@toolloop/protocol';
 import type { RunContext, ToolCallContext } from '../../contracts/tool-call.js';
-import { isRefusal } from '../../contracts/tool.js';
-import type { PerformedDirective, ToolWord } from '../../contracts/tool.js';
+import { isRefusal, type PerformedDirective, type ToolWord } from '../../contracts/tool.js';
 import { nearestName } from '../../findings/nearest-name.js';
 import { callMethod } from '../../schema/call-arguments.js';
 import type { RawToolDeclaration } from '../decorators/raw-tool.js';
-import { methodNamesOf } from '../decorators/tool-metadata.js';
-import type { ToolMethod } from '../decorators/tool-metadata.js';
+import { methodNamesOf, type ToolMethod } from '../decorators/tool-metadata.js';
 import { handlerOf } from '../nest/enhancers.js';
 
 /** Finds what a tool is called on, for a run. */

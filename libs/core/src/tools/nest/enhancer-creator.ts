@@ -1,6 +1,10 @@
 import type { CanActivate, ExecutionContext, NestInterceptor, Type } from '@nestjs/common';
-import { ExternalContextCreator, ModulesContainer, NestContainer } from '@nestjs/core';
-import type { ApplicationConfig } from '@nestjs/core';
+import {
+  type ApplicationConfig,
+  ExternalContextCreator,
+  ModulesContainer,
+  NestContainer,
+} from '@nestjs/core';
 import { ExternalExceptionFilterContext } from '@nestjs/core/exceptions/external-exception-filter-context.js';
 import { GuardsConsumer, GuardsContextCreator } from '@nestjs/core/guards/index.js';
 import { Module } from '@nestjs/core/injector/module.js';

@@ -24,8 +24,7 @@ import {
 import { TOOL_CONTEXT_TYPE } from './execution-context.js';
 import type { LayeredMethod } from './layered-method.js';
 import { leaveOut } from './left-out-interceptors.js';
-import { isSingleton } from './provider-instances.js';
-import type { ProviderInstances } from './provider-instances.js';
+import { isSingleton, type ProviderInstances } from './provider-instances.js';
 import type { ScopedEnhancers } from './scoped-enhancers.js';
 
 /**

@@ -1,5 +1,9 @@
-import { ContextIdFactory, ModuleRef } from '@nestjs/core';
-import type { ContextId, ExternalContextCreator } from '@nestjs/core';
+import {
+  type ContextId,
+  ContextIdFactory,
+  type ExternalContextCreator,
+  ModuleRef,
+} from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { isObject } from '@toolloop/protocol';
 import type { RunContext } from '../../contracts/tool-call.js';

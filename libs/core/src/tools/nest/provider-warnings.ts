@@ -1,8 +1,7 @@
 import type { Type } from '@nestjs/common';
 import { INQUIRER, REQUEST } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
-import { isObject } from '@toolloop/protocol';
-import type { Finding } from '@toolloop/protocol';
+import { type Finding, isObject } from '@toolloop/protocol';
 import { inWords } from '../../findings/options.js';
 import { classOf } from '../../schema/exposed-properties.js';
 import { classesOfProvider, isClass } from './provider-classes.js';
