@@ -1,17 +1,6 @@
 import { askStore, outsideOfRuns } from './store-calls.js';
 
 /**
- * The rule of each method of a port that answers later. `ask` is a call that ends with the run and
- * is repeated after a failure that may pass, so a second call must do no harm; `askOutside` is the
- * same for no run. A function takes the method's place.
- */
-type StoreRules<Port> = {
-  readonly [
-    Name in keyof Port as Port[Name] extends (...args: never[]) => Promise<unknown> ? Name : never
-  ]: Port[Name] | 'ask' | 'askOutside';
-};
-
-/**
  * Returns a store whose methods are called by their rules. A method that is added to a port does
  * not compile until its rule says why repeating it does no harm.
  */
@@ -23,6 +12,17 @@ export function boundStore<Port extends object>(store: Port, rules: StoreRules<P
     get: (target, name) => methods.get(name) ?? memberOf(target, name),
   });
 }
+
+/**
+ * The rule of each method of a port that answers later. `ask` is a call that ends with the run and
+ * is repeated after a failure that may pass, so a second call must do no harm; `askOutside` is the
+ * same for no run. A function takes the method's place.
+ */
+type StoreRules<Port> = {
+  readonly [
+    Name in keyof Port as Port[Name] extends (...args: never[]) => Promise<unknown> ? Name : never
+  ]: Port[Name] | 'ask' | 'askOutside';
+};
 
 function methodBy(store: object, name: PropertyKey, rule: unknown): unknown {
   if (typeof rule === 'function') return rule;

@@ -23,15 +23,6 @@ import { BoundedTransactions } from './bounded-transactions.js';
 import { boundUsage } from './bounded-usage.js';
 
 /**
- * The adapter of every port. Only transactions and the directory of tenants may be absent: nothing
- * in memory stands for a database or for an application's tenants.
- */
-export interface StorePorts extends Required<Omit<ToolLoopStores, 'transactions'>> {
-  readonly transactions: CallTransactions | undefined;
-  readonly tenants: TenantDirectory | undefined;
-}
-
-/**
  * The stores of the application as everything here uses them: each call ends with its run, takes 8
  * s at most, and is repeated where it failed for a reason that may pass. An adapter of each port
  * says, for each of its methods, why repeating it does no harm.
@@ -74,4 +65,13 @@ export class BoundedStores implements StorePorts {
     this.transactions = stores.transactions && new BoundedTransactions(stores.transactions);
     this.tenants = stores.tenants && new BoundedTenants(stores.tenants);
   }
+}
+
+/**
+ * The adapter of every port. Only transactions and the directory of tenants may be absent: nothing
+ * in memory stands for a database or for an application's tenants.
+ */
+export interface StorePorts extends Required<Omit<ToolLoopStores, 'transactions'>> {
+  readonly transactions: CallTransactions | undefined;
+  readonly tenants: TenantDirectory | undefined;
 }

@@ -10,13 +10,6 @@ import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolLayers } from '../contracts/tool.js';
 import { Interruption, untilAborted } from './interruption.js';
 
-/**
- * The progress of a tool's method in a call. It alone decides on the effect of a tool that changes
- * things: not called, the effect did not take place; in flight, it is unknown; answered, it took
- * place; and the exception of a method that threw speaks for itself.
- */
-export type MethodState = 'not_called' | 'in_flight' | 'answered' | 'threw';
-
 /** Thrown by a stage of the pipeline; the runner turns it into the call's result. */
 export class CallFailure extends Error {
   override readonly name = 'CallFailure';
@@ -39,6 +32,13 @@ export class CallFailure extends Error {
     return new CallFailure({ code, safeMessage, ...(problems && { problems }) });
   }
 }
+
+/**
+ * The progress of a tool's method in a call. It alone decides on the effect of a tool that changes
+ * things: not called, the effect did not take place; in flight, it is unknown; answered, it took
+ * place; and the exception of a method that threw speaks for itself.
+ */
+export type MethodState = 'not_called' | 'in_flight' | 'answered' | 'threw';
 
 /**
  * Returns the failure that the model reads for an exception: a tool's own words if it chose them,

@@ -34,6 +34,74 @@ import { CallPending, type EffectAttempt, type RequestedEffect } from './outcome
 /** As much of a name that a model made up as is said back to it, and logged. */
 export const MOST_OF_A_NAME = 64;
 
+/**
+ * One call on its way through the pipeline, with everything that is known of it. A stage takes the
+ * type that the stage before returned and adds to the call with {@link advance} alone, so that a
+ * call that fails is recorded as far as it came.
+ */
+export interface Call {
+  readonly request: PlacedCall;
+  readonly scope: ExecutionScope;
+  readonly startedAt: Date;
+  /**
+   * The tool's own are in it once the call is known to be permitted: until then it must read like a
+   * call of no tool.
+   */
+  readonly options: ExecutionOptions;
+  /**
+   * Credentials handed to the tool, which nothing that leaves the call may tell. Absent until the
+   * first.
+   */
+  readonly credentials?: CallCredentials;
+  /**
+   * Set on a call over a surface, with its name as the model wrote it. `request` holds the call of
+   * the entity's own tool already.
+   */
+  readonly routed?: { readonly surface: ToolSurface; readonly calledAs: string };
+  readonly tool?: Tool;
+  readonly decision?: Decision;
+  readonly limits?: CallLimits;
+  readonly input?: ReadArguments;
+  /** The same arguments before an approver changed them. */
+  readonly sent?: ReadArguments;
+  /** The call's part in budgets of policy, once it is let in. */
+  readonly charge?: RunSpending['calls'][number];
+  /** Set where the call requests its effect, which happens later. */
+  readonly requested?: RequestedEffect;
+  /**
+   * Uses up the approval of a requested effect; rejects where that cannot be. It is kept with the
+   * request, or not at all.
+   */
+  readonly takeApproval?: () => Promise<void>;
+  /** The key that the tool declares for this input. */
+  readonly idempotencyKey?: string;
+  /** The lease of its key in the journal, once it is this call's. */
+  readonly lease?: Lease;
+  /**
+   * Set where a process that is gone had begun the call, so that it may have taken place already.
+   */
+  readonly hasTakenOver?: true;
+  /** The question at which its attempt has ended. */
+  readonly asking?: CallPending | undefined;
+  /** Set where hooks were told that it begins. */
+  readonly hasBegun?: true;
+  /** Set where the method was called and a store has failed since. */
+  readonly isInFlight?: true;
+  /** From 1. @default 1 */
+  readonly attempt?: number;
+  /** The record of a call that is a run, as far as it came. */
+  readonly subRun?: SubRunRecord;
+  /**
+   * Runs code of the application behind what was rehearsed before, and rolls it back. Set in a
+   * rehearsal.
+   */
+  readonly rolledBack?: <Result>(work: () => Promise<Result>) => Promise<Result>;
+  /** Set in a rehearsal, once it is known which. */
+  readonly rehearsal?: 'rehearsed' | 'previewed';
+  /** Labels of the result, where they are not the same for every call of the tool. */
+  readonly labels?: MessageLabels;
+}
+
 /** The scope of a call: whose run, which tools, under which policies and limits. */
 export interface ExecutionScope {
   readonly run: RunContext;
@@ -166,74 +234,6 @@ export interface ReadArguments {
   readonly outside?: readonly OutsideArgument[];
   /** The arguments as they were before guards and pipes changed them. */
   readonly beforePipes?: Pick<ReadArguments, 'canonical' | 'meaning'>;
-}
-
-/**
- * One call on its way through the pipeline, with everything that is known of it. A stage takes the
- * type that the stage before returned and adds to the call with {@link advance} alone, so that a
- * call that fails is recorded as far as it came.
- */
-export interface Call {
-  readonly request: PlacedCall;
-  readonly scope: ExecutionScope;
-  readonly startedAt: Date;
-  /**
-   * The tool's own are in it once the call is known to be permitted: until then it must read like a
-   * call of no tool.
-   */
-  readonly options: ExecutionOptions;
-  /**
-   * Credentials handed to the tool, which nothing that leaves the call may tell. Absent until the
-   * first.
-   */
-  readonly credentials?: CallCredentials;
-  /**
-   * Set on a call over a surface, with its name as the model wrote it. `request` holds the call of
-   * the entity's own tool already.
-   */
-  readonly routed?: { readonly surface: ToolSurface; readonly calledAs: string };
-  readonly tool?: Tool;
-  readonly decision?: Decision;
-  readonly limits?: CallLimits;
-  readonly input?: ReadArguments;
-  /** The same arguments before an approver changed them. */
-  readonly sent?: ReadArguments;
-  /** The call's part in budgets of policy, once it is let in. */
-  readonly charge?: RunSpending['calls'][number];
-  /** Set where the call requests its effect, which happens later. */
-  readonly requested?: RequestedEffect;
-  /**
-   * Uses up the approval of a requested effect; rejects where that cannot be. It is kept with the
-   * request, or not at all.
-   */
-  readonly takeApproval?: () => Promise<void>;
-  /** The key that the tool declares for this input. */
-  readonly idempotencyKey?: string;
-  /** The lease of its key in the journal, once it is this call's. */
-  readonly lease?: Lease;
-  /**
-   * Set where a process that is gone had begun the call, so that it may have taken place already.
-   */
-  readonly hasTakenOver?: true;
-  /** The question at which its attempt has ended. */
-  readonly asking?: CallPending | undefined;
-  /** Set where hooks were told that it begins. */
-  readonly hasBegun?: true;
-  /** Set where the method was called and a store has failed since. */
-  readonly isInFlight?: true;
-  /** From 1. @default 1 */
-  readonly attempt?: number;
-  /** The record of a call that is a run, as far as it came. */
-  readonly subRun?: SubRunRecord;
-  /**
-   * Runs code of the application behind what was rehearsed before, and rolls it back. Set in a
-   * rehearsal.
-   */
-  readonly rolledBack?: <Result>(work: () => Promise<Result>) => Promise<Result>;
-  /** Set in a rehearsal, once it is known which. */
-  readonly rehearsal?: 'rehearsed' | 'previewed';
-  /** Labels of the result, where they are not the same for every call of the tool. */
-  readonly labels?: MessageLabels;
 }
 
 /** The limits of one call: the run's, and below them those of its policy. */

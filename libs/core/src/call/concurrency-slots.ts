@@ -1,14 +1,5 @@
 import { Interruption } from './interruption.js';
 
-/** Gives a slot back. */
-export type FreeSlot = () => void;
-
-interface ToolCalls {
-  running: number;
-  /** In the order in which they came. Each is called once it has a slot. */
-  readonly waiting: Set<() => void>;
-}
-
 /** Lets so many calls of a tool run at once and keeps the others waiting in their order. */
 export class ConcurrencySlots {
   private readonly tools = new Map<string, ToolCalls>();
@@ -32,6 +23,15 @@ export class ConcurrencySlots {
     calls.running -= 1;
     if (calls.running === 0) this.tools.delete(declaredId);
   }
+}
+
+/** Gives a slot back. */
+export type FreeSlot = () => void;
+
+interface ToolCalls {
+  running: number;
+  /** In the order in which they came. Each is called once it has a slot. */
+  readonly waiting: Set<() => void>;
 }
 
 function turnIn({ waiting }: ToolCalls, signal: AbortSignal): Promise<void> {

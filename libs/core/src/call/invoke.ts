@@ -24,16 +24,6 @@ import type { InterceptorAnswer, InvokedResult } from './outcome.js';
 import type { OnProgress } from './progress-report.js';
 import { NONE, ToolMethod, drain } from './tool-method.js';
 
-/** A call under way. */
-interface RunningCall {
-  readonly method: ToolMethod;
-  /** Set where it is a run. */
-  readonly inner: SubRunMethod | undefined;
-  readonly call: AuthorisedCall;
-  /** Filled while it runs, the innermost first. */
-  readonly answers: InterceptorAnswer[];
-}
-
 /**
  * Stages 6 and 7: a concurrency slot, interceptors, time budget and cancellation round the tool's
  * method, which runs inside AsyncLocalStorage.
@@ -120,6 +110,16 @@ export class ToolInvoker {
     );
     return drain(outermost(), onProgress, invocation.context.signal);
   }
+}
+
+/** A call under way. */
+interface RunningCall {
+  readonly method: ToolMethod;
+  /** Set where it is a run. */
+  readonly inner: SubRunMethod | undefined;
+  readonly call: AuthorisedCall;
+  /** Filled while it runs, the innermost first. */
+  readonly answers: InterceptorAnswer[];
 }
 
 /** An interceptor's answer cannot stand for an effect that is still under way, or that failed. */

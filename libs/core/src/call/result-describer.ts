@@ -25,24 +25,6 @@ import { advance, type ReadCall } from './call.js';
 import type { InvokedResult, ToolOutcome } from './outcome.js';
 import { type LostForm, ResultForm } from './result-form.js';
 
-/** A result as its two readers see it. */
-export interface DescribedResult {
-  /** For the model; text, or JSON as text. */
-  readonly content: string;
-  /** The same for a reader in another run, in which no handle holds. */
-  readonly lasting: string;
-  readonly ui: JsonValue;
-  /** Set where references stand in the content for texts that are in `lasting` as they are. */
-  readonly isHidden?: boolean;
-  /** Bytes of the model's projection before it was cut. */
-  readonly bytes: number;
-  readonly truncated: boolean;
-  /** Absent where there are none. */
-  readonly attachments?: readonly RecordedAttachment[];
-  /** Set where the model may be told what can be called on the entities in it. */
-  readonly hinted?: Hinted;
-}
-
 /**
  * Stage 8: checks a result against what the tool declares, projects it for model and ui, and cuts
  * it to its byte budget.
@@ -198,6 +180,24 @@ export class ResultDescriber {
       { cause: error },
     );
   }
+}
+
+/** A result as its two readers see it. */
+export interface DescribedResult {
+  /** For the model; text, or JSON as text. */
+  readonly content: string;
+  /** The same for a reader in another run, in which no handle holds. */
+  readonly lasting: string;
+  readonly ui: JsonValue;
+  /** Set where references stand in the content for texts that are in `lasting` as they are. */
+  readonly isHidden?: boolean;
+  /** Bytes of the model's projection before it was cut. */
+  readonly bytes: number;
+  readonly truncated: boolean;
+  /** Absent where there are none. */
+  readonly attachments?: readonly RecordedAttachment[];
+  /** Set where the model may be told what can be called on the entities in it. */
+  readonly hinted?: Hinted;
 }
 
 /** Names the interceptor, and the way to leave it out. */

@@ -10,12 +10,6 @@ import type { Tool } from '../contracts/tool.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import type { InterceptorAnswer, InvokedResult } from './outcome.js';
 
-/** The loss of the form that a tool declares, by an interceptor. */
-export interface LostForm {
-  /** The class of the interceptor that changed it, as far as it is known. */
-  readonly interceptor: string | undefined;
-}
-
 /**
  * Judges by the form that a tool declares what interceptors made of a result. They may change it,
  * such as by masking fields, and wrapping it takes it away: of a wrapped object no declared field
@@ -103,6 +97,12 @@ export class ResultForm {
     const shown = this.shown(answer);
     return shown === undefined || isEmpty(this.fieldsOf(shown));
   }
+}
+
+/** The loss of the form that a tool declares, by an interceptor. */
+export interface LostForm {
+  /** The class of the interceptor that changed it, as far as it is known. */
+  readonly interceptor: string | undefined;
 }
 
 /** Stands for a form that nothing declares. */

@@ -20,48 +20,6 @@ import {
   selects,
 } from './tool-selection.js';
 
-/** A selection of the catalog's tools. */
-export interface ToolSelection {
-  /** The tools to include. @default all */
-  readonly tools?: readonly ToolSelector[];
-  /** The tools to leave out, even if `tools` names them. @default none */
-  readonly exclude?: readonly ToolSelector[];
-}
-
-/** A full description of a tool, for people; JSON. */
-export interface ToolDescription extends ToolSpec {
-  readonly source: string;
-  readonly trusted: boolean;
-  /** `true` if the tool exists only once an entity was returned. */
-  readonly perInstance: boolean;
-  readonly presentation?: ToolPresentation;
-}
-
-/** A change in the tools of a source. The catalog has changed by the time it is told. */
-export interface CatalogChange {
-  /** The name of the source. */
-  readonly source: string;
-  /**
-   * The declared ids of the tools that came, behind all others. A tool with another definition is
-   * among both.
-   */
-  readonly added: readonly string[];
-  readonly removed: readonly string[];
-}
-
-/** Tools that leave the catalog and tools that join it, all of one source. */
-export interface CatalogUpdate {
-  readonly source: string;
-  readonly remove: readonly Tool[];
-  readonly add: readonly CatalogEntry[];
-}
-
-interface Filling {
-  readonly entries: ReadonlyMap<string, CatalogEntry>;
-  readonly entities: EntityRegistry;
-  origins?: ReadonlyMap<string, ToolOrigin>;
-}
-
 /** The origin of the tools of entities, which are classes of the application. */
 const ENTITY_ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
 
@@ -377,6 +335,48 @@ export class ToolCatalog {
     if (!this.filling) throw notReady();
     return this.filling;
   }
+}
+
+/** A selection of the catalog's tools. */
+export interface ToolSelection {
+  /** The tools to include. @default all */
+  readonly tools?: readonly ToolSelector[];
+  /** The tools to leave out, even if `tools` names them. @default none */
+  readonly exclude?: readonly ToolSelector[];
+}
+
+/** A full description of a tool, for people; JSON. */
+export interface ToolDescription extends ToolSpec {
+  readonly source: string;
+  readonly trusted: boolean;
+  /** `true` if the tool exists only once an entity was returned. */
+  readonly perInstance: boolean;
+  readonly presentation?: ToolPresentation;
+}
+
+/** A change in the tools of a source. The catalog has changed by the time it is told. */
+export interface CatalogChange {
+  /** The name of the source. */
+  readonly source: string;
+  /**
+   * The declared ids of the tools that came, behind all others. A tool with another definition is
+   * among both.
+   */
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
+}
+
+/** Tools that leave the catalog and tools that join it, all of one source. */
+export interface CatalogUpdate {
+  readonly source: string;
+  readonly remove: readonly Tool[];
+  readonly add: readonly CatalogEntry[];
+}
+
+interface Filling {
+  readonly entries: ReadonlyMap<string, CatalogEntry>;
+  readonly entities: EntityRegistry;
+  origins?: ReadonlyMap<string, ToolOrigin>;
 }
 
 function described(

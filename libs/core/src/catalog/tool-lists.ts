@@ -4,12 +4,6 @@ import type { Tool } from '../contracts/tool.js';
 /** The most tools in all kept lists. A tool in a list takes some 80 bytes. */
 const MOST_TOOLS = 200_000;
 
-interface KeptList {
-  readonly tools: readonly Tool[];
-  /** Those of the tools that have a `when`, which is asked in each run. */
-  readonly conditional: readonly Tool[];
-}
-
 /**
  * The lists of tools that runs may begin with, by all that decided on them. Runs of the same list
  * have the same array, so that nothing of it is made, encoded or kept again.
@@ -45,6 +39,12 @@ export class ToolLists {
     }
     return kept;
   }
+}
+
+interface KeptList {
+  readonly tools: readonly Tool[];
+  /** Those of the tools that have a `when`, which is asked in each run. */
+  readonly conditional: readonly Tool[];
 }
 
 function keptList(tools: readonly Tool[]): KeptList {

@@ -8,48 +8,6 @@ import { isGlob, matchesGlob } from './glob.js';
 
 const MOST_SLOW_TOOLS = 5;
 
-/** A problem and its remedy, without a place. */
-export type Problem = Omit<Finding, 'at'>;
-
-/**
- * The counts of the registry since the start. Numbers and declared ids only: no name that a model
- * or a client made up is in it.
- */
-export interface RegistryStats {
-  /** The number of tools that exist from the start. */
-  readonly tools: number;
-  readonly namespaces: number;
-  /** The number of names looked up by `resolve` and by the calls of models: `hits` and `misses`. */
-  readonly lookups: number;
-  readonly hits: number;
-  readonly misses: number;
-  /** The number of wrong names for which a close one was found. */
-  readonly suggestions: number;
-  readonly build: BuildStats;
-}
-
-/** The time it took to build the tools when the application started. */
-export interface BuildStats {
-  /** The whole time, including other sources of tools. */
-  readonly totalMs: number;
-  /** The median time of the application's own tools; absent where there are none. */
-  readonly medianMs?: number;
-  /** The slowest of them, slowest first, at most five. */
-  readonly slowest: readonly { readonly declaredId: string; readonly ms: number }[];
-}
-
-interface Names {
-  readonly byId: ReadonlyMap<string, CatalogEntry>;
-  readonly byShortName: ReadonlyMap<string, readonly CatalogEntry[]>;
-  /** The ids of the tools that exist from the start. */
-  readonly listed: readonly string[];
-  /** The declared ids, including those of entity tools. */
-  readonly declaredIds: readonly string[];
-  /** Those of tools that only read. */
-  readonly reads: ReadonlySet<string>;
-  readonly build: BuildStats;
-}
-
 /**
  * The registry of the application's tools by name. It also takes tools that providers register
  * while the application starts.
@@ -185,6 +143,48 @@ export class ToolRegistry {
     if (!this.known) throw notReady();
     return this.known;
   }
+}
+
+/** A problem and its remedy, without a place. */
+export type Problem = Omit<Finding, 'at'>;
+
+/**
+ * The counts of the registry since the start. Numbers and declared ids only: no name that a model
+ * or a client made up is in it.
+ */
+export interface RegistryStats {
+  /** The number of tools that exist from the start. */
+  readonly tools: number;
+  readonly namespaces: number;
+  /** The number of names looked up by `resolve` and by the calls of models: `hits` and `misses`. */
+  readonly lookups: number;
+  readonly hits: number;
+  readonly misses: number;
+  /** The number of wrong names for which a close one was found. */
+  readonly suggestions: number;
+  readonly build: BuildStats;
+}
+
+/** The time it took to build the tools when the application started. */
+export interface BuildStats {
+  /** The whole time, including other sources of tools. */
+  readonly totalMs: number;
+  /** The median time of the application's own tools; absent where there are none. */
+  readonly medianMs?: number;
+  /** The slowest of them, slowest first, at most five. */
+  readonly slowest: readonly { readonly declaredId: string; readonly ms: number }[];
+}
+
+interface Names {
+  readonly byId: ReadonlyMap<string, CatalogEntry>;
+  readonly byShortName: ReadonlyMap<string, readonly CatalogEntry[]>;
+  /** The ids of the tools that exist from the start. */
+  readonly listed: readonly string[];
+  /** The declared ids, including those of entity tools. */
+  readonly declaredIds: readonly string[];
+  /** Those of tools that only read. */
+  readonly reads: ReadonlySet<string>;
+  readonly build: BuildStats;
 }
 
 const isRead = ({ effect }: ToolSpec): boolean => effect === 'read_only';

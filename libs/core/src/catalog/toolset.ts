@@ -16,61 +16,6 @@ import {
 } from './tool-removals.js';
 import { isNamed } from './tool-selection.js';
 
-/** A toolset with tools added. */
-export interface ToolsetChange {
-  readonly toolset: Toolset;
-  /**
-   * The specs that are new to the model; for a tool that was there already only its instance was
-   * refreshed.
-   */
-  readonly added: readonly ToolSpec[];
-}
-
-/** A toolset with tools removed. */
-export interface ToolsetRemoval {
-  readonly toolset: Toolset;
-  /** The rendered ids of the removed tools. */
-  readonly removed: readonly string[];
-}
-
-/** The options of {@link Toolset.filter}. */
-export interface ToolsetFilter {
-  /** The declared ids of the tools that surfaces still offer. @default all that they offered */
-  readonly offered?: ReadonlySet<string>;
-  /**
-   * Returns an earlier array equal to the remaining specs, so that a wire need not encode them
-   * again. @default the new array
-   */
-  readonly reuse?: (specs: readonly ToolSpec[]) => readonly ToolSpec[];
-}
-
-interface Contents {
-  /** The tools that the model sees, by id. */
-  readonly shown: ReadonlyMap<string, Tool>;
-  /**
-   * The tools of every entity instance in the toolset, shown or called over a surface, by instance.
-   */
-  readonly instances: ReadonlyMap<string, readonly Tool[]>;
-  readonly removals: ReadonlyMap<string, Removal>;
-  /** The declared ids, short names or globs of the tools that are withheld. */
-  readonly withheld: readonly string[];
-  /** The specs of all tools that were ever injected. */
-  readonly injected: ReadonlySet<ToolSpec>;
-}
-
-/** The number of injected tools by where they came from. */
-interface InjectedCount {
-  readonly ofEntities: number;
-  readonly others: number;
-}
-
-/** The mutable contents of the next toolset. */
-interface Draft {
-  readonly shown: Map<string, Tool>;
-  readonly instances: Map<string, readonly Tool[]>;
-  readonly removals: Map<string, Removal>;
-}
-
 /**
  * The tools of one step. Immutable, and append-only in order: a tool that stays keeps its place and
  * its spec object, so that a provider's prompt cache stays valid and a wire need not encode it
@@ -400,6 +345,61 @@ export class Toolset {
     this.foundHidden ??= hiddenIn(this.contents);
     return this.foundHidden;
   }
+}
+
+/** A toolset with tools added. */
+export interface ToolsetChange {
+  readonly toolset: Toolset;
+  /**
+   * The specs that are new to the model; for a tool that was there already only its instance was
+   * refreshed.
+   */
+  readonly added: readonly ToolSpec[];
+}
+
+/** A toolset with tools removed. */
+export interface ToolsetRemoval {
+  readonly toolset: Toolset;
+  /** The rendered ids of the removed tools. */
+  readonly removed: readonly string[];
+}
+
+/** The options of {@link Toolset.filter}. */
+export interface ToolsetFilter {
+  /** The declared ids of the tools that surfaces still offer. @default all that they offered */
+  readonly offered?: ReadonlySet<string>;
+  /**
+   * Returns an earlier array equal to the remaining specs, so that a wire need not encode them
+   * again. @default the new array
+   */
+  readonly reuse?: (specs: readonly ToolSpec[]) => readonly ToolSpec[];
+}
+
+interface Contents {
+  /** The tools that the model sees, by id. */
+  readonly shown: ReadonlyMap<string, Tool>;
+  /**
+   * The tools of every entity instance in the toolset, shown or called over a surface, by instance.
+   */
+  readonly instances: ReadonlyMap<string, readonly Tool[]>;
+  readonly removals: ReadonlyMap<string, Removal>;
+  /** The declared ids, short names or globs of the tools that are withheld. */
+  readonly withheld: readonly string[];
+  /** The specs of all tools that were ever injected. */
+  readonly injected: ReadonlySet<ToolSpec>;
+}
+
+/** The number of injected tools by where they came from. */
+interface InjectedCount {
+  readonly ofEntities: number;
+  readonly others: number;
+}
+
+/** The mutable contents of the next toolset. */
+interface Draft {
+  readonly shown: Map<string, Tool>;
+  readonly instances: Map<string, readonly Tool[]>;
+  readonly removals: Map<string, Removal>;
 }
 
 function isAnyOf(spec: Pick<ToolSpec, 'id' | 'declaredId'>, names: readonly string[]): boolean {

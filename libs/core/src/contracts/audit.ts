@@ -9,6 +9,49 @@ import type { OperatorAction } from './operator.js';
 import type { ApprovalAmendment, PendingKind } from './pending.js';
 
 /**
+ * The port that stores the audit. It can only grow: entries cannot be changed or removed. The key
+ * never reaches it, so write access to a database is enough to destroy an audit but not to forge
+ * it.
+ *
+ * @example
+ * class PostgresAuditStore extends AuditStore {
+ *   append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
+ *     return this.database.transaction(async (sql) =>
+ *       insert(sql, build(await lockHead(sql, tenant))),
+ *     );
+ *   }
+ *   // … and the other methods; `auditStoreContract` of `@toolloop/testing` checks them
+ * }
+ */
+export abstract class AuditStore {
+  /**
+   * True if the store keeps entries of a tenant together that come while another is being stored:
+   * then none of them waits for its turn outside of it.
+   */
+  readonly storesTogether: boolean = false;
+
+  /**
+   * Appends the entry that `build` makes from the tenant's head, undefined for the first, and
+   * resolves once it is stored; a store that has stored it when this returns may return nothing.
+   * Atomic per tenant across processes: an adapter locks the head, or repeats on a conflict;
+   * `build` may be called again. An entry with the same hash is stored once. Rejects, or throws, if
+   * the entry was not stored, and with the error of `build`.
+   */
+  abstract append(
+    tenant: string,
+    build: (head: AuditHead | undefined) => AuditEntry,
+  ): void | Promise<void>;
+  abstract head(tenant: string): Promise<AuditHead | undefined>;
+  /**
+   * Reads the tenant's entries from a sequence on, in order, at most `limit`; empty past the end.
+   */
+  abstract read(
+    tenant: string,
+    page: { readonly from: number; readonly limit: number },
+  ): Promise<readonly AuditEntry[]>;
+}
+
+/**
  * The call that an entry is about, and its actor. An entry about no call, such as an operator's
  * action, has the actor alone.
  */
@@ -188,49 +231,6 @@ export interface SignedAuditHead extends AuditHead {
   readonly at: string;
   readonly keyId: string;
   readonly signature: string;
-}
-
-/**
- * The port that stores the audit. It can only grow: entries cannot be changed or removed. The key
- * never reaches it, so write access to a database is enough to destroy an audit but not to forge
- * it.
- *
- * @example
- * class PostgresAuditStore extends AuditStore {
- *   append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
- *     return this.database.transaction(async (sql) =>
- *       insert(sql, build(await lockHead(sql, tenant))),
- *     );
- *   }
- *   // … and the other methods; `auditStoreContract` of `@toolloop/testing` checks them
- * }
- */
-export abstract class AuditStore {
-  /**
-   * True if the store keeps entries of a tenant together that come while another is being stored:
-   * then none of them waits for its turn outside of it.
-   */
-  readonly storesTogether: boolean = false;
-
-  /**
-   * Appends the entry that `build` makes from the tenant's head, undefined for the first, and
-   * resolves once it is stored; a store that has stored it when this returns may return nothing.
-   * Atomic per tenant across processes: an adapter locks the head, or repeats on a conflict;
-   * `build` may be called again. An entry with the same hash is stored once. Rejects, or throws, if
-   * the entry was not stored, and with the error of `build`.
-   */
-  abstract append(
-    tenant: string,
-    build: (head: AuditHead | undefined) => AuditEntry,
-  ): void | Promise<void>;
-  abstract head(tenant: string): Promise<AuditHead | undefined>;
-  /**
-   * Reads the tenant's entries from a sequence on, in order, at most `limit`; empty past the end.
-   */
-  abstract read(
-    tenant: string,
-    page: { readonly from: number; readonly limit: number },
-  ): Promise<readonly AuditEntry[]>;
 }
 
 /**

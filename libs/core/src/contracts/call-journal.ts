@@ -1,6 +1,42 @@
 import type { JsonValue, MessageLabels, RecordedAttachment, ToolFailure } from '@toolloop/protocol';
 import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
 
+/**
+ * The port that performs a mutating call at most once per idempotency key: the key is taken before
+ * the effect.
+ *
+ * @example
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   providers: [{ provide: CallJournal, useClass: RedisCallJournal }],
+ * });
+ */
+export abstract class CallJournal {
+  /**
+   * Leases the key, atomically, or says what became of it. The same owner again gets its lease
+   * again. That of a call in progress is not given to another owner, even when it has expired: its
+   * effect may have taken place, so it is stolen on purpose or not at all.
+   */
+  abstract acquire(start: JournalStart): Promise<JournalClaim>;
+  /** Returns the state of a call, without leasing it; undefined for a call that was never begun. */
+  abstract find(call: JournalCall): Promise<JournalEntry | undefined>;
+  /**
+   * Leases the key of a call in progress, from its holder if need be. `undefined` for a call that
+   * has ended or was never begun.
+   */
+  abstract steal(key: JournalKey, request: LeaseRequest): Promise<Lease | undefined>;
+  /**
+   * Keeps the outcome of a call; from then on the key answers with it. Does nothing for who does
+   * not hold the lease.
+   */
+  abstract finish(hold: JournalHold, outcome: JournalOutcome): Promise<void>;
+  /**
+   * Gives a key back whose call was never begun, so that the same call may be made later. Does
+   * nothing for who does not hold the lease.
+   */
+  abstract release(hold: JournalHold): Promise<void>;
+}
+
 /** Identifies a call across attempts, resumes and processes. */
 export interface JournalKey {
   readonly tenant: string;
@@ -15,6 +51,7 @@ export interface JournalKey {
  * A key, and the proof of its lease: who has lost it neither ends the call nor gives the key back.
  */
 export type JournalHold = JournalKey & LeaseHold;
+
 /** A call, as its key is bound to it. */
 export interface JournalCall extends JournalKey {
   readonly declaredId: string;
@@ -72,42 +109,6 @@ export type JournalClaim =
   | { readonly status: 'acquired'; readonly lease: Lease }
   | { readonly status: 'conflict' }
   | JournalEntry;
-
-/**
- * The port that performs a mutating call at most once per idempotency key: the key is taken before
- * the effect.
- *
- * @example
- * ToolLoopModule.forRoot({
- *   model,
- *   providers: [{ provide: CallJournal, useClass: RedisCallJournal }],
- * });
- */
-export abstract class CallJournal {
-  /**
-   * Leases the key, atomically, or says what became of it. The same owner again gets its lease
-   * again. That of a call in progress is not given to another owner, even when it has expired: its
-   * effect may have taken place, so it is stolen on purpose or not at all.
-   */
-  abstract acquire(start: JournalStart): Promise<JournalClaim>;
-  /** Returns the state of a call, without leasing it; undefined for a call that was never begun. */
-  abstract find(call: JournalCall): Promise<JournalEntry | undefined>;
-  /**
-   * Leases the key of a call in progress, from its holder if need be. `undefined` for a call that
-   * has ended or was never begun.
-   */
-  abstract steal(key: JournalKey, request: LeaseRequest): Promise<Lease | undefined>;
-  /**
-   * Keeps the outcome of a call; from then on the key answers with it. Does nothing for who does
-   * not hold the lease.
-   */
-  abstract finish(hold: JournalHold, outcome: JournalOutcome): Promise<void>;
-  /**
-   * Gives a key back whose call was never begun, so that the same call may be made later. Does
-   * nothing for who does not hold the lease.
-   */
-  abstract release(hold: JournalHold): Promise<void>;
-}
 
 /**
  * The port behind `context.transaction`: effects in the same database as the journal, exactly once.

@@ -1,17 +1,6 @@
 import type { ToolCallContext } from './tool-call.js';
 
 /**
- * A credential that a `ConnectionBroker` returns. A tool gets it wrapped: `token` can be read
- * during the call alone and throws afterwards, and the credential prints as `[secret]`. A token in
- * the tool's result, error or log is replaced by `[secret]`.
- */
-export interface Credential {
-  readonly connectionId: string;
-  readonly token: string;
-  readonly expiresAt?: Date;
-}
-
-/**
  * The port that turns a connection id into a credential for the tenant and the actor of a call.
  * `resolve` must throw if the connection is not theirs.
  *
@@ -24,4 +13,15 @@ export interface Credential {
  */
 export abstract class ConnectionBroker {
   abstract resolve(connectionId: string, context: ToolCallContext): Promise<Credential>;
+}
+
+/**
+ * A credential that a `ConnectionBroker` returns. A tool gets it wrapped: `token` can be read
+ * during the call alone and throws afterwards, and the credential prints as `[secret]`. A token in
+ * the tool's result, error or log is replaced by `[secret]`.
+ */
+export interface Credential {
+  readonly connectionId: string;
+  readonly token: string;
+  readonly expiresAt?: Date;
 }

@@ -2,15 +2,6 @@ import type { LoopProfile, LoopRequest, RunHandle } from './loop-request.js';
 import type { RunRecord } from './run-log.js';
 
 /**
- * The options that hold for a run, by the name of its loop; without one for those of
- * `ToolLoopService` itself.
- */
-export interface NamedProfile {
-  readonly name?: string;
-  readonly profile: LoopProfile;
-}
-
-/**
  * The port behind `durable: true`: opens runs that outlive their process. `@toolloop/durable` binds
  * it.
  *
@@ -50,4 +41,13 @@ export abstract class DurableRuns {
    * id. No one is asked about its changes, so that none is performed.
    */
   abstract rehearse(run: RunRecord, model: string): Promise<string>;
+}
+
+/**
+ * The options that hold for a run, by the name of its loop; without one for those of
+ * `ToolLoopService` itself.
+ */
+export interface NamedProfile {
+  readonly name?: string;
+  readonly profile: LoopProfile;
 }

@@ -2,6 +2,26 @@ import type { LanguageModel, Message, ModelRequest } from '@toolloop/protocol';
 import type { RunContext } from './tool-call.js';
 
 /**
+ * Decides how much of a transcript a model is sent. Returns data, which the loop applies; the
+ * transcript itself stays whole. Holds no state of a run.
+ *
+ * A cut stays until the policy moves it. Move it seldom and far: each move costs the provider's
+ * prompt cache. A policy that throws changes nothing.
+ *
+ * @example
+ * class LastTwenty extends HistoryPolicy {
+ *   cut({ messages, cut }: HistoryContext): HistoryCut | undefined {
+ *     const from = messages.length - 20;
+ *     return from - (cut?.from ?? 0) >= 20 ? { from } : undefined;
+ *   }
+ * }
+ */
+export abstract class HistoryPolicy {
+  /** Undefined leaves the cut where it is. */
+  abstract cut(context: HistoryContext): HistoryCut | undefined | Promise<HistoryCut | undefined>;
+}
+
+/**
  * The part of a transcript that a model is sent: a summary in the place of its beginning, then the
  * rest.
  */
@@ -44,24 +64,4 @@ export interface HistoryContext {
    * @param model the run's by default
    */
   readonly ask: (request: ModelRequest, model?: LanguageModel) => Promise<string>;
-}
-
-/**
- * Decides how much of a transcript a model is sent. Returns data, which the loop applies; the
- * transcript itself stays whole. Holds no state of a run.
- *
- * A cut stays until the policy moves it. Move it seldom and far: each move costs the provider's
- * prompt cache. A policy that throws changes nothing.
- *
- * @example
- * class LastTwenty extends HistoryPolicy {
- *   cut({ messages, cut }: HistoryContext): HistoryCut | undefined {
- *     const from = messages.length - 20;
- *     return from - (cut?.from ?? 0) >= 20 ? { from } : undefined;
- *   }
- * }
- */
-export abstract class HistoryPolicy {
-  /** Undefined leaves the cut where it is. */
-  abstract cut(context: HistoryContext): HistoryCut | undefined | Promise<HistoryCut | undefined>;
 }

@@ -11,6 +11,68 @@ import type { RunContext } from './tool-call.js';
 import type { Tool } from './tool.js';
 
 /**
+ * The port that decides after every tool result which tools are added or removed. It returns data,
+ * which the loop applies under policy and limits. It holds no state of a run.
+ *
+ * @example
+ * class RefundsAfterLogin extends ToolInjectionStrategy {
+ *   readonly name = 'refunds after login';
+ *   override readonly withheld = ['bank__refund'];
+ *
+ *   evaluate({ last, withheld }: ToolInjectionContext): ToolInjection {
+ *     return last.record.declaredId === 'auth__login' && last.record.status === 'succeeded'
+ *       ? { add: withheld.all }
+ *       : {};
+ *   }
+ * }
+ */
+export abstract class ToolInjectionStrategy {
+  /** The name in `tools-injected` for tools that belong to no entity. */
+  abstract readonly name: string;
+  /**
+   * The tools of the catalog that a run starts without, because the strategy adds them later. They
+   * are withheld even if injection is turned off. A name that no tool has keeps the application, or
+   * the run, from starting. @default none
+   */
+  readonly withheld?: readonly ToolSelector[];
+  /**
+   * Leaves tools to other strategies that withhold them as well, as a search through everything and
+   * a strategy for the tools of entities do. @default false
+   */
+  readonly yields?: boolean;
+  /** The tools whose results it waits for; checked like `withheld`. @default none */
+  readonly awaited?: readonly string[];
+  /**
+   * The roles of its actor that a run has from the start, even if injection is turned off. @default
+   * all of them
+   */
+  readonly startsAs?: readonly string[];
+  /**
+   * The ids of tools that are not in the catalog and that it may add. Policies, selections and
+   * sub-runs of the application and its loops may name them; a tool of an untrusted source never
+   * joins unless a policy names it. @default none
+   */
+  readonly announced?: readonly string[];
+  /**
+   * Adds tools at the start of a run, under policy but not limited by the cap; called again when a
+   * run is resumed.
+   */
+  begin?(beginning: RunBeginning): ToolInjection;
+  /**
+   * Matches the live value of a call once, before it is lost with its process: `evaluate` follows
+   * when the step is complete, which may be in another process and after a wait. The returned names
+   * are saved with the result as JSON, and are `last.matchedTriggers` there. @default nothing
+   */
+  notice?(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined;
+  /**
+   * Tells at a glance, as every result is looked at, if one may change anything. `evaluate` is
+   * called for those alone. @default true
+   */
+  concerns?(result: Pick<InjectionResult, 'tool' | 'live' | 'entities' | 'returns'>): boolean;
+  abstract evaluate(context: ToolInjectionContext): ToolInjection | Promise<ToolInjection>;
+}
+
+/**
  * The way entity tools are presented to the model. `named`: one tool per instance and method.
  * `grouped`: one per method, whose `id` names the instance. `dispatcher`: one for all of them.
  * `auto`: named, until there would be more than `limits.injectedTools`; then grouped.
@@ -171,66 +233,4 @@ export interface ToolInjection {
    */
   readonly roles?: readonly string[] | 'all';
   readonly warnings?: readonly { readonly code: WarningCode; readonly message: string }[];
-}
-
-/**
- * The port that decides after every tool result which tools are added or removed. It returns data,
- * which the loop applies under policy and limits. It holds no state of a run.
- *
- * @example
- * class RefundsAfterLogin extends ToolInjectionStrategy {
- *   readonly name = 'refunds after login';
- *   override readonly withheld = ['bank__refund'];
- *
- *   evaluate({ last, withheld }: ToolInjectionContext): ToolInjection {
- *     return last.record.declaredId === 'auth__login' && last.record.status === 'succeeded'
- *       ? { add: withheld.all }
- *       : {};
- *   }
- * }
- */
-export abstract class ToolInjectionStrategy {
-  /** The name in `tools-injected` for tools that belong to no entity. */
-  abstract readonly name: string;
-  /**
-   * The tools of the catalog that a run starts without, because the strategy adds them later. They
-   * are withheld even if injection is turned off. A name that no tool has keeps the application, or
-   * the run, from starting. @default none
-   */
-  readonly withheld?: readonly ToolSelector[];
-  /**
-   * Leaves tools to other strategies that withhold them as well, as a search through everything and
-   * a strategy for the tools of entities do. @default false
-   */
-  readonly yields?: boolean;
-  /** The tools whose results it waits for; checked like `withheld`. @default none */
-  readonly awaited?: readonly string[];
-  /**
-   * The roles of its actor that a run has from the start, even if injection is turned off. @default
-   * all of them
-   */
-  readonly startsAs?: readonly string[];
-  /**
-   * The ids of tools that are not in the catalog and that it may add. Policies, selections and
-   * sub-runs of the application and its loops may name them; a tool of an untrusted source never
-   * joins unless a policy names it. @default none
-   */
-  readonly announced?: readonly string[];
-  /**
-   * Adds tools at the start of a run, under policy but not limited by the cap; called again when a
-   * run is resumed.
-   */
-  begin?(beginning: RunBeginning): ToolInjection;
-  /**
-   * Matches the live value of a call once, before it is lost with its process: `evaluate` follows
-   * when the step is complete, which may be in another process and after a wait. The returned names
-   * are saved with the result as JSON, and are `last.matchedTriggers` there. @default nothing
-   */
-  notice?(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined;
-  /**
-   * Tells at a glance, as every result is looked at, if one may change anything. `evaluate` is
-   * called for those alone. @default true
-   */
-  concerns?(result: Pick<InjectionResult, 'tool' | 'live' | 'entities' | 'returns'>): boolean;
-  abstract evaluate(context: ToolInjectionContext): ToolInjection | Promise<ToolInjection>;
 }

@@ -1,8 +1,5 @@
 import type { ToolInvocation } from './tool-invocation.js';
 
-/** Told of what an interceptor answers, by the name of its class. */
-export type InterceptorNote = (interceptor: string, answer: unknown) => void;
-
 /**
  * Wraps every tool's method, in the order of the providers. It may measure, wrap errors, or answer
  * itself by not calling `next`. What it returns is still checked and projected like any result. Of
@@ -21,3 +18,6 @@ export type InterceptorNote = (interceptor: string, answer: unknown) => void;
 export abstract class ToolInterceptor {
   abstract intercept(invocation: ToolInvocation, next: () => Promise<unknown>): Promise<unknown>;
 }
+
+/** Told of what an interceptor answers, by the name of its class. */
+export type InterceptorNote = (interceptor: string, answer: unknown) => void;

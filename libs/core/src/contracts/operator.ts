@@ -1,5 +1,14 @@
 import type { RegisteredActor } from './identity.js';
 
+/**
+ * The person who takes an operator's action: as the application identified them, never as a client
+ * says.
+ */
+export interface Operator<Actor = RegisteredActor> {
+  readonly actor: Actor;
+  readonly tenant: string;
+}
+
 /** The actions that only operators may take. */
 export type OperatorAction =
   | 'policy'
@@ -26,15 +35,6 @@ export type OperatorRule<Actor = RegisteredActor> = (
   actor: Actor,
   action: OperatorAction,
 ) => boolean | 'all';
-
-/**
- * The person who takes an operator's action: as the application identified them, never as a client
- * says.
- */
-export interface Operator<Actor = RegisteredActor> {
-  readonly actor: Actor;
-  readonly tenant: string;
-}
 
 /** Thrown for an action that this person may not take. Over HTTP it is a 403. */
 export class OperatorError extends Error {

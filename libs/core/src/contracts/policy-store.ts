@@ -1,5 +1,52 @@
 import type { EndorsedArgument, Policy } from './policy.js';
 
+/** The number of versions that a scope keeps; with each new one the oldest is forgotten. */
+export const KEPT_POLICY_VERSIONS = 1_000;
+
+/**
+ * Milliseconds for which a process relies on what it has read of policies that other processes can
+ * change.
+ */
+export const POLICY_TRUST_MS = 5_000;
+
+/** Milliseconds between two signs of a store that other processes can change. */
+export const POLICY_POLL_MS = 500;
+
+/**
+ * The port that keeps the policies that change while the application runs, and its kill switches.
+ * Each change has a revision of its own, in the order in which the changes become visible: what was
+ * read up to a revision is never added to later.
+ *
+ * @example
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   providers: [{ provide: PolicyStore, useClass: RedisPolicyStore }],
+ * });
+ */
+export abstract class PolicyStore {
+  /**
+   * Adds a version, and returns whether it is the next of its scope: of two that are added at once
+   * one is. Keeps the last {@link KEPT_POLICY_VERSIONS}.
+   */
+  abstract add(version: PolicyVersion): Promise<boolean>;
+  abstract find(scope: PolicyScope, number: number): Promise<PolicyVersion | undefined>;
+  /** Lists the versions of a scope, the newest first. */
+  abstract list(page: PolicyPage): Promise<readonly PolicyVersion[]>;
+  /** Puts a stop in force; the same one twice is one. */
+  abstract stop(stop: PolicyStop): Promise<void>;
+  /** Ends a stop, and returns whether it was in force. */
+  abstract release(stopId: string): Promise<boolean>;
+  /** Returns what is in force, with the versions that were put after a revision; 0 for all. */
+  abstract read(since: number): Promise<PolicyState>;
+  /**
+   * Tells signs: one at once, one within a second of each change in whatever process, and where
+   * others can change it one at least every {@link POLICY_TRUST_MS} as long as the store answers,
+   * whether anything has changed or not. Resolves, before the first sign or after it, to what ends
+   * it.
+   */
+  abstract watch(told: (sign: PolicySign) => void): Promise<() => Promise<void>>;
+}
+
 /**
  * The reach of a policy or of a stop: one tenant, or where none is named every tenant of the
  * application.
@@ -76,51 +123,4 @@ export interface PolicyPage extends PolicyScope {
    * page
    */
   readonly before?: number;
-}
-
-/** The number of versions that a scope keeps; with each new one the oldest is forgotten. */
-export const KEPT_POLICY_VERSIONS = 1_000;
-
-/**
- * Milliseconds for which a process relies on what it has read of policies that other processes can
- * change.
- */
-export const POLICY_TRUST_MS = 5_000;
-
-/** Milliseconds between two signs of a store that other processes can change. */
-export const POLICY_POLL_MS = 500;
-
-/**
- * The port that keeps the policies that change while the application runs, and its kill switches.
- * Each change has a revision of its own, in the order in which the changes become visible: what was
- * read up to a revision is never added to later.
- *
- * @example
- * ToolLoopModule.forRoot({
- *   model,
- *   providers: [{ provide: PolicyStore, useClass: RedisPolicyStore }],
- * });
- */
-export abstract class PolicyStore {
-  /**
-   * Adds a version, and returns whether it is the next of its scope: of two that are added at once
-   * one is. Keeps the last {@link KEPT_POLICY_VERSIONS}.
-   */
-  abstract add(version: PolicyVersion): Promise<boolean>;
-  abstract find(scope: PolicyScope, number: number): Promise<PolicyVersion | undefined>;
-  /** Lists the versions of a scope, the newest first. */
-  abstract list(page: PolicyPage): Promise<readonly PolicyVersion[]>;
-  /** Puts a stop in force; the same one twice is one. */
-  abstract stop(stop: PolicyStop): Promise<void>;
-  /** Ends a stop, and returns whether it was in force. */
-  abstract release(stopId: string): Promise<boolean>;
-  /** Returns what is in force, with the versions that were put after a revision; 0 for all. */
-  abstract read(since: number): Promise<PolicyState>;
-  /**
-   * Tells signs: one at once, one within a second of each change in whatever process, and where
-   * others can change it one at least every {@link POLICY_TRUST_MS} as long as the store answers,
-   * whether anything has changed or not. Resolves, before the first sign or after it, to what ends
-   * it.
-   */
-  abstract watch(told: (sign: PolicySign) => void): Promise<() => Promise<void>>;
 }

@@ -12,6 +12,59 @@ import type {
 import type { JSONSchema7 } from 'json-schema';
 
 /**
+ * The rules for a run, as data: JSON in, JSON out. Patterns match declared ids; `*` stands for any
+ * characters. Globs never match the tools of an untrusted source; those must be named exactly. A
+ * call that no rule allows is denied.
+ */
+export interface Policy extends PolicyGrants {
+  /** Recorded in every decision, approval and audit entry. @default a hash of the policy */
+  readonly version?: string;
+  readonly allow: readonly string[];
+  /** Further grants for a tenant, in addition to `allow` and `deny`. */
+  readonly tenants?: Readonly<Record<string, PolicyGrants>>;
+  /** Further grants for actors with a role, in addition to `allow` and `deny`. */
+  readonly roles?: Readonly<Record<string, PolicyGrants>>;
+  /** Effects that may happen at all. @default every effect */
+  readonly effects?: readonly ToolEffect[];
+  readonly requireApproval?: readonly ApprovalRule[];
+  /** The people who answer what tools ask. @default the actor of the run */
+  readonly questions?: readonly QuestionRule[];
+  readonly runBudgets?: readonly RunBudget[];
+  readonly callBudgets?: readonly CallBudget[];
+  readonly connections?: readonly ConnectionRule[];
+  /**
+   * The tools of untrusted sources for which the application vouches, by declared id; only in the
+   * application's own policy.
+   */
+  readonly vouched?: Readonly<Record<string, VouchedTool>>;
+  /**
+   * @default 'taint' for the application where none of its policies names a level; a policy that
+   *   narrows it imposes none
+   */
+  readonly flow?: FlowLevel;
+  /**
+   * The bits from outside that are too few for an instruction. At `values` a model is told no more
+   * of what others wrote, and reads the rest as references. Once a run has read more, every
+   * argument of a planned call must be as it was planned, and not the decisive ones alone.
+   * @default 64
+   */
+  readonly outsideBits?: number;
+  /**
+   * At the level `values`: decisive arguments that may come from a text from outside unasked, such
+   * as `{ tool: 'calendar__add', argument: 'title', from: 'mail__read#/subject' }`. Never one of a
+   * tool that has an effect outside or lets data out. @default none
+   */
+  readonly flows?: readonly FlowRule[];
+  /** @default no one can trust what is from outside */
+  readonly endorsements?: readonly EndorsementRule[];
+  /**
+   * Only records in each decision what this policy would have said. At least one other policy must
+   * decide. @default false
+   */
+  readonly shadow?: boolean;
+}
+
+/**
  * The tools that are allowed, denied or need approval. Patterns match declared ids; `*` stands for
  * any characters.
  */
@@ -159,59 +212,6 @@ export interface VouchedTool {
    * as its model is offered the tool
    */
   readonly schemaHash?: string;
-}
-
-/**
- * The rules for a run, as data: JSON in, JSON out. Patterns match declared ids; `*` stands for any
- * characters. Globs never match the tools of an untrusted source; those must be named exactly. A
- * call that no rule allows is denied.
- */
-export interface Policy extends PolicyGrants {
-  /** Recorded in every decision, approval and audit entry. @default a hash of the policy */
-  readonly version?: string;
-  readonly allow: readonly string[];
-  /** Further grants for a tenant, in addition to `allow` and `deny`. */
-  readonly tenants?: Readonly<Record<string, PolicyGrants>>;
-  /** Further grants for actors with a role, in addition to `allow` and `deny`. */
-  readonly roles?: Readonly<Record<string, PolicyGrants>>;
-  /** Effects that may happen at all. @default every effect */
-  readonly effects?: readonly ToolEffect[];
-  readonly requireApproval?: readonly ApprovalRule[];
-  /** The people who answer what tools ask. @default the actor of the run */
-  readonly questions?: readonly QuestionRule[];
-  readonly runBudgets?: readonly RunBudget[];
-  readonly callBudgets?: readonly CallBudget[];
-  readonly connections?: readonly ConnectionRule[];
-  /**
-   * The tools of untrusted sources for which the application vouches, by declared id; only in the
-   * application's own policy.
-   */
-  readonly vouched?: Readonly<Record<string, VouchedTool>>;
-  /**
-   * @default 'taint' for the application where none of its policies names a level; a policy that
-   *   narrows it imposes none
-   */
-  readonly flow?: FlowLevel;
-  /**
-   * The bits from outside that are too few for an instruction. At `values` a model is told no more
-   * of what others wrote, and reads the rest as references. Once a run has read more, every
-   * argument of a planned call must be as it was planned, and not the decisive ones alone.
-   * @default 64
-   */
-  readonly outsideBits?: number;
-  /**
-   * At the level `values`: decisive arguments that may come from a text from outside unasked, such
-   * as `{ tool: 'calendar__add', argument: 'title', from: 'mail__read#/subject' }`. Never one of a
-   * tool that has an effect outside or lets data out. @default none
-   */
-  readonly flows?: readonly FlowRule[];
-  /** @default no one can trust what is from outside */
-  readonly endorsements?: readonly EndorsementRule[];
-  /**
-   * Only records in each decision what this policy would have said. At least one other policy must
-   * decide. @default false
-   */
-  readonly shadow?: boolean;
 }
 
 /** The actor for whom a decision is made. */

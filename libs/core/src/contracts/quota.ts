@@ -7,12 +7,6 @@ import {
 } from '../findings/option-rules.js';
 import { defineOptions, inWords } from '../findings/options.js';
 
-/**
- * The quantity that a quota counts: tool calls, input and output tokens, or the cost that models
- * report.
- */
-export type QuotaQuantity = 'calls' | 'tokens' | 'usd';
-
 /** A limit on the use of all runs of one tenant together, in one window of time. */
 export interface Quota {
   readonly quantity: QuotaQuantity;
@@ -24,6 +18,12 @@ export interface Quota {
    */
   readonly windowMs: number;
 }
+
+/**
+ * The quantity that a quota counts: tool calls, input and output tokens, or the cost that models
+ * report.
+ */
+export type QuotaQuantity = 'calls' | 'tokens' | 'usd';
 
 const QUOTA = defineOptions<Quota>(
   {

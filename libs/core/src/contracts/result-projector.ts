@@ -7,9 +7,6 @@ import type { Audience, JsonValue } from '@toolloop/protocol';
  */
 export const OPERATIONS_KEY = '_availableOperations';
 
-/** Told of every object of a class in a result, and of the JSON that is shown of it. */
-export type ProjectionObserver = (source: object, json: Record<string, JsonValue>) => void;
-
 /**
  * Turns a tool's live result into the JSON one audience may see. Throws when the result is not what
  * the tool declared.
@@ -28,6 +25,9 @@ export interface ResultProjector {
    */
   projectBoth?(value: unknown, shown?: ProjectionObserver): BothProjections;
 }
+
+/** Told of every object of a class in a result, and of the JSON that is shown of it. */
+export type ProjectionObserver = (source: object, json: Record<string, JsonValue>) => void;
 
 /** The projections of a result for its two readers. */
 export interface BothProjections {

@@ -25,27 +25,6 @@ import { ToolInterceptor } from './interceptor.js';
 import type { PatternAllowance } from './pattern-allowance.js';
 import type { Question, RunContext, ToolCallContext } from './tool-call.js';
 
-/** Reserved argument names that a tool may declare nevertheless, and why. */
-export interface ReservedAllowance {
-  readonly arguments: readonly string[];
-  readonly reason: string;
-}
-
-/** The choice among Nest's interceptors. */
-export interface InterceptorOptions {
-  /**
-   * Classes of interceptors that are left out, such as one that wraps every response of HTTP:
-   * `[ResponseWrapper]`. A subclass of one is left out with it.
-   */
-  readonly except: readonly Type<NestInterceptor>[];
-}
-
-/**
- * The range in which an idempotency key of a tool is shared: the same actor, or everybody of the
- * tenant.
- */
-export type IdempotencyScope = 'actor' | 'tenant';
-
 /** The settings of a tool for all its calls, independent of where it is declared. */
 export interface ToolSettings {
   /**
@@ -163,6 +142,27 @@ export interface ToolSettings {
    */
   readonly interceptors?: InterceptorOptions;
 }
+
+/** Reserved argument names that a tool may declare nevertheless, and why. */
+export interface ReservedAllowance {
+  readonly arguments: readonly string[];
+  readonly reason: string;
+}
+
+/** The choice among Nest's interceptors. */
+export interface InterceptorOptions {
+  /**
+   * Classes of interceptors that are left out, such as one that wraps every response of HTTP:
+   * `[ResponseWrapper]`. A subclass of one is left out with it.
+   */
+  readonly except: readonly Type<NestInterceptor>[];
+}
+
+/**
+ * The range in which an idempotency key of a tool is shared: the same actor, or everybody of the
+ * tenant.
+ */
+export type IdempotencyScope = 'actor' | 'tenant';
 
 const NO_REASON: OptionRule<string> = {
   ...TEXT,

@@ -24,28 +24,6 @@ import type { LoopRequest } from '../contracts/loop-request.js';
 import type { StructuredOutput } from '../plugins/structured-output/structured-answer.js';
 import type { SubRunCheckpoint } from '../plugins/sub-runs/sub-runs.js';
 
-/** Why a run is over. */
-export interface Finish {
-  readonly reason: FinishReason;
-  /** The kind of answer that the run waits for. */
-  readonly waitingFor?: WaitingFor;
-  readonly error?: RunFailure;
-  /** The run that took the message instead. */
-  readonly addedTo?: string;
-  /** The limit or condition that ended the run, if the reason alone does not tell. */
-  readonly detail?: string;
-  /** The kind of the model's failure, if that ended the run. */
-  readonly modelError?: ModelErrorCode;
-  /** The error for the log and the rejection only. */
-  readonly cause?: unknown;
-}
-
-/** A cut that is known to leave a valid transcript. */
-export interface AppliedCut extends HistoryCut {
-  /** The messages before those from `from` on; the same objects for as long as the cut holds. */
-  readonly ahead: readonly Message[];
-}
-
 /** A run after a step. Replaced, never changed; the transcript in it is valid at every step. */
 export interface LoopState {
   readonly step: number;
@@ -69,6 +47,28 @@ export interface LoopState {
   readonly pending?: PendingStep;
   /** The outcome of a rehearsal; known once it is over, or waits. */
   readonly rehearsal?: RehearsalReport;
+}
+
+/** Why a run is over. */
+export interface Finish {
+  readonly reason: FinishReason;
+  /** The kind of answer that the run waits for. */
+  readonly waitingFor?: WaitingFor;
+  readonly error?: RunFailure;
+  /** The run that took the message instead. */
+  readonly addedTo?: string;
+  /** The limit or condition that ended the run, if the reason alone does not tell. */
+  readonly detail?: string;
+  /** The kind of the model's failure, if that ended the run. */
+  readonly modelError?: ModelErrorCode;
+  /** The error for the log and the rejection only. */
+  readonly cause?: unknown;
+}
+
+/** A cut that is known to leave a valid transcript. */
+export interface AppliedCut extends HistoryCut {
+  /** The messages before those from `from` on; the same objects for as long as the cut holds. */
+  readonly ahead: readonly Message[];
 }
 
 /** A run before its first step. */

@@ -41,17 +41,6 @@ import type { RunRehearsal } from '../plugins/rehearsals/run-rehearsal.js';
 import { ToolRunner } from '../call/tool-runner.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 
-/** A model's answer, and the tools it was given for it. */
-export interface AnsweredStep {
-  readonly answer: StepAnswer;
-  readonly offered: Toolset;
-}
-
-interface UnbegunStep {
-  readonly unavailable: StorageUnavailableError;
-  readonly pending: Pick<PendingStep, 'outcomes' | 'isPlanned' | 'checkpoints' | 'limit'>;
-}
-
 /**
  * The loop: ask the model, run its calls, again, until a finish reason holds. There is no other.
  */
@@ -436,6 +425,17 @@ export class ToolLoop {
   private failedRun(live: LiveRun): FailedRun {
     return { runId: live.plan.execution.run.runId, logger: this.logger };
   }
+}
+
+/** A model's answer, and the tools it was given for it. */
+export interface AnsweredStep {
+  readonly answer: StepAnswer;
+  readonly offered: Toolset;
+}
+
+interface UnbegunStep {
+  readonly unavailable: StorageUnavailableError;
+  readonly pending: Pick<PendingStep, 'outcomes' | 'isPlanned' | 'checkpoints' | 'limit'>;
 }
 
 /** More often would write a run's end again and again. */

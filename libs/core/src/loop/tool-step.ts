@@ -23,33 +23,6 @@ import { nameOf } from './answer-display.js';
 import { checkpointIn, type Finish, type PendingStep } from './loop-state.js';
 import { toMessage } from './tool-message.js';
 
-/** The surroundings of the calls of a step. */
-export interface ToolStepContext extends InjectionContext {
-  /** The tools that the model was offered in this step: no other is called. */
-  readonly offered: Toolset;
-  /** Set for a call of a session, whose tools it changes. */
-  readonly session?: Pick<CallSession, 'change'> | undefined;
-  /** Set where the step was begun before: what became of its calls until then. */
-  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned' | 'checkpoints'>;
-}
-
-/** The outcomes of the calls of a step, in the order of the calls. */
-export interface ToolStepResult {
-  readonly messages: readonly ToolMessage[];
-  readonly records: readonly ToolInvocationRecord[];
-  readonly toolset: Toolset;
-  readonly finish?: Finish;
-  /** Set where calls wait for decisions: then there are no messages and no records yet. */
-  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
-}
-
-interface PlannedCall extends PlacedCall {
-  readonly limit?: FinishReason;
-  /** The call that is meant: over a surface, the call of an entity's own tool. */
-  readonly meant: { readonly call: ToolCall; readonly tool: Tool | undefined };
-  readonly detail?: string;
-}
-
 /**
  * Runs the calls of one answer in the model's order: neighbouring reads together, a write by
  * itself. A call that waits for a person holds back the next write and everything behind it. Once
@@ -240,6 +213,33 @@ export class ToolStep {
     const scope = live.scope(offered, history, toolset);
     return this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
   }
+}
+
+/** The surroundings of the calls of a step. */
+export interface ToolStepContext extends InjectionContext {
+  /** The tools that the model was offered in this step: no other is called. */
+  readonly offered: Toolset;
+  /** Set for a call of a session, whose tools it changes. */
+  readonly session?: Pick<CallSession, 'change'> | undefined;
+  /** Set where the step was begun before: what became of its calls until then. */
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned' | 'checkpoints'>;
+}
+
+/** The outcomes of the calls of a step, in the order of the calls. */
+export interface ToolStepResult {
+  readonly messages: readonly ToolMessage[];
+  readonly records: readonly ToolInvocationRecord[];
+  readonly toolset: Toolset;
+  readonly finish?: Finish;
+  /** Set where calls wait for decisions: then there are no messages and no records yet. */
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
+}
+
+interface PlannedCall extends PlacedCall {
+  readonly limit?: FinishReason;
+  /** The call that is meant: over a surface, the call of an entity's own tool. */
+  readonly meant: { readonly call: ToolCall; readonly tool: Tool | undefined };
+  readonly detail?: string;
 }
 
 /**

@@ -1,46 +1,5 @@
 import { OrderedRows } from './ordered-rows.js';
 
-/** The rows that a table keeps, and those that it may drop. */
-export interface TableTerms<Row> {
-  /**
-   * The most rows of a group, or their greatest weight together.
-   *
-   * @default no bound
-   */
-  readonly most?: number;
-  /**
-   * The most of all groups together. Beyond it the largest group loses its oldest row.
-   *
-   * @default no bound
-   */
-  readonly mostInAll?: number;
-  /**
-   * The part of a bound that a row takes.
-   *
-   * @default 1
-   */
-  weigh?(row: Row): number;
-  /**
-   * Tells if a row may be dropped for another one, as an open or a leased one may not.
-   *
-   * @default every row may
-   */
-  mayGo?(row: Row): boolean;
-  /**
-   * Tells if the time of a row is over. Then it is not found any more, and may always go.
-   *
-   * @default never
-   */
-  isOver?(row: Row): boolean;
-  /** Follows a row that was dropped for another one or for its time, not one that was deleted. */
-  dropped?(group: string, key: string, row: Row): void;
-}
-
-interface Group<Row> {
-  readonly rows: OrderedRows<Row>;
-  weight: number;
-}
-
 /**
  * Rows in memory by group and key, within a bound. A group, such as a tenant or an actor, that
  * floods the table loses its own oldest rows and takes nothing from another.
@@ -174,4 +133,45 @@ export class BoundedTable<Row> {
   private weigh(row: Row): number {
     return this.terms.weigh?.(row) ?? 1;
   }
+}
+
+/** The rows that a table keeps, and those that it may drop. */
+export interface TableTerms<Row> {
+  /**
+   * The most rows of a group, or their greatest weight together.
+   *
+   * @default no bound
+   */
+  readonly most?: number;
+  /**
+   * The most of all groups together. Beyond it the largest group loses its oldest row.
+   *
+   * @default no bound
+   */
+  readonly mostInAll?: number;
+  /**
+   * The part of a bound that a row takes.
+   *
+   * @default 1
+   */
+  weigh?(row: Row): number;
+  /**
+   * Tells if a row may be dropped for another one, as an open or a leased one may not.
+   *
+   * @default every row may
+   */
+  mayGo?(row: Row): boolean;
+  /**
+   * Tells if the time of a row is over. Then it is not found any more, and may always go.
+   *
+   * @default never
+   */
+  isOver?(row: Row): boolean;
+  /** Follows a row that was dropped for another one or for its time, not one that was deleted. */
+  dropped?(group: string, key: string, row: Row): void;
+}
+
+interface Group<Row> {
+  readonly rows: OrderedRows<Row>;
+  weight: number;
 }

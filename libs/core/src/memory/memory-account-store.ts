@@ -9,10 +9,6 @@ import { BoundedTable } from './bounded-table.js';
 
 const MAX_ACCOUNTS = 1_000;
 
-interface KeptAccount extends SessionAccount {
-  readonly expiresAt: number;
-}
-
 const NEW_ACCOUNT: SessionAccount = {
   isTainted: false,
   hasReadPrivate: false,
@@ -47,6 +43,10 @@ export class MemoryAccountStore extends AccountStore {
     accounts.renew(principal, scope, { ...account, expiresAt: performance.now() + keptMs });
     return Promise.resolve(account);
   }
+}
+
+interface KeptAccount extends SessionAccount {
+  readonly expiresAt: number;
 }
 
 /** The accounts by principal and scope, the least recently used first. */

@@ -12,13 +12,8 @@ import { isHeldBy, type Lease, type LeaseRequest, leftMs, nextLease } from '../c
 import { BoundedTable } from './bounded-table.js';
 
 const MAX_FINISHED = 20_000;
-const MAX_ATTACHED_CHARACTERS = 64 * 1024 * 1024;
 
-interface Entry {
-  readonly call: JournalCall;
-  readonly lease: Lease;
-  readonly outcome?: JournalOutcome;
-}
+const MAX_ATTACHED_CHARACTERS = 64 * 1024 * 1024;
 
 /**
  * Keeps calls in memory: of each tenant the newest 20,000 finished ones, and the newest 64 MB of
@@ -99,6 +94,12 @@ export class MemoryCallJournal extends CallJournal {
     const content = `${outcome.content}\n[The attachments of this result are not kept any more.]`;
     this.finished.put(tenant, key, { ...entry, outcome: { ...outcome, content } });
   }
+}
+
+interface Entry {
+  readonly call: JournalCall;
+  readonly lease: Lease;
+  readonly outcome?: JournalOutcome;
 }
 
 function countAttached(outcome: JournalOutcome): number {

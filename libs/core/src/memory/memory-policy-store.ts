@@ -10,12 +10,6 @@ import {
   type PolicyVersion,
 } from '../contracts/policy-store.js';
 
-/** A version, and the revision of its change. */
-interface KeptVersion {
-  readonly version: PolicyVersion;
-  readonly revision: number;
-}
-
 /**
  * Keeps policies and stops for as long as the process lives: after a restart the policies of
  * `forRoot` are in force again, and nothing is stopped.
@@ -83,4 +77,10 @@ export class MemoryPolicyStore extends PolicyStore {
     this.revision += 1;
     this.changes$.next();
   }
+}
+
+/** A version, and the revision of its change. */
+interface KeptVersion {
+  readonly version: PolicyVersion;
+  readonly revision: number;
 }

@@ -17,18 +17,13 @@ import {
 import { BoundedTable } from './bounded-table.js';
 import { withDates } from './json-copies.js';
 
-interface LoggedRun {
-  record: RunRecord;
-  isWoken: boolean;
-  readonly entries: Map<string, RunEntry>;
-  readonly events: Map<number, LoopEvent>;
-}
-
 /** The longest delay of a timer; an earlier look at a run does no harm. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 const MAX_ENDED = 1_000;
+
 const MAX_WAITING_OF_AN_ACTOR = 1_000;
+
 const MAX_WAITING_OF_A_TENANT = 10_000;
 
 /**
@@ -317,6 +312,13 @@ export class MemoryRunLog extends RunLog {
     const waits = waitingFor && record.status === 'waiting' && { waitingFor };
     run.record = { ...rest, ...waits, ...(lease && record.status === 'running' && { lease }) };
   }
+}
+
+interface LoggedRun {
+  record: RunRecord;
+  isWoken: boolean;
+  readonly entries: Map<string, RunEntry>;
+  readonly events: Map<number, LoopEvent>;
 }
 
 /** Tells if a run waits, or is put off: then no one hands it out for now. */

@@ -14,19 +14,17 @@ import {
 import { BoundedTable } from './bounded-table.js';
 
 const MAX_COUNTERS = 100_000;
+
 const MAX_ROWS = 10_000;
+
 const MAX_IDS = 10_000;
+
 const DAY_MS = 86_400_000;
+
 const KEPT_MS = 400 * DAY_MS;
+
 /** The one group of the counters, whose bound is that of all tenants together. */
 const EVERY_TENANT = '';
-
-interface Counter {
-  readonly window: number;
-  readonly total: number;
-}
-
-type LedgerRow = UsageKey & UsageAmounts;
 
 /** The dimensions of a row within its tenant. */
 const KEY = ['day', 'actor', 'tool', 'model'] as const satisfies readonly (keyof UsageKey)[];
@@ -126,6 +124,13 @@ export class MemoryUsageStore extends UsageStore {
     return total;
   }
 }
+
+interface Counter {
+  readonly window: number;
+  readonly total: number;
+}
+
+type LedgerRow = UsageKey & UsageAmounts;
 
 function sumIn(increments: readonly UsageIncrement[], { quantity }: UsageWindow): number {
   return increments.reduce((total, increment) => total + amountOf(increment, quantity), 0);

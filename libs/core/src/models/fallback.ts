@@ -15,15 +15,6 @@ import { Attempt, usageOf } from './attempt.js';
 import { fitted, takesMedia } from './request-fitting.js';
 import { assertWrapper } from './wrapper-findings.js';
 
-export interface FallbackOptions {
-  /**
-   * Decides whether the next model is tried after a failure. @default after every failure except a
-   * request that was refused for its content (400, 413, 422); one that is too long for this model
-   * may fit the next
-   */
-  readonly when?: (error: ModelError) => boolean;
-}
-
 /** The statuses of requests that the next model would refuse too. */
 const REFUSED = new Set([400, 413, 422]);
 
@@ -59,6 +50,15 @@ export function fallback(
       { at: 'fallback([])', problem: 'There is no model.', remedy: 'Name at least one.' },
     ]);
   return new FallbackModel(first, models, options.when ?? isNoFaultOfTheRequest);
+}
+
+export interface FallbackOptions {
+  /**
+   * Decides whether the next model is tried after a failure. @default after every failure except a
+   * request that was refused for its content (400, 413, 422); one that is too long for this model
+   * may fit the next
+   */
+  readonly when?: (error: ModelError) => boolean;
 }
 
 const FALLBACK_OPTIONS = defineOptions<FallbackOptions>({ when: FUNCTION });

@@ -1,6 +1,12 @@
 import { namedOptions, needed } from '../findings/option-rules.js';
 import { defineOptions, type OptionRule } from '../findings/options.js';
 
+/**
+ * Prices by the provider's name of the model, `gpt-5-mini`, or, where two providers have one of
+ * that name, by both: `openai/gpt-5-mini`.
+ */
+export type ModelPrices = Readonly<Record<string, ModelPrice>>;
+
 /** The price of a model, in USD per million tokens. */
 export interface ModelPrice {
   readonly inputPerMillion: number;
@@ -11,12 +17,6 @@ export interface ModelPrice {
   /** The price of input that was written to the cache. @default inputPerMillion */
   readonly cacheWriteInputPerMillion?: number;
 }
-
-/**
- * Prices by the provider's name of the model, `gpt-5-mini`, or, where two providers have one of
- * that name, by both: `openai/gpt-5-mini`.
- */
-export type ModelPrices = Readonly<Record<string, ModelPrice>>;
 
 export function priceOf(
   { provider, modelId }: { readonly provider: string; readonly modelId: string },

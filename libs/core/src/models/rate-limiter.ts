@@ -1,36 +1,5 @@
 import { ModelError, type Usage } from '@toolloop/protocol';
 
-export interface RateLimits {
-  /** The most requests per minute. @default no limit */
-  readonly requestsPerMinute?: number;
-  /**
-   * The most input and output tokens per minute. A request starts while the tokens of the last
-   * minute, plus the expected ones of open requests, are fewer. @default no limit
-   */
-  readonly tokensPerMinute?: number;
-  /** The most requests at the same time. @default no limit */
-  readonly concurrent?: number;
-  /** The most requests that may wait. @default 100 */
-  readonly queue?: number;
-}
-
-/** The permission of a request to start. */
-export interface Turn {
-  /** Counts the tokens of the request; a later count replaces an earlier one. */
-  count(usage: Usage): void;
-  end(): void;
-}
-
-interface Entry {
-  readonly startedAt: number;
-  tokens: number | undefined;
-  isUnderWay: boolean;
-}
-
-interface Waiting {
-  readonly go: (turn: Turn) => void;
-}
-
 const MINUTE_MS = 60_000;
 
 /** Starts requests in their order, no faster than the limits allow over any minute. */
@@ -141,6 +110,37 @@ export class RateLimiter {
     const mean = known.reduce((sum, tokens) => sum + tokens, 0) / Math.max(1, known.length);
     return ({ tokens, isUnderWay }) => tokens ?? (isUnderWay ? mean : 0);
   }
+}
+
+export interface RateLimits {
+  /** The most requests per minute. @default no limit */
+  readonly requestsPerMinute?: number;
+  /**
+   * The most input and output tokens per minute. A request starts while the tokens of the last
+   * minute, plus the expected ones of open requests, are fewer. @default no limit
+   */
+  readonly tokensPerMinute?: number;
+  /** The most requests at the same time. @default no limit */
+  readonly concurrent?: number;
+  /** The most requests that may wait. @default 100 */
+  readonly queue?: number;
+}
+
+/** The permission of a request to start. */
+export interface Turn {
+  /** Counts the tokens of the request; a later count replaces an earlier one. */
+  count(usage: Usage): void;
+  end(): void;
+}
+
+interface Entry {
+  readonly startedAt: number;
+  tokens: number | undefined;
+  isUnderWay: boolean;
+}
+
+interface Waiting {
+  readonly go: (turn: Turn) => void;
 }
 
 /**

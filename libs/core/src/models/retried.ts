@@ -15,21 +15,6 @@ import { Attempt, usageOf } from './attempt.js';
 import { pause } from './pause.js';
 import { assertWrapper } from './wrapper-findings.js';
 
-export interface RetryOptions {
-  /** The number of attempts, including the first. @default 3 */
-  readonly attempts?: number;
-  /**
-   * The wait before the second attempt, in milliseconds; it doubles with every further one, and is
-   * shortened at random by up to half. @default 500
-   */
-  readonly firstWaitMs?: number;
-  /**
-   * The longest wait, in milliseconds. If a provider asks for a longer one, there is no further
-   * attempt. @default 20_000
-   */
-  readonly longestWaitMs?: number;
-}
-
 /**
  * Retries a model if its answer failed temporarily before any of it was shown: a status such as 429
  * or 503, an overload reported inside the stream, a connection that breaks before the first word, a
@@ -44,6 +29,21 @@ export interface RetryOptions {
 export function retried(model: LanguageModel, options: RetryOptions = {}): LanguageModel {
   assertWrapper('retried', [model], options, RETRY_OPTIONS);
   return new RetriedModel(model, options);
+}
+
+export interface RetryOptions {
+  /** The number of attempts, including the first. @default 3 */
+  readonly attempts?: number;
+  /**
+   * The wait before the second attempt, in milliseconds; it doubles with every further one, and is
+   * shortened at random by up to half. @default 500
+   */
+  readonly firstWaitMs?: number;
+  /**
+   * The longest wait, in milliseconds. If a provider asks for a longer one, there is no further
+   * attempt. @default 20_000
+   */
+  readonly longestWaitMs?: number;
 }
 
 export class RetriedModel extends LanguageModel {

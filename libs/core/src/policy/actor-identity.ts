@@ -1,9 +1,3 @@
-/** Options that identify an actor. */
-export interface ActorIdentityOptions<Actor> {
-  readonly actorId?: (actor: Actor) => string;
-  readonly actorRoles?: (actor: Actor) => readonly string[];
-}
-
 /** Reads the id and the roles of an actor, for policies, approvals and the audit. */
 export class ActorIdentity<Actor = unknown> {
   constructor(private readonly options: ActorIdentityOptions<Actor>) {}
@@ -20,6 +14,12 @@ export class ActorIdentity<Actor = unknown> {
     const roles: unknown = actorRoles ? actorRoles(actor) : readProperty(actor, 'roles');
     return Array.isArray(roles) ? roles.filter((role: unknown) => typeof role === 'string') : [];
   }
+}
+
+/** Options that identify an actor. */
+export interface ActorIdentityOptions<Actor> {
+  readonly actorId?: (actor: Actor) => string;
+  readonly actorRoles?: (actor: Actor) => readonly string[];
 }
 
 function readProperty(actor: unknown, name: string): unknown {

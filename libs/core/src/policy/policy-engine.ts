@@ -31,12 +31,6 @@ import { decide } from './decide.js';
 import { policyFindings, policyShapeFindings } from './policy-findings.js';
 import { answeredBy, hiddenBeyond, isTarget, type StoppableCall } from './rules.js';
 
-/** A call under way, and what interrupts it. */
-export interface CallUnderWay {
-  readonly subject: StoppableCall;
-  readonly interrupt: () => void;
-}
-
 /**
  * Decides by the policies that are in force: those of the application, which `forRoot` gives and
  * `PolicyService` changes for all processes, and behind them the further ones of a tenant, which
@@ -325,6 +319,12 @@ export class DataPolicyEngine extends PolicyEngine {
     this.changes += 1;
     this.changed$.next();
   }
+}
+
+/** A call under way, and what interrupts it. */
+export interface CallUnderWay {
+  readonly subject: StoppableCall;
+  readonly interrupt: () => void;
 }
 
 const STOPPED = 'An operator has stopped it.';

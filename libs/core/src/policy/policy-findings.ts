@@ -22,22 +22,6 @@ import { toJson } from '../schema/canonical-json.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { covers } from './rules.js';
 
-/** The surroundings that a policy is checked against. */
-export interface PolicySurroundings {
-  readonly tools: readonly PolicyTool[];
-  /** The tools that may still come, about which nothing else is known. */
-  readonly announced: AnnouncedTools;
-  readonly validators: SchemaValidators;
-  /**
-   * The author of the policy. That of the application alone can vouch for a tool, and one that a
-   * tenant's operator wrote must not block the process. @default 'request'
-   */
-  readonly author?: 'application' | 'request' | 'tenant';
-}
-
-/** The author of a policy, and the tools that may still come. */
-export type PolicyPlace = Partial<Pick<PolicySurroundings, 'author' | 'announced'>>;
-
 /**
  * Finds the problems of a policy: its shape, ids without a tool, and arguments that no tool has.
  * `at` is the place of the policy.
@@ -58,6 +42,22 @@ export function policyFindings(
     ...emptyBudgets(callBudgets, `${at}/callBudgets`),
   ];
 }
+
+/** The surroundings that a policy is checked against. */
+export interface PolicySurroundings {
+  readonly tools: readonly PolicyTool[];
+  /** The tools that may still come, about which nothing else is known. */
+  readonly announced: AnnouncedTools;
+  readonly validators: SchemaValidators;
+  /**
+   * The author of the policy. That of the application alone can vouch for a tool, and one that a
+   * tenant's operator wrote must not block the process. @default 'request'
+   */
+  readonly author?: 'application' | 'request' | 'tenant';
+}
+
+/** The author of a policy, and the tools that may still come. */
+export type PolicyPlace = Partial<Pick<PolicySurroundings, 'author' | 'announced'>>;
 
 function soundFindings(
   policy: Policy,

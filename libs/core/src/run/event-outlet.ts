@@ -10,14 +10,6 @@ import { Interruption, withinTime } from '../call/interruption.js';
 import { untilRunCloses } from '../call/store-calls.js';
 import { Logger } from '../findings/logger.js';
 
-/** The reader of a run's events. */
-export interface EventReader {
-  next(event: LoopEvent): Told;
-  end(): void;
-  /** Instead of the first event: it is no run of theirs. */
-  refuse(error: unknown): void;
-}
-
 /**
  * Stamps a run's events and hands them to the sinks and the reader, in order. Never throws: what
  * fails is kept and told to `onFailure`.
@@ -147,6 +139,14 @@ export class EventOutlet {
       message: `${name} does not take this run's events.`,
     };
   }
+}
+
+/** The reader of a run's events. */
+export interface EventReader {
+  next(event: LoopEvent): Told;
+  end(): void;
+  /** Instead of the first event: it is no run of theirs. */
+  refuse(error: unknown): void;
 }
 
 type EventForPeople = LoopEventBody & {

@@ -1,12 +1,3 @@
-/** The times of a lease, in milliseconds. */
-interface LeaseTerms {
-  readonly everyMs: number;
-  /**
-   * The longest time to an end. A holder that has not ended by then has hung, and loses the lease.
-   */
-  readonly mostMs: number;
-}
-
 /**
  * Tells again and again that a process is still at work, so that a short silence says that it is
  * gone. It never keeps the process alive.
@@ -39,4 +30,13 @@ export class HeldLease {
     const isHeld = await this.renew().catch(() => true);
     if (isHeld && this.timer === timer) this.sleep();
   }
+}
+
+/** The times of a lease, in milliseconds. */
+interface LeaseTerms {
+  readonly everyMs: number;
+  /**
+   * The longest time to an end. A holder that has not ended by then has hung, and loses the lease.
+   */
+  readonly mostMs: number;
 }

@@ -57,49 +57,6 @@ import type { SuspendedRuns } from './suspended-runs.js';
 import type { ToolLoop } from '../loop/tool-loop.js';
 import { abandonStep, waitingMessages } from '../loop/tool-message.js';
 
-/** The services that one run uses. A sub-run is told and kept by the run around it. */
-export interface RunParts {
-  readonly loop: Pick<
-    ToolLoop,
-    | 'drive'
-    | 'callOnce'
-    | 'offerAgain'
-    | 'followSources'
-    | 'isBehind'
-    | 'sourceChanges$'
-    | 'stateAfter'
-    | 'endStep'
-    | 'leave'
-  >;
-  readonly conversations: ConversationStore;
-  readonly turns: Pick<ConversationTurns, 'add' | 'isTaken' | 'take' | 'enter' | 'leave'>;
-  readonly cuts: Pick<ConversationCuts, 'begin' | 'complete' | 'standing'>;
-  readonly tenants: TenantDirectory | undefined;
-  readonly sinks: readonly LoopEventSink[];
-  readonly subRuns: SubRunsWithin;
-  readonly suspended: Pick<
-    SuspendedRuns,
-    'suspend' | 'claim' | 'end' | 'asked' | 'remember' | 'withdrawPending'
-  >;
-  readonly open: { add(run: Pick<RunHandle, 'cancel'>, end: Promise<unknown>): void };
-}
-
-/** The messages of a run and before it; `past`: how many of them are not the run's own. */
-interface Beginning {
-  readonly past: number;
-  readonly history: readonly Message[];
-}
-
-/** The part of a state that a conversation keeps. */
-type AddedState = Pick<LoopState, 'messages' | 'toolset' | 'records'>;
-
-interface SuspendedAt {
-  readonly past: number;
-  readonly live: LiveRun;
-}
-
-type Instructing = () => Promise<string | undefined>;
-
 /**
  * One run, from its first reader to its `run-end`; or a part of it, where it waits for decisions
  * and is resumed later.
@@ -666,3 +623,46 @@ export class LoopRun<Output> implements RunHandle<Output> {
     );
   }
 }
+
+/** The services that one run uses. A sub-run is told and kept by the run around it. */
+export interface RunParts {
+  readonly loop: Pick<
+    ToolLoop,
+    | 'drive'
+    | 'callOnce'
+    | 'offerAgain'
+    | 'followSources'
+    | 'isBehind'
+    | 'sourceChanges$'
+    | 'stateAfter'
+    | 'endStep'
+    | 'leave'
+  >;
+  readonly conversations: ConversationStore;
+  readonly turns: Pick<ConversationTurns, 'add' | 'isTaken' | 'take' | 'enter' | 'leave'>;
+  readonly cuts: Pick<ConversationCuts, 'begin' | 'complete' | 'standing'>;
+  readonly tenants: TenantDirectory | undefined;
+  readonly sinks: readonly LoopEventSink[];
+  readonly subRuns: SubRunsWithin;
+  readonly suspended: Pick<
+    SuspendedRuns,
+    'suspend' | 'claim' | 'end' | 'asked' | 'remember' | 'withdrawPending'
+  >;
+  readonly open: { add(run: Pick<RunHandle, 'cancel'>, end: Promise<unknown>): void };
+}
+
+/** The messages of a run and before it; `past`: how many of them are not the run's own. */
+interface Beginning {
+  readonly past: number;
+  readonly history: readonly Message[];
+}
+
+/** The part of a state that a conversation keeps. */
+type AddedState = Pick<LoopState, 'messages' | 'toolset' | 'records'>;
+
+interface SuspendedAt {
+  readonly past: number;
+  readonly live: LiveRun;
+}
+
+type Instructing = () => Promise<string | undefined>;

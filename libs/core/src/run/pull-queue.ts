@@ -2,13 +2,6 @@ import type { LoopEvent } from '@toolloop/protocol';
 import type { Told } from '../call/emit-event.js';
 import type { EventReader } from './event-outlet.js';
 
-type Pulled = IteratorResult<LoopEvent, undefined>;
-
-interface Demand {
-  readonly meet: (pulled: Pulled) => void;
-  readonly refuse: (error: unknown) => void;
-}
-
 const END: Pulled = { done: true, value: undefined };
 
 /**
@@ -75,4 +68,11 @@ export class PullQueue implements EventReader {
     this.resume = [];
     for (const resolve of waiting) resolve();
   }
+}
+
+type Pulled = IteratorResult<LoopEvent, undefined>;
+
+interface Demand {
+  readonly meet: (pulled: Pulled) => void;
+  readonly refuse: (error: unknown) => void;
 }

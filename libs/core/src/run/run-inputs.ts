@@ -5,27 +5,11 @@ import type { RunInputEntry } from '../contracts/run-log.js';
 import { asSaid } from '../loop/loop-state.js';
 import { NUMBER, TEXT, list, object, optional } from '../schema/saved-form.js';
 
-/** The inputs of a run that continues elsewhere. */
-export interface SavedInputs {
-  /** The number of inputs in the transcript. */
-  readonly taken: number;
-  /** Those given later, in their order. */
-  readonly waiting: readonly string[];
-  /** The ids of all that other runs of the conversation have said here. @default none */
-  readonly from?: readonly string[];
-}
-
 export const SAVED_INPUTS = object<SavedInputs>({
   taken: NUMBER,
   waiting: list(TEXT),
   from: optional(list(TEXT)),
 });
-
-/** A message of the user; `from` is the id under which another run has left it. */
-type GivenInput = Pick<RunInputEntry, 'content' | 'from'>;
-
-/** Keeps an input, by its number in the run: from 1. */
-export type InputKeeper = (input: Omit<RunInputEntry, 'type' | 'key'>) => Promise<void>;
 
 /**
  * The messages that the user adds during a run. It is closed in the very moment in which the run is
@@ -141,6 +125,22 @@ export class RunInputs {
     void this.keepNew().catch(() => undefined);
   }
 }
+
+/** The inputs of a run that continues elsewhere. */
+export interface SavedInputs {
+  /** The number of inputs in the transcript. */
+  readonly taken: number;
+  /** Those given later, in their order. */
+  readonly waiting: readonly string[];
+  /** The ids of all that other runs of the conversation have said here. @default none */
+  readonly from?: readonly string[];
+}
+
+/** A message of the user; `from` is the id under which another run has left it. */
+type GivenInput = Pick<RunInputEntry, 'content' | 'from'>;
+
+/** Keeps an input, by its number in the run: from 1. */
+export type InputKeeper = (input: Omit<RunInputEntry, 'type' | 'key'>) => Promise<void>;
 
 /** Throws `InvalidRequestError` for what is no text, or says nothing. */
 function assertSaid(content: unknown): void {

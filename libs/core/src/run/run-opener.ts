@@ -30,18 +30,6 @@ import type { RunPlan } from './run-plan.js';
 import { type ListingRequest, RunPreparation } from './run-preparation.js';
 import { SuspendedRuns } from './suspended-runs.js';
 
-/** A run that is kept, and how far it came. */
-export interface DurableRun extends Pick<RunPlan, 'queued'> {
-  readonly runId: string;
-  /** The name of its loop; absent for `ToolLoopService` itself. */
-  readonly loop: string | undefined;
-  readonly journal: RunJournal;
-  /** The stored entries, in order. @default none: the run begins */
-  readonly entries?: readonly RunEntry[];
-  /** The sequence of the last stored event. @default 0 */
-  readonly lastSequence?: number;
-}
-
 /** Opens the runs of every loop, named or not. */
 @Injectable()
 export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
@@ -237,4 +225,16 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     await this.assertTenant(request.tenant);
     return specs;
   }
+}
+
+/** A run that is kept, and how far it came. */
+export interface DurableRun extends Pick<RunPlan, 'queued'> {
+  readonly runId: string;
+  /** The name of its loop; absent for `ToolLoopService` itself. */
+  readonly loop: string | undefined;
+  readonly journal: RunJournal;
+  /** The stored entries, in order. @default none: the run begins */
+  readonly entries?: readonly RunEntry[];
+  /** The sequence of the last stored event. @default 0 */
+  readonly lastSequence?: number;
 }

@@ -38,76 +38,6 @@ import type { ResumedRun } from './saved-run.js';
 import type { CallAccount } from '../plugins/sessions/call-account.js';
 import type { AnswerShape } from '../plugins/structured-output/structured-answer.js';
 
-/** The run around a sub-run, as far as a sub-run has a share in it. */
-export interface EnclosingRun {
-  readonly plan: RunPlan;
-  readonly handles: RunEntityHandles;
-  readonly instances: RunInstances;
-  readonly counter: CallCounter;
-  readonly spending: SpendingLedger;
-  readonly use: RunUse;
-  readonly roles: RunRoles;
-  readonly approvals: RunApprovals;
-  readonly reserve: RunReserve;
-  readonly values: RunValues | undefined;
-  /** Those of them that there are; undefined while nothing is hidden. */
-  readonly hiddenTexts: RunValues | undefined;
-  readonly recorder: RunRecorder | undefined;
-  readonly isElsewhere: boolean;
-  readonly emit: EmitEvent;
-}
-
-/** The beginning of a run, beside its plan. */
-export interface RunStart {
-  readonly instructions: string | undefined;
-  readonly history: readonly Message[];
-  /** Filled by `RunHandle.addInput` during the run. */
-  readonly inputs: RunInputs;
-  /** Set where the run continues after it stood still. */
-  readonly resumed?: ResumedRun;
-  readonly subRuns: SubRunsWithin;
-}
-
-/** Opens the sub-runs of a run. */
-export interface SubRunsWithin {
-  /**
-   * The sub-runs of a run that has these tools; undefined where runs are nested as deep as they may
-   * be.
-   */
-  within(live: EnclosingRun, toolset: Toolset): SubRuns | undefined;
-}
-
-/** The place of a sub-run in the run around it. */
-export interface RunPlace {
-  readonly live: EnclosingRun;
-  /** The labels of what the model that called it had read. */
-  readonly flow: InformationFlow;
-  readonly toolCallId: string;
-  /** With which it was begun. */
-  readonly args: JsonObject;
-  readonly tool: string;
-  readonly step: number;
-  /** True if a process that is gone may have begun the sub-run, and made its calls. */
-  readonly mayHaveRun: boolean;
-}
-
-/** The session of a call, with all that its calls share. */
-export interface CallSession {
-  readonly live: EnclosingRun & {
-    readonly approvals: RunApprovals;
-    readonly pages: ResultPages | undefined;
-  };
-  /** Changes the tools of the session, one change after the other. */
-  change(inject: (toolset: Toolset) => Promise<Toolset>): Promise<Toolset>;
-}
-
-/** The wait of a durable run for a process. */
-export interface QueuedRun {
-  readonly forMs: number;
-  /** The trace context of the request that asked for the run. */
-  readonly trace?: string;
-}
-
 /** A request that was checked, with everything that is fixed for the run. */
 export interface RunPlan<Output = unknown> {
   readonly model: LanguageModel;
@@ -182,6 +112,76 @@ export interface RunPlan<Output = unknown> {
   readonly stopWhen: readonly StopCondition[];
   readonly answer: (AnswerShape & { readonly type: Type<Output> }) | undefined;
   readonly options: Partial<EveryRunOption>;
+}
+
+/** The run around a sub-run, as far as a sub-run has a share in it. */
+export interface EnclosingRun {
+  readonly plan: RunPlan;
+  readonly handles: RunEntityHandles;
+  readonly instances: RunInstances;
+  readonly counter: CallCounter;
+  readonly spending: SpendingLedger;
+  readonly use: RunUse;
+  readonly roles: RunRoles;
+  readonly approvals: RunApprovals;
+  readonly reserve: RunReserve;
+  readonly values: RunValues | undefined;
+  /** Those of them that there are; undefined while nothing is hidden. */
+  readonly hiddenTexts: RunValues | undefined;
+  readonly recorder: RunRecorder | undefined;
+  readonly isElsewhere: boolean;
+  readonly emit: EmitEvent;
+}
+
+/** The beginning of a run, beside its plan. */
+export interface RunStart {
+  readonly instructions: string | undefined;
+  readonly history: readonly Message[];
+  /** Filled by `RunHandle.addInput` during the run. */
+  readonly inputs: RunInputs;
+  /** Set where the run continues after it stood still. */
+  readonly resumed?: ResumedRun;
+  readonly subRuns: SubRunsWithin;
+}
+
+/** Opens the sub-runs of a run. */
+export interface SubRunsWithin {
+  /**
+   * The sub-runs of a run that has these tools; undefined where runs are nested as deep as they may
+   * be.
+   */
+  within(live: EnclosingRun, toolset: Toolset): SubRuns | undefined;
+}
+
+/** The place of a sub-run in the run around it. */
+export interface RunPlace {
+  readonly live: EnclosingRun;
+  /** The labels of what the model that called it had read. */
+  readonly flow: InformationFlow;
+  readonly toolCallId: string;
+  /** With which it was begun. */
+  readonly args: JsonObject;
+  readonly tool: string;
+  readonly step: number;
+  /** True if a process that is gone may have begun the sub-run, and made its calls. */
+  readonly mayHaveRun: boolean;
+}
+
+/** The session of a call, with all that its calls share. */
+export interface CallSession {
+  readonly live: EnclosingRun & {
+    readonly approvals: RunApprovals;
+    readonly pages: ResultPages | undefined;
+  };
+  /** Changes the tools of the session, one change after the other. */
+  change(inject: (toolset: Toolset) => Promise<Toolset>): Promise<Toolset>;
+}
+
+/** The wait of a durable run for a process. */
+export interface QueuedRun {
+  readonly forMs: number;
+  /** The trace context of the request that asked for the run. */
+  readonly trace?: string;
 }
 
 /**

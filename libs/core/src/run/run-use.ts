@@ -3,14 +3,6 @@ import type { Limits } from '../contracts/limits.js';
 import type { SpendingLedger } from '../plugins/usage/spending.js';
 import type { Finish } from '../loop/loop-state.js';
 
-/** The use of a run until it waited. */
-export interface UsedBefore {
-  readonly usage: Usage;
-  readonly steps: number;
-  readonly innerSteps: number;
-  readonly hasUnknownCost: boolean;
-}
-
 const NOTHING: UsedBefore = { usage: NO_USAGE, steps: 0, innerSteps: 0, hasUnknownCost: false };
 
 /**
@@ -127,6 +119,14 @@ export class RunUse {
   private get stepsInAll(): number {
     return this.steps + this.stepsWithin;
   }
+}
+
+/** The use of a run until it waited. */
+export interface UsedBefore {
+  readonly usage: Usage;
+  readonly steps: number;
+  readonly innerSteps: number;
+  readonly hasUnknownCost: boolean;
 }
 
 function tokensOf({ inputTokens, outputTokens }: Usage): number {

@@ -1,17 +1,12 @@
 import type { ToolPrefix, ToolSpec } from '@toolloop/protocol';
 import { sha256 } from '../schema/canonical-json.js';
 
-/** The hash of the tools up to and including one, after others that hash to `after`. */
-interface Link {
-  readonly after: string;
-  readonly hash: string;
-}
-
 /**
  * Specs are immutable and most runs begin with the same ones in the same order, so that mostly
  * nothing is hashed at all.
  */
 const links = new WeakMap<ToolSpec, Link>();
+
 /** The hashes of whole lists, which runs share. */
 const chains = new WeakMap<readonly ToolSpec[], readonly string[]>();
 
@@ -54,6 +49,12 @@ export class SentTools {
     chains.set(specs, hashes);
     return hashes;
   }
+}
+
+/** The hash of the tools up to and including one, after others that hash to `after`. */
+interface Link {
+  readonly after: string;
+  readonly hash: string;
 }
 
 function hashOf(spec: ToolSpec, after: string): string {

@@ -32,17 +32,13 @@ import {
   type SavedRun,
 } from './saved-run.js';
 
-/**
- * A run that is suspended for the first time, or once more. An actor without an id cannot be known
- * again, so such a run is never resumed.
- */
-export type SuspendedRun = Pick<NewRun, 'runId' | 'tenant' | 'loop' | 'waitingFor'> &
-  Partial<Pick<NewRun, 'actorId'>>;
-
 const HEARTBEAT_MS = 3_000;
+
 /** A process that has not renewed the lease of a run for so long is gone. */
 const LEASE_MS = 15_000;
+
 const MOST_PROCESS_STATES = 1_000;
+
 /** The bytes of the results that all waiting runs keep. */
 const MOST_KEPT_BYTES = 64 * 1024 * 1024;
 
@@ -282,6 +278,13 @@ export class SuspendedRuns {
     }
   }
 }
+
+/**
+ * A run that is suspended for the first time, or once more. An actor without an id cannot be known
+ * again, so such a run is never resumed.
+ */
+export type SuspendedRun = Pick<NewRun, 'runId' | 'tenant' | 'loop' | 'waitingFor'> &
+  Partial<Pick<NewRun, 'actorId'>>;
 
 function unknownRun(runId: string): InvalidRequestError {
   return new InvalidRequestError(

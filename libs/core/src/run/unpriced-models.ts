@@ -5,13 +5,6 @@ import { priceOf } from '../models/model-prices.js';
 import { PricedModel } from '../models/priced.js';
 import type { ToolLoopOptions } from './loop-options.js';
 
-/** The models that may be asked, and the budgets and limits on their cost. */
-export interface CostSurroundings {
-  readonly application: Pick<ToolLoopOptions, 'model' | 'models' | 'prices' | 'policy' | 'limits'>;
-  /** Its loops and sub-runs. */
-  readonly profiles: readonly Pick<LoopProfile, 'model' | 'policy' | 'limits'>[];
-}
-
 /**
  * Returns a warning for the start of the application if a budget or a limit is in USD and a model
  * has no price: whether a provider reports its costs shows only in its answers.
@@ -36,4 +29,11 @@ export function unpricedWarning({ application, profiles }: CostSurroundings): st
     ...new Set(unpriced.map(({ provider, modelId }) => `${provider}/${modelId}`)),
   ].join(', ');
   return `A budget or limit is in USD, and there is no price for ${names}. Unless its answers report their cost, calls under the budget are refused, and runs under the limit end. Give ToolLoopModule.forRoot({ prices }).`;
+}
+
+/** The models that may be asked, and the budgets and limits on their cost. */
+export interface CostSurroundings {
+  readonly application: Pick<ToolLoopOptions, 'model' | 'models' | 'prices' | 'policy' | 'limits'>;
+  /** Its loops and sub-runs. */
+  readonly profiles: readonly Pick<LoopProfile, 'model' | 'policy' | 'limits'>[];
 }

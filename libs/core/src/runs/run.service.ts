@@ -28,72 +28,6 @@ import { type RunReading, observed, WatchedRun } from './watched-run.js';
 import { SharedReads } from './shared-reads.js';
 
 /**
- * The actor who asks, as the application identified them; never what a client says. A run is its
- * actor's alone.
- */
-export interface RunReader<Actor = RegisteredActor> {
-  readonly actor: Actor;
-  readonly tenant: string;
-}
-
-/** A run, as its actor may see it. */
-export interface RunView {
-  readonly runId: string;
-  /** Set where the runs of a whole tenant are listed. */
-  readonly actorId?: string;
-  readonly status: RunStatus;
-  /**
-   * Set where any process continues it. A run that is not durable is resumed by its actor, and none
-   * of its events are kept.
-   */
-  readonly durable: boolean;
-  /** Absent for a run that has not ended and does not wait. */
-  readonly finishReason?: FinishReason;
-  /** The kind of answer that a waiting run waits for. */
-  readonly waitingFor?: WaitingFor;
-  /** The sequence of its last event that was kept; 0 for none. */
-  readonly lastSequence: number;
-  readonly forkOf?: RunRecord['forkOf'];
-  /** ISO 8601, UTC. */
-  readonly createdAt: string;
-  /** ISO 8601, UTC. */
-  readonly updatedAt: string;
-}
-
-/** A call of a run that changed something, and whether that is undone. */
-export interface UndoneCall {
-  readonly toolCallId: string;
-  readonly declaredId: string;
-  /** Absent for a call that had its effect at once. */
-  readonly directiveId?: string;
-  /**
-   * `undone`: its compensation has ended. `no_effect`: it never had its effect, and will not have
-   * it. `under_way`: the compensation, or the effect, has not ended yet; undo the run again to
-   * continue. `failed`: the compensation failed, or it is unknown whether the effect took place.
-   * `not_possible`: its tool cannot undo it, or its directive is not there. `not_reached`: an
-   * effect that came later is not undone yet.
-   */
-  readonly status: 'undone' | 'no_effect' | 'under_way' | 'failed' | 'not_possible' | 'not_reached';
-  /** The reason, where it is not undone. */
-  readonly reason?: string;
-}
-
-/** The undoing of a run, as far as it came. */
-export interface RunUndoing {
-  readonly runId: string;
-  /** The calls that changed something, sub-runs included, the latest first. */
-  readonly calls: readonly UndoneCall[];
-}
-
-/** A selection of an actor's runs. */
-export interface RunFilter extends Pick<RunQuery, 'status' | 'limit' | 'after'> {
-  /** Another actor of the tenant, for an operator who is permitted `runs`. @default the reader */
-  readonly actorId?: string;
-  /** All of the reader's tenant, for an operator who is permitted `runs`. @default false */
-  readonly ofTenant?: boolean;
-}
-
-/**
  * Runs by their ids, whichever process they are in, or if they are in none. Durable runs and
  * suspended ones are listed, read, resumed and cancelled alike.
  */
@@ -430,6 +364,72 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
       'Runs belong to actors, and this actor has no id.',
     );
   }
+}
+
+/**
+ * The actor who asks, as the application identified them; never what a client says. A run is its
+ * actor's alone.
+ */
+export interface RunReader<Actor = RegisteredActor> {
+  readonly actor: Actor;
+  readonly tenant: string;
+}
+
+/** A run, as its actor may see it. */
+export interface RunView {
+  readonly runId: string;
+  /** Set where the runs of a whole tenant are listed. */
+  readonly actorId?: string;
+  readonly status: RunStatus;
+  /**
+   * Set where any process continues it. A run that is not durable is resumed by its actor, and none
+   * of its events are kept.
+   */
+  readonly durable: boolean;
+  /** Absent for a run that has not ended and does not wait. */
+  readonly finishReason?: FinishReason;
+  /** The kind of answer that a waiting run waits for. */
+  readonly waitingFor?: WaitingFor;
+  /** The sequence of its last event that was kept; 0 for none. */
+  readonly lastSequence: number;
+  readonly forkOf?: RunRecord['forkOf'];
+  /** ISO 8601, UTC. */
+  readonly createdAt: string;
+  /** ISO 8601, UTC. */
+  readonly updatedAt: string;
+}
+
+/** A call of a run that changed something, and whether that is undone. */
+export interface UndoneCall {
+  readonly toolCallId: string;
+  readonly declaredId: string;
+  /** Absent for a call that had its effect at once. */
+  readonly directiveId?: string;
+  /**
+   * `undone`: its compensation has ended. `no_effect`: it never had its effect, and will not have
+   * it. `under_way`: the compensation, or the effect, has not ended yet; undo the run again to
+   * continue. `failed`: the compensation failed, or it is unknown whether the effect took place.
+   * `not_possible`: its tool cannot undo it, or its directive is not there. `not_reached`: an
+   * effect that came later is not undone yet.
+   */
+  readonly status: 'undone' | 'no_effect' | 'under_way' | 'failed' | 'not_possible' | 'not_reached';
+  /** The reason, where it is not undone. */
+  readonly reason?: string;
+}
+
+/** The undoing of a run, as far as it came. */
+export interface RunUndoing {
+  readonly runId: string;
+  /** The calls that changed something, sub-runs included, the latest first. */
+  readonly calls: readonly UndoneCall[];
+}
+
+/** A selection of an actor's runs. */
+export interface RunFilter extends Pick<RunQuery, 'status' | 'limit' | 'after'> {
+  /** Another actor of the tenant, for an operator who is permitted `runs`. @default the reader */
+  readonly actorId?: string;
+  /** All of the reader's tenant, for an operator who is permitted `runs`. @default false */
+  readonly ofTenant?: boolean;
 }
 
 const STATUSES: Readonly<Record<RunStatus, true>> = {

@@ -7,11 +7,6 @@ import { pointerSegment } from './argument-problems.js';
 import { DtoClasses } from './dto-schema.js';
 import { INPUT_GROUPS, type ValueType } from './input-properties.js';
 
-type Convert = (value: unknown) => unknown;
-
-/** The converters by class, then by property. */
-type Converters = Map<Type, ReadonlyMap<string, Convert>>;
-
 /**
  * The options of class-transformer. Without `exposeDefaultValues` an absent `@Expose()` property
  * would lose its initial value.
@@ -33,6 +28,11 @@ export function instanceBuilder(type: Type, classes = new DtoClasses()): Convert
   if (collect(type, classes, converters)) return (args) => instanceOf(type, converters, args);
   return (args): unknown => classTransformer().plainToInstance(type, plainCopy(args), OPTIONS);
 }
+
+type Convert = (value: unknown) => unknown;
+
+/** The converters by class, then by property. */
+type Converters = Map<Type, ReadonlyMap<string, Convert>>;
 
 /**
  * Makes the converters of a class and of those it holds; false when only class-transformer can

@@ -1,17 +1,5 @@
 import { isRecord } from '@toolloop/protocol';
 
-type JsonSchema = Readonly<Record<string, unknown>>;
-
-/** A schema without `allOf`, `anyOf` and `oneOf`. */
-export interface JoinedSchema {
-  readonly schema: JsonSchema;
-  /** Those of these keywords of which it says less than was written: it takes more values. */
-  readonly wider: readonly string[];
-}
-
-/** Returns the definition that a branch refers to, or the branch itself. */
-type Resolve = (branch: JsonSchema) => JsonSchema;
-
 /**
  * Joins the branches of a schema to one that takes every value that it takes: what must hold at
  * once is written together, and of what may hold each alone, all that is possible. The values of
@@ -29,6 +17,18 @@ export function joinedSchema(source: JsonSchema, resolve: Resolve): JoinedSchema
     withAll(source, resolve),
   );
 }
+
+type JsonSchema = Readonly<Record<string, unknown>>;
+
+/** A schema without `allOf`, `anyOf` and `oneOf`. */
+export interface JoinedSchema {
+  readonly schema: JsonSchema;
+  /** Those of these keywords of which it says less than was written: it takes more values. */
+  readonly wider: readonly string[];
+}
+
+/** Returns the definition that a branch refers to, or the branch itself. */
+type Resolve = (branch: JsonSchema) => JsonSchema;
 
 const NONE: readonly string[] = [];
 const UNIONS = ['allOf', 'anyOf', 'oneOf'];

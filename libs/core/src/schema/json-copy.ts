@@ -3,20 +3,6 @@ import type { JsonObject, JsonValue } from '@toolloop/protocol';
 import { classOf } from './exposed-properties.js';
 import { type ProjectionKey, ProjectionWalk } from './projection-walk.js';
 
-/** Converts an instance of a class within JSON. */
-export type InstanceRule = (
-  instance: object,
-  key: ProjectionKey,
-  walk: ProjectionWalk,
-) => JsonValue;
-
-/** Turns one value into JSON; undefined means that it has none and is left out. */
-export type Conversion = (
-  value: unknown,
-  key: ProjectionKey,
-  walk: ProjectionWalk,
-) => JsonValue | undefined;
-
 /**
  * Copies values that are JSON already, or nearly, by the rules for every result:
  *
@@ -57,6 +43,20 @@ export class JsonCopy {
     return copy;
   }
 }
+
+/** Converts an instance of a class within JSON. */
+export type InstanceRule = (
+  instance: object,
+  key: ProjectionKey,
+  walk: ProjectionWalk,
+) => JsonValue;
+
+/** Turns one value into JSON; undefined means that it has none and is left out. */
+export type Conversion = (
+  value: unknown,
+  key: ProjectionKey,
+  walk: ProjectionWalk,
+) => JsonValue | undefined;
 
 /** Converts a scalar; undefined for undefined, functions, symbols and objects. */
 export function scalarToJson(value: unknown): string | number | boolean | null | undefined {

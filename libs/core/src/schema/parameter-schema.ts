@@ -8,14 +8,14 @@ import { designTypeOf, enumValues, numberNames } from './input-properties.js';
 import { isJson } from './property-defaults.js';
 import type { PropertyProblem } from './property-schema.js';
 
-/** A parameter decorated with `@ToolParam()`. */
-export type NamedParameter = Extract<ToolParameter, { readonly kind: 'param' }>;
-
 /** The JSON form of a method's named parameters. */
 export interface ParameterSchema {
   readonly schema: JSONSchema7;
   readonly findings: readonly (PropertyProblem & { readonly path: string })[];
 }
+
+/** A parameter decorated with `@ToolParam()`. */
+export type NamedParameter = Extract<ToolParameter, { readonly kind: 'param' }>;
 
 /** The options that apply to a value, and to the items of an array. */
 type ValueOptions = Omit<ToolParamOptions, 'description' | 'required' | 'default' | 'items'>;

@@ -1,11 +1,6 @@
-/**
- * The value that a condition of `@ValidateIf()` lets pass unchecked: an absent one (`optional`), or
- * null alone (`nullable`).
- */
-export type PresenceCondition = 'optional' | 'nullable';
-
 /** The source of a function of one expression: its parameters and the expression. */
 const ARROW = /^\(?([^()=]*)\)?\s*=>\s*(?:\{\s*return\s+([^;{}]+);?\s*\}|([^;{}]+))$/;
+
 const FUNCTION = /^function\b[^(]*\(([^()]*)\)\s*\{\s*return\s+([^;{}]+);?\s*\}$/;
 
 const NOTHING = String.raw`(?:undefined|void 0)`;
@@ -27,6 +22,12 @@ export function presenceCondition(
   if (asked.has(undefined)) return undefined;
   return asked.has('absent') || asked.has('either') ? 'optional' : 'nullable';
 }
+
+/**
+ * The value that a condition of `@ValidateIf()` lets pass unchecked: an absent one (`optional`), or
+ * null alone (`nullable`).
+ */
+export type PresenceCondition = 'optional' | 'nullable';
 
 /** Returns the parameters and the expression of a function; nothing for one that has more to it. */
 function partsOf(condition: unknown): readonly (string | undefined)[] {

@@ -14,6 +14,16 @@ import { patternProblem } from './patterns.js';
 import type { PropertyDefault } from './property-defaults.js';
 import { readExpression, type ValidationRule } from './validation-rules.js';
 
+export interface PropertySchema {
+  readonly schema: JSONSchema7;
+  readonly required: boolean;
+  /** `true` if the schema expresses all that class-validator checks. */
+  readonly exact: boolean;
+  readonly problems: readonly PropertyProblem[];
+  /** The patterns that the linear engine cannot run. */
+  readonly backtracking: readonly BacktrackingPattern[];
+}
+
 /** The metadata of one property of a DTO. */
 export interface DtoProperty {
   readonly name: string;
@@ -28,16 +38,6 @@ export interface DtoProperty {
 export interface PropertyProblem {
   readonly problem: string;
   readonly remedy: string;
-}
-
-export interface PropertySchema {
-  readonly schema: JSONSchema7;
-  readonly required: boolean;
-  /** `true` if the schema expresses all that class-validator checks. */
-  readonly exact: boolean;
-  readonly problems: readonly PropertyProblem[];
-  /** The patterns that the linear engine cannot run. */
-  readonly backtracking: readonly BacktrackingPattern[];
 }
 
 /** A pattern that the linear engine cannot run. */

@@ -36,40 +36,6 @@ import {
 import { type ProjectionKey, ProjectionWalk } from './projection-walk.js';
 
 /**
- * A projector for one declared output, and the problems of its class and of the classes below it.
- */
-export interface CompiledProjection extends ResultProjector {
-  /**
-   * The schema of the model's projection. One object per declared output, since a validator is
-   * cached by its schema's identity.
-   */
-  readonly schema: JSONSchema7;
-  readonly findings: readonly Omit<Finding, 'at'>[];
-}
-
-interface Field {
-  readonly property: string;
-  readonly name: string;
-  readonly transforms: readonly PropertyTransform[];
-  readonly convert: Conversion;
-}
-
-interface Fields extends Readonly<Record<Audience, readonly Field[]>> {
-  /** False where the ui sees otherwise what the model sees, or a function decides that. */
-  readonly isForBoth: boolean;
-}
-
-/** The projection of one class. */
-interface ClassPlan {
-  readonly type: Type;
-  readonly prototype: object;
-  readonly exposesAnything: boolean;
-  readonly fields: Fields;
-  /** The fields that instances of other classes show, by their own class. */
-  readonly narrowed: WeakMap<Type, Fields>;
-}
-
-/**
  * Turns live results into the JSON each audience may see: only properties that the declared class
  * marks `@Expose()`, nothing else, whatever the instance carries.
  *
@@ -396,6 +362,40 @@ export class ProjectionCompiler {
     };
     return many;
   }
+}
+
+/**
+ * A projector for one declared output, and the problems of its class and of the classes below it.
+ */
+export interface CompiledProjection extends ResultProjector {
+  /**
+   * The schema of the model's projection. One object per declared output, since a validator is
+   * cached by its schema's identity.
+   */
+  readonly schema: JSONSchema7;
+  readonly findings: readonly Omit<Finding, 'at'>[];
+}
+
+interface Field {
+  readonly property: string;
+  readonly name: string;
+  readonly transforms: readonly PropertyTransform[];
+  readonly convert: Conversion;
+}
+
+interface Fields extends Readonly<Record<Audience, readonly Field[]>> {
+  /** False where the ui sees otherwise what the model sees, or a function decides that. */
+  readonly isForBoth: boolean;
+}
+
+/** The projection of one class. */
+interface ClassPlan {
+  readonly type: Type;
+  readonly prototype: object;
+  readonly exposesAnything: boolean;
+  readonly fields: Fields;
+  /** The fields that instances of other classes show, by their own class. */
+  readonly narrowed: WeakMap<Type, Fields>;
 }
 
 /**

@@ -1,10 +1,10 @@
 import { isRecord, visible } from '@toolloop/protocol';
 
-type JsonSchema = Readonly<Record<string, unknown>>;
-
 /** The most that is written of one schema: its parts, its levels and its characters. */
 const MOST_PARTS = 120;
+
 const MOST_LEVELS = 6;
+
 const MOST_CHARACTERS = 600;
 
 /**
@@ -15,6 +15,8 @@ export function schemaInWords(schema: unknown): string {
   const text = visible(new Words().of(schema, 0));
   return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;
 }
+
+type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** The words for one schema. */
 class Words {

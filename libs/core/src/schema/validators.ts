@@ -13,23 +13,10 @@ import { expressionOf, foreignMatcher, linearMatcher, type Matcher } from './pat
  * the stack of the code that visits them.
  */
 const MAX_DEPTH = 100;
+
 const TOO_DEEP: readonly ArgumentProblem[] = [
   { pointer: '', message: `is nested deeper than ${MAX_DEPTH} levels; send flatter arguments` },
 ];
-
-/** A schema made ready to check data, and its patterns that are not applied. */
-interface CompiledSchema {
-  readonly validator: ValidateFunction;
-  readonly unapplied: readonly string[];
-}
-
-/** The way in which a schema is compiled. */
-interface Compilation {
-  readonly isForeign: boolean;
-  readonly mayBacktrack: boolean;
-  /** `true` if our own code wrote it. */
-  readonly isOwn: boolean;
-}
 
 /**
  * The schemas that were compiled last, by their text. Sources that are listed again and
@@ -37,6 +24,7 @@ interface Compilation {
  * them is most of what a small application takes to start.
  */
 const lastCompiled = new Map<string, CompiledSchema>();
+
 const MOST_COMPILED = 500;
 
 /**
@@ -167,6 +155,20 @@ export class SchemaValidators {
     this.skipped.push(pattern);
     return () => true;
   }
+}
+
+/** A schema made ready to check data, and its patterns that are not applied. */
+interface CompiledSchema {
+  readonly validator: ValidateFunction;
+  readonly unapplied: readonly string[];
+}
+
+/** The way in which a schema is compiled. */
+interface Compilation {
+  readonly isForeign: boolean;
+  readonly mayBacktrack: boolean;
+  /** `true` if our own code wrote it. */
+  readonly isOwn: boolean;
 }
 
 /**

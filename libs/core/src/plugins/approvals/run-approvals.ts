@@ -5,9 +5,6 @@ import type { Endorsed } from '../../contracts/policy.js';
 import { areSamePeople } from '../../policy/rules.js';
 import { TEXT, list, object, optional, pair, partly } from '../../schema/saved-form.js';
 
-/** The way a run handles a call that requires an approval. */
-export type ApprovalMode = 'suspend' | 'wait' | 'deny';
-
 /**
  * The approvals of one run, by the calls that requested them, and the decisions that cover more
  * than one call.
@@ -148,6 +145,9 @@ export class RunApprovals {
     };
   }
 }
+
+/** The way a run handles a call that requires an approval. */
+export type ApprovalMode = 'suspend' | 'wait' | 'deny';
 
 /** The calls that one decision covers: of a tool in one form, about which one rule asks. */
 export interface CoveredCalls {

@@ -3,13 +3,6 @@ import { ConfigurationError } from '@toolloop/protocol';
 import { type AuditKeys, keyFindings, listedKeys, secretBytes } from './audit-options.js';
 
 /**
- * A text that is signed. Each purpose has a beginning of its own, so that a signature for one never
- * fits another: an entry is a JSON object and begins with a brace.
- */
-export type SignedText =
-  `{${string}` | `head:${string}` | `arguments:${string}` | `result:${string}`;
-
-/**
  * The audit's secrets, which cannot be printed.
  *
  * @throws ConfigurationError for keys that are missing or too short
@@ -51,6 +44,13 @@ export class AuditKeyring {
     return expected.length === given.length && timingSafeEqual(expected, given);
   }
 }
+
+/**
+ * A text that is signed. Each purpose has a beginning of its own, so that a signature for one never
+ * fits another: an entry is a JSON object and begins with a brace.
+ */
+export type SignedText =
+  `{${string}` | `head:${string}` | `arguments:${string}` | `result:${string}`;
 
 const BLOCK_BYTES = 64;
 const DIGEST_BYTES = 32;

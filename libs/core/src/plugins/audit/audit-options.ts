@@ -2,19 +2,6 @@ import type { Finding } from '@toolloop/protocol';
 import { oneOf } from '../../findings/option-rules.js';
 import { CHECKED_BY_USE, defineOptions } from '../../findings/options.js';
 
-/** A secret, and the id of it that entries carry. */
-export interface AuditKey {
-  readonly id: string;
-  readonly secret: string | Uint8Array;
-}
-
-/**
- * The secret, or the current secret and all former ones: the first signs, the others only verify. A
- * secret has at least 32 bytes; a string counts as its UTF-8 bytes, or after `base64:` as the bytes
- * that it encodes. A secret without an id has the id `1`.
- */
-export type AuditKeys = string | Uint8Array | readonly AuditKey[];
-
 /** Options of the audit. */
 export interface AuditOptions {
   /**
@@ -27,6 +14,19 @@ export interface AuditOptions {
    */
   readonly arguments?: 'hash' | 'redacted';
 }
+
+/** A secret, and the id of it that entries carry. */
+export interface AuditKey {
+  readonly id: string;
+  readonly secret: string | Uint8Array;
+}
+
+/**
+ * The secret, or the current secret and all former ones: the first signs, the others only verify. A
+ * secret has at least 32 bytes; a string counts as its UTF-8 bytes, or after `base64:` as the bytes
+ * that it encodes. A secret without an id has the id `1`.
+ */
+export type AuditKeys = string | Uint8Array | readonly AuditKey[];
 
 const FEWEST_BYTES = 32;
 

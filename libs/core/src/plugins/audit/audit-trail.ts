@@ -18,38 +18,20 @@ import { AuditKeyring } from './audit-keyring.js';
 import { toAuditLine } from './audit-lines.js';
 import { AUDIT, type AuditOptions } from './audit-options.js';
 
-/** A call's arguments for the audit. */
-export interface AuditedArguments {
-  /**
-   * The arguments as canonical JSON, or as the model sent them if the call was refused before they
-   * were read.
-   */
-  readonly text: string;
-  /**
-   * The names of those that must not be stored. Absent if the text is not canonical JSON: then only
-   * its hash is stored.
-   */
-  readonly hidden?: readonly string[];
-}
-
-/** An entry before it is signed. */
-export interface AuditDraft {
-  readonly tenant: string;
-  readonly subject: AuditSubject;
-  readonly event: AuditEvent;
-  readonly arguments?: AuditedArguments;
-  /** The text of a result, of which size and hash are stored. */
-  readonly result?: string;
-}
-
 const FIRST_PAUSE_MS = 1_000;
+
 const LONGEST_PAUSE_MS = 60_000;
+
 /** The entries that wait to be kept later: each holds no more than its draft. */
 const MOST_LATE = 10_000;
+
 const MOST_OF_A_NAME = 64;
+
 const PAGE = 500;
+
 const NOT_OURS =
   'was not signed with a key that is configured here, or was changed since: the chain cannot be checked beyond it. Configure the key it was signed with, beside the new one where the key was changed.';
+
 const logger = new Logger('Audit');
 
 /**
@@ -232,6 +214,30 @@ export class AuditTrail implements BeforeApplicationShutdown {
       resultHash: this.keyring.sign(`result:${JSON.stringify(tenant)}${text}`),
     };
   }
+}
+
+/** A call's arguments for the audit. */
+export interface AuditedArguments {
+  /**
+   * The arguments as canonical JSON, or as the model sent them if the call was refused before they
+   * were read.
+   */
+  readonly text: string;
+  /**
+   * The names of those that must not be stored. Absent if the text is not canonical JSON: then only
+   * its hash is stored.
+   */
+  readonly hidden?: readonly string[];
+}
+
+/** An entry before it is signed. */
+export interface AuditDraft {
+  readonly tenant: string;
+  readonly subject: AuditSubject;
+  readonly event: AuditEvent;
+  readonly arguments?: AuditedArguments;
+  /** The text of a result, of which size and hash are stored. */
+  readonly result?: string;
 }
 
 /** An entry that is kept later, and when it happened. */

@@ -3,15 +3,6 @@ import { genesisOf, isAuthentic, isAuthenticHead, isLink } from './audit-entry.j
 import { AuditKeyring } from './audit-keyring.js';
 import { type AuditKeys } from './audit-options.js';
 
-/** Options of {@link verifyAudit}. */
-export interface AuditVerificationOptions {
-  readonly keys: AuditKeys;
-  /** A head that was exported earlier. Without one, entries cut from the end are not detected. */
-  readonly head?: SignedAuditHead;
-  /** The tenant of the chain. @default the head's, or else the first entry's */
-  readonly tenant?: string;
-}
-
 /** The result of a verification: a valid chain, or the first place where it is broken. */
 export type AuditVerification =
   | { readonly valid: true; readonly tenant: string | undefined; readonly entries: number }
@@ -22,6 +13,15 @@ export type AuditVerification =
       readonly reason: AuditBreak;
       readonly message: string;
     };
+
+/** Options of {@link verifyAudit}. */
+export interface AuditVerificationOptions {
+  readonly keys: AuditKeys;
+  /** A head that was exported earlier. Without one, entries cut from the end are not detected. */
+  readonly head?: SignedAuditHead;
+  /** The tenant of the chain. @default the head's, or else the first entry's */
+  readonly tenant?: string;
+}
 
 /**
  * Verifies one tenant's chain from its first entry, with one entry in memory at a time. The entries

@@ -6,8 +6,6 @@ import { compactJson } from '../../schema/canonical-json.js';
 import type { AuthorisedCall, Call, CallHooks } from '../../call/call.js';
 import { shownArguments } from '../../call/shown-arguments.js';
 
-type HookName = keyof LoopHooks;
-
 /**
  * The unanswered promises of a run's hooks, beyond which hooks are not called: those that hang must
  * not fill the memory.
@@ -85,6 +83,8 @@ export class RunHooks implements CallHooks {
     );
   }
 }
+
+type HookName = keyof LoopHooks;
 
 /** Returns whether a call was begun: by this process, or as a sub-run that has waited since. */
 export function hasBegun(call: Call): call is AuthorisedCall {

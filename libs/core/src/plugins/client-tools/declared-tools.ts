@@ -16,20 +16,20 @@ import { sourceTool } from '../sources/source-tool.js';
 /** The name of the source of all tools that clients declare. */
 export const CLIENT_SOURCE = 'client';
 
-/** Takes tools of untrusted sources in; see `LoopSettings`. */
-interface Admission {
-  copy(given: Tool): CopiedContribution;
-  check(copy: Contribution): Contribution;
-  hashOtherwisePinned(tool: Tool): string | undefined;
-  takeIn(tool: Tool): Tool;
-}
-
 /** The tools of a client that a run has, and why it has not the others. */
 export interface DeclaredTools {
   readonly tools: readonly Tool[];
   /** The declarations of the tools it has: a run that waits keeps them. */
   readonly declarations: readonly DeclaredTool[];
   readonly refusals: readonly string[];
+}
+
+/** Takes tools of untrusted sources in; see `LoopSettings`. */
+interface Admission {
+  copy(given: Tool): CopiedContribution;
+  check(copy: Contribution): Contribution;
+  hashOtherwisePinned(tool: Tool): string | undefined;
+  takeIn(tool: Tool): Tool;
 }
 
 /** A declaration, and the tool that it makes. */

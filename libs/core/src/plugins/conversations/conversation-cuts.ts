@@ -8,30 +8,11 @@ import type { ConversationTurns, TurnTaker } from './conversation-turns.js';
 import { directivesIn, standingIn } from './standing-changes.js';
 import type { SuspendedRuns } from '../../run/suspended-runs.js';
 
-/** A run that cuts its conversation. */
-export interface CuttingRun {
-  readonly key: ConversationKey;
-  readonly run: TurnTaker;
-  readonly cut: ConversationCut;
-  /** The words of the user that the run answers. */
-  readonly words: readonly Message[];
-}
-
-/** The place of a cut, as the conversation is now. */
-interface Place {
-  /** The first turn that goes. */
-  readonly turn?: KeptTurn;
-  /** True if the turn has taken the place of the one that was named. */
-  readonly isReplaced?: boolean;
-  /** The last turn that stays. */
-  readonly behind?: KeptTurn;
-  /** The runs that have cut the place and kept no answer. */
-  readonly unanswered: readonly string[];
-}
-
 const REASON = 'The user took the question back.';
+
 /** Answers that have taken the place of each other. */
 const MOST_FOLLOWED = 1_000;
+
 const PAGE = 100;
 
 /**
@@ -215,6 +196,27 @@ export class ConversationCuts {
       status: 'cancelled',
     });
   }
+}
+
+/** A run that cuts its conversation. */
+export interface CuttingRun {
+  readonly key: ConversationKey;
+  readonly run: TurnTaker;
+  readonly cut: ConversationCut;
+  /** The words of the user that the run answers. */
+  readonly words: readonly Message[];
+}
+
+/** The place of a cut, as the conversation is now. */
+interface Place {
+  /** The first turn that goes. */
+  readonly turn?: KeptTurn;
+  /** True if the turn has taken the place of the one that was named. */
+  readonly isReplaced?: boolean;
+  /** The last turn that stays. */
+  readonly behind?: KeptTurn;
+  /** The runs that have cut the place and kept no answer. */
+  readonly unanswered: readonly string[];
 }
 
 /** A directive of which no attempt was made that may have had its effect. */

@@ -13,40 +13,14 @@ import { Logger } from '../../findings/logger.js';
 import { KeyedMutex } from '../inbox/keyed-mutex.js';
 import { ConversationTurn } from './conversation-turn.js';
 
-/** A run that has its turn, or waits for it. */
-export interface TurnTaker extends Pick<RunHandle, 'runId'> {
-  /** True for a run that another process may begin anew, with its words. */
-  readonly isDurable: boolean;
-  /** Takes in what another run has said, once; false where it takes nothing, or nothing yet. */
-  takeIn(left: LeftInput): Promise<boolean>;
-  /**
-   * The place at which the run cuts its conversation with the words that it answers, as one text:
-   * equal ones are asked once. Absent for a run that cuts nothing.
-   */
-  readonly cuts?: string | undefined;
-  /** The ids under which the run and the words that it answers are found. */
-  readonly names: readonly string[];
-  cancel(reason: string): void;
-}
-
-/** The wishes of a run for its turn. */
-export interface TurnTerms {
-  /** The words of the user that may go in to the run under way instead. @default none */
-  readonly words?: readonly string[] | undefined;
-  /**
-   * True for a run that was begun before: where its process has died, the turn is still its own,
-   * and runs of this process that wait for it would otherwise keep it from it.
-   * @default false
-   */
-  readonly isContinued?: boolean;
-  readonly signal: AbortSignal;
-}
-
 /** A process that has not renewed the lease of a turn for so long is gone. */
 const LEASE_MS = 15_000;
+
 const HEARTBEAT_MS = 3_000;
+
 /** The pauses of who waits for a turn that another process has. */
 const FIRST_PAUSE_MS = 20;
+
 const LONGEST_PAUSE_MS = 500;
 
 /** The warning of a run that waits for its turn. */
@@ -261,6 +235,35 @@ export class ConversationTurns {
         );
       }
   }
+}
+
+/** A run that has its turn, or waits for it. */
+export interface TurnTaker extends Pick<RunHandle, 'runId'> {
+  /** True for a run that another process may begin anew, with its words. */
+  readonly isDurable: boolean;
+  /** Takes in what another run has said, once; false where it takes nothing, or nothing yet. */
+  takeIn(left: LeftInput): Promise<boolean>;
+  /**
+   * The place at which the run cuts its conversation with the words that it answers, as one text:
+   * equal ones are asked once. Absent for a run that cuts nothing.
+   */
+  readonly cuts?: string | undefined;
+  /** The ids under which the run and the words that it answers are found. */
+  readonly names: readonly string[];
+  cancel(reason: string): void;
+}
+
+/** The wishes of a run for its turn. */
+export interface TurnTerms {
+  /** The words of the user that may go in to the run under way instead. @default none */
+  readonly words?: readonly string[] | undefined;
+  /**
+   * True for a run that was begun before: where its process has died, the turn is still its own,
+   * and runs of this process that wait for it would otherwise keep it from it.
+   * @default false
+   */
+  readonly isContinued?: boolean;
+  readonly signal: AbortSignal;
 }
 
 /** Returns the words of the user; undefined where they are more than text. */

@@ -11,33 +11,6 @@ import type { RegisteredActor } from '../../contracts/identity.js';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
 
-/** The owner of conversations, as the application identified them, never as a client claims. */
-export interface ConversationReader<Actor = RegisteredActor> {
-  readonly actor: Actor;
-  readonly tenant: string;
-}
-
-/** A message of a conversation, for people to read. */
-export interface ConversationEntry {
-  /** The position among the stored messages, from 0. */
-  readonly position: number;
-  readonly role: 'user' | 'assistant' | 'tool';
-  /** Empty for the outcome of a call. */
-  readonly text: string;
-  /** The client's own id of a message of the user, if it gave one. */
-  readonly messageId?: string;
-  /** The call whose outcome it is, as people see it. */
-  readonly call?: ShownCall;
-}
-
-/** A part of a conversation as its owner may see it. */
-export interface ConversationPart {
-  readonly conversationId: string;
-  readonly entries: readonly ConversationEntry[];
-  /** The `from` of the next page; absent if there is none. */
-  readonly next?: number;
-}
-
 const PAGE: MessagePage = { from: 0, limit: 100 };
 
 /**
@@ -117,6 +90,33 @@ export class ConversationService<Actor = RegisteredActor> {
       ? undefined
       : { tenant, actorId, conversationId };
   }
+}
+
+/** The owner of conversations, as the application identified them, never as a client claims. */
+export interface ConversationReader<Actor = RegisteredActor> {
+  readonly actor: Actor;
+  readonly tenant: string;
+}
+
+/** A message of a conversation, for people to read. */
+export interface ConversationEntry {
+  /** The position among the stored messages, from 0. */
+  readonly position: number;
+  readonly role: 'user' | 'assistant' | 'tool';
+  /** Empty for the outcome of a call. */
+  readonly text: string;
+  /** The client's own id of a message of the user, if it gave one. */
+  readonly messageId?: string;
+  /** The call whose outcome it is, as people see it. */
+  readonly call?: ShownCall;
+}
+
+/** A part of a conversation as its owner may see it. */
+export interface ConversationPart {
+  readonly conversationId: string;
+  readonly entries: readonly ConversationEntry[];
+  /** The `from` of the next page; absent if there is none. */
+  readonly next?: number;
 }
 
 function entryOf(message: Message, position: number): ConversationEntry[] {

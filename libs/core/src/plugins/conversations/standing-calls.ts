@@ -5,9 +5,6 @@ import type { Call, ReadArguments, ReadCall } from '../../call/call.js';
 import type { ToolOutcome } from '../../call/outcome.js';
 import { changedRecords } from '../sub-runs/sub-run-call.js';
 
-/** A result of a call whose answer has given way to this run's. */
-type StandingResult = ToolMessage & { readonly change: CallChange };
-
 /**
  * The changes of an answer that has given way to this run's: they stand, and the same call is
  * answered with what it did then.
@@ -33,6 +30,9 @@ export class StandingCalls {
     );
   }
 }
+
+/** A result of a call whose answer has given way to this run's. */
+type StandingResult = ToolMessage & { readonly change: CallChange };
 
 /** Tells whether a message is the result of a change that stands. */
 export function isStanding(message: Message): message is StandingResult {

@@ -1,6 +1,3 @@
-/** Why something cannot be done with a directive. */
-export type DirectiveErrorCode = 'not_found' | 'not_permitted' | 'not_possible' | 'outcome_needed';
-
 /**
  * A change of a directive that is not possible; the message says why. Over HTTP: 404, 403, 409,
  * 400.
@@ -15,3 +12,6 @@ export class DirectiveError extends Error {
     super(message);
   }
 }
+
+/** Why something cannot be done with a directive. */
+export type DirectiveErrorCode = 'not_found' | 'not_permitted' | 'not_possible' | 'outcome_needed';

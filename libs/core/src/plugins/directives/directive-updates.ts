@@ -3,15 +3,6 @@ import type { Subscription } from 'rxjs';
 import type { ExecutionScope } from '../../call/call.js';
 import type { DirectiveEvent, DirectiveStore } from '../../contracts/directive.js';
 
-type Requested = Extract<LoopEventBody, { readonly type: 'directive-request' }>;
-
-/** A run that requested directives and has not ended. */
-interface FollowingRun {
-  readonly emit: ExecutionScope['emit'];
-  /** The requested directives, by their ids. */
-  readonly requests: Map<string, Requested>;
-}
-
 /** Reports changes of directives to the runs that requested them, until they end. */
 export class DirectiveUpdates {
   private readonly runs = new Map<string, FollowingRun>();
@@ -61,4 +52,13 @@ export class DirectiveUpdates {
         });
     }
   }
+}
+
+type Requested = Extract<LoopEventBody, { readonly type: 'directive-request' }>;
+
+/** A run that requested directives and has not ended. */
+interface FollowingRun {
+  readonly emit: ExecutionScope['emit'];
+  /** The requested directives, by their ids. */
+  readonly requests: Map<string, Requested>;
 }

@@ -27,52 +27,13 @@ import { toDirectiveView } from './directive-view.js';
 import type { DirectiveView } from '@toolloop/protocol';
 
 /**
- * The person who looks at directives, or decides about them: as the application identified them,
- * never as a client says.
- */
-export interface DirectiveOperator<Actor = RegisteredActor> {
-  readonly actor: Actor;
-  readonly tenant: string;
-}
-
-/** A selection of directives. */
-export type DirectiveFilter = Omit<DirectiveQuery, 'tenant' | 'actorId'>;
-
-/** A person's finding about an effect. */
-export interface DirectiveFinding {
-  /**
-   * True if the effect took place, false if it did not; needed if that is unknown. No other value
-   * is an answer, whatever a client sent.
-   */
-  readonly tookPlace?: boolean;
-}
-
-/** The terms of an undoing. */
-export interface DirectiveUndoing {
-  /** Kept with the change. */
-  readonly reason?: string;
-  /** The milliseconds to wait for its end. @default 30,000 */
-  readonly waitMs?: number;
-}
-
-interface Identified {
-  readonly id: string | undefined;
-  /** True if the person may see and decide about every directive of the tenant. */
-  readonly isOperator: boolean;
-  /**
-   * True if the person may undo every effect of the tenant, as an operator of the application or of
-   * directives.
-   */
-  readonly mayUndo: boolean;
-}
-
-/**
  * The valid answers. Others of an untyped caller, such as null or 'no', could be read either way,
  * and one reading is a second effect.
  */
 const ANSWERS: ReadonlySet<unknown> = new Set([true, false, undefined]);
 
 const UNDOING_MS = 30_000;
+
 const POLL_MS = 50;
 
 /** The lease between a person's answer and the next attempt, in milliseconds. */
@@ -369,6 +330,46 @@ export class DirectiveService<Actor = RegisteredActor> {
   private nameOf({ actor }: DirectiveOperator<Actor>): string {
     return this.identity.idOf(actor) ?? 'unknown';
   }
+}
+
+/**
+ * The person who looks at directives, or decides about them: as the application identified them,
+ * never as a client says.
+ */
+export interface DirectiveOperator<Actor = RegisteredActor> {
+  readonly actor: Actor;
+  readonly tenant: string;
+}
+
+/** A selection of directives. */
+export type DirectiveFilter = Omit<DirectiveQuery, 'tenant' | 'actorId'>;
+
+/** A person's finding about an effect. */
+export interface DirectiveFinding {
+  /**
+   * True if the effect took place, false if it did not; needed if that is unknown. No other value
+   * is an answer, whatever a client sent.
+   */
+  readonly tookPlace?: boolean;
+}
+
+/** The terms of an undoing. */
+export interface DirectiveUndoing {
+  /** Kept with the change. */
+  readonly reason?: string;
+  /** The milliseconds to wait for its end. @default 30,000 */
+  readonly waitMs?: number;
+}
+
+interface Identified {
+  readonly id: string | undefined;
+  /** True if the person may see and decide about every directive of the tenant. */
+  readonly isOperator: boolean;
+  /**
+   * True if the person may undo every effect of the tenant, as an operator of the application or of
+   * directives.
+   */
+  readonly mayUndo: boolean;
 }
 
 function stillThere(changed: DirectiveRecord | undefined): DirectiveRecord {

@@ -41,17 +41,9 @@ import { placeOf, type ToolTemplateCompiler } from '../../tools/discovery/tool-t
  * instances.
  */
 const MINIMAL_ID_LENGTH = 6;
+
 /** Ids longer than this become handles, as DESIGN.md section 3 says. */
 const MAXIMAL_ID_LENGTH = 24;
-
-/** The parts of the container that entities need: they are no providers themselves. */
-export interface EntityContainer {
-  readonly layers: MethodLayers<ToolLayers | undefined>;
-  readonly hosts: ReadonlyMap<Type, InstanceWrapper<object>>;
-  readonly lookups: ReadonlyMap<Type, EntityLookup>;
-  /** The classes that features name, with the modules that have these features. */
-  readonly modules: readonly (readonly [Type, readonly Type[]])[];
-}
 
 /**
  * Finds every entity class the application can return: those named in `forFeature`, and those
@@ -169,6 +161,15 @@ export class EntityExplorer {
     }
     return { tools, returned };
   }
+}
+
+/** The parts of the container that entities need: they are no providers themselves. */
+export interface EntityContainer {
+  readonly layers: MethodLayers<ToolLayers | undefined>;
+  readonly hosts: ReadonlyMap<Type, InstanceWrapper<object>>;
+  readonly lookups: ReadonlyMap<Type, EntityLookup>;
+  /** The classes that features name, with the modules that have these features. */
+  readonly modules: readonly (readonly [Type, readonly Type[]])[];
 }
 
 const CIRCULAR: Finding = {

@@ -2,6 +2,7 @@ import type { EntityHandles } from '../../contracts/injection.js';
 import { type Form, list, pair, TEXT } from '../../schema/saved-form.js';
 
 const SAFE_INSTANCE_ID = /^[A-Za-z0-9-]+$/;
+
 /**
  * The form of a handle. An id of this form gets a handle, so that no instance is mistaken for
  * another.
@@ -13,12 +14,6 @@ const LOOKS_LIKE_HANDLE = /^h\d+$/i;
  * may be shown any number of them.
  */
 const MOST_HANDLES = 4_000;
-
-/**
- * Handles as JSON: the name of the class with the instance id, and the handle; least recently used
- * first.
- */
-export type SavedHandles = readonly (readonly [string, string])[];
 
 export const SAVED_HANDLES: Form<SavedHandles> = list(pair(TEXT));
 
@@ -71,6 +66,12 @@ export class RunEntityHandles implements EntityHandles {
     return handle;
   }
 }
+
+/**
+ * Handles as JSON: the name of the class with the instance id, and the handle; least recently used
+ * first.
+ */
+export type SavedHandles = readonly (readonly [string, string])[];
 
 function handleKey(type: object, instanceId: string): string {
   return JSON.stringify(['name' in type ? type.name : '', instanceId]);

@@ -7,15 +7,6 @@ import type { Tool } from '../../contracts/tool.js';
 import { EntitySurfaces, dispatcherFor } from './entity-surfaces.js';
 import { groupedId } from './member-ids.js';
 
-/** The rules for the tools of entities before there are any. */
-export interface OfferRules {
-  readonly run: RunContext;
-  readonly actor: PolicyActor;
-  readonly policies: readonly PolicyEngine[];
-  readonly exclude: readonly ToolSelector[];
-  readonly strictListing: boolean;
-}
-
 /** The way in which one run is offered the tools of entities. */
 export class EntityOffer {
   /** The dispatcher, if the run has one from the start. */
@@ -71,4 +62,13 @@ export class EntityOffer {
     // A policy may permit a method by now that it did not when the run began.
     return [this.dispatcher ?? this.surfaces.dispatcherFor(declaredIds) ?? []].flat();
   }
+}
+
+/** The rules for the tools of entities before there are any. */
+export interface OfferRules {
+  readonly run: RunContext;
+  readonly actor: PolicyActor;
+  readonly policies: readonly PolicyEngine[];
+  readonly exclude: readonly ToolSelector[];
+  readonly strictListing: boolean;
 }

@@ -14,30 +14,6 @@ import { classOfProvider } from '../../tools/nest/provider-classes.js';
 import type { ProviderInstances } from '../../tools/nest/provider-instances.js';
 import type { IdProperty } from './instance-id.js';
 
-/** A class whose instances bring tools with them. */
-export interface EntityDefinition {
-  readonly type: Type;
-  /** The module classes whose features name it. */
-  readonly modules?: readonly Type[];
-  readonly prefix: string;
-  readonly idProperty: IdProperty;
-  /** The property or method that says whose an instance is, where there is one. */
-  readonly tenantProperty?: string;
-  /** The way an instance is found again; absent if it never is. */
-  readonly rehydration?: {
-    readonly when: Exclude<Rehydrate, 'never'>;
-    readonly lookup: EntityLookup;
-  };
-  readonly tools: readonly EntityTool[];
-  /** Longest instance id for which every tool's id stays within 64 characters. */
-  readonly maxIdLength: number;
-}
-
-export interface EntityTool {
-  readonly name: string;
-  readonly template: ToolTemplate;
-}
-
 /** The entity classes of the application, by class. Fixed at bootstrap. */
 export class EntityRegistry {
   private readonly byType: ReadonlyMap<object, EntityDefinition>;
@@ -79,6 +55,30 @@ export class EntityRegistry {
     this.classes.set(prototype, kind);
     return kind;
   }
+}
+
+/** A class whose instances bring tools with them. */
+export interface EntityDefinition {
+  readonly type: Type;
+  /** The module classes whose features name it. */
+  readonly modules?: readonly Type[];
+  readonly prefix: string;
+  readonly idProperty: IdProperty;
+  /** The property or method that says whose an instance is, where there is one. */
+  readonly tenantProperty?: string;
+  /** The way an instance is found again; absent if it never is. */
+  readonly rehydration?: {
+    readonly when: Exclude<Rehydrate, 'never'>;
+    readonly lookup: EntityLookup;
+  };
+  readonly tools: readonly EntityTool[];
+  /** Longest instance id for which every tool's id stays within 64 characters. */
+  readonly maxIdLength: number;
+}
+
+export interface EntityTool {
+  readonly name: string;
+  readonly template: ToolTemplate;
 }
 
 /**

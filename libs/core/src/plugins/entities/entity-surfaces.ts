@@ -22,17 +22,6 @@ import { DISPATCHER_ID, groupedId, methodIn, prefixIn } from './member-ids.js';
 /** The most dispatchers that are cached, since runs differ in the methods they may call. */
 const MOST_DISPATCHERS = 100;
 
-/** A method of an entity class. */
-interface EntityMethod extends EntityTool {
-  readonly definition: EntityDefinition;
-}
-
-/** A method of an entity class, as policies and selections decide about it. */
-export interface EntityMember extends Pick<Tool, 'spec' | 'origin' | 'when'> {
-  /** `true` if the method has a `canCall` of its own. */
-  readonly isSelective: boolean;
-}
-
 /** The origin of entities, which are classes of the application. */
 const ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
 
@@ -103,6 +92,17 @@ export class EntitySurfaces {
       this.dispatchers.delete(oldest);
     return made;
   }
+}
+
+/** A method of an entity class. */
+interface EntityMethod extends EntityTool {
+  readonly definition: EntityDefinition;
+}
+
+/** A method of an entity class, as policies and selections decide about it. */
+export interface EntityMember extends Pick<Tool, 'spec' | 'origin' | 'when'> {
+  /** `true` if the method has a `canCall` of its own. */
+  readonly isSelective: boolean;
 }
 
 /**

@@ -13,37 +13,14 @@ import { kindFor } from '../../schema/result-projection.js';
 
 /** The deepest level that is visited, as in a projection: a deeper result is never shown. */
 const MOST_LEVELS = 64;
+
 /**
  * The most objects that are visited in one result; the cap of injected tools is reached long
  * before.
  */
 const MOST_OBJECTS = 10_000;
 
-/**
- * The classes that a field or a tool declares for its objects: one, or several among which a
- * discriminator chooses.
- */
-interface Declared {
-  readonly type: Type | undefined;
-  readonly kinds?: Kinds;
-}
-
 const UNDECLARED: Declared = { type: undefined };
-
-/** An object, with what is declared for it, and its level. */
-interface Found {
-  readonly value: object;
-  readonly declared: Declared;
-  readonly level: number;
-}
-
-/** The part of a class that the model sees. */
-interface ShownClass {
-  readonly exposesAnything: boolean;
-  readonly properties: readonly { readonly property: string; readonly declared: Declared }[];
-  /** The properties that it hides of its instances, whatever class is declared for them. */
-  readonly hidden: ReadonlySet<string>;
-}
 
 /**
  * Visits the objects that a result shows the model. Fields that are not exposed are never visited.
@@ -130,6 +107,30 @@ export class ProviderWalk {
     this.classes.set(type, shown);
     return shown;
   }
+}
+
+/**
+ * The classes that a field or a tool declares for its objects: one, or several among which a
+ * discriminator chooses.
+ */
+interface Declared {
+  readonly type: Type | undefined;
+  readonly kinds?: Kinds;
+}
+
+/** An object, with what is declared for it, and its level. */
+interface Found {
+  readonly value: object;
+  readonly declared: Declared;
+  readonly level: number;
+}
+
+/** The part of a class that the model sees. */
+interface ShownClass {
+  readonly exposesAnything: boolean;
+  readonly properties: readonly { readonly property: string; readonly declared: Declared }[];
+  /** The properties that it hides of its instances, whatever class is declared for them. */
+  readonly hidden: ReadonlySet<string>;
 }
 
 /** Returns the items of an iterable until it fails or reaches the limit. */

@@ -2,9 +2,6 @@ import type { Tool } from '../../contracts/tool.js';
 import { type Form, list, TEXT } from '../../schema/saved-form.js';
 import { instanceKeyOf } from './member-ids.js';
 
-/** The keys of the instances, least recently used first; JSON. */
-export type SavedInstances = readonly string[];
-
 export const SAVED_INSTANCES: Form<SavedInstances> = list(TEXT);
 
 /**
@@ -38,3 +35,6 @@ export class RunInstances {
     return [...this.keys];
   }
 }
+
+/** The keys of the instances, least recently used first; JSON. */
+export type SavedInstances = readonly string[];

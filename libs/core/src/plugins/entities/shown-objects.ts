@@ -2,18 +2,6 @@ import type { JsonValue } from '@toolloop/protocol';
 import { OPERATIONS_KEY } from '../../contracts/result-projector.js';
 
 /**
- * Returns the ids of the tools that can be called on an object; none for an object that is no
- * entity.
- */
-export type OperationsOn = (instance: object) => readonly string[];
-
-/**
- * Returns the text of a result with the operations on its entities, once they are known; undefined
- * if that changes nothing, or does not fit.
- */
-export type Hinted = (operationsOn: OperationsOn) => string | undefined;
-
-/**
  * The objects of a result with the JSON that is shown of each, as they are projected. Which tools
  * they bring is known later, when they have been injected.
  */
@@ -38,6 +26,18 @@ export class ShownObjects {
     };
   }
 }
+
+/**
+ * Returns the ids of the tools that can be called on an object; none for an object that is no
+ * entity.
+ */
+export type OperationsOn = (instance: object) => readonly string[];
+
+/**
+ * Returns the text of a result with the operations on its entities, once they are known; undefined
+ * if that changes nothing, or does not fit.
+ */
+export type Hinted = (operationsOn: OperationsOn) => string | undefined;
 
 function addTo(json: Record<string, JsonValue>, operations: readonly string[]): boolean {
   if (operations.length === 0 || Object.hasOwn(json, OPERATIONS_KEY)) return false;

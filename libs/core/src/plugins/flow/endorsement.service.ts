@@ -11,21 +11,10 @@ import { readStoredVersion } from './dropped-levels.js';
 import { PendingError } from '../inbox/pending-error.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
 
-/** The reason for which an operator trusts what is in a store. It is in the audit. */
-export interface Endorsement {
-  readonly reason: string;
-}
-
-/**
- * A value that is to be trusted in all further runs of a tenant: that of an argument of a call
- * which waits for approval, or was approved.
- */
-export interface LastingEndorsement extends Endorsement {
-  readonly argument: string;
-}
-
 const NO_VERSION: Pick<PolicyVersion, 'number' | 'policies' | 'endorsed'> = { number: 0 };
+
 const MOST_ATTEMPTS = 10;
+
 const MOST_REASON_CHARACTERS = 1_000;
 
 /**
@@ -199,4 +188,17 @@ export class EndorsementService<Actor = RegisteredActor> {
       'The policy lets no one trust the value of that argument for good.',
     );
   }
+}
+
+/** The reason for which an operator trusts what is in a store. It is in the audit. */
+export interface Endorsement {
+  readonly reason: string;
+}
+
+/**
+ * A value that is to be trusted in all further runs of a tenant: that of an argument of a call
+ * which waits for approval, or was approved.
+ */
+export interface LastingEndorsement extends Endorsement {
+  readonly argument: string;
 }

@@ -13,18 +13,13 @@ import {
   type TokenExtent,
 } from './bounded.js';
 
-export interface SummaryOptions {
-  /** The model that writes the summaries; a small one is enough. @default the run's */
-  readonly model?: LanguageModel;
-  /** The instructions of that model. @default built-in ones */
-  readonly instructions?: string;
-}
-
 const SUMMARY = { model: MODEL, instructions: TEXT };
+
 const OF_MESSAGES = defineOptions<SummaryOptions & MessageExtent>(
   { ...MESSAGE_EXTENT.rules, ...SUMMARY },
   MESSAGE_EXTENT.settings,
 );
+
 const OF_TOKENS = defineOptions<SummaryOptions & TokenExtent>(
   { ...TOKEN_EXTENT.rules, ...SUMMARY },
   TOKEN_EXTENT.settings,
@@ -46,6 +41,13 @@ export function summarised(options: SummaryOptions & (MessageExtent | TokenExten
   const table = isRecord(options) && 'tokens' in options ? OF_TOKENS : OF_MESSAGES;
   table.assert(options, 'summarised');
   return new SummarisedHistory(options, toExtent(options));
+}
+
+export interface SummaryOptions {
+  /** The model that writes the summaries; a small one is enough. @default the run's */
+  readonly model?: LanguageModel;
+  /** The instructions of that model. @default built-in ones */
+  readonly instructions?: string;
 }
 
 class SummarisedHistory extends HistoryPolicy {

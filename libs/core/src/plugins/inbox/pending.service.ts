@@ -38,26 +38,13 @@ import {
 } from './pending-reply.js';
 import { EXPIRED, decidedAlready, settled } from './settled-pending.js';
 
-/**
- * The person who lists or answers what runs ask, as the application identified them; never taken
- * from a client's body.
- */
-export interface Respondent<Actor = RegisteredActor> {
-  readonly actor: Actor;
-  readonly tenant: string;
-}
-
 export const PAGE = 100;
+
 /** The milliseconds for which a decision is claimed: longer than the audit takes for an entry. */
 const CLAIM_MS = 15_000;
+
 /** The pause of who waits for another's decision. */
 const AGAIN_MS = 20;
-
-/** The filter of a list. The tenant is always the person's own. */
-export interface PendingFilter extends Omit<PendingQuery, 'tenant'> {
-  /** @default every kind */
-  readonly kind?: PendingKind;
-}
 
 /**
  * Lists what runs ask of people and clients, and takes the answers. Nothing of another tenant is
@@ -458,6 +445,21 @@ export class PendingService<Actor = RegisteredActor> {
       'A person who answers needs an id. Set ToolLoopModule.forRoot({ actorId: (actor) => … }).',
     );
   }
+}
+
+/**
+ * The person who lists or answers what runs ask, as the application identified them; never taken
+ * from a client's body.
+ */
+export interface Respondent<Actor = RegisteredActor> {
+  readonly actor: Actor;
+  readonly tenant: string;
+}
+
+/** The filter of a list. The tenant is always the person's own. */
+export interface PendingFilter extends Omit<PendingQuery, 'tenant'> {
+  /** @default every kind */
+  readonly kind?: PendingKind;
 }
 
 /**

@@ -20,6 +20,27 @@ import {
   withoutOldest,
 } from './injection-room.js';
 
+/**
+ * Applies the proposal of a strategy, under the run's policy, exclusions and caps. Strategies
+ * propose; only this function changes a toolset. Rejects with the interruption of a run that ends
+ * meanwhile.
+ */
+export async function applyInjection(
+  toolset: Toolset,
+  injection: ToolInjection,
+  rules: InjectionRules,
+  place: InjectionPlace,
+): Promise<AppliedInjection> {
+  if (!rules.strictListing) return applyPermitted(toolset, injection, rules, place);
+  const permitted = selectPermitted(injection.add ?? [], rules);
+  return applyPermitted(
+    toolset,
+    { ...injection, add: await callable(permitted, rules) },
+    rules,
+    place,
+  );
+}
+
 /** The rules for injected tools. */
 export interface InjectionRules {
   readonly run: RunContext;
@@ -49,27 +70,6 @@ export interface InjectionPlace {
   readonly step: number;
   /** The strategy. One that yields adds no tool that another withholds. */
   readonly strategy: Pick<ToolInjectionStrategy, 'name' | 'yields'>;
-}
-
-/**
- * Applies the proposal of a strategy, under the run's policy, exclusions and caps. Strategies
- * propose; only this function changes a toolset. Rejects with the interruption of a run that ends
- * meanwhile.
- */
-export async function applyInjection(
-  toolset: Toolset,
-  injection: ToolInjection,
-  rules: InjectionRules,
-  place: InjectionPlace,
-): Promise<AppliedInjection> {
-  if (!rules.strictListing) return applyPermitted(toolset, injection, rules, place);
-  const permitted = selectPermitted(injection.add ?? [], rules);
-  return applyPermitted(
-    toolset,
-    { ...injection, add: await callable(permitted, rules) },
-    rules,
-    place,
-  );
 }
 
 /**

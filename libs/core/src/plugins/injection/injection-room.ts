@@ -3,6 +3,16 @@ import type { Tool } from '../../contracts/tool.js';
 import { instanceKeyOf } from '../entities/member-ids.js';
 import type { RunInstances } from '../entities/run-instances.js';
 
+/** The number of further tools that can be offered one by one. */
+export interface InjectionRoom {
+  readonly entities: number;
+  /**
+   * The room for other tools. It does not depend on entities: a list of them must not keep out
+   * tools that were found or unlocked.
+   */
+  readonly others: number;
+}
+
 /** Tools that are added or left out together: those of one entity, or a single other one. */
 export interface ToolGroup {
   /** The new tools, and newer instances of tools that exist already. */
@@ -17,16 +27,6 @@ export interface ToolGroup {
 export interface ChosenGroups {
   readonly taken: readonly ToolGroup[];
   readonly leftOut: readonly ToolGroup[];
-}
-
-/** The number of further tools that can be offered one by one. */
-export interface InjectionRoom {
-  readonly entities: number;
-  /**
-   * The room for other tools. It does not depend on entities: a list of them must not keep out
-   * tools that were found or unlocked.
-   */
-  readonly others: number;
 }
 
 /** Groups tools by their instance, in the order of the first of each. */

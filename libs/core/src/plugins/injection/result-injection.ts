@@ -20,18 +20,6 @@ import { triggersMatchedBy, triggersOf } from '../strategies/triggers.js';
 import type { LiveRun } from '../../run/live-run.js';
 import type { LoopSettings } from '../../run/loop-settings.js';
 
-/** The place of results in their run: the toolset is the run's, which injection changes. */
-export interface InjectionContext {
-  readonly step: number;
-  readonly toolset: Toolset;
-  /**
-   * Returns the transcript up to and including the answer that made the calls: most results concern
-   * no strategy that would read it.
-   */
-  readonly history: () => readonly Message[];
-  readonly live: LiveRun;
-}
-
 /** Lets strategies look at the results of a step, and applies what they want. */
 export class ResultInjection {
   private readonly logger = new Logger(ResultInjection.name);
@@ -128,6 +116,18 @@ export class ResultInjection {
     const isKnown = !(isRecord(found) && 'then' in found); // a timer for each would be felt
     return isKnown ? found : withinTime(Promise.resolve(found), limits.toolCallMs, live.signal);
   }
+}
+
+/** The place of results in their run: the toolset is the run's, which injection changes. */
+export interface InjectionContext {
+  readonly step: number;
+  readonly toolset: Toolset;
+  /**
+   * Returns the transcript up to and including the answer that made the calls: most results concern
+   * no strategy that would read it.
+   */
+  readonly history: () => readonly Message[];
+  readonly live: LiveRun;
 }
 
 /**

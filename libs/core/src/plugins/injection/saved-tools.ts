@@ -12,16 +12,6 @@ import { bindTools } from '../entities/entity-extraction.js';
 
 import type { RunInjection } from './starting-toolset.js';
 
-/**
- * An entity whose tools a run has, with all that is needed to restore them under the same ids if
- * its class has a resolver.
- */
-export interface SavedEntity extends EntityKey, Pick<EntityReference, 'depth'> {
-  readonly givenBy: string;
-  /** The rendered ids of its tools. */
-  readonly tools: readonly string[];
-}
-
 /** The tools of a waiting run as JSON. */
 export interface SavedTools {
   /**
@@ -41,6 +31,16 @@ export interface SavedTools {
    * approve knew these. @default none
    */
   readonly declared?: readonly (readonly [id: string, schemaHash: string])[];
+}
+
+/**
+ * An entity whose tools a run has, with all that is needed to restore them under the same ids if
+ * its class has a resolver.
+ */
+export interface SavedEntity extends EntityKey, Pick<EntityReference, 'depth'> {
+  readonly givenBy: string;
+  /** The rendered ids of its tools. */
+  readonly tools: readonly string[];
 }
 
 const CAUSE: Form<RemovalCause> = {

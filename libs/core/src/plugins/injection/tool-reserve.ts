@@ -7,22 +7,6 @@ import type { ToolSelector } from '../../contracts/tool-selector.js';
 import type { Tool } from '../../contracts/tool.js';
 import { ToolIndex } from './tool-index.js';
 
-/**
- * A list of tools without those that strategies withhold, and for each strategy that withholds some
- * the tools that it may give.
- */
-interface Division {
-  readonly kept: readonly Tool[];
-  readonly pools: readonly WithheldPool[];
-}
-
-interface WithheldPool {
-  /** The number of the strategy among those of the run. */
-  readonly strategy: number;
-  readonly all: readonly Tool[];
-  readonly members: ReadonlySet<Tool>;
-}
-
 /** The most divisions of one list, since requests may bring strategies of their own. */
 const MOST_DIVISIONS = 16;
 
@@ -126,6 +110,22 @@ export class ToolReserve {
     this.selections = new WeakMap();
     this.divisions = new WeakMap();
   }
+}
+
+/**
+ * A list of tools without those that strategies withhold, and for each strategy that withholds some
+ * the tools that it may give.
+ */
+interface Division {
+  readonly kept: readonly Tool[];
+  readonly pools: readonly WithheldPool[];
+}
+
+interface WithheldPool {
+  /** The number of the strategy among those of the run. */
+  readonly strategy: number;
+  readonly all: readonly Tool[];
+  readonly members: ReadonlySet<Tool>;
 }
 
 const NOTHING: WithheldTools = { all: [], named: () => [], search: () => [] };

@@ -14,48 +14,6 @@ import {
 } from '../../run/run-preparation.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
 
-/** The run for which a tool is explained, and the operator who asks. */
-export type ExplainRequest<Actor = RegisteredActor> = ListingRequest<Actor> & {
-  /**
-   * The person who asks, whom `forRoot({ operators })` must permit `explain`. @default the actor of
-   * the run
-   */
-  readonly operator?: Operator<Actor>;
-};
-
-/** A call that was made, or refused. */
-export interface ExplainedCallRequest<Actor = RegisteredActor> {
-  readonly runId: string;
-  readonly toolCallId: string;
-  readonly operator: Operator<Actor>;
-  /** @default the operator's own */
-  readonly tenant?: string;
-}
-
-/**
- * The entries of the audit about one call, in their order: decisions and their reasons, questions
- * and answers of people, the outcome.
- */
-export interface CallExplanation {
-  readonly runId: string;
-  readonly toolCallId: string;
-  readonly declaredId?: string;
-  readonly events: readonly CallEvent[];
-}
-
-/** One entry of the audit about a call. */
-export interface CallEvent {
-  /** ISO 8601, UTC. */
-  readonly at: string;
-  readonly kind: AuditEntry['kind'];
-  /** Policy's decision: the rule, its reason and the version of the policy. */
-  readonly decision?: Decision;
-  readonly reason?: string;
-  readonly decidedBy?: string;
-  readonly status?: string;
-  readonly code?: string;
-}
-
 /**
  * Tells operators why a tool is offered, called, asked about or denied. Each use is in the audit.
  */
@@ -126,6 +84,48 @@ export class Explanations {
       events: entries.map(toEvent),
     };
   }
+}
+
+/** The run for which a tool is explained, and the operator who asks. */
+export type ExplainRequest<Actor = RegisteredActor> = ListingRequest<Actor> & {
+  /**
+   * The person who asks, whom `forRoot({ operators })` must permit `explain`. @default the actor of
+   * the run
+   */
+  readonly operator?: Operator<Actor>;
+};
+
+/** A call that was made, or refused. */
+export interface ExplainedCallRequest<Actor = RegisteredActor> {
+  readonly runId: string;
+  readonly toolCallId: string;
+  readonly operator: Operator<Actor>;
+  /** @default the operator's own */
+  readonly tenant?: string;
+}
+
+/**
+ * The entries of the audit about one call, in their order: decisions and their reasons, questions
+ * and answers of people, the outcome.
+ */
+export interface CallExplanation {
+  readonly runId: string;
+  readonly toolCallId: string;
+  readonly declaredId?: string;
+  readonly events: readonly CallEvent[];
+}
+
+/** One entry of the audit about a call. */
+export interface CallEvent {
+  /** ISO 8601, UTC. */
+  readonly at: string;
+  readonly kind: AuditEntry['kind'];
+  /** Policy's decision: the rule, its reason and the version of the policy. */
+  readonly decision?: Decision;
+  readonly reason?: string;
+  readonly decidedBy?: string;
+  readonly status?: string;
+  readonly code?: string;
 }
 
 function toEvent(entry: AuditEntry): CallEvent {

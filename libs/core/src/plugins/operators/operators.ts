@@ -11,19 +11,6 @@ import { Logger } from '../../findings/logger.js';
 import type { ActorIdentity } from '../../policy/actor-identity.js';
 import type { AuditTrail } from '../audit/audit-trail.js';
 
-/** The object of an operator's action. */
-export interface OperatorUse {
-  /** The tenant whose data the action is about. @default the operator's own */
-  readonly tenant?: string;
-  /** Set for an action that is about all tenants. It is in the audit of the operator's own. */
-  readonly everywhere?: boolean;
-  /**
-   * Facts for the audit, such as the version that was put in force. No secrets: operators of the
-   * tenant read it.
-   */
-  readonly details?: JsonObject;
-}
-
 /**
  * Decides who may take the actions of operators, and records each use in the audit. Every service
  * for operators asks it, so that there is one answer.
@@ -120,4 +107,17 @@ export class Operators<Actor = RegisteredActor> {
     }
     return 'none';
   }
+}
+
+/** The object of an operator's action. */
+export interface OperatorUse {
+  /** The tenant whose data the action is about. @default the operator's own */
+  readonly tenant?: string;
+  /** Set for an action that is about all tenants. It is in the audit of the operator's own. */
+  readonly everywhere?: boolean;
+  /**
+   * Facts for the audit, such as the version that was put in force. No secrets: operators of the
+   * tenant read it.
+   */
+  readonly details?: JsonObject;
 }

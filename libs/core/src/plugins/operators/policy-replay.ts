@@ -33,6 +33,13 @@ import { type ExpandedArguments, RunValues } from '../values/value-references.js
 import { VALUE_TOOL_IDS } from '../values/value-tools.js';
 import { isSameDecision } from './policy-differences.js';
 
+/** The decisions of stored runs that a version of the policies would have made otherwise. */
+export interface PolicyReplay {
+  /** Absent for policies that were never put. */
+  readonly version?: number;
+  readonly runs: readonly ReplayedRun[];
+}
+
 /**
  * A difference between two versions. Of a list of names each one that came or went is a difference
  * of its own.
@@ -76,13 +83,6 @@ export interface ReplayedRun {
   readonly decided: number;
   readonly changed: readonly ReplayedDecision[];
   readonly skipped: readonly UnreplayedCall[];
-}
-
-/** The decisions of stored runs that a version of the policies would have made otherwise. */
-export interface PolicyReplay {
-  /** Absent for policies that were never put. */
-  readonly version?: number;
-  readonly runs: readonly ReplayedRun[];
 }
 
 /** The services that a replay reads from. */

@@ -6,34 +6,6 @@ import {
   ToolError,
 } from '@toolloop/protocol';
 
-/** A request for a page of a result that was cut. */
-export interface PageQuestion {
-  readonly handle: string;
-  /** The beginning of the page, in characters. */
-  readonly offset: number;
-  readonly length: number;
-}
-
-interface KeptResult {
-  /** The declared id of the tool that gave it. */
-  readonly tool: string;
-  /** The model's projection, whole. */
-  readonly text: string;
-  readonly bytes: number;
-  /** The labels of the fields that it shows. @default it is not known who wrote it */
-  readonly labels?: MessageLabels | undefined;
-}
-
-/** The results in the transcript so far. */
-interface EarlierResults {
-  /**
-   * The number of results. Handles continue to count after them, so that an old handle is never a
-   * new result.
-   */
-  readonly results: number;
-  readonly hasHandles: boolean;
-}
-
 /**
  * One run's results that were larger than the model may read at once, so that it can read the rest.
  * The newest are kept, up to so many bytes; no other run has a way to them.
@@ -117,6 +89,34 @@ export class ResultPages {
       'No result is available: those of an earlier run, or from before this one was interrupted, are gone. Call that tool again.',
     );
   }
+}
+
+/** A request for a page of a result that was cut. */
+export interface PageQuestion {
+  readonly handle: string;
+  /** The beginning of the page, in characters. */
+  readonly offset: number;
+  readonly length: number;
+}
+
+interface KeptResult {
+  /** The declared id of the tool that gave it. */
+  readonly tool: string;
+  /** The model's projection, whole. */
+  readonly text: string;
+  readonly bytes: number;
+  /** The labels of the fields that it shows. @default it is not known who wrote it */
+  readonly labels?: MessageLabels | undefined;
+}
+
+/** The results in the transcript so far. */
+interface EarlierResults {
+  /**
+   * The number of results. Handles continue to count after them, so that an old handle is never a
+   * new result.
+   */
+  readonly results: number;
+  readonly hasHandles: boolean;
 }
 
 /** The tool that reads what was cut, by the id under which policies name it. */

@@ -14,14 +14,6 @@ import { TrustedText } from '../flow/trusted-text.js';
 import { isExpired } from '../inbox/pending.service.js';
 import { AskedQuestions, NOT_IN_TIME } from './asked-questions.js';
 
-/** The services of {@link AskedBeforehand}. */
-export interface BeforehandParts {
-  readonly questions: AskedQuestions;
-  readonly contexts: CallContextFactory;
-  readonly validators: SchemaValidators;
-  readonly resolution: ToolResolution;
-}
-
 /**
  * The beginning of the rule of what is asked before a call; behind it stands the name of the
  * argument.
@@ -145,6 +137,14 @@ export class AskedBeforehand {
       scope: { ...call.scope, flow: saidAsWell(call.scope.flow, new TrustedText(said)) },
     });
   }
+}
+
+/** The services of {@link AskedBeforehand}. */
+export interface BeforehandParts {
+  readonly questions: AskedQuestions;
+  readonly contexts: CallContextFactory;
+  readonly validators: SchemaValidators;
+  readonly resolution: ToolResolution;
 }
 
 function isLost(question: PendingOf<'question'>): boolean {

@@ -6,11 +6,6 @@ import { firstNoticeAt } from '../inbox/answering-roles.js';
 import { isExpired } from '../inbox/pending.service.js';
 import type { KeptCall } from './run-rehearsal.js';
 
-/** A rehearsal that has come to its end. */
-interface EndedRehearsal extends Asker {
-  readonly calls: readonly KeptCall[];
-}
-
 /** Asks people about the list of changes of a rehearsal, once for the same list. */
 export class AskedRehearsals extends Asking {
   /**
@@ -73,4 +68,9 @@ export class AskedRehearsals extends Asking {
       return record;
     });
   }
+}
+
+/** A rehearsal that has come to its end. */
+interface EndedRehearsal extends Asker {
+  readonly calls: readonly KeptCall[];
 }

@@ -31,21 +31,6 @@ import {
   type RunRehearsal,
 } from './run-rehearsal.js';
 
-/** The services of {@link CallRehearsal}. */
-export interface RehearsalParts {
-  readonly performer: CallPerformer;
-  readonly preview: CallPreview;
-  readonly contexts: CallContextFactory;
-  readonly resolution: ToolResolution;
-  readonly validators: SchemaValidators;
-  readonly rules: { optionsFor(tool: Tool, run: ExecutionScope['options']): ExecutionOptions };
-  /**
-   * Absent where there is no database that tools share with the journal: then every change is
-   * previewed.
-   */
-  readonly transactions: CallTransactions | undefined;
-}
-
 /**
  * The stage of a rehearsal in the place of an effect: a call is made and rolled back, or shown and
  * not made.
@@ -263,6 +248,21 @@ export class CallRehearsal {
       throw new ImpossibleCall({ toolCallId, declaredId }, { cause: error });
     }
   }
+}
+
+/** The services of {@link CallRehearsal}. */
+export interface RehearsalParts {
+  readonly performer: CallPerformer;
+  readonly preview: CallPreview;
+  readonly contexts: CallContextFactory;
+  readonly resolution: ToolResolution;
+  readonly validators: SchemaValidators;
+  readonly rules: { optionsFor(tool: Tool, run: ExecutionScope['options']): ExecutionOptions };
+  /**
+   * Absent where there is no database that tools share with the journal: then every change is
+   * previewed.
+   */
+  readonly transactions: CallTransactions | undefined;
 }
 
 type Fingerprints = ReadonlyMap<KeptCall, Fingerprint>;

@@ -1,12 +1,6 @@
 import type { Finding } from '@toolloop/protocol';
 import type { Tool } from '../../contracts/tool.js';
 
-/** A tool that says it can be rehearsed, and where it is declared. */
-export interface RehearsedTool {
-  readonly at: string;
-  readonly tool: Pick<Tool, 'spec' | 'rehearse' | 'rowsBefore' | 'directive' | 'questions'>;
-}
-
 /** Returns what keeps tools from being rehearsed that say they can be. */
 export function rehearsalFindings(
   tools: readonly RehearsedTool[],
@@ -22,6 +16,12 @@ export function rehearsalFindings(
       ? []
       : [{ at, problem: `It says \`rehearse\`, and ${problem}.`, remedy: REMEDY }];
   });
+}
+
+/** A tool that says it can be rehearsed, and where it is declared. */
+export interface RehearsedTool {
+  readonly at: string;
+  readonly tool: Pick<Tool, 'spec' | 'rehearse' | 'rowsBefore' | 'directive' | 'questions'>;
 }
 
 const SAY_IT = "Add rehearse: 'transaction', or leave rowsBefore out.";

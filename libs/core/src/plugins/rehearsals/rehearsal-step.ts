@@ -24,29 +24,6 @@ import { type LoopState, type PendingStep, type StepAnswer } from '../../loop/lo
 import type { DirectiveUpdates } from '../directives/directive-updates.js';
 import type { StructuredAnswers } from '../structured-output/structured-answer.js';
 
-/** A rehearsal whose model has come to its end. */
-export interface EndingRehearsal {
-  readonly live: LiveRun;
-  readonly rehearsal: RunRehearsal;
-  readonly failed: FailedRun;
-}
-
-type Asked = PendingOf<'rehearsal'>;
-
-/** The calls of an approved rehearsal, as far as they were made. */
-interface Performance extends EndingRehearsal {
-  readonly record: Asked;
-  /** True where a process that is gone may have made some of them. */
-  readonly wasBegun: boolean;
-  readonly outcomes: ToolOutcome[];
-  /**
-   * Set once everything that was rehearsed has been compared with the data, which is done before
-   * the first effect alone.
-   */
-  isCompared: boolean;
-  change?: RehearsalChange;
-}
-
 /**
  * The end of a rehearsal: people are asked about the list of its changes, and once they have
  * approved it each is made, as any call is.
@@ -276,6 +253,29 @@ export class RehearsalStep {
     };
     return { ...ended, ...output, rehearsal, finish };
   }
+}
+
+/** A rehearsal whose model has come to its end. */
+export interface EndingRehearsal {
+  readonly live: LiveRun;
+  readonly rehearsal: RunRehearsal;
+  readonly failed: FailedRun;
+}
+
+type Asked = PendingOf<'rehearsal'>;
+
+/** The calls of an approved rehearsal, as far as they were made. */
+interface Performance extends EndingRehearsal {
+  readonly record: Asked;
+  /** True where a process that is gone may have made some of them. */
+  readonly wasBegun: boolean;
+  readonly outcomes: ToolOutcome[];
+  /**
+   * Set once everything that was rehearsed has been compared with the data, which is done before
+   * the first effect alone.
+   */
+  isCompared: boolean;
+  change?: RehearsalChange;
 }
 
 /** Tells whether a step is the performance of a rehearsal: its calls are no model's. */

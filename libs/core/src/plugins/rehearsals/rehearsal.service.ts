@@ -31,31 +31,6 @@ import {
 import { isSameDecision } from '../operators/policy-differences.js';
 
 /**
- * The model and the policy of a rehearsal, by the names that `forRoot` gives them in `models` and
- * `candidates`.
- */
-export interface RehearsalTerms {
-  readonly model?: string;
-  readonly policy?: string;
-}
-
-/** A call of a run, as far as it is compared. */
-interface MadeCall {
-  readonly toolCallId: string;
-  readonly step: number;
-  readonly declaredId: string;
-  /** Equal for the same call of the same instance. */
-  readonly asked: string;
-  readonly decision: Decision;
-}
-
-/** A call, and the decision that it is compared by. */
-interface CandidateCall extends Omit<MadeCall, 'decision'> {
-  readonly decision?: Decision;
-  readonly why?: ComparedCall['why'];
-}
-
-/**
  * Rehearses stored runs with other models and policies, and shows each decision beside the one that
  * was recorded. A candidate decides nothing: calls are decided by the policies in force, no one is
  * asked about the changes of such a rehearsal, and none of them is performed. For operators who are
@@ -248,6 +223,31 @@ export class RehearsalService<Actor = RegisteredActor> {
   private knownPolicies(): string {
     return `Known: ${Object.keys(this.settings.options.candidates ?? {}).join(', ') || 'none'}.`;
   }
+}
+
+/**
+ * The model and the policy of a rehearsal, by the names that `forRoot` gives them in `models` and
+ * `candidates`.
+ */
+export interface RehearsalTerms {
+  readonly model?: string;
+  readonly policy?: string;
+}
+
+/** A call of a run, as far as it is compared. */
+interface MadeCall {
+  readonly toolCallId: string;
+  readonly step: number;
+  readonly declaredId: string;
+  /** Equal for the same call of the same instance. */
+  readonly asked: string;
+  readonly decision: Decision;
+}
+
+/** A call, and the decision that it is compared by. */
+interface CandidateCall extends Omit<MadeCall, 'decision'> {
+  readonly decision?: Decision;
+  readonly why?: ComparedCall['why'];
 }
 
 const NOT_YOURS =

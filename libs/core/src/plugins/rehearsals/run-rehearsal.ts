@@ -19,39 +19,6 @@ import {
   TEXT,
 } from '../../schema/saved-form.js';
 
-/**
- * The hash of a value, and those of its fields by their JSON pointers, to find which of them has
- * changed.
- */
-export interface Fingerprint {
-  readonly hash: string;
-  readonly fields: Readonly<Record<string, string>>;
-}
-
-/**
- * A call of a rehearsal, as it is made again: for what follows it, to see that nothing has changed,
- * and once it is approved.
- */
-export interface KeptCall {
-  /** As people see it. */
-  readonly shown: RehearsedCall;
-  /** Its canonical arguments. */
-  readonly arguments: string;
-  /** The arguments that hold text from outside, which have no references any more. @default none */
-  readonly outside?: readonly OutsideArgument[];
-  /** The position among the calls of its step, from 0. */
-  readonly index: number;
-  /** The people whom policy wants to approve it; none where it needs no approval. */
-  readonly terms: readonly ApprovalTerms[];
-  /** The hash of the form of its tool. Absent in rehearsals of earlier releases. */
-  readonly form?: string;
-  /**
-   * The result of a read, or the rows that a write changed as they were before. Absent where
-   * nothing is compared.
-   */
-  readonly before?: Fingerprint;
-}
-
 const FINGERPRINT = object<Fingerprint>({ hash: TEXT, fields: partly<Fingerprint['fields']>() });
 
 export const SAVED_REHEARSAL: Form<readonly KeptCall[]> = list(
@@ -113,6 +80,39 @@ export class RunRehearsal {
   save(): readonly KeptCall[] {
     return this.calls;
   }
+}
+
+/**
+ * The hash of a value, and those of its fields by their JSON pointers, to find which of them has
+ * changed.
+ */
+export interface Fingerprint {
+  readonly hash: string;
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+/**
+ * A call of a rehearsal, as it is made again: for what follows it, to see that nothing has changed,
+ * and once it is approved.
+ */
+export interface KeptCall {
+  /** As people see it. */
+  readonly shown: RehearsedCall;
+  /** Its canonical arguments. */
+  readonly arguments: string;
+  /** The arguments that hold text from outside, which have no references any more. @default none */
+  readonly outside?: readonly OutsideArgument[];
+  /** The position among the calls of its step, from 0. */
+  readonly index: number;
+  /** The people whom policy wants to approve it; none where it needs no approval. */
+  readonly terms: readonly ApprovalTerms[];
+  /** The hash of the form of its tool. Absent in rehearsals of earlier releases. */
+  readonly form?: string;
+  /**
+   * The result of a read, or the rows that a write changed as they were before. Absent where
+   * nothing is compared.
+   */
+  readonly before?: Fingerprint;
 }
 
 /** More fields are one. */

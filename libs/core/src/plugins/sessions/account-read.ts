@@ -1,11 +1,6 @@
 import { Toolset } from '../../catalog/toolset.js';
 import type { RunPlan } from '../../run/run-plan.js';
 
-/** A failure to read the account of a session. */
-interface UnreadAccount {
-  readonly cause: unknown;
-}
-
 /** Brings the account of a call up to date. Never rejects. */
 export async function accountRead(
   { account }: Pick<RunPlan, 'account'>,
@@ -17,4 +12,9 @@ export async function accountRead(
   } catch (cause) {
     return { cause };
   }
+}
+
+/** A failure to read the account of a session. */
+interface UnreadAccount {
+  readonly cause: unknown;
 }

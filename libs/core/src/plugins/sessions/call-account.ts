@@ -15,17 +15,13 @@ import { namesOutsiders } from '../../schema/field-origins.js';
 import { isUnpinned } from '../sources/vouched-tools.js';
 import { CountedSpending } from '../usage/spending.js';
 
-/** The store of an account, and the time for which it is kept after its last use. */
-export interface AccountPlace {
-  readonly store: AccountStore;
-  readonly key: AccountKey;
-  readonly keptMs: number;
-}
-
 /** The number of times within this time that an account is told that it is still used. */
 const TOUCHES = 20;
+
 const UNKNOWN_READER: MessageLabels = { returns: 'untrusted', reads: 'private' };
+
 const STRANGERS_TEXT: MessageLabels = { returns: 'untrusted', reads: 'public' };
+
 /**
  * The labels of arguments that no model has written. What a person writes is private, like what
  * they say.
@@ -34,7 +30,9 @@ const WRITTEN_BY: Readonly<Record<Exclude<ValueOrigin, 'outside'>, MessageLabels
   actor: { returns: 'trusted', reads: 'private' },
   application: { returns: 'trusted', reads: 'public' },
 };
+
 const logger = new Logger('CallAccount');
+
 const NOTHING: SessionAccount = {
   isTainted: false,
   hasReadPrivate: false,
@@ -241,6 +239,13 @@ export class CallAccount {
       logger.warn('The account of a session could not be kept alive.', error),
     );
   }
+}
+
+/** The store of an account, and the time for which it is kept after its last use. */
+export interface AccountPlace {
+  readonly store: AccountStore;
+  readonly key: AccountKey;
+  readonly keptMs: number;
 }
 
 /** The labels of all that a call of a tool may read. A sub-run may read anything. */

@@ -23,16 +23,6 @@ import { callOf } from './called-tool.js';
 import { LiveSession } from './live-session.js';
 import { Explanations } from '../operators/explanations.js';
 
-/** The tenant and the actor of a session. */
-interface Principal {
-  readonly tenant: string;
-  readonly actorId: string | undefined;
-}
-
-interface OpenSession extends Principal {
-  readonly session: LiveSession;
-}
-
 /**
  * Makes calls without a model, by themselves or in sessions, of which it keeps those of the whole
  * process.
@@ -178,4 +168,14 @@ export class Sessions implements BeforeApplicationShutdown {
   private get limits(): typeof DEFAULT_SESSIONS {
     return SESSIONS.merge(DEFAULT_SESSIONS, this.settings.options.sessions ?? {});
   }
+}
+
+/** The tenant and the actor of a session. */
+interface Principal {
+  readonly tenant: string;
+  readonly actorId: string | undefined;
+}
+
+interface OpenSession extends Principal {
+  readonly session: LiveSession;
 }

@@ -17,22 +17,6 @@ const logger = new Logger('ToolSources');
 const MOST_LISTED = 100;
 
 /**
- * The name of a source, read once: a source that says something else later is still the one it was.
- */
-export interface NamedSource {
-  readonly origin: ToolOrigin;
-  readonly prefix: string | undefined;
-}
-
-/** The parts of a source, and the limits for it. */
-export interface SourceParts {
-  readonly source: ToolSource;
-  readonly named: NamedSource;
-  readonly admission: SourceAdmission;
-  readonly options: Required<SourceOptions>;
-}
-
-/**
  * One source over time: how it is asked, when it is asked again, and what became of its answers.
  */
 export class LivingSource {
@@ -210,6 +194,22 @@ export class LivingSource {
     const { pauseMs, longestPauseMs } = this.parts.options;
     return Math.min(pauseMs * 2 ** Math.max(0, streak - 1), longestPauseMs);
   }
+}
+
+/**
+ * The name of a source, read once: a source that says something else later is still the one it was.
+ */
+export interface NamedSource {
+  readonly origin: ToolOrigin;
+  readonly prefix: string | undefined;
+}
+
+/** The parts of a source, and the limits for it. */
+export interface SourceParts {
+  readonly source: ToolSource;
+  readonly named: NamedSource;
+  readonly admission: SourceAdmission;
+  readonly options: Required<SourceOptions>;
 }
 
 function isList(value: unknown): value is readonly unknown[] {

@@ -15,23 +15,6 @@ import { canonicalDeclaration, sha256, toJsonObject } from '../../schema/canonic
 import { compileReveal } from '../../schema/reveal.js';
 import { compileSchemaInput } from '../../schema/tool-input.js';
 
-/** The declaration of a tool that is known by its JSON Schema alone. */
-export interface SourceToolDeclaration
-  extends ToolSettings, Pick<Tool, 'origin' | 'canCall' | 'preview' | 'secrets'> {
-  readonly id: string;
-  readonly description: string;
-  readonly inputSchema: JSONSchema7;
-  readonly outputSchema?: JSONSchema7;
-  /** @default 'external_side_effect' */
-  readonly effect?: ToolEffect;
-  /** @default private and untrusted, and it lets data out */
-  readonly labels?: Partial<ToolLabels>;
-  /** The fields of a result that may leave. @default 'all' */
-  readonly reveal?: 'all' | readonly string[];
-  /** Receives the arguments as plain JSON, once they fit the schema. */
-  invoke(this: void, args: JsonObject, context: ToolCallContext): unknown;
-}
-
 /**
  * Makes a tool for a `ToolSource` to hand over: its arguments are held against their JSON Schema
  * and passed on as they are.
@@ -77,6 +60,23 @@ export function sourceTool(declaration: SourceToolDeclaration): Tool {
     output: compileReveal(reveal),
     invoke: (args, context) => invoke(isRecord(args) ? toJsonObject(args) : {}, context),
   };
+}
+
+/** The declaration of a tool that is known by its JSON Schema alone. */
+export interface SourceToolDeclaration
+  extends ToolSettings, Pick<Tool, 'origin' | 'canCall' | 'preview' | 'secrets'> {
+  readonly id: string;
+  readonly description: string;
+  readonly inputSchema: JSONSchema7;
+  readonly outputSchema?: JSONSchema7;
+  /** @default 'external_side_effect' */
+  readonly effect?: ToolEffect;
+  /** @default private and untrusted, and it lets data out */
+  readonly labels?: Partial<ToolLabels>;
+  /** The fields of a result that may leave. @default 'all' */
+  readonly reveal?: 'all' | readonly string[];
+  /** Receives the arguments as plain JSON, once they fit the schema. */
+  invoke(this: void, args: JsonObject, context: ToolCallContext): unknown;
 }
 
 /** The finding in what a source gives in the place of a tool. */

@@ -12,19 +12,6 @@ import { type Tool } from '../../contracts/tool.js';
 import { Logger } from '../../findings/logger.js';
 import { canonicalDeclaration, sha256 } from '../../schema/canonical-json.js';
 
-/** A tool as the policy of some time labels it. */
-type Semantics = Pick<Tool, 'spec' | 'origin'>;
-
-/** The labels of a spec, and the revision of the policy that gave them. */
-interface KnownSemantics {
-  readonly revision: number | undefined;
-  readonly semantics: Semantics;
-}
-
-interface TakenTool extends KnownSemantics {
-  readonly taken: Tool;
-}
-
 /**
  * Admits the tools of untrusted sources. Such a tool cannot vouch for itself: it counts as an
  * external effect that can carry data out, reads private data and returns untrusted content, except
@@ -128,6 +115,19 @@ export class VouchedTools {
     this.warned.add(declaredId);
     return {};
   }
+}
+
+/** A tool as the policy of some time labels it. */
+type Semantics = Pick<Tool, 'spec' | 'origin'>;
+
+/** The labels of a spec, and the revision of the policy that gave them. */
+interface KnownSemantics {
+  readonly revision: number | undefined;
+  readonly semantics: Semantics;
+}
+
+interface TakenTool extends KnownSemantics {
+  readonly taken: Tool;
 }
 
 /** Tells whether a tool's description comes from outside and is not pinned by the application. */

@@ -12,23 +12,6 @@ import { compileDtoInput } from '../../schema/tool-input.js';
 import { SchemaValidators } from '../../schema/validators.js';
 import { type RunValues, valueForReader } from '../values/value-references.js';
 
-/** The class an answer must be, compiled once. */
-export interface AnswerShape {
-  readonly format: AnswerFormat;
-  readonly codec: ToolInputCodec;
-}
-
-/** A valid answer: the instance for the application, and the JSON for everybody else. */
-export interface StructuredOutput {
-  readonly output: unknown;
-  readonly json: JsonValue;
-  /** The JSON with references, for a model that knows texts by them. @default the same */
-  readonly modelJson?: JsonValue;
-}
-
-/** The structured answer in the model's text, or its problems. */
-export type AnswerReading = StructuredOutput | { readonly problems: readonly ArgumentProblem[] };
-
 /**
  * Reads the answers of runs that ask for an `output` class, by the same schema and checks that a
  * tool's input has.
@@ -78,6 +61,23 @@ export class StructuredAnswers {
       : { output: reading.value, json: jsonOf(reading.value, args) };
   }
 }
+
+/** The class an answer must be, compiled once. */
+export interface AnswerShape {
+  readonly format: AnswerFormat;
+  readonly codec: ToolInputCodec;
+}
+
+/** A valid answer: the instance for the application, and the JSON for everybody else. */
+export interface StructuredOutput {
+  readonly output: unknown;
+  readonly json: JsonValue;
+  /** The JSON with references, for a model that knows texts by them. @default the same */
+  readonly modelJson?: JsonValue;
+}
+
+/** The structured answer in the model's text, or its problems. */
+export type AnswerReading = StructuredOutput | { readonly problems: readonly ArgumentProblem[] };
 
 /** Returns the findings in the class of structured answers. */
 export function outputFindings(output: Type | undefined, at: string): Finding[] {

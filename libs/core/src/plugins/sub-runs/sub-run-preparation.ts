@@ -19,10 +19,6 @@ import { type ListedTools, listedWithin, remindStrategies } from '../injection/s
 import type { SubRunCall } from './sub-runs.js';
 import { type OuterRun, SubRunTools } from './sub-run-tools.js';
 
-interface Selected {
-  readonly isKeptOut: (spec: ToolSpec) => boolean;
-}
-
 /** Makes the plan of a sub-run out of that of the run around it. Nothing in it is wider. */
 @Injectable()
 export class SubRunPreparation {
@@ -138,6 +134,10 @@ export class SubRunPreparation {
   ): Pick<RunPlan, 'history' | 'prepareStep'> {
     return { history, prepareStep: prepareStep && ((step) => prepareStep({ ...step, run })) };
   }
+}
+
+interface Selected {
+  readonly isKeptOut: (spec: ToolSpec) => boolean;
 }
 
 /** Returns the number of runs around a run. */

@@ -9,12 +9,6 @@ import type { Tool } from '../../contracts/tool.js';
 import type { EnclosingRun } from '../../run/run-plan.js';
 import { RESULT_READER } from '../pages/result-reader.js';
 
-/** The run around a sub-run, and the tools it has when it makes the call. */
-export interface OuterRun {
-  readonly live: EnclosingRun;
-  readonly toolset: Toolset;
-}
-
 /**
  * The tools that a sub-run may use, no matter which strategy adds them: in a sub-run the list holds
  * for injected tools too.
@@ -93,6 +87,12 @@ export class SubRunTools {
       }),
     );
   }
+}
+
+/** The run around a sub-run, and the tools it has when it makes the call. */
+export interface OuterRun {
+  readonly live: EnclosingRun;
+  readonly toolset: Toolset;
 }
 
 type Selection = Pick<SubRun, 'tools' | 'exclude'>;

@@ -5,39 +5,6 @@ import type { UsageAmounts, UsageIncrement, UsageKey } from '../../contracts/usa
 import { QuotaGuard } from './quota-guard.js';
 import type { UsageLedger } from './usage-ledger.js';
 
-/** The number of calls that may be made, and the end of the run for those beyond. */
-export interface CallGrant {
-  readonly calls: number;
-  readonly beyond: {
-    readonly refusal: ToolFailure;
-    readonly limit?: FinishReason;
-    readonly detail?: string;
-  };
-}
-
-/** A quota of a tenant, and whether anything of it is left for now. */
-export interface QuotaStanding {
-  readonly quota: Quota;
-  readonly isLeft: boolean;
-}
-
-/** The run whose use is counted; for a sub-run, the root run. */
-export interface MeteredRun {
-  readonly runId: string;
-  readonly tenant: string;
-  readonly actorId: string | undefined;
-}
-
-/** A call that is about to be made. */
-export interface MeteredCall {
-  /** The declared id of its tool. */
-  readonly tool: string;
-  /** The model of the run. Absent for a call without one. */
-  readonly model?: string;
-  /** Set where another process may count the call as well. */
-  readonly id?: string;
-}
-
 const NOTHING: UsageAmounts = {
   calls: 0,
   answers: 0,
@@ -152,6 +119,39 @@ export class RunMeter {
       ...(id !== undefined && { id }),
     };
   }
+}
+
+/** The number of calls that may be made, and the end of the run for those beyond. */
+export interface CallGrant {
+  readonly calls: number;
+  readonly beyond: {
+    readonly refusal: ToolFailure;
+    readonly limit?: FinishReason;
+    readonly detail?: string;
+  };
+}
+
+/** A quota of a tenant, and whether anything of it is left for now. */
+export interface QuotaStanding {
+  readonly quota: Quota;
+  readonly isLeft: boolean;
+}
+
+/** The run whose use is counted; for a sub-run, the root run. */
+export interface MeteredRun {
+  readonly runId: string;
+  readonly tenant: string;
+  readonly actorId: string | undefined;
+}
+
+/** A call that is about to be made. */
+export interface MeteredCall {
+  /** The declared id of its tool. */
+  readonly tool: string;
+  /** The model of the run. Absent for a call without one. */
+  readonly model?: string;
+  /** Set where another process may count the call as well. */
+  readonly id?: string;
 }
 
 function soundAmount(amount: number): number {

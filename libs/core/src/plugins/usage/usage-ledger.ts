@@ -11,22 +11,17 @@ import { Logger } from '../../findings/logger.js';
  * written is lost.
  */
 const FLUSH_MS = 1_000;
+
 /** The longest pause between attempts while the store does not answer. */
 const LONGEST_PAUSE_MS = 30_000;
+
 /**
  * Beyond so many that wait for a store, further uses are not counted. Uses of one day, actor, tool
  * and model are one.
  */
 const MOST_WAITING = 10_000;
-const MOST_OF_A_BATCH = 1_000;
 
-/** Uses of one tenant that are not written yet. */
-interface TenantUses {
-  /** Sent before, without an answer: it is sent again as it was. */
-  batch?: UsageBatch;
-  readonly uses: Map<string, UsageIncrement>;
-  readonly windows: Map<string, UsageWindow>;
-}
+const MOST_OF_A_BATCH = 1_000;
 
 /**
  * Counts what runs use. What no quota waits for is collected and written each second; while the
@@ -151,6 +146,14 @@ export class UsageLedger implements BeforeApplicationShutdown {
         `The store of usage does not answer. ${MOST_WAITING} uses wait for it, and further ones are not counted until it does.`,
       );
   }
+}
+
+/** Uses of one tenant that are not written yet. */
+interface TenantUses {
+  /** Sent before, without an answer: it is sent again as it was. */
+  batch?: UsageBatch;
+  readonly uses: Map<string, UsageIncrement>;
+  readonly windows: Map<string, UsageWindow>;
 }
 
 function nextBatch(tenant: string, { uses, windows }: TenantUses): UsageBatch {

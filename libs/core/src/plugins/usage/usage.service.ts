@@ -25,45 +25,10 @@ import { ActorIdentity } from '../../policy/actor-identity.js';
 import { parseJson } from '../../schema/canonical-json.js';
 import { UsageLedger } from './usage-ledger.js';
 
-/** A selection of what was used. */
-export interface UsageReportQuery {
-  /** Needed, unless it is about all of them. */
-  readonly tenant?: string;
-  /**
-   * True for the use of all tenants, which only operators of all of them may see. @default false
-   */
-  readonly everywhere?: boolean;
-  /** The id of an actor. @default all actors, which only operators may see */
-  readonly actor?: string;
-  /** The declared id of a tool. @default all tools, and what belongs to none */
-  readonly tool?: string;
-  /** A model as `provider/modelId`. @default all models, and calls without one */
-  readonly model?: string;
-  /** The first day in UTC: `2026-11-01`. */
-  readonly from: string;
-  /** The last day in UTC, included. At most 400 days from the first on. */
-  readonly to: string;
-  /**
-   * One row for each combination of these: `['day', 'model']`. @default none: one row, the sum of
-   * all
-   */
-  readonly groupBy?: readonly UsageDimension[];
-  /** Rows of a page, at most 1,000. @default 100 */
-  readonly limit?: number;
-  /** The `next` of the page before; the rest of the query is the same. */
-  readonly after?: string;
-}
-
-/** A page of a report. */
-export interface UsageReport {
-  /** In the order of `groupBy`. */
-  readonly rows: readonly UsageRow[];
-  /** Set where there may be more: give it as `after`. */
-  readonly next?: string;
-}
-
 const MOST_ROWS = 1_000;
+
 const MOST_DAYS = 400;
+
 const DAY_MS = 86_400_000;
 
 /**
@@ -117,6 +82,43 @@ export class UsageService<Actor = RegisteredActor> {
       ...(last && asked.groupBy.length > 0 && { next: cursorOf(last, asked.groupBy) }),
     };
   }
+}
+
+/** A selection of what was used. */
+export interface UsageReportQuery {
+  /** Needed, unless it is about all of them. */
+  readonly tenant?: string;
+  /**
+   * True for the use of all tenants, which only operators of all of them may see. @default false
+   */
+  readonly everywhere?: boolean;
+  /** The id of an actor. @default all actors, which only operators may see */
+  readonly actor?: string;
+  /** The declared id of a tool. @default all tools, and what belongs to none */
+  readonly tool?: string;
+  /** A model as `provider/modelId`. @default all models, and calls without one */
+  readonly model?: string;
+  /** The first day in UTC: `2026-11-01`. */
+  readonly from: string;
+  /** The last day in UTC, included. At most 400 days from the first on. */
+  readonly to: string;
+  /**
+   * One row for each combination of these: `['day', 'model']`. @default none: one row, the sum of
+   * all
+   */
+  readonly groupBy?: readonly UsageDimension[];
+  /** Rows of a page, at most 1,000. @default 100 */
+  readonly limit?: number;
+  /** The `next` of the page before; the rest of the query is the same. */
+  readonly after?: string;
+}
+
+/** A page of a report. */
+export interface UsageReport {
+  /** In the order of `groupBy`. */
+  readonly rows: readonly UsageRow[];
+  /** Set where there may be more: give it as `after`. */
+  readonly next?: string;
 }
 
 const DAY: OptionRule<string> = {

@@ -1,36 +1,5 @@
 import { type RawInput, RawTool, type RawToolDeclaration } from './raw-tool.js';
 
-/** The part of a client's tool that the client does, as it was declared. */
-export interface ClientDeclaration {
-  readonly output: RawInput | undefined;
-  readonly expiresAfterMs: number;
-}
-
-/** A tool that the client of a run calls: what it opens, picks or measures there. */
-export interface ClientToolDeclaration<Input = unknown> extends Pick<
-  RawToolDeclaration<Input>,
-  | 'id'
-  | 'description'
-  | 'effect'
-  | 'input'
-  | 'when'
-  | 'canCall'
-  | 'preflight'
-  | 'preview'
-  | 'presentation'
-  | 'patterns'
-> {
-  /** The form of its result: a DTO class, a Standard Schema or a JSON Schema. @default any JSON */
-  readonly output?: RawInput;
-  /** Its labels; what a client returns is never trusted. */
-  readonly labels?: Omit<NonNullable<RawToolDeclaration['labels']>, 'returns'>;
-  /**
-   * The milliseconds that the client has. After them a read fails as `timeout`, and what changes
-   * things as `unknown_outcome`. @default 600,000, ten minutes
-   */
-  readonly expiresAfterMs?: number;
-}
-
 /** Ten minutes. */
 export const CLIENT_EXPIRES_AFTER_MS = 600_000;
 
@@ -70,6 +39,37 @@ export function clientTool<Input>({
     undefined,
     client,
   );
+}
+
+/** The part of a client's tool that the client does, as it was declared. */
+export interface ClientDeclaration {
+  readonly output: RawInput | undefined;
+  readonly expiresAfterMs: number;
+}
+
+/** A tool that the client of a run calls: what it opens, picks or measures there. */
+export interface ClientToolDeclaration<Input = unknown> extends Pick<
+  RawToolDeclaration<Input>,
+  | 'id'
+  | 'description'
+  | 'effect'
+  | 'input'
+  | 'when'
+  | 'canCall'
+  | 'preflight'
+  | 'preview'
+  | 'presentation'
+  | 'patterns'
+> {
+  /** The form of its result: a DTO class, a Standard Schema or a JSON Schema. @default any JSON */
+  readonly output?: RawInput;
+  /** Its labels; what a client returns is never trusted. */
+  readonly labels?: Omit<NonNullable<RawToolDeclaration['labels']>, 'returns'>;
+  /**
+   * The milliseconds that the client has. After them a read fails as `timeout`, and what changes
+   * things as `unknown_outcome`. @default 600,000, ten minutes
+   */
+  readonly expiresAfterMs?: number;
 }
 
 const AT_THE_CLIENT = {

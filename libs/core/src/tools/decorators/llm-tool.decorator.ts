@@ -18,6 +18,29 @@ import { CHECKED_BY_USE, ITS, defineOptions } from '../../findings/options.js';
 import { recordMember } from './decorated-members.js';
 import { DIRECTIVE, type DirectiveDeclaration, METHOD_NAME } from './directive-declaration.js';
 
+export const LLM_TOOL_METADATA = 'toolloop:llm-tool';
+
+/** Set on a method that is marked twice. */
+export const REPEATED_METADATA = 'toolloop:llm-tool-repeated';
+
+/**
+ * Marks a method that the model may call. The order of decorators does not matter: the method is
+ * looked up by name when it is called.
+ *
+ * @example
+ * @LlmTool({ description: 'Returns a customer by id.', effect: 'read_only', output: Customer })
+ *   getCustomer(@ToolParam('id', { description: 'The id of the customer.' }) id: string):
+ *   Promise<Customer> { return this.customers.find(id); }
+ */
+export function LlmTool(options: LlmToolOptions): MethodDecorator {
+  return (prototype, property) => {
+    if (Reflect.hasOwnMetadata(LLM_TOOL_METADATA, prototype, property))
+      Reflect.defineMetadata(REPEATED_METADATA, true, prototype, property);
+    Reflect.defineMetadata(LLM_TOOL_METADATA, options, prototype, property);
+    recordMember(prototype, property);
+  };
+}
+
 /** A class, a list of it, or either with options. */
 export type OutputShape =
   Type | readonly [Type] | { readonly type: Type | readonly [Type]; readonly nullable?: boolean };
@@ -97,29 +120,6 @@ export type LlmToolOptions = MethodOptions &
         readonly output?: undefined;
       }
   );
-
-export const LLM_TOOL_METADATA = 'toolloop:llm-tool';
-
-/** Set on a method that is marked twice. */
-export const REPEATED_METADATA = 'toolloop:llm-tool-repeated';
-
-/**
- * Marks a method that the model may call. The order of decorators does not matter: the method is
- * looked up by name when it is called.
- *
- * @example
- * @LlmTool({ description: 'Returns a customer by id.', effect: 'read_only', output: Customer })
- *   getCustomer(@ToolParam('id', { description: 'The id of the customer.' }) id: string):
- *   Promise<Customer> { return this.customers.find(id); }
- */
-export function LlmTool(options: LlmToolOptions): MethodDecorator {
-  return (prototype, property) => {
-    if (Reflect.hasOwnMetadata(LLM_TOOL_METADATA, prototype, property))
-      Reflect.defineMetadata(REPEATED_METADATA, true, prototype, property);
-    Reflect.defineMetadata(LLM_TOOL_METADATA, options, prototype, property);
-    recordMember(prototype, property);
-  };
-}
 
 const ACCEPTED = defineOptions<NonNullable<ToolLabels['accepts']>>(
   { untrusted: BOOLEAN, private: BOOLEAN },

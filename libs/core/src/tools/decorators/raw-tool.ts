@@ -16,11 +16,6 @@ import type { ClientDeclaration } from './client-tool.js';
 import { RAW_DIRECTIVE, type RawDirectiveDeclaration } from './directive-declaration.js';
 import { type LlmToolOptions, TOOL_BASICS } from './llm-tool.decorator.js';
 
-/** Code that a raw tool runs. */
-interface Executable<Input> {
-  execute(input: Input, context: ToolCallContext): unknown;
-}
-
 /**
  * A tool that is not a method of a provider. It only records the declaration, which is compiled and
  * checked when the application starts.
@@ -41,6 +36,11 @@ export class RawTool {
     /** Set where the client makes its calls. */
     readonly client?: ClientDeclaration,
   ) {}
+}
+
+/** Code that a raw tool runs. */
+interface Executable<Input> {
+  execute(input: Input, context: ToolCallContext): unknown;
 }
 
 recogniseCopies('RawTool', RawTool);

@@ -3,55 +3,6 @@ import type { JSONSchema7 } from 'json-schema';
 import type { SubRunProfile } from '../../contracts/loop-request.js';
 import { RawTool, type RawToolDeclaration } from './raw-tool.js';
 
-/** The input of a sub-run, unless its declaration has another. */
-export interface SubRunInput {
-  readonly prompt: string;
-}
-
-type ToolHalf<Input> = Pick<
-  RawToolDeclaration<Input>,
-  | 'id'
-  | 'description'
-  | 'when'
-  | 'timeoutMs'
-  | 'concurrency'
-  | 'canCall'
-  | 'preflight'
-  | 'preview'
-  | 'presentation'
-  | 'patterns'
->;
-
-/**
- * All options of the tool itself, so that a new one does not compile until it is taken out of those
- * of the run.
- */
-type OptionsOfTool<Input> = {
-  readonly [Name in Exclude<keyof ToolHalf<Input>, 'id' | 'description'>]:
-    ToolHalf<Input>[Name] | undefined;
-};
-
-/**
- * A tool whose call is a run, with its own tools and its own transcript; the outer model reads a
- * summary of its result.
- */
-export type SubRunToolDeclaration<Input = SubRunInput> = ToolHalf<Input> &
-  SubRunProfile & {
-    /**
-     * The strongest effect that its tools may have; tools with a stronger one are left out.
-     * @default the strongest among `tools`
-     */
-    readonly effect?: ToolEffect;
-  } & SubRunQuestion<Input>;
-
-type SubRunQuestion<Input> =
-  | { readonly input?: undefined; prompt?: undefined }
-  /** `input` as in `tool()`, and what is asked, made of it. */
-  | {
-      readonly input: NonNullable<RawToolDeclaration<Input>['input']>;
-      prompt(this: void, input: Input): string;
-    };
-
 const PROMPT: JSONSchema7 = {
   type: 'object',
   properties: {
@@ -124,6 +75,55 @@ export function subRunTool<Input = SubRunInput>(
     { ...profile, ...(effect && { effect }), prompt: prompt ?? promptIn },
   );
 }
+
+/** The input of a sub-run, unless its declaration has another. */
+export interface SubRunInput {
+  readonly prompt: string;
+}
+
+type ToolHalf<Input> = Pick<
+  RawToolDeclaration<Input>,
+  | 'id'
+  | 'description'
+  | 'when'
+  | 'timeoutMs'
+  | 'concurrency'
+  | 'canCall'
+  | 'preflight'
+  | 'preview'
+  | 'presentation'
+  | 'patterns'
+>;
+
+/**
+ * All options of the tool itself, so that a new one does not compile until it is taken out of those
+ * of the run.
+ */
+type OptionsOfTool<Input> = {
+  readonly [Name in Exclude<keyof ToolHalf<Input>, 'id' | 'description'>]:
+    ToolHalf<Input>[Name] | undefined;
+};
+
+/**
+ * A tool whose call is a run, with its own tools and its own transcript; the outer model reads a
+ * summary of its result.
+ */
+export type SubRunToolDeclaration<Input = SubRunInput> = ToolHalf<Input> &
+  SubRunProfile & {
+    /**
+     * The strongest effect that its tools may have; tools with a stronger one are left out.
+     * @default the strongest among `tools`
+     */
+    readonly effect?: ToolEffect;
+  } & SubRunQuestion<Input>;
+
+type SubRunQuestion<Input> =
+  | { readonly input?: undefined; prompt?: undefined }
+  /** `input` as in `tool()`, and what is asked, made of it. */
+  | {
+      readonly input: NonNullable<RawToolDeclaration<Input>['input']>;
+      prompt(this: void, input: Input): string;
+    };
 
 function promptIn(input: unknown): string {
   return typeof input === 'object' && input !== null && 'prompt' in input

@@ -6,6 +6,66 @@ import { BOOLEAN, TEXT, oneOf } from '../../findings/option-rules.js';
 import { CHECKED_BY_USE, defineOptions } from '../../findings/options.js';
 import type { KnownField } from './tool-parameters.decorator.js';
 
+export const TOOL_FIELD = defineOptions<ToolFieldOptions>(
+  {
+    description: TEXT,
+    example: CHECKED_BY_USE,
+    nullable: BOOLEAN,
+    origin: oneOf('application', 'actor', 'outside'),
+    ownedBy: TEXT,
+    absence: oneOf('application'),
+  },
+  {
+    together: ({ origin, ownedBy }, at) =>
+      (origin === 'actor') === (ownedBy !== undefined)
+        ? []
+        : [
+            {
+              at,
+              problem:
+                "has a @ToolField() with one of `origin: 'actor'` and `ownedBy`, which go together",
+              remedy: "Give both, such as { origin: 'actor', ownedBy: 'customerId' }, or neither.",
+            },
+          ],
+    wording: {
+      unknown: 'has a @ToolField() with "*", which is no option',
+      option: 'has a @ToolField() whose "*"',
+    },
+  },
+);
+
+/**
+ * The key under which the metadata of class-validator holds what `@ToolField()` says, so that
+ * `PartialType()` and the like carry it to the classes they make.
+ */
+const TOOL_FIELD_CONTEXT = 'toolloop:tool-field';
+
+/**
+ * Describes a property of a `@ToolInput()` DTO to the model. A property that no class-validator
+ * decorator names becomes an argument by it; it includes `@Allow()`, so that a whitelisting pipe
+ * keeps the property. `PartialType()`, `PickType()`, `OmitType()` and `IntersectionType()` of
+ * `@nestjs/mapped-types` keep it.
+ *
+ * @example
+ * class SearchOrders {
+ *   @ToolField({ description: 'A part of the number of the order.', example: '2026-4' })
+ *   @IsString()
+ *   number!: string;
+ * }
+ */
+export function ToolField(options: ToolFieldOptions): PropertyDecorator {
+  return (prototype, property) => {
+    if (typeof property === 'symbol') return; // JSON has no symbols
+    const recorded: FieldContext = {
+      options,
+      designType: Reflect.getMetadata('design:type', prototype, property),
+    };
+    const { Allow, ValidateIf } = classValidator();
+    Allow({ context: { [TOOL_FIELD_CONTEXT]: recorded } })(prototype, property);
+    if (options.nullable === true) ValidateIf(isNotNull)(prototype, property);
+  };
+}
+
 /**
  * The description of a DTO's property for the model, and of what a property of a result or an
  * argument means for the flow of information. Type and bounds come from class-validator.
@@ -41,71 +101,11 @@ export interface ToolFieldOptions {
   readonly absence?: 'application';
 }
 
-export const TOOL_FIELD = defineOptions<ToolFieldOptions>(
-  {
-    description: TEXT,
-    example: CHECKED_BY_USE,
-    nullable: BOOLEAN,
-    origin: oneOf('application', 'actor', 'outside'),
-    ownedBy: TEXT,
-    absence: oneOf('application'),
-  },
-  {
-    together: ({ origin, ownedBy }, at) =>
-      (origin === 'actor') === (ownedBy !== undefined)
-        ? []
-        : [
-            {
-              at,
-              problem:
-                "has a @ToolField() with one of `origin: 'actor'` and `ownedBy`, which go together",
-              remedy: "Give both, such as { origin: 'actor', ownedBy: 'customerId' }, or neither.",
-            },
-          ],
-    wording: {
-      unknown: 'has a @ToolField() with "*", which is no option',
-      option: 'has a @ToolField() whose "*"',
-    },
-  },
-);
-
-/**
- * The key under which the metadata of class-validator holds what `@ToolField()` says, so that
- * `PartialType()` and the like carry it to the classes they make.
- */
-const TOOL_FIELD_CONTEXT = 'toolloop:tool-field';
-
 /** The metadata of `@ToolField()` for a property. */
 interface FieldContext {
   readonly options: ToolFieldOptions;
   /** The compiler's type, which the classes of mapped types do not have. */
   readonly designType: unknown;
-}
-
-/**
- * Describes a property of a `@ToolInput()` DTO to the model. A property that no class-validator
- * decorator names becomes an argument by it; it includes `@Allow()`, so that a whitelisting pipe
- * keeps the property. `PartialType()`, `PickType()`, `OmitType()` and `IntersectionType()` of
- * `@nestjs/mapped-types` keep it.
- *
- * @example
- * class SearchOrders {
- *   @ToolField({ description: 'A part of the number of the order.', example: '2026-4' })
- *   @IsString()
- *   number!: string;
- * }
- */
-export function ToolField(options: ToolFieldOptions): PropertyDecorator {
-  return (prototype, property) => {
-    if (typeof property === 'symbol') return; // JSON has no symbols
-    const recorded: FieldContext = {
-      options,
-      designType: Reflect.getMetadata('design:type', prototype, property),
-    };
-    const { Allow, ValidateIf } = classValidator();
-    Allow({ context: { [TOOL_FIELD_CONTEXT]: recorded } })(prototype, property);
-    if (options.nullable === true) ValidateIf(isNotNull)(prototype, property);
-  };
 }
 
 /** The key under which a class has what is known of its properties beside their decorators. */

@@ -8,48 +8,6 @@ import type { EntityResolver, Rehydrate } from '../../contracts/entity.js';
 import { defineOptions, inWords, ITS, type OptionRule } from '../../findings/options.js';
 import { either, listOf, oneOf, optionsOf, TEXT } from '../../findings/option-rules.js';
 
-/**
- * Options of a class whose methods are tools. A Nest provider has a namespace; an entity has a
- * prefix and an id.
- */
-export interface ToolProviderOptions {
-  /**
-   * First part of a service tool's id. @default the class name in snake_case without `Tools` or
-   * `Service`
-   */
-  readonly namespace?: string;
-  /**
-   * First part of an entity tool's id; matches `^[a-zA-Z][a-zA-Z0-9]*$`. @default the class name in
-   * lower case
-   */
-  readonly prefix?: string;
-  /**
-   * The property or method of an entity that identifies an instance, or several properties that do
-   * so together. Its value is a string, a number, or several of them in an array or a plain object.
-   * @default 'id'
-   */
-  readonly instanceIdProperty?: string | readonly string[];
-  /**
-   * The property or method of an entity that names its tenant. With it, an instance of another
-   * tenant than the run's brings no tools, and is refused if a resolver returns it. @default the
-   * tenant is not checked
-   */
-  readonly tenantProperty?: string;
-  /**
-   * When an instance is loaded again by its `@ToolEntityResolver()`. @default 'always' if there is
-   * one, else 'never'
-   */
-  readonly rehydrate?: Rehydrate;
-  /**
-   * Instructions to the model for all tools of the class, such as the order in which to call them:
-   * one static text for all instances, tenants and runs, at most 1,024 bytes. It is written into
-   * the transcript once, where the first of the tools came. @default none
-   */
-  readonly instructions?: string;
-  /** Validation, logging and result format of its tools; overrides the application's. */
-  readonly execution?: ToolExecutionOptions;
-}
-
 const MOST_INSTRUCTION_BYTES = 1_024;
 
 /** Every model that has the tools reads them: what grows with the data belongs into results. */
@@ -93,6 +51,48 @@ export function ToolProvider(options: ToolProviderOptions = {}): ClassDecorator 
   return (target) => {
     Reflect.defineMetadata(TOOL_PROVIDER_METADATA, options, target);
   };
+}
+
+/**
+ * Options of a class whose methods are tools. A Nest provider has a namespace; an entity has a
+ * prefix and an id.
+ */
+export interface ToolProviderOptions {
+  /**
+   * First part of a service tool's id. @default the class name in snake_case without `Tools` or
+   * `Service`
+   */
+  readonly namespace?: string;
+  /**
+   * First part of an entity tool's id; matches `^[a-zA-Z][a-zA-Z0-9]*$`. @default the class name in
+   * lower case
+   */
+  readonly prefix?: string;
+  /**
+   * The property or method of an entity that identifies an instance, or several properties that do
+   * so together. Its value is a string, a number, or several of them in an array or a plain object.
+   * @default 'id'
+   */
+  readonly instanceIdProperty?: string | readonly string[];
+  /**
+   * The property or method of an entity that names its tenant. With it, an instance of another
+   * tenant than the run's brings no tools, and is refused if a resolver returns it. @default the
+   * tenant is not checked
+   */
+  readonly tenantProperty?: string;
+  /**
+   * When an instance is loaded again by its `@ToolEntityResolver()`. @default 'always' if there is
+   * one, else 'never'
+   */
+  readonly rehydrate?: Rehydrate;
+  /**
+   * Instructions to the model for all tools of the class, such as the order in which to call them:
+   * one static text for all instances, tenants and runs, at most 1,024 bytes. It is written into
+   * the transcript once, where the first of the tools came. @default none
+   */
+  readonly instructions?: string;
+  /** Validation, logging and result format of its tools; overrides the application's. */
+  readonly execution?: ToolExecutionOptions;
 }
 
 export const ENTITY_RESOLVER_METADATA = 'toolloop:entity-resolver';

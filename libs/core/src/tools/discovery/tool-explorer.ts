@@ -56,62 +56,6 @@ import {
   ToolTemplateCompiler,
 } from './tool-template.js';
 
-/** The tools and findings of the application's declarations. */
-export interface Exploration {
-  readonly tools: readonly ServiceTool[];
-  readonly entities: EntityRegistry;
-  readonly sources: readonly ToolSource[];
-  readonly findings: readonly Finding[];
-  /** Findings that keep nothing from starting. */
-  readonly warnings: readonly Finding[];
-}
-
-/** A tool of a Nest provider, or a raw one, with the class that selects it. */
-export interface ServiceTool {
-  readonly type?: Type;
-  /** The module classes that contribute it, which select it too. */
-  readonly modules: readonly Type[];
-  /** A further short name, of a raw tool. */
-  readonly shortName?: string;
-  readonly tool: Tool;
-  /** Class and method, for findings. */
-  readonly at: string;
-  readonly buildMs: number;
-}
-
-interface FoundTools {
-  readonly tools: readonly ServiceTool[];
-  /** Result classes, of tools with findings too. */
-  readonly returned: readonly Type[];
-  readonly findings: readonly Finding[];
-}
-
-interface Provider extends PlacedProvider {
-  /** True for a class whose tools are routes. */
-  readonly isController?: boolean;
-}
-
-interface ContributedRaw {
-  readonly tool: RawTool;
-  readonly modules?: readonly Type[];
-}
-
-interface Compilers {
-  readonly compiler: ToolTemplateCompiler;
-  readonly routes: RouteCompiler;
-  readonly layers: MethodLayers<ToolLayers | undefined>;
-}
-
-type PlacedFeature = ReturnType<typeof modulesWith>;
-
-interface FoundEntities {
-  readonly registry: EntityRegistry;
-  readonly findings: readonly Finding[];
-}
-
-/** Nest's layers round a tool, and the names of the guards that are not asked. */
-type CompiledLayers = Pick<Tool, 'layers' | 'replacedGuards'>;
-
 /**
  * Finds the tools of every module's providers, request-scoped ones included, and the entities their
  * results lead to.
@@ -425,6 +369,62 @@ export class ToolExplorer {
     };
   }
 }
+
+/** The tools and findings of the application's declarations. */
+export interface Exploration {
+  readonly tools: readonly ServiceTool[];
+  readonly entities: EntityRegistry;
+  readonly sources: readonly ToolSource[];
+  readonly findings: readonly Finding[];
+  /** Findings that keep nothing from starting. */
+  readonly warnings: readonly Finding[];
+}
+
+/** A tool of a Nest provider, or a raw one, with the class that selects it. */
+export interface ServiceTool {
+  readonly type?: Type;
+  /** The module classes that contribute it, which select it too. */
+  readonly modules: readonly Type[];
+  /** A further short name, of a raw tool. */
+  readonly shortName?: string;
+  readonly tool: Tool;
+  /** Class and method, for findings. */
+  readonly at: string;
+  readonly buildMs: number;
+}
+
+interface FoundTools {
+  readonly tools: readonly ServiceTool[];
+  /** Result classes, of tools with findings too. */
+  readonly returned: readonly Type[];
+  readonly findings: readonly Finding[];
+}
+
+interface Provider extends PlacedProvider {
+  /** True for a class whose tools are routes. */
+  readonly isController?: boolean;
+}
+
+interface ContributedRaw {
+  readonly tool: RawTool;
+  readonly modules?: readonly Type[];
+}
+
+interface Compilers {
+  readonly compiler: ToolTemplateCompiler;
+  readonly routes: RouteCompiler;
+  readonly layers: MethodLayers<ToolLayers | undefined>;
+}
+
+type PlacedFeature = ReturnType<typeof modulesWith>;
+
+interface FoundEntities {
+  readonly registry: EntityRegistry;
+  readonly findings: readonly Finding[];
+}
+
+/** Nest's layers round a tool, and the names of the guards that are not asked. */
+type CompiledLayers = Pick<Tool, 'layers' | 'replacedGuards'>;
 
 /**
  * The providers of a class that have an instance each: those under its own token, else those that

@@ -8,9 +8,6 @@ import type { RawToolDeclaration } from '../decorators/raw-tool.js';
 import { methodNamesOf, type ToolMethod } from '../decorators/tool-metadata.js';
 import { handlerOf } from '../nest/enhancers.js';
 
-/** Finds what a tool is called on, for a run. */
-export type ToolTarget = (run: RunContext) => object | Promise<object>;
-
 /** The hooks of a tool before its calls. */
 export interface ToolHooks {
   readonly canCall?: (target: ToolTarget, run: RunContext) => ToolWord | Promise<ToolWord>;
@@ -28,6 +25,9 @@ export interface ToolHooks {
     context: ToolCallContext,
   ) => unknown;
 }
+
+/** Finds what a tool is called on, for a run. */
+export type ToolTarget = (run: RunContext) => object | Promise<object>;
 
 /** The hooks of a tool that has no target. */
 export type OwnHooks = Pick<RawToolDeclaration, 'canCall' | 'preflight' | 'preview'> & {

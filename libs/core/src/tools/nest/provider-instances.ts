@@ -8,12 +8,6 @@ import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js'
 import { isObject } from '@toolloop/protocol';
 import type { RunContext } from '../../contracts/tool-call.js';
 
-/** An instance that lives as long as a run. */
-export interface ScopedInstance {
-  readonly instance: object;
-  readonly contextId: ContextId;
-}
-
 /**
  * Finds the instance a service tool is called on. Request-scoped providers are resolved once per
  * run, with the run's context as `REQUEST`, through `ContextIdFactory`, so that durable providers
@@ -49,6 +43,12 @@ export class ProviderInstances {
     this.contextIds.set(run.state, created);
     return created;
   }
+}
+
+/** An instance that lives as long as a run. */
+export interface ScopedInstance {
+  readonly instance: object;
+  readonly contextId: ContextId;
 }
 
 /**
