@@ -153,13 +153,16 @@ class RemoteApplication implements Counterpart {
   runs = (selection: RunSelection): Promise<readonly Run[]> => this.client.runs(selection);
   resume = (runId: string, signal: AbortSignal): AsyncIterable<LoopEvent> =>
     this.client.resume(runId, signal);
-  rehearsalChoices = (): Promise<RehearsalChoices> => this.client.rehearsalChoices();
+  rehearsalChoices = (): Promise<RehearsalChoices> => this.client.request('GET /rehearsals', {});
 
   async rehearse(runId: string, terms: RehearsalTerms): Promise<RehearsedRun> {
-    const begun = await this.client.rehearse(runId, terms);
+    const begun = await this.client.request('POST /runs/:runId/rehearse', { runId, ...terms });
     if (begun.rehearsedBy === undefined) return begun;
     await ended(this.client.events(begun.rehearsedBy));
-    return this.client.rehearsal(begun.rehearsedBy, terms.policy);
+    return this.client.request('GET /runs/:runId/rehearsal', {
+      runId: begun.rehearsedBy,
+      policy: terms.policy,
+    });
   }
 
   async decide({

@@ -14,8 +14,6 @@ import type {
   LoopEvent,
   MadeCall,
   PendingReply,
-  RehearsalChoices,
-  RehearsedRun,
   RouteKey,
   Run,
   Undoing,
@@ -200,22 +198,6 @@ export class ToolLoopClient {
   /** Undoes what an ended run did, as far as that can be undone. Call it again to continue. */
   undo(runId: string, reason?: string): Promise<Undoing> {
     return this.request('POST /runs/:runId/undo', { runId, reason });
-  }
-
-  /** Lists to an operator the models and the policies with which runs can be rehearsed. */
-  rehearsalChoices(): Promise<RehearsalChoices> {
-    return this.request('GET /rehearsals', {});
-  }
-
-  /**
-   * Rehearses a run. With a model, `rehearsedBy` is a run that `rehearsal` compares as it comes.
-   */
-  rehearse(runId: string, terms: Pick<RehearsedRun, 'model' | 'policy'>): Promise<RehearsedRun> {
-    return this.request('POST /runs/:runId/rehearse', { runId, ...terms });
-  }
-
-  rehearsal(runId: string, policy?: string): Promise<RehearsedRun> {
-    return this.request('GET /runs/:runId/rehearsal', { runId, policy });
   }
 
   /**

@@ -158,17 +158,19 @@ async function compare(
   show: (rehearsed: RehearsedRun) => void,
 ): Promise<void> {
   const policy = terms.policy === '' ? undefined : terms.policy;
-  const begun = await client.rehearse(runId, {
+  const begun = await client.request('POST /runs/:runId/rehearse', {
+    runId,
     ...(terms.model !== '' && { model: terms.model }),
     ...(policy !== undefined && { policy }),
   });
   const { rehearsedBy } = begun;
   show(begun);
   if (begun.isOver || rehearsedBy === undefined || signal.aborted) return;
+  const look = (): Promise<RehearsedRun> =>
+    client.request('GET /runs/:runId/rehearsal', { runId: rehearsedBy, policy });
   for await (const { type } of client.events(rehearsedBy, { signal }))
-    if (type === 'step-end')
-      show({ ...(await client.rehearsal(rehearsedBy, policy)), isOver: false });
-  show(await client.rehearsal(rehearsedBy, policy));
+    if (type === 'step-end') show({ ...(await look()), isOver: false });
+  show(await look());
 }
 
 /**
@@ -186,7 +188,7 @@ function Choices({
   const { t } = words;
   const may = session.may.includes('replay');
   const load = useCallback(
-    () => (may ? client.rehearsalChoices() : Promise.resolve(NO_CHOICES)),
+    () => (may ? client.request('GET /rehearsals', {}) : Promise.resolve(NO_CHOICES)),
     [client, may],
   );
   const { value: { models, policies } = NO_CHOICES } = useLoaded(load);

@@ -37,17 +37,9 @@ export const YES_OR_NOT = says(YES_OR_NO, { type: '$property must be true or fal
 const TEXTS = says(TEXT, { type: '$property must be a list of texts' });
 const ARGUMENTS = says(OPEN, { type: '$property must be an object' });
 export const NAME = atMost(256);
-const IDS = list(
-  says(
-    { ...NAME, minLength: 1 },
-    {
-      type: '$property must be a list of ids',
-      minLength: '$property must be a list of ids',
-      maxLength: '$property must be a list of ids',
-    },
-  ),
-  100,
-);
+const IS_IDS = '$property must be a list of ids';
+const ID = says({ ...NAME, minLength: 1 }, { type: IS_IDS, minLength: IS_IDS, maxLength: IS_IDS });
+const IDS = list(ID, 100);
 
 /** A page of a list. */
 export const PAGE = {
