@@ -35,7 +35,7 @@ export class WelcomeController {
       '',
       questionAt(`${protocol}://${headers.host ?? ''}`),
       '',
-      'GET /tools, GET /approvals, GET /runs and GET /health are routes, too. The README of the project describes all of them.',
+      'GET /tools, GET /approvals, GET /runs and GET /health are routes, too. The page docs/demo.md describes all of them.',
       '',
     ].join('\n');
   }

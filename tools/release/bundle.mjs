@@ -11,9 +11,12 @@ import { join, relative } from 'node:path';
  * - `whole`: an entry whose modules are one file.
  */
 const { rolldown } = await import('rolldown').catch((cause) => {
-  throw new Error('The packages are bundled by rolldown: run "npm ci --prefix release" first.', {
-    cause,
-  });
+  throw new Error(
+    'The packages are bundled by rolldown: run "npm ci --prefix tools/release" first.',
+    {
+      cause,
+    },
+  );
 });
 const outputs = [];
 for (const bundled of JSON.parse(readFileSync(0, 'utf8'))) outputs.push(await bundle(bundled));

@@ -86,7 +86,7 @@ async function answers(url: string, started: ChildProcess): Promise<void> {
   for (const end = performance.now() + START_MS; performance.now() < end; await wait(200)) {
     if (started.exitCode !== null)
       throw new Error(
-        `Verdaccio has ended with ${started.exitCode}. Run "npm ci --prefix release" first.`,
+        `Verdaccio has ended with ${started.exitCode}. Run "npm ci --prefix tools/release" first.`,
       );
     const isThere = await fetch(`${url}-/ping`).then(
       ({ ok }) => ok,

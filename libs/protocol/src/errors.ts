@@ -27,7 +27,7 @@ const FIX_PAGES: readonly (readonly [page: string, said: RegExp])[] = [
   // These quote names of the application or of options, which must not decide about the page.
   [
     'option-refused',
-    /^There is no option "|^The option "|^It has no "|^unknown field "|^must |^is required$/,
+    /^There is no option "|^The option "|^It has no "|^unknown field "|^must |^is required$|^The level "/,
   ],
   ['start-refused', /needs the package/],
   ['two-copies', /copies of|that this copy of/],
@@ -53,7 +53,7 @@ const FIX_PAGES: readonly (readonly [page: string, said: RegExp])[] = [
   ],
   [
     'resource-refused',
-    /row level security|sql_mode|its tenant|\bshared\b|\bORM\b|primary key|key of one field|bulk|counts no versions|resource\b|such (?:role|table) in/,
+    /row level security|sql_mode|its tenant|\bshared\b|\bORM\b|primary key|key of one field|bulk|counts no versions|resource\b|such (?:role|table) in|no tenant would see/,
   ],
   ['directive-refused', /[Dd]irective|external side effect|idempoten/],
   [
