@@ -144,9 +144,12 @@ describe('a session', () => {
     expect((await session.call('customer_h1_getAverageSpend')).ui).toBe('acme:c/1:eve');
   });
 
-  it('loses no tool of calls that are made at once', async () => {
+  it.each([
+    { that: 'that have their results at once', act: customerOf },
+    { that: 'of which each takes its time', act: slowCustomer },
+  ])('loses no tool of calls that are made at once, $that', async ({ act }) => {
     const { open } = await shop();
-    const session = await open({ context: { act: slowCustomer }, limits: { injectedTools: 100 } });
+    const session = await open({ context: { act }, limits: { injectedTools: 100 } });
     const made = await Promise.all(
       Array.from({ length: 20 }, (_, index) => session.call('probe__customer', key(`c-${index}`))),
     );
