@@ -1,7 +1,5 @@
 import {
-  type AttemptControl,
-  LanguageModel,
-  type ModelCapabilities,
+  type LanguageModel,
   type ModelEvent,
   type ModelRequest,
   type Usage,
@@ -9,6 +7,7 @@ import {
 import { needed } from '../findings/option-rules.js';
 import { defineOptions } from '../findings/options.js';
 import { type ModelPrice, type ModelPrices, priceOf, PRICES } from './model-prices.js';
+import { WrappedModel } from './wrapped-model.js';
 import { assertWrapper } from './wrapper-findings.js';
 
 /**
@@ -26,21 +25,12 @@ export function priced(model: LanguageModel, prices: ModelPrices): LanguageModel
 }
 
 /** A model whose answers have a cost. */
-export class PricedModel extends LanguageModel {
-  readonly provider: string;
-  readonly modelId: string;
-  override readonly capabilities: ModelCapabilities;
-
+export class PricedModel extends WrappedModel {
   constructor(
-    private readonly model: LanguageModel,
+    model: LanguageModel,
     private readonly prices: ModelPrices,
   ) {
-    super();
-    ({ provider: this.provider, modelId: this.modelId, capabilities: this.capabilities } = model);
-  }
-
-  override get controls(): AttemptControl {
-    return this.model.controls;
+    super(model);
   }
 
   async *stream(

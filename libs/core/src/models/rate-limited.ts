@@ -1,13 +1,8 @@
-import {
-  type AttemptControl,
-  LanguageModel,
-  type ModelCapabilities,
-  type ModelEvent,
-  type ModelRequest,
-} from '@toolloop/protocol';
+import { type LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
 import { ABOVE_ZERO } from '../findings/option-rules.js';
 import { defineOptions } from '../findings/options.js';
 import { RateLimiter, type RateLimits } from './rate-limiter.js';
+import { WrappedModel } from './wrapped-model.js';
 import { assertWrapper } from './wrapper-findings.js';
 
 /**
@@ -25,21 +20,12 @@ export function rateLimited(model: LanguageModel, limits: RateLimits): LanguageM
   return new RateLimitedModel(model, new RateLimiter(limits, `${model.provider}/${model.modelId}`));
 }
 
-class RateLimitedModel extends LanguageModel {
-  readonly provider: string;
-  readonly modelId: string;
-  override readonly capabilities: ModelCapabilities;
-
+class RateLimitedModel extends WrappedModel {
   constructor(
-    private readonly model: LanguageModel,
+    model: LanguageModel,
     private readonly limiter: RateLimiter,
   ) {
-    super();
-    ({ provider: this.provider, modelId: this.modelId, capabilities: this.capabilities } = model);
-  }
-
-  override get controls(): AttemptControl {
-    return this.model.controls;
+    super(model);
   }
 
   async *stream(

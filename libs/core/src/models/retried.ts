@@ -2,8 +2,7 @@ import {
   type AttemptControl,
   BatchedEvents,
   type EventBatches,
-  LanguageModel,
-  type ModelCapabilities,
+  type LanguageModel,
   ModelError,
   type ModelEvent,
   type ModelRequest,
@@ -13,6 +12,7 @@ import { WHOLE_ABOVE_ZERO } from '../findings/option-rules.js';
 import { defineOptions, type OptionRule } from '../findings/options.js';
 import { Attempt, usageOf } from './attempt.js';
 import { pause } from './pause.js';
+import { WrappedModel } from './wrapped-model.js';
 import { assertWrapper } from './wrapper-findings.js';
 
 /**
@@ -46,17 +46,12 @@ export interface RetryOptions {
   readonly longestWaitMs?: number;
 }
 
-export class RetriedModel extends LanguageModel {
-  readonly provider: string;
-  readonly modelId: string;
-  override readonly capabilities: ModelCapabilities;
-
+export class RetriedModel extends WrappedModel {
   constructor(
-    private readonly model: LanguageModel,
+    model: LanguageModel,
     private readonly options: RetryOptions = {},
   ) {
-    super();
-    ({ provider: this.provider, modelId: this.modelId, capabilities: this.capabilities } = model);
+    super(model);
   }
 
   override get controls(): AttemptControl {
