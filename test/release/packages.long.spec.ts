@@ -21,7 +21,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   '@toolloop/mcp': 265,
   '@toolloop/offline': 85,
   '@toolloop/openai': 125,
-  '@toolloop/protocol': 130,
+  '@toolloop/protocol': 220,
   '@toolloop/react': 45,
   '@toolloop/resources': 270,
   '@toolloop/telemetry': 70,
@@ -222,13 +222,13 @@ describe('the packages as they are published', () => {
     },
   );
 
-  it('have a core that loads at most eleven files beside Nest', () => {
+  it('have a core that loads at most twelve files beside Nest', () => {
     const { files } = loadedBy(
       ['@toolloop/core'],
       ['reflect-metadata', '@nestjs/common', '@nestjs/core'],
     );
     expect(files).toContain('@toolloop/core/dist/index.js');
-    expect(files.length).toBeLessThanOrEqual(11);
+    expect(files.length).toBeLessThanOrEqual(12);
   });
 
   it('have a licence, a README, keywords, and the addresses that follow from one constant', () => {

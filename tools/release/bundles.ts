@@ -33,10 +33,10 @@ interface Bundling {
 const BUILT = 'dist';
 
 /**
- * The one package whose main entry is a single file: its other entries are imported beside it, and
+ * The packages whose main entry is a single file: their other entries are imported beside it, and
  * each further file of an import costs as much as 100 lines.
  */
-const WHOLE = '@toolloop/core';
+const WHOLE = new Set(['@toolloop/core', '@toolloop/protocol']);
 
 /**
  * Bundles what `tsc` emitted of packages: an import then opens a few files instead of hundreds.
@@ -74,7 +74,7 @@ function bundlingOf({ manifest, source, folder, paths }: Unbundled): Bundling {
     to: resolve(folder, BUILT),
     entries: [...new Set(entries)].map(nameOf),
     located: located.map(nameOf),
-    ...(manifest.name === WHOLE && { whole: 'index' }),
+    ...(WHOLE.has(manifest.name) && { whole: 'index' }),
   };
 }
 

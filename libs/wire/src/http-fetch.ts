@@ -11,7 +11,7 @@ import { urlToHttpOptions } from 'node:url';
 import type * as Zlib from 'node:zlib';
 import { type ByteSource, NodeBytes, WebBytes } from './byte-source.js';
 import { assertMayAsk } from './asking-permission.js';
-import { LeanResponse } from './lean-response.js';
+import { leanResponse } from './lean-response.js';
 
 /** The function that an SDK calls to send a request. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -230,7 +230,7 @@ function respond(message: IncomingMessage, most: number): Response {
     const init = { status, statusText, headers: headersOf(message) };
     const response = HAVE_NO_BODY.has(status)
       ? new Response(null, init)
-      : new LeanResponse(bytes, init);
+      : leanResponse(bytes, init);
     bytesByResponse.set(response, bytes);
     return response;
   } catch (error) {

@@ -1,59 +1,69 @@
 import type { ByteSource } from './byte-source.js';
 
 /**
- * A response whose bytes come from Node. A web stream of them is made for the first reader that
- * asks for one: the readers of this library take the bytes.
+ * Creates a response whose bytes come from Node. A web stream of them is made for the first reader
+ * that asks for one: the readers of this library take the bytes.
  */
-export class LeanResponse extends Response {
-  private made: Response | undefined;
+export function leanResponse(source: ByteSource, init: ResponseInit): Response {
+  made ??= defineLeanResponse();
+  return new made(source, init);
+}
 
-  constructor(
-    private readonly source: ByteSource,
-    init: ResponseInit,
-  ) {
-    super(null, init);
-  }
+let made: ReturnType<typeof defineLeanResponse> | undefined;
 
-  override get body(): Response['body'] {
-    return this.web.body;
-  }
+/** Defines the class with the first answer: the global `Response` loads Node's HTTP client. */
+function defineLeanResponse() {
+  return class LeanResponse extends Response {
+    private made: Response | undefined;
 
-  override get bodyUsed(): boolean {
-    return this.made?.bodyUsed ?? false;
-  }
+    constructor(
+      private readonly source: ByteSource,
+      init: ResponseInit,
+    ) {
+      super(null, init);
+    }
 
-  override arrayBuffer(): Promise<ArrayBuffer> {
-    return this.web.arrayBuffer();
-  }
+    override get body(): Response['body'] {
+      return this.web.body;
+    }
 
-  override blob(): ReturnType<Response['blob']> {
-    return this.web.blob();
-  }
+    override get bodyUsed(): boolean {
+      return this.made?.bodyUsed ?? false;
+    }
 
-  override bytes(): ReturnType<Response['bytes']> {
-    return this.web.bytes();
-  }
+    override arrayBuffer(): Promise<ArrayBuffer> {
+      return this.web.arrayBuffer();
+    }
 
-  override clone(): Response {
-    return this.web.clone();
-  }
+    override blob(): ReturnType<Response['blob']> {
+      return this.web.blob();
+    }
 
-  override formData(): ReturnType<Response['formData']> {
-    return this.web.formData();
-  }
+    override bytes(): ReturnType<Response['bytes']> {
+      return this.web.bytes();
+    }
 
-  override json(): Promise<unknown> {
-    return this.web.json();
-  }
+    override clone(): Response {
+      return this.web.clone();
+    }
 
-  override text(): Promise<string> {
-    return this.web.text();
-  }
+    override formData(): ReturnType<Response['formData']> {
+      return this.web.formData();
+    }
 
-  private get web(): Response {
-    this.made ??= new Response(toWebStream(this.source), this);
-    return this.made;
-  }
+    override json(): Promise<unknown> {
+      return this.web.json();
+    }
+
+    override text(): Promise<string> {
+      return this.web.text();
+    }
+
+    private get web(): Response {
+      this.made ??= new Response(toWebStream(this.source), this);
+      return this.made;
+    }
+  };
 }
 
 /** Makes a web stream of bytes, which reads no faster than its reader. */
