@@ -91,7 +91,8 @@ function isNothing(condition: Condition): boolean {
   return condition.kind === 'any' && condition.of.length === 0;
 }
 
-function isEverything(condition: Condition): boolean {
+/** Tells whether a condition holds for each row by itself. */
+export function isEverything(condition: Condition): boolean {
   return condition.kind === 'all' && condition.of.length === 0;
 }
 
@@ -153,8 +154,10 @@ export class Problems {
 
 /**
  * Reads a filter, as a model or a policy writes it, into a condition. Every comparison is true or
- * false, also for nulls: `ne` holds for a null, and `not` turns what is within it round. A problem
- * is said at its place, and what is read then must not be used.
+ * false, also for nulls: `ne` holds for a null, and `not` turns what is within it round. A part
+ * without a condition is refused, since what it was meant to narrow would be wider without it; a
+ * filter as a whole may be empty. A problem is said at its place, and what is read then must not be
+ * used.
  */
 export function readFilter(
   filter: unknown,
@@ -180,6 +183,7 @@ class FilterReader {
     const parts = Object.entries(filter).map(([name, value]) =>
       this.readPart(name, value, within(place, name)),
     );
+    if (parts.length === 0 && place.level > 1) return this.refuseEmpty(place);
     return join(parts, place.isNegated);
   }
 
@@ -199,6 +203,7 @@ class FilterReader {
 
   private readList(name: 'and' | 'or', value: unknown, place: Place): Condition {
     if (!Array.isArray(value)) return this.refuse(place.pointer, 'must be a list of filters');
+    if (value.length === 0) return this.refuseEmpty(place);
     const parts = value.map((part: unknown, index) =>
       this.read(part, { ...within(place, String(index)), level: place.level + 1 }),
     );
@@ -211,6 +216,11 @@ class FilterReader {
     const parts = Object.entries(value).map(([name, operand]) =>
       this.readComparison(field, name, operand, within(place, name)),
     );
+    if (parts.length === 0)
+      return this.refuseEmpty(
+        place,
+        field.nullable ? 'For rows without a value, use { "is_null": true }.' : undefined,
+      );
     return join(parts, place.isNegated);
   }
 
@@ -232,6 +242,7 @@ class FilterReader {
       operator === 'in'
         ? this.readValues(field, operand, place)
         : this.readValue(field, operand, place.pointer);
+    if (Array.isArray(value) && value.length === 0) return place.isNegated ? EVERYTHING : NOTHING;
     const [plain, negated] = COMPARISONS[operator];
     const condition = where(field.name, place.isNegated ? negated : plain, value);
     const holdsForNull = (operator === 'ne') !== place.isNegated;
@@ -289,6 +300,11 @@ class FilterReader {
     place: Place,
   ): Condition {
     this.countOne(place);
+    if (isRecord(value) && Object.keys(value).length === 0)
+      return this.refuseEmpty(
+        place,
+        `For rows that have any, use { "${namesIn(shape)[0] ?? ''}": { "is_null": false } }.`,
+      );
     const condition = this.read(value, {
       pointer: place.pointer,
       shape,
@@ -301,6 +317,11 @@ class FilterReader {
       has: !place.isNegated,
       where: all([rows, condition]),
     };
+  }
+
+  private refuseEmpty({ pointer }: Place, alternative?: string): Condition {
+    const advice = 'has no condition. Say the condition, or leave it out.';
+    return this.refuse(pointer, [advice, alternative ?? []].flat().join(' '));
   }
 
   private refuse(pointer: string, message: string): Condition {

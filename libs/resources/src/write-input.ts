@@ -1,8 +1,9 @@
 import { type JsonObject, type JsonValue, ToolError } from '@toolloop/core';
-import { type ArgumentProblem, isJsonList, isJsonObject, isRecord } from '@toolloop/protocol';
+import { type ArgumentProblem, isJsonList, isJsonObject } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import {
   type FilterShape,
+  isEverything,
   MOST_VALUES,
   NOTHING,
   Problems,
@@ -54,6 +55,7 @@ export interface WriteRequest {
 
 type Schemas = Readonly<Record<string, JSONSchema7>>;
 
+const ALL_ROWS = 'holds for all rows. It must say which rows are meant.';
 const VERSION = 'The version that was read: nothing is written if it has changed.';
 
 /** Reads and describes the input of one write of a resource. */
@@ -248,13 +250,9 @@ export class WriteInput {
   ): { readonly where?: Condition; readonly named: string } {
     if (this.action === 'create') return { named: '' };
     if (!this.identity) {
-      const { filter: given } = args;
-      const isEmpty = !isRecord(given) || Object.keys(given).length === 0;
-      if (isEmpty) problems.say('/filter', 'must say which rows are meant.');
-      return {
-        where: isEmpty ? NOTHING : readFilter(given, filter, '/filter', problems),
-        named: '/filter',
-      };
+      const condition = readFilter(args['filter'], filter, '/filter', problems);
+      if (isEverything(condition)) problems.say('/filter', ALL_ROWS);
+      return { where: isEverything(condition) ? NOTHING : condition, named: '/filter' };
     }
     const equal = this.identity.map((field) => {
       // a scalar, so that no operator comes in by it

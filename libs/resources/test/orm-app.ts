@@ -1,6 +1,12 @@
 import { MikroOrmModule } from '@mikro-orm/nestjs';
 import { type Configuration, MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
-import { type DynamicModule, Module, type OnApplicationShutdown, type Type } from '@nestjs/common';
+import {
+  type DynamicModule,
+  Module,
+  type OnApplicationShutdown,
+  type Provider,
+  type Type,
+} from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { type JsonObject, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import type { CallResult } from '@toolloop/core/contracts';
@@ -152,6 +158,7 @@ interface OrmAppOptions {
   readonly orm: Orm;
   readonly entities: readonly Type[];
   readonly resources: readonly Type[];
+  readonly providers?: readonly Provider[];
   /** Changes the tables when they were made, before the application looks at them. */
   readonly prepare?: (sql: OrmApp['sql']) => Promise<void>;
 }
@@ -168,13 +175,19 @@ export class OrmApp {
     private readonly orm: Orm,
   ) {}
 
-  static async start({ orm, entities, resources, prepare }: OrmAppOptions): Promise<OrmApp> {
+  static async start({
+    orm,
+    entities,
+    resources,
+    providers = [],
+    prepare,
+  }: OrmAppOptions): Promise<OrmApp> {
     const module = await Test.createTestingModule({
       imports: [
         ...(orm.hasRowSecurity ? [DurableModule.forRoot(await inMemory())] : []),
         await orm.module(entities),
         ResourceToolsModule.forRoot({ gateway: orm.gateway(ROLE) }),
-        ResourceToolsModule.forFeature(resources),
+        ResourceToolsModule.forFeature(resources, { providers: [...providers] }),
         ToolLoopModule.forRoot({
           model: new ScriptedModel([]),
           policy: { allow: ['*'], flow: 'off' },

@@ -53,9 +53,10 @@ interface Page {
   readonly rows: readonly { readonly number?: string }[];
 }
 
-/** A filter that follows so many relations. */
+/** A filter that follows so many relations, with one condition on the rows of each. */
 function followed(count: number): JsonObject {
-  return { filter: { or: Array.from({ length: count }, () => ({ customer: {} })) } };
+  const any = { customer: { id: { is_null: false } } };
+  return { filter: { or: Array.from({ length: count }, () => any) } };
 }
 
 const TOO_SLOW = 'The database took too long. Ask for less: a narrower filter, a smaller page.';
@@ -76,11 +77,11 @@ export function standsRarePaths(storing: Storing, { canBeSlow = true } = {}): vo
       );
 
     it('counts each relation that a filter follows as a condition', async () => {
-      expect(await error(followed(41))).toMatchObject({
+      expect(await error(followed(21))).toMatchObject({
         code: 'invalid_args',
-        source: { pointer: '/filter/or/40/customer' },
+        source: { pointer: '/filter/or/20/customer' },
       });
-      expect(await numbers(followed(40))).toEqual(['o-1', 'o-2', 'o-3']);
+      expect(await numbers(followed(20))).toEqual(['o-1', 'o-2', 'o-3']);
     });
 
     it('finds nothing by a number that no column of its type can hold, and fails in no other way', async () => {
