@@ -6,12 +6,14 @@ import type {
   MessageLabels,
   ModelErrorCode,
   RehearsalReport,
+  RunFailure,
   WaitingFor,
 } from '@toolloop/protocol';
 import { type Finish, hiddenIn, type LoopState } from '../loop/loop-state.js';
 import type { StructuredOutput } from '../plugins/structured-output/structured-answer.js';
 import { REFERENCE_MARK, answerForReader } from '../plugins/values/value-references.js';
 import { toJson } from '../schema/canonical-json.js';
+import { type UnavailableRun, unavailableText } from './unavailable-end.js';
 
 /**
  * The result of a run that has ended or waits, as the application gets it, and the event that tells
@@ -26,7 +28,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   readonly toolCalls: LoopResult['toolCalls'];
   readonly injectedTools: LoopResult['injectedTools'];
   readonly usage: LoopResult['usage'];
-  readonly error?: NonNullable<LoopResult['error']>;
+  readonly error?: RunFailure;
   readonly finishDetail?: string;
   readonly modelError?: ModelErrorCode;
   readonly rehearsal?: RehearsalReport;
@@ -44,7 +46,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.text = readableText(state);
     this.#modelText = state.text;
     if (state.citations.length > 0) this.citations = state.citations;
-    const { reason, waitingFor, addedTo, error, detail, modelError }: Finish = state.finish ?? {
+    const { reason, waitingFor, addedTo, error, detail, modelError, cause }: Finish = state.finish ?? {
       reason: 'error',
     };
     this.finishReason = reason;
@@ -53,7 +55,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.toolCalls = recordsOf(state);
     this.injectedTools = state.toolset.injected;
     this.usage = state.usage;
-    if (error) this.error = error;
+    if (error) this.error = withStanding(error, { cause, runId, records: this.toolCalls });
     if (detail !== undefined) this.finishDetail = detail;
     if (modelError) this.modelError = modelError;
     if (state.rehearsal) this.rehearsal = state.rehearsal;
@@ -150,6 +152,11 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       rehearsal,
     });
   }
+}
+
+/** Returns the failure in words that say which calls stand, where it is that of a store. */
+function withStanding(error: RunFailure, end: UnavailableRun): RunFailure {
+  return error.code === 'storage_unavailable' ? { ...error, message: unavailableText(end) } : error;
 }
 
 /** The text of the last answer, with the values in it for which it has references. */

@@ -8,6 +8,7 @@ import {
 import { Interruption } from '../call/interruption.js';
 import type { Logger } from '../findings/logger.js';
 import type { Finish, LoopState } from '../loop/loop-state.js';
+import { unavailableText } from './unavailable-end.js';
 
 /** Returns whether a run ends because a store is unavailable. */
 export function isUnavailable({ finish }: Pick<LoopState, 'finish'>): boolean {
@@ -19,9 +20,6 @@ export interface FailedRun {
   readonly runId: string;
   readonly logger: Logger;
 }
-
-const UNAVAILABLE =
-  'The storage does not answer for now. Nothing was lost: try again in a little while.';
 
 const MESSAGES = {
   internal: 'The run failed.',
@@ -90,13 +88,14 @@ export function finishFor(
   if (unanswered) return unanswered;
   const correlationId = randomUUID();
   logger.error(`Run ${runId} failed (reference ${correlationId}).`, error);
-  const finish = failedFinish(error, code);
+  const finish = failedFinish(error, code, runId);
   return { ...finish, error: { ...finish.error, correlationId } };
 }
 
 function failedFinish(
   error: unknown,
   code: keyof typeof MESSAGES,
+  runId: string,
 ): Finish & { readonly error: RunFailure } {
   const failed = (failure: RunFailure, cause = error): Finish & { readonly error: RunFailure } => ({
     reason: 'error',
@@ -106,7 +105,10 @@ function failedFinish(
   if (error instanceof RunFault)
     return failed({ code: error.code, message: error.message }, error.cause ?? error);
   if (StorageUnavailableError.in(error))
-    return failed({ code: 'storage_unavailable', message: UNAVAILABLE });
+    return failed({
+      code: 'storage_unavailable',
+      message: unavailableText({ cause: error, runId, records: [] }),
+    });
   // A run that was interrupted for a failure of ours, such as a critical sink's, is no fault of the
   // model's.
   const told = error instanceof Interruption ? 'internal' : code;

@@ -208,7 +208,7 @@ describe('a rehearsal', () => {
     const { rehearse, called } = await desk([calls(desked('write')), text('Done.')], open, [
       { provide: PendingStore, useValue: store },
     ]);
-    await expect(rehearse()).rejects.toThrow('The storage does not answer for now.');
+    await expect(rehearse()).rejects.toThrow('an operator has to look at it. Nothing was lost.');
     expect(called).toEqual([]);
   });
 

@@ -168,7 +168,7 @@ describe('a directory that fails', () => {
     const made = loop.call({ tool: 'probe__write', args: { key: 'a' }, context, ...alice });
     await expect(made).rejects.toMatchObject({
       name: 'RunError',
-      message: expect.stringContaining('The storage does not answer'),
+      message: expect.stringContaining('The storage failed, and as far as is known'),
     });
     expect(JSON.stringify(refused.events)).not.toContain('password');
     expect(model.requests).toHaveLength(0);
