@@ -6,7 +6,7 @@ import {
   HttpException,
   Injectable,
 } from '@nestjs/common';
-import { Logger } from '@toolloop/core/internal';
+import { Logger, standingRecords } from '@toolloop/core/internal';
 import { HttpAdapterHost } from '@nestjs/core';
 import {
   InvalidRequestError,
@@ -83,6 +83,14 @@ const UNAVAILABLE: HttpError = {
   },
   retryAfter: 1,
 };
+const REFUSED_BY_STORAGE: HttpError = {
+  status: 503,
+  body: {
+    code: 'storage_unavailable',
+    message:
+      'The storage failed, and as far as is known that does not pass by itself: an operator has to look at it.',
+  },
+};
 
 /**
  * Says an error as HTTP does: a mistake of the caller with its message, a failure of the server
@@ -118,7 +126,8 @@ const ELSEWHERE: ErrorBody = {
  */
 function ofStorage(error: unknown): HttpError | undefined {
   const failure = StorageUnavailableError.in(error);
-  return failure instanceof AuditError ? UNRECORDED : failure && UNAVAILABLE;
+  if (failure instanceof AuditError) return UNRECORDED;
+  return failure?.mayPass === false ? REFUSED_BY_STORAGE : failure && UNAVAILABLE;
 }
 
 const UNRECORDED: HttpError = {
@@ -136,16 +145,22 @@ function told(status: number, { code, message }: ErrorBody): HttpError {
 
 /**
  * A run that ended badly: 502 when the model failed, 503 when it was stopped, else 500. The message
- * is safe, see `RunFailure`.
+ * is safe, see `RunFailure`. A client is not told to send again by itself what would do once more
+ * what was done.
  */
-function ofRun({ result }: RunError): HttpError {
+function ofRun(failure: RunError): HttpError {
+  const { result } = failure;
   const { runId, error } = result;
   if (result.finishReason === 'aborted')
     return { status: 503, body: { code: 'aborted', message: 'The run was stopped.', runId } };
   const { code = 'internal', message = INTERNAL.body.message, correlationId } = error ?? {};
   const { [code]: status } = STATUS_OF_RUN;
   const body = { code, message, runId, ...(correlationId && { correlationId }) };
-  return { status, body, ...(status === 503 && { retryAfter: 1 }) };
+  const mayRepeat =
+    status === 503 &&
+    StorageUnavailableError.in(failure)?.mayPass !== false &&
+    standingRecords(result.toolCalls).length === 0;
+  return { status, body, ...(mayRepeat && { retryAfter: 1 }) };
 }
 
 const STATUS_OF_RUN: Readonly<Record<RunFailure['code'], number>> = {

@@ -82,6 +82,7 @@ function failed(error: RunFailure | undefined): RunError {
   const result = {
     runId: 'run',
     finishReason: error ? 'error' : 'aborted',
+    toolCalls: [],
     ...(error && { error }),
   };
   return new RunError(result as unknown as LoopResult);
@@ -196,4 +197,35 @@ describe('an error of ours over HTTP', () => {
     expect(told.retryAfter === undefined).toBe(status !== 503 || code === 'aborted');
     expect(JSON.stringify(told.body)).not.toMatch(/sk-1|disk full|Mend it|model alone/);
   });
+});
+
+describe('a failure of storage over HTTP', () => {
+  const passing = new StorageUnavailableError();
+  const staying = new StorageUnavailableError('No right.', { mayPass: false });
+  const code = 'storage_unavailable' as const;
+  const ended = (toolCalls: readonly unknown[], cause: Error): RunError => {
+    const result = {
+      runId: 'r',
+      finishReason: 'error',
+      error: { code, message: 'Gone.' },
+      toolCalls,
+    };
+    return new RunError(result as unknown as LoopResult, { cause });
+  };
+  const charged = { id: 'pay', effect: 'external_side_effect', status: 'succeeded' };
+
+  it.each<readonly [string, boolean, Error]>([
+    ['it may pass', true, passing],
+    ['it does not pass', false, staying],
+    ['a run made no call with an effect', true, ended([], passing)],
+    ['a call of the run stands', false, ended([charged], passing)],
+    ['the failure that ended the run does not pass', false, ended([], staying)],
+  ])(
+    'tells a client to try again by itself only if that is safe and helps: %s',
+    (_, may, error) => {
+      const { status, body, retryAfter } = toHttpError(error);
+      expect([status, body.code, retryAfter !== undefined]).toEqual([503, code, may]);
+      expect(/try again/i.test(body.message)).toBe(error === passing);
+    },
+  );
 });

@@ -17,6 +17,7 @@ export { untilAborted } from '../call/interruption.js';
 export { askStore, asStoreAttempt, isStoreAttempt, longerThanStores } from '../call/store-calls.js';
 export { ToolRunner } from '../call/tool-runner.js';
 export { endingWith } from '../run/run-entries.js';
+export { standingRecords } from '../run/unavailable-end.js';
 export { RunOpener } from '../run/run-opener.js';
 export type { DurableRun } from '../run/run-opener.js';
 export { renewContinued } from '../run/continued-run.js';

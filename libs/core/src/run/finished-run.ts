@@ -46,9 +46,10 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.text = readableText(state);
     this.#modelText = state.text;
     if (state.citations.length > 0) this.citations = state.citations;
-    const { reason, waitingFor, addedTo, error, detail, modelError, cause }: Finish = state.finish ?? {
-      reason: 'error',
-    };
+    const { reason, waitingFor, addedTo, error, detail, modelError, cause }: Finish =
+      state.finish ?? {
+        reason: 'error',
+      };
     this.finishReason = reason;
     if (waitingFor) this.waitingFor = waitingFor;
     this.steps = state.step;
