@@ -33,7 +33,7 @@ const logger = new Logger('CallRun');
  */
 export class CallRun {
   private readonly signal: AbortSignal;
-  private readonly link: LinkedSignal | undefined;
+  private readonly link: LinkedSignal;
   private readonly outlet: EventOutlet | undefined;
   /** The ids of the tools that the result brought. */
   private readonly injected: string[] = [];
@@ -50,17 +50,14 @@ export class CallRun {
     private readonly onProgress?: SessionCallOptions['onProgress'],
   ) {
     const { runMs: ms } = plan.execution.limits;
-    const isBounded =
-      within !== undefined &&
-      plan.options.signal === undefined &&
-      !mayOutlastTool(plan) &&
-      services.sinks.length === 0;
-    this.link = isBounded
-      ? undefined
-      : linkSignal(plan.options.signal, { ms, message: `The call took longer than ${ms} ms.` });
-    this.signal = this.link?.signal ?? within ?? new AbortController().signal;
+    this.link = linkSignal(plan.options.signal, {
+      ms,
+      message: `The call took longer than ${ms} ms.`,
+    });
+    if (within?.aborted) this.follow();
+    this.signal = this.link.signal;
     const onFailure = (cause: unknown): false => {
-      this.link?.abort(new Interruption('failed', 'A critical sink failed.', { cause }));
+      this.link.abort(new Interruption('failed', 'A critical sink failed.', { cause }));
       return false;
     };
     this.outlet =
@@ -84,21 +81,20 @@ export class CallRun {
    * over.
    */
   private attend(called: Promise<CalledTool>): Promise<CalledTool> {
-    if (!this.link) return called;
     if (!this.within) this.services.open.add(this, called);
     else this.within.addEventListener('abort', this.follow, { once: true });
     return called.finally(() => {
-      this.link?.release();
+      this.link.release();
       this.within?.removeEventListener('abort', this.follow);
     });
   }
 
   cancel(reason: string): void {
-    this.link?.abort(new Interruption('aborted', reason));
+    this.link.abort(new Interruption('aborted', reason));
   }
 
   private readonly follow = (): void => {
-    if (this.within) this.link?.abort(Interruption.from(this.within));
+    if (this.within) this.link.abort(Interruption.from(this.within));
   };
 
   private async step(call: ToolCall): Promise<CalledTool> {
@@ -201,11 +197,4 @@ const START = { instructions: undefined, history: [], inputs: new RunInputs() };
 /** Returns whether a call has its result, and nothing more is to be done. */
 function isOver({ pending, finish }: LoopState): boolean {
   return !pending && !finish?.error && finish?.reason !== 'aborted';
-}
-
-/**
- * Returns whether something beside the tool itself is waited for, which has no limit of its own.
- */
-function mayOutlastTool({ options }: RunPlan): boolean {
-  return options.approvals === 'wait' || options.onToolError === 'retry';
 }

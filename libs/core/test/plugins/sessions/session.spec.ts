@@ -277,6 +277,36 @@ describe('a session', () => {
   });
 });
 
+const timers = (): number =>
+  process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length;
+
+describe('the time limit of a session', () => {
+  it.each([
+    ['alone', {}],
+    ['beside a signal of the call', { signal: new AbortController().signal }],
+  ])('holds for each of its calls, %s', async (_, options) => {
+    const { open } = await shop();
+    const session = await open({ limits: { runMs: 100 }, context: { act: slowly } });
+    const { record } = await session.call('probe__read', key('slow'), options);
+    expect(record).toMatchObject({
+      status: 'failed',
+      error: { code: 'timeout', safeMessage: 'The call took longer than 100 ms.' },
+    });
+    expect((await session.call('probe__read', key('quick'), options)).record.status).toBe(
+      'succeeded',
+    );
+  });
+
+  it('leaves no timer behind a call that has ended', async () => {
+    const { open } = await shop();
+    const session = await open({ limits: { runMs: 600_000 } });
+    await session.call('probe__read', key('a'));
+    const before = timers();
+    for (let number = 0; number < 20; number += 1) await session.call('probe__read', key('a'));
+    expect(timers()).toBeLessThanOrEqual(before + 1);
+  });
+});
+
 describe('a session that is closed', () => {
   it('aborts the calls under way, and takes no more', async () => {
     const { open } = await shop();
