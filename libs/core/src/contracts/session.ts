@@ -199,6 +199,8 @@ export interface ToolSession {
    *
    * @throws {InvalidRequestError} `unknown_session` for a session that is closed, and for arguments
    *   that are no JSON.
+   * @throws {RunError} For a call that was aborted, as by `close`, or that a store or a part of the
+   *   application has kept from being made. `message` names a call whose outcome is unknown.
    */
   call(tool: string, args?: JsonObject, options?: SessionCallOptions): Promise<CallResult>;
   /**

@@ -87,7 +87,7 @@ export class ToolLoopService<Actor = RegisteredActor> {
   /**
    * Makes one call of one tool without a model, through every stage that a model's call passes:
    * policy, approval, audit and hooks. What a model could do wrong with a call is in the record of
-   * the result. Rejects with a `RunError` if the call is aborted or a store fails.
+   * the result.
    *
    * The arguments count as written by a model that has read untrusted and private content, since
    * they may come from a client. A call that waits for an approval is a run that
@@ -95,6 +95,8 @@ export class ToolLoopService<Actor = RegisteredActor> {
    *
    * @throws {InvalidRequestError} For a request without a tool, an actor or a tenant, and for
    *   arguments that are no JSON.
+   * @throws {RunError} For a call that was aborted, or that a store or a part of the application
+   *   has kept from being made. `message` names a call whose outcome is unknown.
    *
    * @example
    * const { ui } = await loop.call({

@@ -308,6 +308,23 @@ describe('the time limit of a session', () => {
 });
 
 describe('a session that is closed', () => {
+  it('says of a write under way that it is unknown whether it took place', async () => {
+    const { open } = await shop();
+    const session = await open({ context: { act: () => wait(300) } });
+    const made = session.call('probe__write', key('a')).catch((error: unknown) => error);
+    await wait(50);
+    await session.close();
+    expect(await made).toMatchObject({
+      name: 'RunError',
+      message:
+        'The run ended with "aborted"; it is unknown whether probe__write took place: check before you call it again.',
+      result: {
+        finishReason: 'aborted',
+        toolCalls: [{ id: 'probe__write', error: { code: 'unknown_outcome' } }],
+      },
+    });
+  });
+
   it('aborts the calls under way, and takes no more', async () => {
     const { open } = await shop();
     const told: string[] = [];
