@@ -28,6 +28,7 @@ import { vouchedBy } from '../plugins/sources/vouched-tools.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CompiledPolicy } from './compiled-policy.js';
 import { decide } from './decide.js';
+import { placeOfVersion } from './place-of-version.js';
 import { policyFindings, policyShapeFindings } from './policy-findings.js';
 import { answeredBy, hiddenBeyond, isTarget, type StoppableCall } from './rules.js';
 
@@ -161,8 +162,10 @@ export class DataPolicyEngine extends PolicyEngine {
    *   it is in force
    */
   apply({ revision, versions, stops }: PolicyState): void {
-    const findings = versions.flatMap(({ policies = [] }) =>
-      policies.flatMap((policy) => policyShapeFindings(policy, 'PolicyStore')),
+    const findings = versions.flatMap((version) =>
+      (version.policies ?? []).flatMap((policy) =>
+        policyShapeFindings(policy, placeOfVersion(version)),
+      ),
     );
     if (findings.length > 0) throw new ConfigurationError(findings);
     for (const { tenant, policies, endorsed } of versions) {

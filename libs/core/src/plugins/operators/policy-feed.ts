@@ -9,6 +9,7 @@ import {
 } from '../../contracts/policy-store.js';
 import type { RunLog } from '../../contracts/run-log.js';
 import { Logger } from '../../findings/logger.js';
+import { placeOfVersion } from '../../policy/place-of-version.js';
 import type { DataPolicyEngine } from '../../policy/policy-engine.js';
 import { droppedLevelFinding, readStoredVersion } from '../flow/dropped-levels.js';
 
@@ -86,7 +87,7 @@ export class PolicyFeed {
     for (const [index, { policies = [] }] of state.versions.entries()) {
       const version = versions[index];
       if (!version) continue;
-      const where = placeOf(version);
+      const where = placeOfVersion(version);
       for (const policy of policies) this.warnOfLevel(droppedLevelFinding(policy, where));
       for (const { at, problem, remedy } of this.findingsOf(version, where))
         this.logger.warn(`${at}: ${problem} ${remedy}`);
@@ -123,8 +124,4 @@ export class PolicyFeed {
           this.logger.warn(`The run ${runId} was held, and could not be woken.`, error),
         );
   }
-}
-
-function placeOf({ tenant, number }: PolicyVersion): string {
-  return tenant === undefined ? `policy ${number}` : `policy ${number} of ${tenant}`;
 }

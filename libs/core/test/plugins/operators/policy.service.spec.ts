@@ -444,6 +444,34 @@ describe('a store of policies', () => {
   });
 });
 
+type Stored = Awaited<ReturnType<PolicyStore['read']>>;
+
+/** A store with a version that another release has put. */
+class LaterStore extends MemoryPolicyStore {
+  constructor(private readonly version: Stored['versions'][number]) {
+    super();
+  }
+
+  override async read(since: number): Promise<Stored> {
+    return { ...(await super.read(since)), revision: 1, versions: [this.version] };
+  }
+}
+
+describe('a stored policy that this release cannot read', () => {
+  it.each([
+    ['policy 1 of acme', { tenant: 'acme' }],
+    ['policy 1', {}],
+  ])('is named by its number and its tenant where the application starts: %s', async (at, of) => {
+    const policies = [JSON.parse(JSON.stringify({ ...OPEN, flow: 'tomorrow' })) as Policy];
+    const put = { number: 1, policies, author: 'ops', reason: '', at: new Date(0).toISOString() };
+    const unreadable = new LaterStore({ ...put, ...of });
+    await expect(operatedShop([], { store: unreadable })).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      findings: [{ at: `${at}/flow` }],
+    });
+  });
+});
+
 /** A store that other processes share, whose signs the test tells by hand. */
 class RemoteStore extends MemoryPolicyStore {
   private told: Parameters<PolicyStore['watch']>[0] = () => undefined;
