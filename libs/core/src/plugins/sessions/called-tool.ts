@@ -28,7 +28,7 @@ export function callOf(tool: unknown, args: unknown = {}): ToolCall {
 
 function argumentText(args: unknown): string {
   try {
-    const text: unknown = JSON.stringify(args);
+    const text: unknown = JSON.stringify(args, assertJson);
     if (typeof text === 'string') return text;
   } catch {
     // A circle, or a number that JSON does not have.
@@ -36,6 +36,13 @@ function argumentText(args: unknown): string {
   const message =
     'The arguments of the call cannot be written as JSON. Give an object of texts, numbers, lists and such objects.';
   throw new InvalidRequestError('invalid_request', message);
+}
+
+/** JSON would write such a number as null, which a tool may take for a field left out. */
+function assertJson(_name: string, value: unknown): unknown {
+  if (typeof value === 'number' && !Number.isFinite(value))
+    throw new TypeError(`${value} is no number of JSON.`);
+  return value;
 }
 
 /** The part of a run's state that tells what became of its call. */

@@ -127,6 +127,11 @@ describe('one call without a model', () => {
       { args: { key: 5n } },
       'The arguments of the call cannot be written as JSON.',
     ],
+    [
+      'a number that JSON writes as null',
+      { args: { filter: { amount: { gt: Infinity, lt: 99 } } } },
+      'The arguments of the call cannot be written as JSON.',
+    ],
     ['no tenant', { tenant: '' }, 'A run needs a tenant'],
     ['no actor', { actor: null }, 'A run needs an actor'],
   ])('is refused with %s', async (_, wrong, message) => {
