@@ -251,8 +251,9 @@ export class WriteInput {
     if (this.action === 'create') return { named: '' };
     if (!this.identity) {
       const condition = readFilter(args['filter'], filter, '/filter', problems);
-      if (isEverything(condition)) problems.say('/filter', ALL_ROWS);
-      return { where: isEverything(condition) ? NOTHING : condition, named: '/filter' };
+      const isAll = isEverything(condition);
+      if (isAll) problems.say('/filter', ALL_ROWS);
+      return { where: isAll ? NOTHING : condition, named: '/filter' };
     }
     const equal = this.identity.map((field) => {
       // a scalar, so that no operator comes in by it

@@ -16,8 +16,8 @@ export interface UnavailableRun {
 export function unavailableText({ cause, runId, records }: UnavailableRun): string {
   const standing = standingRecords(records);
   const passes = StorageUnavailableError.in(cause)?.mayPass === true;
-  if (standing.length === 0) return passes ? MAY_PASS.nothingMade : STAYS.nothingMade;
-  const { failure } = passes ? MAY_PASS : STAYS;
+  const { failure, advice } = passes ? MAY_PASS : STAYS;
+  if (standing.length === 0) return `${failure} ${advice}`;
   const made =
     standing.length === 1
       ? '1 call was made and stands'
@@ -37,12 +37,10 @@ export function standingRecords(
 
 const MAY_PASS = {
   failure: 'The storage does not answer for now.',
-  nothingMade:
-    'The storage does not answer for now. Nothing was lost: try again in a little while.',
+  advice: 'Nothing was lost: try again in a little while.',
 };
 const STAYS = {
   failure:
     'The storage failed, and as far as is known that does not pass by itself: an operator has to look at it.',
-  nothingMade:
-    'The storage failed, and as far as is known that does not pass by itself: an operator has to look at it. Nothing was lost.',
+  advice: 'Nothing was lost.',
 };
