@@ -19,22 +19,31 @@ function rule<Name extends FormRule>(
   };
 }
 
-/** The rules of schemas, in the order in which their texts are told. */
+/**
+ * The rules of schemas, the most telling first: the first one that is broken is told. A value of
+ * another type breaks most of the others too, and a person mends all of that at once.
+ */
 const RULES: readonly Rule[] = [
+  rule('type', isOfType, (type = 'object') => `must be ${TYPE_IN_WORDS[type]}`),
+  rule(
+    'enum',
+    (value, choices) => choices.some((choice) => choice === value),
+    (choices = []) => `must be one of the following values: ${choices.join(', ')}`,
+  ),
+  rule(
+    'minLength',
+    (value) => value !== '',
+    () => 'should not be empty',
+  ),
+  rule(
+    'maxLength',
+    (value, most) => typeof value !== 'string' || Array.from(value).length <= most,
+    (most) => `must be shorter than or equal to ${most} characters`,
+  ),
   rule(
     'pattern',
     (value, pattern) => typeof value === 'string' && new RegExp(pattern).test(value),
     (pattern) => `must match ${pattern}`,
-  ),
-  rule(
-    'maxLength',
-    (value, most) => typeof value === 'string' && Array.from(value).length <= most,
-    (most) => `must be shorter than or equal to ${most} characters`,
-  ),
-  rule(
-    'minLength',
-    (value) => value !== '' && value !== undefined && value !== null,
-    () => 'should not be empty',
   ),
   rule(
     'maximum',
@@ -51,12 +60,6 @@ const RULES: readonly Rule[] = [
     (value, most) => Array.isArray(value) && value.length <= most,
     (most) => `must contain no more than ${most} elements`,
   ),
-  rule(
-    'enum',
-    (value, choices) => choices.some((choice) => choice === value),
-    (choices = []) => `must be one of the following values: ${choices.join(', ')}`,
-  ),
-  rule('type', isOfType, (type = 'object') => `must be ${TYPE_IN_WORDS[type]}`),
 ];
 
 const TYPE_IN_WORDS: Readonly<Record<NonNullable<FormSchema['type']>, string>> = {
@@ -74,23 +77,31 @@ function isOfType(value: unknown, type: NonNullable<FormSchema['type']>): boolea
   return type === 'object' ? isRecord(value) : typeof value === type;
 }
 
-/** Returns the texts of the rules that a value breaks, those of the items of a list first. */
-export function tellBrokenRules(form: FormSchema, name: string, value: unknown): readonly string[] {
-  const { items = {} } = form;
-  const values: readonly unknown[] = Array.isArray(value) ? value : [value];
-  const ofItems = findBrokenRules(items, values).map(
-    (broken) => items.texts?.[broken.name] ?? `each value in $property ${broken.text(items)}`,
-  );
-  const own = findBrokenRules(form, [value]).map(
-    (broken) => form.texts?.[broken.name] ?? `$property ${broken.text(form)}`,
-  );
-  return [...ofItems, ...own].map((text) => text.replace('$property', name));
+/**
+ * Returns the text of the rule that a value breaks, or that values in a list break if the list
+ * itself is right. A list is one place: it has one text, however many of its values are wrong.
+ */
+export function tellBrokenRule(
+  form: FormSchema,
+  place: string,
+  value: unknown,
+): string | undefined {
+  const own = findBrokenRule(form, [value]);
+  if (own) return tell(own, form, place);
+  const { items } = form;
+  const broken = items && Array.isArray(value) ? findBrokenRule(items, value) : undefined;
+  return items && broken && tell(broken, items, place, 'each value in ');
 }
 
-function findBrokenRules(form: FormSchema, values: readonly unknown[]): readonly Rule[] {
+function tell(broken: Rule, form: FormSchema, place: string, prefix = ''): string {
+  const text = form.texts?.[broken.name] ?? `${prefix}$property ${broken.text(form)}`;
+  return text.replace('$property', () => place);
+}
+
+function findBrokenRule(form: FormSchema, values: readonly unknown[]): Rule | undefined {
   // a choice or a pattern refuses by itself what is no text
   const isTyped = (form.enum ?? form.pattern) === undefined || form.texts?.type !== undefined;
-  return RULES.filter(
+  return RULES.find(
     ({ name, isBroken }) =>
       (isTyped || name !== 'type') && values.some((value) => isBroken(form, value)),
   );

@@ -89,16 +89,14 @@ export class ChatTurns {
     return this.streams.ask(await this.requestOf(said, caller), caller, terms);
   }
 
-  private async requestOf(
-    { body, prompt, chatId, requestId, messageId, cut, tools = [] }: Said,
-    caller: Caller,
-  ): Promise<LoopRequest> {
+  private async requestOf(turn: Said, caller: Caller): Promise<LoopRequest> {
+    const { body, chatId, requestId, messageId, cut, tools = [] } = turn;
     const options = optionsIn(body);
     // a rehearsal leaves a conversation as it is
     const isCut = cut !== undefined && chatId !== undefined && options['rehearse'] !== true;
     const place = { ...(messageId !== undefined && { messageId }), ...(isCut && { cut }) };
     const said = {
-      message: prompt,
+      message: readPrompt(turn),
       ...(chatId !== undefined && { conversationId: chatId }),
       ...place,
       ...options,
@@ -214,7 +212,7 @@ export class AssistantController {
     } = reading(() => readAssistantRequest(body));
     const encoder = assistantTransportEncoder({ messages });
     return this.turns.answer(
-      { ...turn, body, chatId, chatState: { ...state, messages } },
+      { ...turn, body, chatId, chatState: { ...state, messages }, asksIn: 'commands' },
       encoder,
       caller,
       { request, response },
@@ -272,6 +270,8 @@ export class DataStreamController {
 }
 
 interface Said extends Partial<Pick<AssistantRequest, 'tools'>> {
+  /** The member of the body that has the question. @default 'messages' */
+  readonly asksIn?: 'commands' | 'messages';
   readonly messageId?: string | undefined;
   readonly cut?: UiMessageRequest['cut'];
   readonly body: JsonValue;
@@ -293,6 +293,14 @@ interface Turn
   readonly isResumable?: boolean;
   /** The state of the client behind which the answer stands, for one that loses it. */
   readonly chatState?: ChatState;
+}
+
+/** @throws {BadRequestException} For a turn that asks nothing, with the member that should. */
+function readPrompt({ prompt = '', asksIn = 'messages' }: Said): string {
+  if (prompt.trim() !== '') return prompt;
+  throw new BadRequestException(
+    `${asksIn} must end with a message of the user that has a text, or with an answer to what a run asked`,
+  );
 }
 
 const OPTIONS: ReadonlySet<string> = new Set<keyof Ask>(['rehearse', 'whenBusy', 'cut']);

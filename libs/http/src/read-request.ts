@@ -8,7 +8,7 @@ import {
   type RouteKey,
   ROUTES,
 } from '@toolloop/protocol/routes';
-import { tellBrokenRules } from './broken-rules.js';
+import { tellBrokenRule } from './broken-rules.js';
 import type { HttpRequest } from './http-options.js';
 
 /** A request with the parts in which a route's values are. */
@@ -23,7 +23,7 @@ type Members = Readonly<Record<string, unknown>>;
  * Reads what a request asks of its route: the segments of its path and the members of its query and
  * of its body, as the table of routes has them.
  *
- * @throws {BadRequestException} For what does not fit, with every mistake.
+ * @throws {BadRequestException} For what does not fit, with one text for each place.
  */
 export function readRequest<Key extends RouteKey>(
   key: Key,
@@ -43,7 +43,7 @@ function readParams({ params: form }: Route, given: unknown): Members {
   const params = isRecord(given) ? given : {};
   for (const name of Object.keys(form?.properties ?? {}))
     if (!/^-?\d+$/.test(String(params[name])))
-      throw new BadRequestException('Validation failed (numeric string is expected)');
+      throw new BadRequestException([`${name} must be a whole number`]);
   return form ? parseTexts(form, params) : params;
 }
 
@@ -58,7 +58,7 @@ function parseTexts({ properties = {} }: FormSchema, texts: unknown): Members {
 }
 
 function parseText(type: FormSchema['type'], text: string): unknown {
-  if (type === 'integer') return Number(text);
+  if (type === 'integer') return text.trim() === '' ? text : Number(text);
   if (type === 'array') return text.split(',');
   if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true';
   return text;
@@ -75,7 +75,7 @@ function parseText(type: FormSchema['type'], text: string): unknown {
 export class FormBody implements PipeTransform<unknown> {
   constructor(private readonly form: FormSchema) {}
 
-  /** @throws {BadRequestException} For what does not fit, with every mistake. */
+  /** @throws {BadRequestException} For what does not fit, with one text for each place. */
   transform(body: unknown): Members {
     return readMembers(this.form, body ?? {}, {});
   }
@@ -86,8 +86,8 @@ function readMembers(
   given: unknown,
   { dropsOthers = false }: Pick<Route, 'dropsOthers'>,
 ): Members {
-  if (!isRecord(given)) throw new BadRequestException(['Validation failed (object is expected)']);
-  const problems = findProblems(form, given, dropsOthers);
+  if (!isRecord(given)) throw new BadRequestException(['The body must be an object']);
+  const problems = findProblems(form, { given, dropsOthers });
   if (problems.length > 0) throw new BadRequestException(problems);
   return pickNamed(form, given);
 }
@@ -103,24 +103,40 @@ function pickNamed({ properties = {} }: FormSchema, given: Members): Members {
   );
 }
 
-/** The mistakes in an object: members that have no name there, and rules that are broken. */
-function findProblems(form: FormSchema, given: Members, dropsOthers: boolean): readonly string[] {
+/** An object within a request. */
+interface Within {
+  readonly given: Members;
+  readonly dropsOthers: boolean;
+  /** Its place, with a dot behind it. @default '' */
+  readonly place?: string;
+}
+
+/**
+ * The mistakes in an object, at most one for each place: members that have no name there, and the
+ * most telling rule that a value breaks.
+ */
+function findProblems(
+  form: FormSchema,
+  { given, dropsOthers, place = '' }: Within,
+): readonly string[] {
   const { properties = {}, required = [] } = form;
   const others = dropsOthers
     ? []
     : Object.keys(given).filter((name) => !Object.hasOwn(properties, name));
   return [
-    ...others.map((name) => `property ${name} should not exist`),
+    ...others.map((name) => `property ${place}${name} should not exist`),
     ...Object.entries(properties).flatMap(([name, member]) => {
       const { [name]: value } = given;
       const isRequired = required.includes(name);
+      const at = place + name;
       if (value === undefined && !isRequired) return [];
       if (member.anyOf)
         return isRequired && (value ?? undefined) === undefined
-          ? [`${name} should not be null or undefined`]
+          ? [`${at} should not be null or undefined`]
           : [];
-      if (!member.properties || !isRecord(value)) return tellBrokenRules(member, name, value);
-      return findProblems(member, value, dropsOthers).map((problem) => `${name}.${problem}`);
+      if (member.properties && isRecord(value))
+        return findProblems(member, { given: value, dropsOthers, place: `${at}.` });
+      return tellBrokenRule(member, at, value) ?? [];
     }),
   ];
 }

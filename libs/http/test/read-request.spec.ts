@@ -31,25 +31,13 @@ describe('the reading of a request', () => {
   });
 
   it.each<readonly [RouteKey, RequestParts, readonly string[]]>([
-    [
-      'POST /runs',
-      { body: undefined },
-      [
-        'message must not be empty',
-        'message must have at most 8000 characters',
-        'message must be a text',
-      ],
-    ],
-    ['POST /runs', { body: [] }, ['Validation failed (object is expected)']],
+    ['POST /runs', { body: undefined }, ['message must be a text']],
+    ['POST /runs', { body: [] }, ['The body must be an object']],
     ['POST /runs', { body: { message: 'hi', x: 1 } }, ['property x should not exist']],
     [
       'POST /runs',
       { body: { message: 'hi', cut: { at: 'x', y: 1 } } },
-      [
-        'cut.property y should not exist',
-        'cut.at must contain no more than 100 elements',
-        'cut.at must be an array',
-      ],
+      ['property cut.y should not exist', 'cut.at must be a list of ids'],
     ],
     ['POST /runs', { body: { message: 'hi', cut: [] } }, ['cut must be an object']],
     ['POST /runs', { body: { message: 'hi', messageId: '' } }, ['messageId should not be empty']],
@@ -58,15 +46,13 @@ describe('the reading of a request', () => {
       { query: { limit: '0', status: 'x' } },
       ['limit must not be less than 1', 'status must be one of queued, running, waiting, ended'],
     ],
+    ['GET /runs', { query: { limit: ['5'] } }, ['limit must be a whole number from 1 to 1000']],
     [
-      'GET /runs',
-      { query: { limit: ['5'] } },
-      [
-        'limit must not be greater than 1000',
-        'limit must not be less than 1',
-        'limit must be a whole number from 1 to 1000',
-      ],
+      'GET /runs/:runId/events',
+      { query: { after: '' } },
+      ['after must be the sequence of an event'],
     ],
+    ['GET /policies/:number', { params: { number: '1.5' } }, ['number must be a whole number']],
     [
       'POST /policies',
       { body: { policy: null, reason: 'A test.', expected: 1.5 } },
@@ -80,14 +66,8 @@ describe('the reading of a request', () => {
         'each value in groupBy must be one of the following values: tenant, day, actor, tool, model',
       ],
     ],
-  ])('refuses one of %s with every mistake in it', (key, parts, mistakes) => {
+  ])('refuses one of %s with every place of a mistake in it', (key, parts, mistakes) => {
     expect(mistakesIn(key, parts)).toEqual(mistakes);
-  });
-
-  it('refuses a path without its number in the words of Nest', () => {
-    expect(mistakesIn('GET /policies/:number', { params: { number: '1.5' } })).toBe(
-      'Validation failed (numeric string is expected)',
-    );
   });
 
   it('accepts one without what is optional, and drops what its route ignores', () => {

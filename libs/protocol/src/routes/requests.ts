@@ -34,12 +34,17 @@ function part<Value>(form: Form<Value>): Form<Value> {
 }
 
 export const YES_OR_NOT = says(YES_OR_NO, { type: '$property must be true or false' });
-const TEXTS = says(TEXT, { type: '$property must be a list of texts' });
+
+/** A list whose texts have a word of their own in what is told of it. */
+function listOf(items: Form<string>, told: string, maxItems: number): Form<readonly string[]> {
+  const isOne = `$property must be a list of ${told}`;
+  const texts = { type: isOne, minLength: isOne, maxLength: isOne };
+  return says(list(says(items, texts), maxItems), { type: isOne });
+}
+
 const ARGUMENTS = says(OPEN, { type: '$property must be an object' });
 export const NAME = atMost(256);
-const IS_IDS = '$property must be a list of ids';
-const ID = says({ ...NAME, minLength: 1 }, { type: IS_IDS, minLength: IS_IDS, maxLength: IS_IDS });
-const IDS = list(ID, 100);
+const IDS = listOf({ ...NAME, minLength: 1 }, 'ids', 100);
 
 /** A page of a list. */
 export const PAGE = {
@@ -134,8 +139,8 @@ const AMENDMENT = object({
   endorse: optional(
     part(
       object({
-        arguments: optional(list(TEXTS, 100)),
-        sources: optional(list(TEXTS, 100)),
+        arguments: optional(listOf(TEXT, 'texts', 100)),
+        sources: optional(listOf(TEXT, 'texts', 100)),
       }),
     ),
   ),
@@ -210,7 +215,7 @@ export const BODIES = {
      * The other calls of its group that the same decision is about, by the ids of their approvals.
      * Not beside changes of the call.
      */
-    also: optional(list(TEXTS, MOST_LISTED)),
+    also: optional(listOf(TEXT, 'texts', MOST_LISTED)),
     /**
      * With a yes, as an operator who is permitted `policy`: makes a version of the tenant's policy
      * that trusts the value of an argument of this call in all further runs.
