@@ -109,7 +109,7 @@ class ResultCopy {
  * Tells whether the store makes JSON of a value by itself, or refuses it and says why: a date, a
  * decimal, a stream.
  */
-function isForStore(value: object): boolean {
+export function isForStore(value: object): boolean {
   if (types.isDate(value) || findUnready(value)) return true;
   const type = ownClassOf(value);
   const json: unknown =
@@ -142,6 +142,13 @@ function exposedBy(type: Type): readonly string[] {
       ...[instanceIdProperty, tenantProperty].flat(),
     ]),
   ];
+}
+
+/** The properties of an object that a result shows: those that its class exposes, or all. */
+export function shownNamesOf(value: object): readonly string[] {
+  const type = ownClassOf(value);
+  const exposed = type ? exposedBy(type) : [];
+  return exposed.length > 0 ? exposed : plainNamesOf(value, type);
 }
 
 /**

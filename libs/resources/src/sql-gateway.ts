@@ -131,7 +131,8 @@ export abstract class SqlResourceGateway<Manager> extends ResourceGateway {
    *
    * A tool that changes things is given what is kept beside the mark, the first time as every other
    * time: JSON, and of a row an instance with the columns that the ORM does not hide and the
-   * relations that were loaded. A tool that reads is given what `work` returns.
+   * relations that were loaded. A tool that reads is given what `work` returns; a row with a
+   * collection that was not loaded is copied without it.
    *
    * @throws {Error} For what no result can be, such as a stream, or an object that is a part of
    *   itself: then nothing is written.
@@ -147,7 +148,8 @@ export abstract class SqlResourceGateway<Manager> extends ResourceGateway {
     work: (em: Manager) => Promise<Result>,
   ): Promise<Result> {
     const { transaction } = context;
-    if (!transaction || !this.joinsCalls) return this.run(context, work);
+    if (!transaction || !this.joinsCalls)
+      return this.withoutUnloaded(await this.run(context, work));
     const models = [...this.models.values()].filter((model) => model !== undefined);
     const kept = await transaction(async () => {
       const result = await this.run({ ...context, isJoined: true }, work);
@@ -162,6 +164,11 @@ export abstract class SqlResourceGateway<Manager> extends ResourceGateway {
    */
   protected isMissing(_value: unknown): boolean {
     return false;
+  }
+
+  /** Returns the result of a tool that reads without the parts that {@link isMissing} names. */
+  protected withoutUnloaded<Result>(result: Result): Result {
+    return result;
   }
 
   protected get hasRowSecurity(): boolean {

@@ -16,6 +16,7 @@ import type { FactoryProvider, Type } from '@nestjs/common';
 import { exposedPropertiesOf } from '@toolloop/core/internal';
 import { mayPass } from '../database-answers.js';
 import type { EntityModel } from '../entity-model.js';
+import { dropUnloaded } from '../loaded-result.js';
 import type { ResourceScope, ResourceSession } from '../resource-gateway.js';
 import type { TableEnd, TenantTable } from '../row-level-security.js';
 import { type SqlGatewayOptions, SqlResourceGateway } from '../sql-gateway.js';
@@ -129,6 +130,13 @@ export class MikroOrmGateway extends SqlResourceGateway<SqlEntityManager> {
 
   protected override isMissing(value: unknown): boolean {
     return Utils.isCollection(value) && !value.isInitialized();
+  }
+
+  protected override withoutUnloaded<Result>(result: Result): Result {
+    return dropUnloaded(result, (value) => {
+      if (!Utils.isCollection(value)) return undefined;
+      return value.isInitialized() ? value.getItems() : 'unloaded';
+    });
   }
 
   private manager(): SqlEntityManager {
