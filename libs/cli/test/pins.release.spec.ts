@@ -24,7 +24,7 @@ describe('toolloop mcp list, diff and pin', () => {
     const run = commandsFor({ others: stranger.server() });
     expect(await run('list')).toEqual({
       code: 0,
-      stdout: 'others\n  unpinned   echo → mcp__others__echo\n',
+      stdout: 'others\n  unpinned    echo → mcp__others__echo\n',
       stderr: `others: ${stranger.url}\n`,
     });
     expect((await run('diff')).code).toBe(1);
