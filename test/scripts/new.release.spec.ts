@@ -104,7 +104,7 @@ const KINDS = [
 const REASONS: Readonly<Record<string, string>> = {
   'libs/core/test/memory/memory-note-book-store.spec.ts':
     'MemoryNoteBookStore.save is not written yet',
-  'libs/core/test/injection/after-hours.spec.ts': 'desk__change',
+  'libs/core/test/plugins/strategies/after-hours.spec.ts': 'desk__change',
   'libs/acme/test/acme-model.spec.ts': 'toAcmeRequest is not written yet',
 };
 
@@ -205,7 +205,7 @@ describe('npm run new', () => {
   it('says what is left to do', () => {
     expect(written.map(({ next }) => next.split('\n')[0])).toEqual([
       'Write MemoryNoteBookStore until its contract holds: npm test -- libs/core/test/memory/memory-note-book-store',
-      'Write AfterHoursStrategy.evaluate until its spec passes: npm test -- libs/core/test/injection/after-hours',
+      'Write AfterHoursStrategy.evaluate until its spec passes: npm test -- libs/core/test/plugins/strategies/after-hours',
       'Write acme-wire.ts until the spec passes: npm test -- libs/acme',
     ]);
   });
