@@ -7,6 +7,7 @@ import {
 } from '@toolloop/protocol';
 import { Toolset } from '../../catalog/toolset.js';
 import { isUsable, type PendingAnswer, type PendingOf } from '../../contracts/pending.js';
+import type { Tool } from '../../contracts/tool.js';
 import { unaskableReason } from '../approvals/approval-question.js';
 import { CallFailure } from '../../call/call-failure.js';
 import { Interruption } from '../../call/interruption.js';
@@ -197,6 +198,8 @@ export class RehearsalStep {
       ...(kept.form !== undefined && { form: kept.form }),
     });
     const beforeEffect = async (): Promise<void> => {
+      // since the performance began, days may have passed
+      if (tool && isOtherTool(kept, tool)) throw new CallFailure(CHANGED, { method: 'not_called' });
       if (performance.isCompared) return;
       const change = await this.runner.rehearsal.changeIn(rehearsal, {
         ...scope,
@@ -340,6 +343,11 @@ function toolChangeIn(
       isTool: true,
     }
   );
+}
+
+/** Tells if a tool is another than the one that was rehearsed. What the client made stands. */
+function isOtherTool({ form }: KeptCall, tool: Tool): boolean {
+  return tool.client === undefined && form !== hashShownForm(tool);
 }
 
 /** The messages that the model had read when it made a call. */

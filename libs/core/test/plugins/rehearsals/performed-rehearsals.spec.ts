@@ -118,6 +118,31 @@ describe('an approved rehearsal', () => {
     expect(called).toEqual(MADE);
   });
 
+  it('makes no call of a tool that has become another one since the performance began', async () => {
+    const stores = [
+      { provide: PendingStore, useValue: new MemoryPendingStore() },
+      { provide: RunLog, useValue: new MemoryRunLog() },
+      { provide: CallJournal, useValue: new MemoryCallJournal() },
+    ];
+    const { say, resume, called, inbox, runId } = await rehearsed(open, stores, WITH_CLIENT);
+    await say('approve');
+    await resume();
+    const [asked] = await inbox.inbox(alice, { kind: 'client' });
+    const toolCallId = asked?.kind === 'client' ? asked.request.toolCallId : '';
+    await inbox.answer({ toolCallId, result: { signed: true } }, alice, runId);
+    const next = await desk([], open, stores, ' for good');
+    const { finishReason, rehearsal } = await (
+      await next.loop.resume(runId, alice)
+    ).result.catch(resultIn);
+    expect([finishReason, rehearsal?.status]).toEqual(['tool_error', 'incomplete']);
+    expect(rehearsal?.calls.map(({ outcome }) => outcome)).toEqual([
+      'performed',
+      'performed',
+      'failed',
+    ]);
+    expect([called, next.called]).toEqual([['write a'], []]);
+  });
+
   it('makes no call behind one that the client will not make, and says so', async () => {
     const { say, resume, called, inbox, runId } = await rehearsed(open, [], WITH_CLIENT);
     await say('approve');

@@ -46,17 +46,18 @@ export class Staff extends ActorDirectory<{ readonly id: string }> {
   }
 }
 
-/** A desk that notes which of its tools were really called. */
+/** A desk that notes which of its tools were really called, and describes them in its words. */
 export async function desk(
   script: readonly ScriptedTurn[],
   policy: Policy = open,
   stores: readonly Provider[] = [],
+  words = '',
 ) {
   const called: string[] = [];
   const made = (id: string, more: Partial<Parameters<typeof tool<{ key: string }>>[0]> = {}) =>
     tool<{ key: string }>({
       id: `desk__${id}`,
-      description: id,
+      description: `${id}${words}`,
       effect: 'state_change',
       reveal: 'all',
       input: KEY,
