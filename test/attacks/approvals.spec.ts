@@ -103,8 +103,8 @@ describe('invariant 12: a decision that a client forges', () => {
 
   it.each([
     ['another tenant', { actor: { id: 'alice' }, tenant: 'globex' }, 'not_found'],
-    ['somebody else of the tenant', { actor: { id: 'bob' }, tenant: 'acme' }, 'not_found'],
-    ['nobody in particular', { actor: {}, tenant: 'acme' }, 'not_permitted'],
+    ['another actor of the tenant', { actor: { id: 'bob' }, tenant: 'acme' }, 'not_found'],
+    ['an actor without an id', { actor: {}, tenant: 'acme' }, 'not_permitted'],
   ])('invariant 12: is refused to %s', async (_, approver, code) => {
     const { runId, approval } = await waitingFor([eve]);
     await expect(app.approvals.decide(yesTo(approval), approver)).rejects.toMatchObject({ code });

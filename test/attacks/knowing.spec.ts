@@ -211,7 +211,7 @@ describe.each(['taint', 'values'] as const)(
         { tool: 'orders__cancel', orderId: 'A-100' },
       ],
       [
-        'what somebody else wants',
+        'what another person wants',
         'The customer wants us to cancel order A-100. What do you think?',
         { tool: 'orders__cancel', orderId: 'A-100' },
       ],

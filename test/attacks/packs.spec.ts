@@ -108,7 +108,7 @@ describe('a file that is no pack is told by file and pointer', () => {
       'door.json#/userTasks/0/calls/0/tool: there is no tool "doors__open". Known: doors__read.',
     ],
     [
-      'a vector that nobody fills',
+      'a vector that is not filled',
       { ...MINIMAL, vectors: {} },
       'door.json#/world/doors/0: there is no vector "note". Known: none.',
     ],

@@ -65,7 +65,7 @@ describe('a cart', () => {
     );
   });
 
-  it('stays open when somebody else was faster', async () => {
+  it('stays open when another was faster', async () => {
     const desk = await orderDesk();
     const [one, other] = [await desk.openCart(), await desk.openCart()];
     await one.addItem('p-104', 2, context);

@@ -28,7 +28,7 @@ async function folder(): Promise<string> {
   return dataDir;
 }
 
-describe('a run of somebody else, in a folder', () => {
+describe('a run of another actor, in a folder', () => {
   it('is not there for another tenant, nor for a manager, nor by a made-up id', async () => {
     const desk = await serve({ model: model(REFUND), settings: { dataDir: await folder() } });
     expect(await toldToOthers(desk)).toEqual(NOTHING);

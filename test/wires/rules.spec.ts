@@ -171,7 +171,7 @@ const FRAMINGS: Readonly<Record<string, Framing>> = {
     framed(payloads, '\n\n', 'id: 7\n: keep-alive\nretry: 3000\ndata: '),
   'with ids that repeat': (payloads) => framed(payloads, '\n\n', 'id: 0\ndata: '),
   'with a time to wait that is none': (payloads) => framed(payloads, '\n\n', 'retry: soon\ndata: '),
-  'with fields nobody knows': (payloads) => framed(payloads, '\n\n', 'shiny: 1\nshiny\ndata: '),
+  'with unknown fields': (payloads) => framed(payloads, '\n\n', 'shiny: 1\nshiny\ndata: '),
   'with one name for all events': (payloads) => framed(payloads, '\n\n', 'event: message\ndata: '),
   'with data in many lines': (payloads) =>
     payloads

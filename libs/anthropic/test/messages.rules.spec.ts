@@ -326,7 +326,7 @@ describe('usage', () => {
       ],
       { inputTokens: 5, outputTokens: 7 },
     ],
-    ['that nobody tells', [begun([], { usage: undefined }), ended('end_turn')], undefined],
+    ['that is not told', [begun([], { usage: undefined }), ended('end_turn')], undefined],
   ])('%s', (_what, events, expected) => {
     expect(usageIn(decode([sse(...events, STOP)]))).toEqual(expected);
   });

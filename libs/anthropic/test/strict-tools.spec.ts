@@ -47,7 +47,7 @@ describe('a strict tool', () => {
 
   it.each([
     [
-      'an object of names that nobody knows',
+      'an object of names that are unknown',
       { ...ID, properties: { id: { type: 'object', additionalProperties: { type: 'string' } } } },
     ],
     ['itself', { ...NODE, $defs: { node: NODE } }],

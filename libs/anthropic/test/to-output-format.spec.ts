@@ -87,7 +87,7 @@ describe('the form of an answer', () => {
   it.each([
     ['the answer is no object', { type: 'array', items: { type: 'string' } }],
     [
-      'an object has names nobody knows',
+      'an object has names that are unknown',
       {
         ...CLOSED,
         properties: { a: { type: 'object', additionalProperties: { type: 'string' } } },

@@ -83,7 +83,7 @@ describePostgres('a user without rights', () => {
     await start(guestUrl);
   });
 
-  it('is told what to grant where somebody else has made them, and it suffices', async () => {
+  it('is told what to grant where another owner has made them, and it suffices', async () => {
     const { url, guestUrl, guest } = await guestIn();
     await (await start(url)).close();
     const message = await refusalOf(guestUrl);

@@ -318,7 +318,7 @@ describe('the output of an earlier answer', () => {
     'item_reference',
     'of_tomorrow',
   ])(
-    'leaves out %s, which somebody would have to answer, and the reasoning that led to it',
+    'leaves out %s, which a person would have to answer, and the reasoning that led to it',
     (type) => {
       expect(inputOf(answered([REASONING, { type, id: 'x_1' }]))).toEqual([
         { role: 'assistant', content: '' },

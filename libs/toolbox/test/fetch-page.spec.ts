@@ -82,7 +82,7 @@ describe('web__fetch_page', () => {
       Buffer.from('<?xml version="1.0" encoding="iso-8859-1"?>Zürich', 'latin1'),
     ],
     ['UTF-8 as the default', 'text/plain', Buffer.from('Zürich')],
-    ['UTF-8 for a charset nobody knows', 'text/plain; charset=klingon', Buffer.from('Zürich')],
+    ['UTF-8 for an unknown charset', 'text/plain; charset=klingon', Buffer.from('Zürich')],
   ])('decodes by %s', async (_what, type, body) => {
     expect((await read(serves(type, body))).text).toMatch(/Zürich$/);
   });

@@ -17,7 +17,7 @@ describe('the README', () => {
   });
 });
 
-describe('the last event of an answer that somebody else asked for', () => {
+describe('the last event of an answer that another reader asked for', () => {
   const SAID = { calls: ['get_order', '{"id":7}'], reason: 'tool_calls' } as const;
 
   it('says once more what was in it, with the provider’s own word for how it ended', async () => {

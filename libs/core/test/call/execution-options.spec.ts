@@ -82,7 +82,7 @@ const value = { resultFormat: 'value' } as const;
 
 describe('execution options', () => {
   it.each<[string, Levels, boolean]>([
-    ['nobody', {}, false],
+    ['no one', {}, false],
     ['the application', { app: envelope }, true],
     ['a provider', { provider: envelope }, true],
     ['a tool', { tool: envelope }, true],

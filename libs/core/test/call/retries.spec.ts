@@ -87,7 +87,7 @@ describe('a run that tries again', () => {
   });
 
   it.each<[string, unknown]>([
-    ['an exception that nobody knows', new Error('ECONNRESET')],
+    ['an exception that is unknown', new Error('ECONNRESET')],
     ['nothing at all', undefined],
     ['a ToolError that may pass', flaky()],
     ['408', new HttpException('Slow.', 408)],

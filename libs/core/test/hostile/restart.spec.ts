@@ -226,7 +226,7 @@ describe('a hidden argument', () => {
     ).toBeUndefined();
   });
 
-  it('survives an edit by somebody who may not see it', async () => {
+  it('survives an edit by a person who may not see it', async () => {
     const done: object[] = [];
     const shop = await desk(
       [calls(call('vault__open', { pin: '4711', amount: 1 })), text('Done.')],

@@ -307,7 +307,7 @@ describe('a preparation that cannot be', () => {
     ],
     ['a selector that names nothing', { tools: ['probe__raed'] }, 'Did you mean "probe__read"'],
     ['a class that has no tools', { tools: [Toolless] }, 'There is no tool of the class Toolless'],
-    ['a model that nobody named', { model: 'small' }, 'No model is named "small"'],
+    ['a model that is not named', { model: 'small' }, 'No model is named "small"'],
     ['messages without one of the user', { messages: [] }, 'no user message'],
     [
       'an orphan result',

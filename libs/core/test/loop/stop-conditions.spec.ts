@@ -116,7 +116,7 @@ describe('a stop condition', () => {
     expect(result.finishReason).toBe('stop');
   });
 
-  it('holds though somebody has said something meanwhile, which is in the transcript', async () => {
+  it('holds though a person has said something meanwhile, which is in the transcript', async () => {
     const model = new ScriptedModel([calls(read('1'))]);
     const loop = await openShop(model);
     const handle = loop.open(

@@ -372,12 +372,12 @@ describe('declarations that cannot work', () => {
       'Dto.value is turned into a Date by @Type(), but its validators expect something else',
     ],
     [
-      'a nested class nobody names',
+      'a nested class that is not named',
       [cv.ValidateNested()],
       'Dto.value is nested, but its class is unknown',
     ],
     [
-      'nested ones nobody names',
+      'nested ones that are not named',
       [cv.ValidateNested({ each: true })],
       'Dto.value is nested, but its class is unknown',
     ],

@@ -155,7 +155,7 @@ describe("a tool whose input is Zod's", () => {
     ['a day there never was', { city: 'Rome', since: '2026-02-30' }, '/since'],
     ['a nested one', { city: 'Rome', at: { lat: 1 } }, '/at/lon'],
     ['too many', { city: 'Rome', tags: ['a', 'b', 'c'] }, '/tags'],
-    ['one that nobody declared', { city: 'Rome', country: 'IT' }, '/country'],
+    ['one that was not declared', { city: 'Rome', country: 'IT' }, '/country'],
   ])('refuses %s, and says where', async (_, args, pointer) => {
     const [record] = await recordsOf(byZod, args);
     expect(record).toMatchObject({

@@ -389,7 +389,7 @@ describe('a misspelt keyword', () => {
     ).toMatch(/"oneOf" is not supported[^]*"minLenght"[^]*minLength 3 is above its maxLength 1/);
   });
 
-  it('may be one that belongs to somebody else', async () => {
+  it('may be one that belongs to another', async () => {
     const value = {
       type: 'string',
       'x-order': 1,

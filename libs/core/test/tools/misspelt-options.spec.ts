@@ -213,7 +213,7 @@ describe('a tool search that no policy allows', () => {
     await expect(start(declared)).rejects.toThrow(problem);
   });
 
-  it('is one that somebody may use, where a role allows it', async () => {
+  it('is one that an actor may use, where a role allows it', async () => {
     const policy = { ...narrow, roles: { staff: { allow: ['tools__*'] } } };
     await expect(start({ root: { injection: search, policy } })).resolves.toBeInstanceOf(
       ToolLoopService,

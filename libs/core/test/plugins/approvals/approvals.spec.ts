@@ -422,7 +422,7 @@ describe('an approver', () => {
 });
 
 describe('`approvals: wait`', () => {
-  it('keeps the run open until somebody answers', async () => {
+  it('keeps the run open until a person answers', async () => {
     const { loop, request, decide, waiting, done } = await shop([calls(write('w')), text('Done.')]);
     const handle = loop.open(request({ approvals: 'wait' }));
     const ending = handle.result;
@@ -482,7 +482,7 @@ describe('invariant 14: the audit', () => {
     ).toBe(true);
   });
 
-  it('invariant 14: holds the decision on a held call once, however often the run is resumed before somebody answers', async () => {
+  it('invariant 14: holds the decision on a held call once, however often the run is resumed before a person answers', async () => {
     const { run, decide, resume, module } = await shop([
       calls(write('w'), write('x'), read('r')),
       text('Done.'),

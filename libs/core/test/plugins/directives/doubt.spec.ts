@@ -65,7 +65,7 @@ async function taken(maybeRan: 'ask' | 'repeat', providers: readonly Provider[] 
   return desk(once, { shared, directive: { maybeRan }, providers });
 }
 
-describe('a key that was taken by somebody who is gone', () => {
+describe('a key that was taken by a process that is gone', () => {
   it('has an unknown outcome: the effect may have taken place', async () => {
     const { until, bank } = await taken('ask');
     await until('unknown_outcome');
@@ -86,7 +86,7 @@ class Refusing extends ToolInterceptor {
   }
 }
 
-it('invariant 13: a key taken over from somebody who is gone stays in doubt where an interceptor refuses the next attempt', async () => {
+it('invariant 13: a key taken over from a process that is gone stays in doubt where an interceptor refuses the next attempt', async () => {
   const { until, bank, shared } = await taken('repeat', [Refusing]);
   expect((await until('unknown_outcome')).failure?.code).toBe('unknown_outcome');
   const [record] = await shared.directives.list({ tenant: 'acme' });

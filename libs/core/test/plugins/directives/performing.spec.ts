@@ -38,7 +38,7 @@ describe('when a directive is performed', () => {
   it.each([
     ['the actor is gone', (shared: World) => void shared.people.known.delete('acme/alice')],
     [
-      'somebody else has the id',
+      'another has the id',
       (shared: World) => void shared.people.known.set('acme/alice', mia.actor),
     ],
   ])('when %s, it is dead and says why', async (_, between) => {

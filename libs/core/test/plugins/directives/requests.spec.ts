@@ -109,7 +109,7 @@ describe('a call of a tool with a directive', () => {
     expect(events.at(-1)?.type).toBe('run-end');
   });
 
-  it('is refused to an actor whom nothing identifies, since it happens in the name of somebody', async () => {
+  it('is refused to an actor whom nothing identifies, since it happens in the name of an actor', async () => {
     const { run, service } = await desk(once, waiting);
     const result = await run({ actor: { roles: [] } });
     expect(result.toolCalls[0]?.error?.code).toBe('forbidden');

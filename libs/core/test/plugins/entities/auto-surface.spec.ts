@@ -185,7 +185,7 @@ async function surfaceOf(said: {
 
 describe('the surface', () => {
   it.each<[string, Parameters<typeof surfaceOf>[0], string]>([
-    ['nobody', {}, 'customer_c-1_getAverageSpend'],
+    ['no one', {}, 'customer_c-1_getAverageSpend'],
     ['the application', { app: 'grouped' }, 'customer__getAverageSpend'],
     [
       'the loop, which wins over the application',

@@ -102,10 +102,10 @@ async function auditedDesk() {
 
 describe('invariant 12: an approval', () => {
   it.each<[string, readonly ApprovalTerms[], Person, string]>([
-    ['of the requester, where the policy names nobody', [], ann, 'approved'],
-    ['of nobody else then, who does not even see it', [], bob, 'not_found'],
-    ['of somebody with the role', [{ roles: ['manager'] }], mia, 'approved'],
-    ['of nobody without it', [{ roles: ['manager'] }], ann, 'not_permitted'],
+    ['of the requester, where the policy names no one', [], ann, 'approved'],
+    ['of no one else then, who does not even see it', [], bob, 'not_found'],
+    ['of a person with the role', [{ roles: ['manager'] }], mia, 'approved'],
+    ['of no one without it', [{ roles: ['manager'] }], ann, 'not_permitted'],
     ['of anybody but the requester', [{ notRequester: true }], bob, 'approved'],
     ['of the requester, where it must be another', [{ notRequester: true }], ann, 'not_permitted'],
     [

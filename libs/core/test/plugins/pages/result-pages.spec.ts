@@ -203,7 +203,7 @@ describe('the tool that reads on', () => {
     ['a name of an object', { handle: '__proto__' }, 'No result has that handle.'],
     ['a place behind the end', { handle: 'r1', offset: 1e9 }, `has ${LONG.length} characters`],
     ['a place before the beginning', { handle: 'r1', offset: -1 }, 'offset'],
-    ['a run of somebody else', { handle: 'r1', runId: 'x' }, 'runId'],
+    ['a run of another actor', { handle: 'r1', runId: 'x' }, 'runId'],
   ])('answers a hostile model: %s', async (_, args, answer) => {
     const { result } = await playLong([calls(show()), calls(call(READER, args)), text('Done.')]);
     expect(resultsIn(result.messages)[1]).toContain(answer);

@@ -179,8 +179,8 @@ describe('a call of unknown outcome', () => {
   });
 
   it.each<[string, Partial<LoopRequest>]>([
-    ['that asks nobody', { approvals: 'deny' }],
-    ['of nobody', { actor: { name: 'somebody' } }],
+    ['that asks no one', { approvals: 'deny' }],
+    ['of no one', { actor: { name: 'somebody' } }],
   ])('is told to the model alone in a run %s', async (_, more) => {
     const { run, module, done } = await shop([calls(write()), text('Well.')]);
     const begun = {
@@ -314,7 +314,7 @@ describe('a call of unknown outcome that also needs an approval', () => {
 
 describe('`approvals: wait`, and a call of unknown outcome', () => {
   it.each([open, asking()])(
-    'makes it once somebody said yes, and shows it once (%#)',
+    'makes it once a person has said yes, and shows it once (%#)',
     async (policy) => {
       const { run, asked, decide, waiting, done } = await shop(
         [calls(write()), text('Done.')],

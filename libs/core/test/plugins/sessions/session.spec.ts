@@ -245,7 +245,7 @@ describe('a session', () => {
     ['an option of a call', { tool: 'probe__read' }, 'There is no option "tool".'],
     ['a scope that is no text', { scope: 7 }, 'The option "scope" is 7.'],
     [
-      'a scope, and an actor that is nobody in particular',
+      'a scope, and an actor without an id',
       { scope: 'desk', actor: {} },
       'An account belongs to an actor',
     ],

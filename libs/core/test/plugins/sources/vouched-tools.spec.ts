@@ -220,7 +220,7 @@ describe('an application that vouches for a tool', () => {
     });
   });
 
-  it('pins the description that somebody read, which taints nothing then', async () => {
+  it('pins the description that a person read, which taints nothing then', async () => {
     const vouched = {
       remote__lookup: { effect: 'read_only', egress: false, schemaHash: await hashOf() },
     } as const;

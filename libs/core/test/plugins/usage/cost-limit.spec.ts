@@ -75,7 +75,7 @@ describe('limits.usd of a run that has waited', () => {
 
   it.each<[string, number, Partial<ToolLoopOptions>, LoopResult['finishReason']]>([
     ['counts what it cost before', 1, { prices }, 'budget'],
-    ['knows that nobody knows what it cost before', 50, {}, 'budget'],
+    ['knows that its cost before is unknown', 50, {}, 'budget'],
     ['leaves it alone below', 50, { prices }, 'stop'],
   ])('%s', async (_, usd, options, finishReason) => {
     const module = await open(script, { ...options, policy });
@@ -95,7 +95,7 @@ const upTo = (entries: readonly RunEntry[]) =>
 describe('limits.usd of a run that is taken over', () => {
   it.each<[string, Partial<ToolLoopOptions>]>([
     ['counts what it cost, sub-runs included', { prices }],
-    ['knows that nobody knows what they cost', { prices: { outer: PRICE } }],
+    ['knows that their cost is unknown', { prices: { outer: PRICE } }],
   ])('%s, whichever entry was the last', async (_, options) => {
     // Passed by the third answer, the second within; or, without a price, by the first one there.
     const usd = options.prices?.inner ? 1.5 : 50;
