@@ -65,8 +65,9 @@ export abstract class ResourcePolicy<Actor = RegisteredActor, Row extends object
 
   /**
    * Returns the rows that exist for the actor, as a filter in which every field of the entity may
-   * be named: others are neither read nor written, and a write may not make one of them. @default
-   * all rows of the tenant
+   * be named: others are neither read nor written, and a write may not make one of them. An empty
+   * filter, `and` or `or` is a mistake, and denies the call: for no rows, use an `in` without
+   * values. @default all rows of the tenant
    */
   rows(_run: RunContext<Actor>): JsonObject | undefined | Promise<JsonObject | undefined> {
     return undefined;

@@ -323,6 +323,8 @@ async function rowsFor(
   const condition = all([
     readFilter(filter, { fields: model.fields, relations: new Map() }, '', problems),
   ]);
+  if (problems.found.length === 0 && Object.keys(filter).length === 0)
+    problems.say('', 'has no condition. Return undefined for all rows of the tenant.');
   const [first] = problems.found;
   if (first)
     throw new Error(

@@ -266,13 +266,23 @@ export function refusesEmptyConditions(orm: Orm): void {
     });
   });
 
-  it.each(EMPTY)('%s is refused in the rows of a policy', async (_, filter) => {
+  it.each<readonly [title: string, filter: Filter, pointer?: string]>([
+    ...EMPTY,
+    ['a filter without a condition', {}],
+    ['a null', null],
+    ['a list', []],
+    ['a column that is undefined', { name: undefined }],
+  ])('%s denies every row in the rows of a policy', async (_, filter) => {
     CratePolicy.asked = filter as JsonObject;
     const { record } = await app.call('crates__read');
     expect(record.status).toBe('denied');
     const destroyed = await app.call('crates__destroy', { filter: { amount: { gt: 0 } } });
     expect(destroyed.record.status).not.toBe('succeeded');
     expect(await stored()).toEqual(UNTOUCHED);
+  });
+
+  it('undefined is all rows in the rows of a policy', async () => {
+    expect(await app.read('crates__read', { result_type: 'count' })).toEqual({ count: 3 });
   });
 
   it('a cursor whose filter has an empty part is refused', async () => {
