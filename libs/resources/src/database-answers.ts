@@ -28,12 +28,37 @@ export function mayPass(error: unknown): boolean {
   );
 }
 
+/** The numbers of MariaDB and MySQL for values that a column cannot take. */
+const REFUSED_VALUES: ReadonlyMap<unknown, 'check' | 'range'> = new Map([
+  [1264, 'range'],
+  [1292, 'check'],
+  [1366, 'check'],
+  [1406, 'check'],
+]);
+
+/** PostgreSQL's code for a number that is beyond its column. */
+const OUT_OF_RANGE = '22003';
+
 /**
- * Tells whether a code of PostgreSQL is about a value that the database cannot take, such as a day
- * before there were any, or a number that is too large for its column.
+ * Finds the reason why a database cannot take a value, such as a day before there were any, or a
+ * number that is too large for its column; undefined for an error about anything else.
  */
-export function isOfValues(code: unknown): boolean {
-  return typeof code === 'string' && code.length === 5 && code.startsWith('22');
+export function reasonOfValue({
+  code,
+  errno,
+}: {
+  readonly code?: unknown;
+  readonly errno?: unknown;
+}): 'check' | 'range' | undefined {
+  if (code === OUT_OF_RANGE) return 'range';
+  const isOfValues = typeof code === 'string' && code.length === 5 && code.startsWith('22');
+  return isOfValues ? 'check' : REFUSED_VALUES.get(errno);
+}
+
+/** Reads the key or the column that MariaDB and MySQL name in their message alone. */
+export function subjectIn(message = ''): string {
+  const [, named = ''] = /(?:for key|column) '(?:[^'.]+\.)?([^']+)'/i.exec(message) ?? [];
+  return named;
 }
 
 /** Reads a value that came by SQL, not by an entity. */

@@ -1,4 +1,5 @@
 import type { Type } from '@nestjs/common';
+import type { IntegerRange } from './integer-range.js';
 
 /**
  * The kind of a field's values, whatever the ORM calls it. `enum` is text with a list of values,
@@ -31,6 +32,8 @@ export interface ResourceField {
    * and in results.
    */
   readonly isBig?: boolean;
+  /** The numbers that an integer may be. Absent if the type of its column does not say. */
+  readonly range?: IntegerRange;
   /** `true` if the ORM hides it or loads it lazily: then it is never public. */
   readonly hidden: boolean;
   /** `true` if the database or the ORM gives it a value where none is given. */

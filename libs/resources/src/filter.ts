@@ -6,6 +6,7 @@ import type {
   ResourceValue,
 } from './resource-query.js';
 import type { EntityModel, FieldKind, ResourceField, ResourceRelation } from './entity-model.js';
+import { isWithin, WIDEST, WIDEST_SIGNED } from './integer-range.js';
 
 /**
  * The fields and relations that a filter may name. Those of a relation have no relations
@@ -352,38 +353,43 @@ function namesIn({ fields, relations }: FilterShape): readonly string[] {
 const DAY = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])$/;
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})$/;
 const DECIMAL = /^-?\d{1,30}(?:\.\d{1,20})?$/;
-const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
 const NUL = String.fromCodePoint(0);
 
+/** The parts of a field that say what its values are. */
+type ValueTerms = Pick<ResourceField, 'kind' | 'values' | 'range'>;
+
 /**
- * Reads the scalar of a field; undefined for anything else. An object is never a value, so no
- * operator comes in by one.
+ * Reads the scalar of a field; undefined for anything else, and for a number that its column cannot
+ * have. An object is never a value, so no operator comes in by one.
  */
-export function toValue(
-  field: Pick<ResourceField, 'kind' | 'values'>,
-  value: unknown,
-): ResourceValue | undefined {
+export function toValue(field: ValueTerms, value: unknown): ResourceValue | undefined {
   if (field.kind === 'boolean') return typeof value === 'boolean' ? value : undefined;
-  if (typeof value === 'number') return numberFor(field.kind, value);
+  if (typeof value === 'number') return numberFor(field, value);
   return typeof value === 'string' && !value.includes(NUL) ? textFor(field, value) : undefined;
 }
 
-function numberFor(kind: FieldKind, value: number): ResourceValue | undefined {
+function numberFor(field: ValueTerms, value: number): ResourceValue | undefined {
+  const { kind } = field;
   if (kind === 'decimal') return textFor({ kind }, String(value));
   const isOne =
-    kind === 'integer' ? Number.isSafeInteger(value) : kind === 'number' && Number.isFinite(value);
+    kind === 'integer'
+      ? Number.isSafeInteger(value) && isTaken(field, BigInt(value))
+      : kind === 'number' && Number.isFinite(value);
   return isOne ? value : undefined;
+}
+
+function isTaken({ range = WIDEST_SIGNED }: ValueTerms, number: bigint): boolean {
+  return isWithin(number, range);
 }
 
 /**
  * A whole number is a text where it may be larger than JSON's numbers can say, as it is in results.
  */
-function textFor(
-  { kind, values }: Pick<ResourceField, 'kind' | 'values'>,
-  value: string,
-): ResourceValue | undefined {
+function textFor(field: ValueTerms, value: string): ResourceValue | undefined {
+  const { kind, values } = field;
   if (kind === 'integer')
-    return WHOLE.test(value) && isStorable(BigInt(value)) ? toWhole(value) : undefined;
+    return WHOLE.test(value) && isTaken(field, BigInt(value)) ? toWhole(value) : undefined;
+  if (kind === 'uuid') return toUuid(value);
   if (kind === 'datetime')
     return MOMENT.test(value) && !Number.isNaN(Date.parse(value)) ? new Date(value) : undefined;
   return TEXTS[kind]?.(value, values) ? value : undefined;
@@ -394,10 +400,26 @@ const TEXTS: Readonly<
 > = {
   text: () => true,
   enum: (value, values) => values?.includes(value) ?? false,
-  uuid: (value) => UUID.test(value),
   decimal: (value) => DECIMAL.test(value),
   date: (value) => isDay(value),
 };
+
+const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
+
+/** The spellings that PostgreSQL reads: a hyphen may be behind each four digits, but the last. */
+const UUID_DIGITS = /^(?:[\da-f]{4}-?){7}[\da-f]{4}$/i;
+
+/**
+ * Reads a UUID of any version, as PostgreSQL does: in braces or not, with hyphens or without. It is
+ * spelt with four hyphens, as every database reads it.
+ */
+function toUuid(text: string): string | undefined {
+  const inner = text.startsWith('{') && text.endsWith('}') ? text.slice(1, -1) : text;
+  if (UUID.test(inner)) return inner;
+  if (!UUID_DIGITS.test(inner)) return undefined;
+  const digits = inner.replaceAll('-', '');
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
 
 /**
  * Makes a value JSON, to be kept in a cursor: an integer that may be larger than a number can say
@@ -412,12 +434,14 @@ export function toKept(value: unknown): unknown {
 
 /**
  * Reads the value of a field that was kept by {@link toKept}, or its text as a part of an id;
- * undefined for anything else.
+ * undefined for anything else. It is one that the database gave, whatever the column is declared
+ * as.
  */
 export function fromKept(
-  field: Pick<ResourceField, 'kind' | 'values'>,
+  { kind, values }: Pick<ResourceField, 'kind' | 'values'>,
   kept: unknown,
 ): ResourceValue | undefined {
+  const field: ValueTerms = { kind, range: WIDEST, ...(values && { values }) };
   if (kept === null || typeof kept !== 'string') return kept === null ? null : toValue(field, kept);
   if (field.kind === 'number') return NO_NUMBERS.has(kept) ? Number(kept) : undefined;
   if (field.kind === 'date' || field.kind === 'datetime')
@@ -440,12 +464,7 @@ function toWhole(text: string): number | bigint {
   return Number.isSafeInteger(number) ? number : BigInt(text);
 }
 
-/** Tells whether the largest integers of a database have a number. */
-function isStorable(number: bigint): boolean {
-  return BigInt.asIntN(64, number) === number;
-}
-
-const WHOLE = /^-?\d{1,19}$/;
+const WHOLE = /^-?\d{1,20}$/;
 const NO_NUMBERS: ReadonlySet<string> = new Set(['NaN', 'Infinity', '-Infinity']);
 
 function isDay(text: string): boolean {
@@ -454,17 +473,23 @@ function isDay(text: string): boolean {
 }
 
 /** Says the values of a field in words. */
-export function wantedBy({ kind, values = [] }: ResourceField): string {
-  return kind === 'enum' ? `one of ${values.join(', ')}` : WANTED[kind];
+export function wantedBy({ kind, values = [], range }: ResourceField): string {
+  if (kind === 'enum') return `one of ${values.join(', ')}`;
+  if (kind !== 'integer' || !range) return WANTED[kind];
+  const isExact = range.most <= BigInt(Number.MAX_SAFE_INTEGER);
+  const words = `a whole number from ${range.least} to ${range.most}`;
+  return isExact ? words : `${words}, ${AS_TEXT}`;
 }
+
+const AS_TEXT = 'as a text where it has more than 15 digits';
 
 const WANTED: Readonly<Record<FieldKind, string>> = {
   text: 'a text',
   enum: 'one of its values',
   uuid: 'a UUID',
-  integer: 'a whole number, as a text where it has more than 15 digits',
+  integer: `a whole number, ${AS_TEXT}`,
   number: 'a number',
-  decimal: 'a decimal number, as a text where it has more than 15 digits',
+  decimal: `a decimal number, ${AS_TEXT}`,
   boolean: 'true or false',
   date: 'a day such as "2026-11-16"',
   datetime: 'a moment such as "2026-11-16T09:00:00Z"',

@@ -1,7 +1,7 @@
 import type { JSONSchema7 } from 'json-schema';
 import { type FilterShape, OPERATORS } from './filter.js';
 import { AGGREGATE_KINDS } from './resource-query.js';
-import { type FieldKind, type ResourceField } from './entity-model.js';
+import type { FieldKind, ResourceField, ResourceRelation } from './entity-model.js';
 
 type Schema = JSONSchema7;
 
@@ -13,13 +13,29 @@ export function valueSchema({ kind, values, maxLength, isBig = false }: Resource
   return VALUES[kind];
 }
 
+/**
+ * The schema of one argument for a field, with its description, or that of the relation to whose
+ * key it is.
+ */
+export function argumentSchema(field: ResourceField, relation?: ResourceRelation): Schema {
+  const { description, ...schema } = valueSchema(field);
+  const words = [(relation ?? field).description, description].filter((one) => one !== undefined);
+  return { ...schema, ...(words.length > 0 && { description: words.join(' ') }) };
+}
+
+/** The least and the greatest number that can be written; none where a text may say the number. */
+export function rangeSchema({ kind, isBig = false, range }: ResourceField): Schema {
+  if (kind !== 'integer' || isBig || !range) return {};
+  return { minimum: Number(range.least), maximum: Number(range.most) };
+}
+
 /** A number of JSON loses the digits behind the fifteenth. */
-const BIG: Schema = { type: ['integer', 'string'], pattern: String.raw`^-?\d{1,19}$` };
+const BIG: Schema = { type: ['integer', 'string'], pattern: String.raw`^-?\d{1,20}$` };
 
 const VALUES: Readonly<Record<FieldKind, Schema>> = {
   text: { type: 'string' },
   enum: { type: 'string' },
-  uuid: { type: 'string', format: 'uuid' },
+  uuid: { type: 'string', description: 'A UUID.' }, // the format is narrower than a database
   integer: { type: 'integer' },
   number: { type: 'number' },
   decimal: { type: 'string', pattern: String.raw`^-?\d{1,30}(\.\d{1,20})?$` },

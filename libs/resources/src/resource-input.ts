@@ -81,14 +81,21 @@ export async function performed<Result>(
   }
 }
 
-/** Finds the argument that a constraint or a column of the database is about. */
-export type PointerTo = (subject: string) => string | undefined;
+/**
+ * Finds the argument that a refusal of the database is about, by the constraint or the column that
+ * it names.
+ */
+export type PointerTo = (
+  subject: string,
+  reason: ResourceWriteError['reason'],
+) => string | undefined;
 
 const WORDS: Readonly<Record<ResourceWriteError['reason'], string>> = {
   unique: 'There is another row with this value.',
   required: 'A value is required here.',
   reference: 'What it refers to does not exist, or other rows still refer to it.',
   check: 'The value breaks a rule of the data.',
+  range: 'A number is too large or too small for its column. Give one nearer to zero.',
   tenant: 'This is not permitted.',
   conflict: 'The row was changed meanwhile. Read it again.',
   timeout: 'The database took too long. Ask for less: a narrower filter, a smaller page.',
@@ -98,7 +105,7 @@ function worded(error: ResourceWriteError, pointerTo: PointerTo): Error {
   const { reason, subject } = error;
   if (reason === 'tenant') return new ForbiddenException(WORDS.tenant, { cause: error });
   const message = WORDS[reason];
-  const pointer = reason === 'conflict' ? '/version' : pointerTo(subject);
+  const pointer = reason === 'conflict' ? '/version' : pointerTo(subject, reason);
   const isAboutArguments = pointer !== undefined && reason !== 'timeout';
   return new ToolError(message, {
     cause: error,

@@ -3,9 +3,12 @@ export class ResourceWriteError extends Error {
   override readonly name = 'ResourceWriteError';
 
   constructor(
-    /** `conflict`: another one has written meanwhile. `timeout`: a statement took too long. */
+    /**
+     * `range`: a number is beyond its column. `conflict`: another one has written meanwhile.
+     * `timeout`: a statement took too long.
+     */
     readonly reason:
-      'unique' | 'required' | 'reference' | 'check' | 'tenant' | 'conflict' | 'timeout',
+      'unique' | 'required' | 'reference' | 'check' | 'range' | 'tenant' | 'conflict' | 'timeout',
     /** The constraint or the column that the database names. */
     readonly subject: string,
     options: { readonly cause?: unknown },

@@ -190,7 +190,7 @@ class WriteAction {
         return plainCopy(live);
       });
     };
-    const kept = await performed(write, (subject) => this.input.pointerTo(subject));
+    const kept = await performed(write, (subject, reason) => this.input.pointerTo(subject, reason));
     return live ?? kept; // another attempt may have written it
   }
 

@@ -13,11 +13,18 @@ import {
   where,
   all,
 } from './filter.js';
-import { Definitions, filterSchema, objectSchema, valueSchema } from './input-schema.js';
+import {
+  argumentSchema,
+  Definitions,
+  filterSchema,
+  objectSchema,
+  rangeSchema,
+} from './input-schema.js';
 import { type EntityShape, type EntityShapes, publicFilter, type Resource } from './resource.js';
 import type { Condition } from './resource-query.js';
 import type { EntityModel, ResourceField, ResourceRelation } from './entity-model.js';
 import type { ResourceWrite } from './resource-policy.js';
+import type { ResourceWriteError } from './resource-write-error.js';
 import type { CreateOptions, DestroyOptions, UpdateOptions } from './tool-resource.decorator.js';
 
 /** The options of any write. */
@@ -100,9 +107,7 @@ export class WriteInput {
 
   private changeSchema(): JSONSchema7 {
     const definitions = new Definitions();
-    const keys = (this.identity ?? []).map(
-      (field) => [field.name, { ...valueSchema(field), ...described(field) }] as const,
-    );
+    const keys = (this.identity ?? []).map((field) => [field.name, argumentSchema(field)] as const);
     const rows: Schemas = this.identity
       ? Object.fromEntries(keys)
       : { filter: filterSchema(this.filter, definitions) };
@@ -142,17 +147,20 @@ export class WriteInput {
     return { request, problems: problems.found };
   }
 
-  /** The argument that a column or a constraint of the database is about. */
-  pointerTo(subject: string): string | undefined {
+  /**
+   * The argument that a column or a constraint of the database is about; the whole input where the
+   * database does not say which of its numbers is beyond its column.
+   */
+  pointerTo(subject: string, reason?: ResourceWriteError['reason']): string | undefined {
     const words = subject.toLowerCase();
     const key = this.model.uniqueKeys.get(subject) ?? [];
     const names = this.accepted.map(({ name }) => name);
     const found =
       names.find((name) => key.includes(name)) ??
       names.find((name) => `_${words}_`.includes(`_${snake(name)}_`));
-    return found === undefined
-      ? undefined
-      : `${this.takesMany ? '/inputs' : '/input'}${this.takesMany ? '' : `/${found}`}`;
+    if (found === undefined && (reason !== 'range' || names.length === 0)) return undefined;
+    if (this.takesMany) return '/inputs';
+    return found === undefined ? '/input' : `/input/${found}`;
   }
 
   private get filter(): FilterShape {
@@ -172,7 +180,7 @@ export class WriteInput {
   private inputSchema(): JSONSchema7 {
     const parts = this.accepted.map(
       ({ name, field, relation }) =>
-        [name, { ...valueSchema(field), ...described(relation ?? field) }] as const,
+        [name, { ...argumentSchema(field, relation), ...rangeSchema(field) }] as const,
     );
     const required =
       this.action === 'create'
@@ -279,10 +287,6 @@ interface InputTerms {
   readonly problems: Problems;
   readonly writable: readonly string[] | undefined;
   readonly clear: unknown;
-}
-
-function described({ description }: { readonly description?: string }): JSONSchema7 {
-  return description === undefined ? {} : { description };
 }
 
 function snake(name: string): string {

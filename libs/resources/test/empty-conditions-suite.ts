@@ -281,7 +281,7 @@ export function refusesEmptyConditions(orm: Orm): void {
     expect(await stored()).toEqual(UNTOUCHED);
   });
 
-  it('undefined is all rows in the rows of a policy', async () => {
+  it('shows all rows of the tenant where a policy names none', async () => {
     expect(await app.read('crates__read', { result_type: 'count' })).toEqual({ count: 3 });
   });
 

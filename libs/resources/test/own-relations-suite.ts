@@ -166,7 +166,7 @@ const EFFECTS = ['read_only', 'state_change'] as const;
 
 type Effect = (typeof EFFECTS)[number];
 
-/** The actions that return a person as they were found, in the ways that a result may hold a row. */
+/** The actions that return a person as found, in the ways that a result may hold a row. */
 function ownActions(find: FindPerson, effect: Effect): ClassType {
   @Injectable()
   @ToolResource(Person, { namespace: effect, actions: ['read'] })

@@ -5,7 +5,12 @@ import {
   ReferenceKind,
   Type as ColumnType,
 } from '@mikro-orm/core';
-import type { SqlEntityManager } from '@mikro-orm/sql';
+import {
+  type AbstractSqlPlatform,
+  BaseMySqlPlatform,
+  BasePostgreSqlPlatform,
+  type SqlEntityManager,
+} from '@mikro-orm/sql';
 import type { Type } from '@nestjs/common';
 import {
   type EntityModel,
@@ -16,6 +21,7 @@ import {
   type ResourceField,
   type ResourceRelation,
 } from '../entity-model.js';
+import { findRange, type IntegerDialect } from '../integer-range.js';
 
 /** Types of columns that MikroORM converts, and whose values are compared as they are. */
 const CONVERTED: ReadonlyMap<string, FieldKind> = new Map([
@@ -48,13 +54,18 @@ const RUNTIME: ReadonlyMap<string, FieldKind> = new Map([
  * Reads MikroORM's metadata of an entity. `tenant` is the property that names the tenant, where the
  * entity has it.
  */
-export function fromMetadata(metadata: EntityMetadata, tenant: string): EntityModel {
+export function fromMetadata(
+  metadata: EntityMetadata,
+  tenant: string,
+  platform: AbstractSqlPlatform,
+): EntityModel {
+  const dialect = dialectOf(platform);
   const properties = Object.values(metadata.properties).filter(
     (property) => isStored(property) || keyOf(property, metadata) !== undefined,
   );
   const fields = properties
     .filter(isColumn)
-    .map((property) => toField(property, keyOf(property, metadata)));
+    .map((property) => toField(property, keyOf(property, metadata), dialect));
   const relations = properties.filter((property) => !isColumn(property)).map(toRelation);
   const own = (names: readonly string[]): readonly string[] =>
     names.filter((name) => name !== tenant);
@@ -69,6 +80,12 @@ export function fromMetadata(metadata: EntityMetadata, tenant: string): EntityMo
     ...(version !== undefined && { version }),
     ...(fields.some(({ name }) => name === tenant) && { tenant }),
   };
+}
+
+/** Undefined for SQLite and others, whose types do not bound their integers. */
+function dialectOf(platform: AbstractSqlPlatform): IntegerDialect | undefined {
+  if (platform instanceof BasePostgreSqlPlatform) return 'postgres';
+  return platform instanceof BaseMySqlPlatform ? 'mysql' : undefined;
 }
 
 function isColumn({ kind }: EntityProperty): boolean {
@@ -97,7 +114,11 @@ function keyOf(
   return relations.find(isIts)?.name;
 }
 
-function toField(property: EntityProperty, relation: string | undefined): ResourceField {
+function toField(
+  property: EntityProperty,
+  relation: string | undefined,
+  dialect: IntegerDialect | undefined,
+): ResourceField {
   const { name, comment } = property;
   const kind = kindOf(property);
   return {
@@ -105,7 +126,7 @@ function toField(property: EntityProperty, relation: string | undefined): Resour
     kind,
     nullable: property.nullable === true,
     ...(comment !== undefined && { description: comment }),
-    ...boundsOf(kind, property),
+    ...boundsOf(kind, property, dialect),
     hidden: isHidden(property),
     ...(relation !== undefined && { keyOf: relation }),
     hasDefault: hasDefault(property),
@@ -117,12 +138,25 @@ function toField(property: EntityProperty, relation: string | undefined): Resour
 
 function boundsOf(
   kind: FieldKind,
-  { items = [], length = 0, columnTypes }: EntityProperty,
-): Pick<ResourceField, 'values' | 'maxLength' | 'isBig'> {
+  property: EntityProperty,
+  dialect: IntegerDialect | undefined,
+): Pick<ResourceField, 'values' | 'maxLength' | 'isBig' | 'range'> {
+  const { items = [], length = 0 } = property;
   if (kind === 'enum') return { values: items.map(String) };
-  if (kind === 'integer')
-    return /^(?:bigint|bigserial|int8)\b/.test(columnTypes[0] ?? '') ? { isBig: true } : {};
+  if (kind === 'integer') return integerTermsOf(property, dialect);
   return kind === 'text' && length > 0 ? { maxLength: length } : {};
+}
+
+function integerTermsOf(
+  { columnTypes }: EntityProperty,
+  dialect: IntegerDialect | undefined,
+): Pick<ResourceField, 'isBig' | 'range'> {
+  const [type = ''] = columnTypes;
+  const range = dialect && findRange(type, dialect);
+  return {
+    ...(/^(?:bigint|bigserial|int8)\b/.test(type) && { isBig: true }),
+    ...(range && { range }),
+  };
 }
 
 /**

@@ -85,7 +85,7 @@ export class MikroOrmGateway extends SqlResourceGateway<SqlEntityManager> {
 
   protected override modelOf(entity: Type, tenant: string): EntityModel | undefined {
     const metadata = this.orm.getMetadata().find(entity);
-    return metadata && fromMetadata(metadata, tenant);
+    return metadata && fromMetadata(metadata, tenant, this.orm.em.getPlatform());
   }
 
   protected override get hasRowSecurity(): boolean {

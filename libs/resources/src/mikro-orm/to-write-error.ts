@@ -7,7 +7,7 @@ import {
   UniqueConstraintViolationException,
 } from '@mikro-orm/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { isOfValues, mayPass } from '../database-answers.js';
+import { mayPass, reasonOfValue, subjectIn } from '../database-answers.js';
 import { ResourceWriteError } from '../resource-write-error.js';
 
 const REASONS = [
@@ -31,19 +31,25 @@ export function toWriteError(error: unknown): unknown {
   if (mayPass(error))
     return new StorageUnavailableError('The database does not answer for now.', { cause: error });
   if (!(error instanceof Error)) return error;
-  const { code, constraint, column } = error as Error & {
-    readonly code?: unknown;
-    readonly constraint?: string;
-    readonly column?: string;
-  };
-  const reason = reasonOf(error, code);
-  return reason
-    ? new ResourceWriteError(reason, column ?? constraint ?? '', { cause: error })
-    : error;
+  const reason = reasonOf(error);
+  if (!reason) return error;
+  const { constraint, column, sqlMessage }: DriverError = error;
+  const subject = column ?? constraint ?? subjectIn(sqlMessage);
+  return new ResourceWriteError(reason, subject, { cause: error });
 }
 
-function reasonOf(error: Error, code: unknown): ResourceWriteError['reason'] | undefined {
-  if (code === CANCELLED) return 'timeout';
+/** An error with what its driver says of it, which MikroORM copies from that of the driver. */
+interface DriverError extends Error {
+  readonly code?: unknown;
+  readonly errno?: unknown;
+  readonly constraint?: string;
+  readonly column?: string;
+  /** The words of MariaDB and MySQL, without the statement. */
+  readonly sqlMessage?: string;
+}
+
+function reasonOf(error: DriverError): ResourceWriteError['reason'] | undefined {
+  if (error.code === CANCELLED) return 'timeout';
   const [, reason] = REASONS.find(([type]) => error instanceof type) ?? [];
-  return reason ?? (isOfValues(code) ? 'check' : undefined);
+  return reason ?? reasonOfValue(error);
 }

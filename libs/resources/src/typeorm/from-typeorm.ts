@@ -9,6 +9,7 @@ import {
   type ResourceField,
   type ResourceRelation,
 } from '../entity-model.js';
+import { findRange, type IntegerDialect } from '../integer-range.js';
 
 type ColumnMetadata = EntityMetadata['columns'][number];
 type RelationMetadata = EntityMetadata['relations'][number];
@@ -40,8 +41,12 @@ const CLASSES: ReadonlyMap<unknown, FieldKind> = new Map<unknown, FieldKind>([
  * Reads TypeORM's metadata of an entity. `tenant` is the property that names the tenant, where the
  * entity has it.
  */
-export function fromMetadata(metadata: EntityMetadata, tenant: string, entity: Type): EntityModel {
-  const own = metadata.columns.filter(isOwn).map((column) => toField(column));
+export function fromMetadata(
+  metadata: EntityMetadata,
+  tenant: string,
+  { entity, dialect }: { readonly entity: Type; readonly dialect: IntegerDialect },
+): EntityModel {
+  const own = metadata.columns.filter(isOwn).map((column) => toField(column, dialect));
   const embedded = metadata.embeddeds.map(({ propertyName }) => jsonField(propertyName));
   const fields = new Map([...own, ...embedded].map((field) => [field.name, field]));
   const [key, ...others] = metadata.primaryColumns
@@ -75,7 +80,7 @@ function isOwn({
   return !embeddedMetadata && !isVirtual && !isDiscriminator && !isTreeLevel;
 }
 
-function toField(column: ColumnMetadata): ResourceField {
+function toField(column: ColumnMetadata, dialect: IntegerDialect): ResourceField {
   const { propertyName: name, comment, isSelect, relationMetadata } = column;
   const kind = kindOf(column);
   return {
@@ -83,7 +88,7 @@ function toField(column: ColumnMetadata): ResourceField {
     kind,
     nullable: column.isNullable,
     ...(comment !== undefined && comment !== '' && { description: comment }),
-    ...boundsOf(kind, column),
+    ...boundsOf(kind, column, dialect),
     hidden: !isSelect,
     ...(relationMetadata &&
       relationMetadata.propertyName !== name && { keyOf: relationMetadata.propertyName }),
@@ -96,11 +101,22 @@ function toField(column: ColumnMetadata): ResourceField {
 
 function boundsOf(
   kind: FieldKind,
-  { enum: values = [], type, length }: ColumnMetadata,
-): Pick<ResourceField, 'values' | 'maxLength' | 'isBig'> {
+  column: ColumnMetadata,
+  dialect: IntegerDialect,
+): Pick<ResourceField, 'values' | 'maxLength' | 'isBig' | 'range'> {
+  const { enum: values = [], length } = column;
   if (kind === 'enum') return { values: values.map(String) };
-  if (kind === 'integer') return BIG.has(type) ? { isBig: true } : {};
+  if (kind === 'integer') return integerTermsOf(column, dialect);
   return kind === 'text' && Number(length) > 0 ? { maxLength: Number(length) } : {};
+}
+
+function integerTermsOf(
+  { type, unsigned }: ColumnMetadata,
+  dialect: IntegerDialect,
+): Pick<ResourceField, 'isBig' | 'range'> {
+  const name = type === Number ? 'integer' : String(type);
+  const range = findRange(unsigned ? `${name} unsigned` : name, dialect);
+  return { ...(BIG.has(type) && { isBig: true }), ...(range && { range }) };
 }
 
 function jsonField(name: string): ResourceField {

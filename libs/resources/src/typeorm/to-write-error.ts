@@ -4,7 +4,7 @@ import {
   QueryRunnerAlreadyReleasedError,
   QueryRunnerProviderAlreadyReleasedError,
 } from 'typeorm';
-import { isOfValues, mayPass } from '../database-answers.js';
+import { mayPass, reasonOfValue, subjectIn } from '../database-answers.js';
 import { ResourceWriteError } from '../resource-write-error.js';
 
 /** The parts of an error of pg or mysql2 that tell what was refused. */
@@ -34,10 +34,6 @@ const REASONS: ReadonlyMap<string | number, ResourceWriteError['reason']> = new 
   [1452, 'reference'],
   [4025, 'check'],
   [3819, 'check'],
-  [1264, 'check'],
-  [1292, 'check'],
-  [1366, 'check'],
-  [1406, 'check'],
   [1205, 'conflict'],
   [1020, 'conflict'],
   [1969, 'timeout'],
@@ -60,10 +56,9 @@ export function toWriteError(error: unknown): unknown {
   return reason ? new ResourceWriteError(reason, subjectOf(driver), { cause: error }) : error;
 }
 
-function reasonOf({ code, errno }: DriverError): ResourceWriteError['reason'] | undefined {
-  return (
-    REASONS.get(code ?? '') ?? REASONS.get(errno ?? 0) ?? (isOfValues(code) ? 'check' : undefined)
-  );
+function reasonOf(error: DriverError): ResourceWriteError['reason'] | undefined {
+  const { code = '', errno = 0 } = error;
+  return REASONS.get(code) ?? REASONS.get(errno) ?? reasonOfValue(error);
 }
 
 /**
@@ -75,8 +70,6 @@ const GIVEN_BACK = [
   QueryRunnerProviderAlreadyReleasedError,
 ] as const;
 
-/** MariaDB and MySQL name the key or the column in their message alone. */
-function subjectOf({ column, constraint, message = '' }: DriverError): string {
-  const [, named = ''] = /(?:for key|column) '(?:[^'.]+\.)?([^']+)'/i.exec(message) ?? [];
-  return column ?? constraint ?? named;
+function subjectOf({ column, constraint, message }: DriverError): string {
+  return column ?? constraint ?? subjectIn(message);
 }

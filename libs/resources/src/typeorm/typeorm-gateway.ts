@@ -113,7 +113,10 @@ export class TypeOrmGateway extends SqlResourceGateway<EntityManager> {
 
   protected override modelOf(entity: Type, tenant: string): EntityModel | undefined {
     return this.source.hasMetadata(entity)
-      ? fromMetadata(this.source.getMetadata(entity), tenant, entity)
+      ? fromMetadata(this.source.getMetadata(entity), tenant, {
+          entity,
+          dialect: this.hasRowSecurity ? 'postgres' : 'mysql',
+        })
       : undefined;
   }
 
