@@ -110,11 +110,17 @@ export class ChatView {
     );
   }
 
-  private end({ finishReason, waitingFor, error }: LoopEventOf<'run-end'>): string | undefined {
+  private end({
+    finishReason,
+    waitingFor,
+    error,
+    finishDetail,
+  }: LoopEventOf<'run-end'>): string | undefined {
     if (finishReason === 'stop') return this.isWithinText ? '' : undefined;
     if (finishReason === 'waiting')
       return this.styled('yellow', `The run waits for ${waitedFor(waitingFor)}.`);
-    const why = error ? `: ${lineOf(error.message)}` : '';
+    const told = error?.message ?? finishDetail;
+    const why = told === undefined ? '' : `: ${lineOf(told)}`;
     return this.styled('red', `The run ended: ${finishReason}${why}`);
   }
 }

@@ -32,4 +32,15 @@ describe('a chat at a terminal', () => {
       'It rains today.\n↗ The \\u{1b}[31mweather https://weather.example/\n↗ rules.pdf\n',
     );
   });
+
+  it('tells what ended a run that has no error, with the calls whose outcome is unknown', () => {
+    const usage = { inputTokens: 1, outputTokens: 1 };
+    const finishDetail = 'The run was stopped. It is unknown whether pay took place.';
+    const unknownOutcomes = ['pay'];
+    const end = { finishReason: 'aborted', text: '', steps: 1, usage } as const;
+    expect(shownOf({ type: 'run-end', ...end, finishDetail, unknownOutcomes })).toBe(
+      `The run ended: aborted: ${finishDetail}\n`,
+    );
+    expect(shownOf({ type: 'run-end', ...end })).toBe('The run ended: aborted\n');
+  });
 });

@@ -20,7 +20,12 @@ import { AuditError } from '@toolloop/core/audit';
 import { DirectiveError } from '@toolloop/core/directives';
 import { PolicyError } from '@toolloop/core/runs';
 import { RunLostError } from '@toolloop/core/stores';
-import { type RunFailure, StorageUnavailableError } from '@toolloop/protocol';
+import {
+  type LoopEvent,
+  type LoopResult,
+  type RunFailure,
+  StorageUnavailableError,
+} from '@toolloop/protocol';
 import type { ErrorBody } from '@toolloop/protocol/routes';
 
 /** An error as HTTP says it. */
@@ -150,17 +155,37 @@ function told(status: number, { code, message }: ErrorBody): HttpError {
  */
 function ofRun(failure: RunError): HttpError {
   const { result } = failure;
-  const { runId, error } = result;
-  if (result.finishReason === 'aborted')
-    return { status: 503, body: { code: 'aborted', message: 'The run was stopped.', runId } };
-  const { code = 'internal', message = INTERNAL.body.message, correlationId } = error ?? {};
-  const { [code]: status } = STATUS_OF_RUN;
-  const body = { code, message, runId, ...(correlationId && { correlationId }) };
+  const { error } = result;
   const mayRepeat =
-    status === 503 &&
+    error?.code === 'storage_unavailable' &&
     StorageUnavailableError.in(failure)?.mayPass !== false &&
     standingRecords(result.toolCalls).length === 0;
-  return { status, body, ...(mayRepeat && { retryAfter: 1 }) };
+  return { ...toldEnd(result), ...(mayRepeat && { retryAfter: 1 }) };
+}
+
+/** The end of a run without an answer. */
+type Unanswered = Pick<LoopResult, 'runId' | 'finishReason' | 'error' | 'finishDetail'>;
+
+function toldEnd({ runId, finishReason, error, finishDetail }: Unanswered): HttpError {
+  if (!error && finishReason !== 'error') {
+    const message = finishDetail ?? 'The run was stopped.';
+    return { status: 503, body: { code: finishReason, message, runId } };
+  }
+  const { code = 'internal', message = INTERNAL.body.message, correlationId } = error ?? {};
+  const { [code]: status } = STATUS_OF_RUN;
+  return { status, body: { code, message, runId, ...(correlationId && { correlationId }) } };
+}
+
+/**
+ * Throws for the last event of a run that a protocol can answer with nothing but an error: it
+ * failed or was stopped, or it is unknown whether calls of it took place.
+ */
+export function assertAnswered(event: LoopEvent | undefined): void {
+  if (event?.type !== 'run-end') return;
+  const { finishReason, unknownOutcomes } = event;
+  if (finishReason !== 'error' && finishReason !== 'aborted' && !unknownOutcomes) return;
+  const { status, body } = toldEnd(event);
+  throw new HttpException(body, status);
 }
 
 const STATUS_OF_RUN: Readonly<Record<RunFailure['code'], number>> = {

@@ -22,7 +22,7 @@ import {
   toChatCompletion,
 } from '@toolloop/ui-stream';
 import { CallerGuard, CurrentCaller, IdempotencyKey, JsonBodies, leavingSignal } from './caller.js';
-import { toHttpError } from './exception-filter.js';
+import { assertAnswered, toHttpError } from './exception-filter.js';
 import type { Caller, HttpRequest } from './http-options.js';
 import { reading } from './protocols.controller.js';
 import { ProtocolAnswers } from './protocol-answers.js';
@@ -43,6 +43,8 @@ class OpenAiErrors implements ExceptionFilter {
     if (httpAdapter.isHeadersSent(response)) return;
     if (retryAfter !== undefined)
       httpAdapter.setHeader(response, 'retry-after', String(retryAfter));
+    // its clients repeat by themselves what failed on the server, unless they are told not to
+    else if (status >= 500) httpAdapter.setHeader(response, 'x-should-retry', 'false');
     const type = status < 500 ? 'invalid_request_error' : 'server_error';
     httpAdapter.reply(
       response,
@@ -101,6 +103,7 @@ export class OpenAiController {
         caller,
       );
     const all = await this.streams.collect(events, leavingSignal(response));
+    assertAnswered(all.at(-1));
     this.adapters.httpAdapter.reply(response, toChatCompletion(all, options), 200);
   }
 

@@ -297,17 +297,9 @@ export class RunError extends Error {
     readonly result: LoopResult,
     options: { readonly cause?: unknown } = {},
   ) {
-    super(endText(result), options);
+    const { error, finishDetail, finishReason } = result;
+    super(error?.message ?? finishDetail ?? `The run ended with "${finishReason}".`, options);
   }
-}
-
-/** An end as its error says it: what may have taken place is not made again unseen. */
-function endText({ error, finishReason, toolCalls }: LoopResult): string {
-  const text = error?.message ?? `The run ended with "${finishReason}".`;
-  const unknown = toolCalls.filter((record) => record.error?.code === 'unknown_outcome');
-  if (unknown.length === 0) return text;
-  const names = [...new Set(unknown.map(({ id }) => id))].join(', ');
-  return `${text.replace(/\.$/, '')}; it is unknown whether ${names} took place: check before you call it again.`;
 }
 
 /** Options of a `ToolError` beside its message. */

@@ -314,6 +314,8 @@ export type LoopEventBody =
       readonly error?: RunFailure;
       readonly finishDetail?: string;
       /** As in `LoopResult`. */
+      readonly unknownOutcomes?: readonly string[];
+      /** As in `LoopResult`. */
       readonly rehearsal?: RehearsalReport;
       /** As in `LoopResult`. */
       readonly modelError?: ModelErrorCode;

@@ -91,8 +91,16 @@ export interface LoopResult<Output = unknown> {
    */
   readonly messages: readonly Message[];
   readonly error?: RunFailure;
-  /** A sentence that names the limit, quota or stop condition, if the reason alone does not. */
+  /**
+   * The limit, quota or stop condition, if the reason alone does not name it, and the calls of
+   * `unknownOutcomes` if there is no `error` whose message has them.
+   */
   readonly finishDetail?: string;
+  /**
+   * The ids of the calls of which it is unknown whether they took place, if the run ended before
+   * its model could tell: `error` or `finishDetail` says so in words.
+   */
+  readonly unknownOutcomes?: readonly string[];
   /** The outcome of a run with `rehearse`. */
   readonly rehearsal?: RehearsalReport;
   /**

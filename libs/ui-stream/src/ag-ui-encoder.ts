@@ -10,6 +10,7 @@ import type {
 } from '@toolloop/protocol';
 import { isGiven } from './declared-client-tool.js';
 import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
+import { readFailedEnd } from './failed-end.js';
 import { namedCall, rehearsalSentence, type ShownResults } from './named-answer.js';
 
 /** Options of {@link agUiEncoder}: the ids of the client's request, which its answer repeats. */
@@ -279,13 +280,10 @@ class AgUiStream {
     ];
   }
 
-  private ending({ finishReason, error, output, usage }: LoopEventOf<'run-end'>): AgUiEvent {
-    if (finishReason === 'error')
-      return {
-        type: 'RUN_ERROR',
-        message: error?.message ?? 'The run failed.',
-        code: error?.code ?? 'error',
-      };
+  private ending(event: LoopEventOf<'run-end'>): AgUiEvent {
+    const { finishReason, output, usage } = event;
+    const failed = readFailedEnd(event);
+    if (failed) return { type: 'RUN_ERROR', ...failed };
     const end = { type: 'RUN_FINISHED', ...this.ids, usage: [usageOf(usage)] };
     if (finishReason === 'aborted') return { ...end, outcome: { type: 'cancelled' } };
     if (finishReason === 'waiting') return { ...end, outcome: this.waiting };

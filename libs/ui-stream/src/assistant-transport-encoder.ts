@@ -7,6 +7,7 @@ import {
 } from '@toolloop/protocol';
 import { callIn, endedIn, finishOf, resultIn, sourceIn, usageOf } from './data-stream-encoder.js';
 import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
+import { readFailedEnd } from './failed-end.js';
 import { namedCall } from './named-answer.js';
 
 /** Options of {@link assistantTransportEncoder}. */
@@ -168,15 +169,8 @@ function set(path: readonly string[], value: unknown): Operation {
 }
 
 function ending(event: LoopEventOf<'run-end'>): Chunk[] {
-  if (event.finishReason === 'error')
-    return [
-      {
-        type: 'error',
-        path: [],
-        error: event.error?.message ?? 'The run failed.',
-        code: event.error?.code ?? 'error',
-      },
-    ];
+  const failed = readFailedEnd(event);
+  if (failed) return [{ type: 'error', path: [], error: failed.message, code: failed.code }];
   return [
     { type: 'message-finish', path: [], finishReason: finishOf(event), usage: usageOf(event) },
   ];

@@ -6,6 +6,7 @@ import type {
   LoopResult,
 } from '@toolloop/protocol';
 import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
+import { type FailedEnd, readFailedEnd } from './failed-end.js';
 
 /** The words of the protocol for the end of an answer, where it is not `stop`. */
 const OPENAI_FINISH: Readonly<Partial<Record<FinishReason, string>>> = {
@@ -52,8 +53,8 @@ export function chatCompletionsEncoder({
       choices: [{ index: 0, delta, finish_reason: finish }],
     });
   const end = (event: LoopEventOf<'run-end'>): string => {
-    if (event.finishReason === 'error' || event.finishReason === 'aborted')
-      return frame(errorOf(event));
+    const failed = readUnanswered(event);
+    if (failed) return frame({ error: { ...failed, type: 'server_error' } });
     const last = chunk(event, {}, calls > 0 ? 'tool_calls' : finishOf(event));
     const usage = {
       id: `chatcmpl-${event.runId}`,
@@ -157,11 +158,14 @@ function functionCall({
 
 const MOST_NAME_CHARACTERS = 64;
 
-function errorOf({ error, finishReason }: LoopEventOf<'run-end'>): object {
-  const code = error?.code ?? finishReason;
-  return {
-    error: { message: error?.message ?? 'The run was stopped.', type: 'server_error', code },
-  };
+/**
+ * Reads the end of a run that has no answer: it failed, or it was stopped, for which the protocol
+ * has no reason to finish.
+ */
+function readUnanswered(event: LoopEventOf<'run-end'>): FailedEnd | undefined {
+  const failed = readFailedEnd(event);
+  if (failed || event.finishReason !== 'aborted') return failed;
+  return { message: 'The run was stopped.', code: 'aborted' };
 }
 
 export function usageOf({

@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue, LoopEvent, LoopEventOf, ShownCall } from '@toolloop/protocol';
 import { isGiven } from './declared-client-tool.js';
 import type { EventEncoder } from './encoder.js';
+import { readFailedEnd } from './failed-end.js';
 import { namedCall, type ShownResults } from './named-answer.js';
 
 /** The end of a message as assistant-stream says it. */
@@ -126,7 +127,8 @@ function resultLine(runId: string, record: ShownCall): string {
 }
 
 function endLine(event: LoopEventOf<'run-end'>): string {
-  if (event.finishReason === 'error') return line('3', event.error?.message ?? 'The run failed.');
+  const failed = readFailedEnd(event);
+  if (failed) return line('3', failed.message);
   return line('d', { finishReason: finishOf(event), usage: usageOf(event) });
 }
 

@@ -10,6 +10,7 @@ import type {
   ShownCall,
 } from '@toolloop/protocol';
 import type { OperatorFunction } from 'rxjs';
+import { readFailedEnd } from './failed-end.js';
 import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
 import { type SseOptions, toFrames } from './to-sse.js';
 
@@ -271,16 +272,10 @@ function ending(event: LoopEventOf<'run-end'>): Chunk[] {
   return [...report, finishing(event)];
 }
 
-function finishing({
-  finishReason,
-  error,
-  finishDetail,
-  usage,
-  steps,
-  runId,
-}: LoopEventOf<'run-end'>): Chunk {
-  if (finishReason === 'error')
-    return { type: 'error', errorText: error?.message ?? 'The run failed.' };
+function finishing(event: LoopEventOf<'run-end'>): Chunk {
+  const { finishReason, finishDetail, usage, steps, runId } = event;
+  const failed = readFailedEnd(event);
+  if (failed) return { type: 'error', errorText: failed.message };
   if (finishReason === 'aborted')
     return { type: 'abort', reason: finishDetail ?? 'The run was stopped.' };
   const { inputTokens, outputTokens } = usage;

@@ -13,7 +13,7 @@ import { type Finish, hiddenIn, type LoopState } from '../loop/loop-state.js';
 import type { StructuredOutput } from '../plugins/structured-output/structured-answer.js';
 import { REFERENCE_MARK, answerForReader } from '../plugins/values/value-references.js';
 import { toJson } from '../schema/canonical-json.js';
-import { type UnavailableRun, unavailableText } from './unavailable-end.js';
+import { tellEnd } from './told-end.js';
 
 /**
  * The result of a run that has ended or waits, as the application gets it, and the event that tells
@@ -30,6 +30,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   readonly usage: LoopResult['usage'];
   readonly error?: RunFailure;
   readonly finishDetail?: string;
+  readonly unknownOutcomes?: readonly string[];
   readonly modelError?: ModelErrorCode;
   readonly rehearsal?: RehearsalReport;
   readonly #messages: readonly Message[];
@@ -46,18 +47,21 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.text = readableText(state);
     this.#modelText = state.text;
     if (state.citations.length > 0) this.citations = state.citations;
-    const { reason, waitingFor, addedTo, error, detail, modelError, cause }: Finish =
-      state.finish ?? {
-        reason: 'error',
-      };
+    const finish: Finish = state.finish ?? { reason: 'error' };
+    const { reason, waitingFor, addedTo, modelError } = finish;
     this.finishReason = reason;
     if (waitingFor) this.waitingFor = waitingFor;
     this.steps = state.step;
     this.toolCalls = recordsOf(state);
     this.injectedTools = state.toolset.injected;
     this.usage = state.usage;
-    if (error) this.error = withStanding(error, { cause, runId, records: this.toolCalls });
-    if (detail !== undefined) this.finishDetail = detail;
+    const { error, finishDetail, unknownOutcomes } = tellEnd(finish, {
+      runId,
+      records: this.toolCalls,
+    });
+    if (error) this.error = error;
+    if (finishDetail !== undefined) this.finishDetail = finishDetail;
+    if (unknownOutcomes) this.unknownOutcomes = unknownOutcomes;
     if (modelError) this.modelError = modelError;
     if (state.rehearsal) this.rehearsal = state.rehearsal;
     this.#addedTo = addedTo;
@@ -91,6 +95,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       usage,
       error,
       finishDetail,
+      unknownOutcomes,
       modelError,
       rehearsal,
     } = this;
@@ -105,6 +110,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       usage,
       ...(error && { error }),
       ...(finishDetail && { finishDetail }),
+      ...(unknownOutcomes && { unknownOutcomes }),
       ...(modelError && { modelError }),
       ...(rehearsal && { rehearsal }),
     };
@@ -132,6 +138,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       usage,
       error,
       finishDetail,
+      unknownOutcomes,
       modelError,
       rehearsal,
     } = this;
@@ -149,15 +156,11 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       usage,
       error,
       finishDetail,
+      unknownOutcomes,
       modelError,
       rehearsal,
     });
   }
-}
-
-/** Returns the failure in words that say which calls stand, where it is that of a store. */
-function withStanding(error: RunFailure, end: UnavailableRun): RunFailure {
-  return error.code === 'storage_unavailable' ? { ...error, message: unavailableText(end) } : error;
 }
 
 /** The text of the last answer, with the values in it for which it has references. */

@@ -1,5 +1,6 @@
 import { StorageUnavailableError, type ToolInvocationRecord } from '@toolloop/protocol';
 import { changedRecords } from '../plugins/sub-runs/sub-run-call.js';
+import { unknownOutcomes } from './unknown-outcomes.js';
 
 /** A run that a store has ended. */
 export interface UnavailableRun {
@@ -14,16 +15,27 @@ export interface UnavailableRun {
  * never suggests to say again what would do once more what was done.
  */
 export function unavailableText({ cause, runId, records }: UnavailableRun): string {
-  const standing = standingRecords(records);
+  const unknown = unknownOutcomes(records);
+  const standing = standingRecords(records).filter(
+    ({ error }) => error?.code !== 'unknown_outcome',
+  );
   const passes = StorageUnavailableError.in(cause)?.mayPass === true;
   const { failure, advice } = passes ? MAY_PASS : STAYS;
-  if (standing.length === 0) return `${failure} ${advice}`;
+  const sentences = [
+    ...(standing.length > 0 ? [madeText(standing)] : []),
+    ...(unknown.length > 0 ? [`It is unknown whether ${unknown.join(', ')} took place.`] : []),
+  ];
+  if (sentences.length === 0) return `${failure} ${advice}`;
+  return `${failure} ${sentences.join(' ')} Do not send the same words again as they are: send them with the requestId of this request, over HTTP its Idempotency-Key (${runId} if it had none), or check first what was done.`;
+}
+
+function madeText(standing: readonly ToolInvocationRecord[]): string {
   const made =
     standing.length === 1
       ? '1 call was made and stands'
       : `${standing.length} calls were made and stand`;
   const names = new Set(standing.map(({ declaredId, id }) => declaredId ?? id));
-  return `${failure} ${made}: ${[...names].join(', ')}. Do not send the same words again as they are: send them with the requestId of this request, over HTTP its Idempotency-Key (${runId} if it had none), or check first what was done.`;
+  return `${made}: ${[...names].join(', ')}.`;
 }
 
 /** Returns the calls of a run whose effects stand, or may stand. */

@@ -142,7 +142,7 @@ describe('the text of a failure of storage that may pass', () => {
     [
       'calls with effects were made',
       [CHARGED, READ, UNKNOWN],
-      `2 calls were made and stand: pay, send. ${AGAIN}`,
+      `1 call was made and stands: pay. It is unknown whether send took place. ${AGAIN}`,
     ],
   ])('is fit to be followed where %s', (_, records, told) => {
     const cause = new StorageUnavailableError();

@@ -16,6 +16,7 @@ import { ToolLoop } from '../../loop/tool-loop.js';
 import { FinishedRun } from '../../run/finished-run.js';
 import { LoopRun, type RunParts } from '../../run/loop-run.js';
 import type { EnclosingRun, SubRunsWithin } from '../../run/run-plan.js';
+import { tellUnknown, unknownOutcomes } from '../../run/unknown-outcomes.js';
 import { fromSavedJson } from '../../run/saved-run-reader.js';
 import {
   forgetPagesOf,
@@ -174,12 +175,13 @@ function summaryOf(
   { modelText: text, outputJson, finishReason, steps, toolCalls }: FinishedRun<unknown>,
   mostBytes: number,
 ): JsonObject {
-  const summary =
+  const said =
     text.trim() === ''
       ? `It ended (${finishReason}) before it said anything.`
       : cut(text, mostBytes);
+  const unknown = unknownOutcomes(toolCalls);
   return {
-    summary,
+    summary: unknown.length === 0 ? said : `${said} ${tellUnknown(unknown)}`,
     ...(outputJson !== undefined && { output: outputJson }),
     finishReason,
     steps,
@@ -193,8 +195,9 @@ const REASONS: Partial<Record<FinishReason, string>> = {
   aborted: 'It was aborted.',
 };
 
-function failureOf({ finishReason, error, toolCalls }: LoopResult): Omit<ToolFailure, 'code'> {
-  const why = error ? error.message : REASONS[finishReason];
+function failureOf(result: LoopResult): Omit<ToolFailure, 'code'> {
+  const { finishReason, error, finishDetail, toolCalls } = result;
+  const why = error ? error.message : (finishDetail ?? REASONS[finishReason]);
   const hint = hintOf({ toolCalls });
   const { correlationId } = error ?? {};
   return {

@@ -317,7 +317,7 @@ describe('a session that is closed', () => {
     expect(await made).toMatchObject({
       name: 'RunError',
       message:
-        'The run ended with "aborted"; it is unknown whether probe__write took place: check before you call it again.',
+        'The run was stopped. It is unknown whether probe__write took place: check before you call it again.',
       result: {
         finishReason: 'aborted',
         toolCalls: [{ id: 'probe__write', error: { code: 'unknown_outcome' } }],

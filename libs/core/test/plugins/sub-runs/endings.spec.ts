@@ -4,6 +4,7 @@ import { DataPolicyEngine } from '@toolloop/core/policy';
 import { MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { calls, text } from '@toolloop/testing';
 import { resultOf } from '../../fixtures/played-run.js';
+import type { Act } from '../../fixtures/probe.tools.js';
 import { read, stage, toldOf, write } from './stage.js';
 
 const asking: Policy = {
@@ -110,5 +111,41 @@ describe('a sub-run without tools', () => {
     expect(done).toEqual([]);
     expect(toldOf(result)).toMatchObject({ summary: 'So.' });
     expect(module.get(ToolCatalog).resolve('research').spec.effect).toBe('read_only');
+  });
+});
+
+const hanging: Act = () => new Promise(() => undefined);
+
+describe('a sub-run of which it is unknown whether a call took place', () => {
+  const unknown = 'It is unknown whether probe__write took place: check before you call it again.';
+
+  it('says so in what the model of the run around reads, though its own model does not', async () => {
+    const { play } = await stage({ inner: [calls(write('w')), text('Done.')] });
+    const { result } = await play({ context: { act: hanging }, limits: { toolCallMs: 20 } });
+    expect(toldOf(result)).toMatchObject({ summary: `Done. ${unknown}` });
+  });
+
+  it('says so if it was ended by a limit', async () => {
+    const { play } = await stage({
+      inner: [calls(write('w')), text('Never.')],
+      subRun: { limits: { steps: 1 } },
+    });
+    const { result } = await play({ context: { act: hanging }, limits: { toolCallMs: 20 } });
+    expect(JSON.stringify(toldOf(result))).toContain(unknown);
+  });
+
+  it('says so in the end of the run around that is stopped with it', async () => {
+    const { loop, request } = await stage({ inner: [calls(write('w'))] });
+    const stop = new AbortController();
+    const act: Act = (...given) => {
+      stop.abort();
+      return hanging(...given);
+    };
+    const result = await resultOf(loop.open(request({ context: { act }, signal: stop.signal })));
+    expect(result).toMatchObject({
+      finishReason: 'aborted',
+      finishDetail: `The run was stopped. ${unknown}`,
+      unknownOutcomes: ['probe__write'],
+    });
   });
 });
