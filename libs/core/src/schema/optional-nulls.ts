@@ -15,10 +15,30 @@ const MAX_DEPTH = 100;
  * no such property, it returns it.
  */
 export function optionalNullRemoval(schema: JSONSchema7): (args: JsonObject) => JsonObject {
+  return removal(schema, { mayEmpty: true });
+}
+
+/**
+ * Returns the same function for a tool of a source, but an object within the arguments keeps its
+ * nulls if nothing else would be left of it, so that its schema refuses them at their place.
+ * Without its members a filter would hold for everything, and no one knows what a source takes an
+ * empty one for. To leave out the object itself would be the same in silence.
+ */
+export function sourceNullRemoval(schema: JSONSchema7): (args: JsonObject) => JsonObject {
+  return removal(schema, { mayEmpty: false });
+}
+
+/** The way in which nulls are removed. */
+interface RemovalTerms {
+  /** Lets an object within the arguments lose all of its members. */
+  readonly mayEmpty: boolean;
+}
+
+function removal(schema: JSONSchema7, terms: RemovalTerms): (args: JsonObject) => JsonObject {
   let compiled: { readonly plan: Plan | undefined } | undefined;
   return (args) => {
     const { plan } = (compiled ??= {
-      plan: new PlanCompilation(schema.$defs ?? {}).planFor(schema),
+      plan: new PlanCompilation(schema.$defs ?? {}, terms).planFor(schema),
     });
     return plan ? objectWithout(args, plan, 0) : args;
   };
@@ -28,7 +48,7 @@ export function optionalNullRemoval(schema: JSONSchema7): (args: JsonObject) => 
  * The work at one place of the arguments. The plan of a schema that contains itself contains
  * itself.
  */
-interface Plan {
+interface Plan extends RemovalTerms {
   /** The properties whose null means "not given". */
   readonly optional: ReadonlySet<string>;
   readonly properties: Map<string, Plan | undefined>;
@@ -41,6 +61,7 @@ function objectWithout(value: JsonObject, plan: Plan, depth: number): JsonObject
   const given = Object.entries(value).filter(
     ([name, child]) => child !== null || !plan.optional.has(name),
   );
+  if (given.length === 0 && depth > 0 && !plan.mayEmpty) return value;
   return Object.fromEntries(
     given.map(([name, child]) => [name, valueWithout(child, partAt(plan, name), depth + 1)]),
   );
@@ -63,7 +84,10 @@ type Definition = JSONSchema7Definition | undefined;
 class PlanCompilation {
   private readonly plans = new Map<JSONSchema7, Plan>();
 
-  constructor(private readonly definitions: Readonly<Record<string, JSONSchema7Definition>>) {}
+  constructor(
+    private readonly definitions: Readonly<Record<string, JSONSchema7Definition>>,
+    private readonly terms: RemovalTerms,
+  ) {}
 
   /** Compiles a plan; undefined if there is no null to remove. */
   planFor(schema: JSONSchema7): Plan | undefined {
@@ -79,6 +103,7 @@ class PlanCompilation {
     if (known) return known;
     const { properties = {}, additionalProperties, items } = schema;
     const plan: Plan = {
+      ...this.terms,
       optional: this.optionalIn(schema),
       properties: new Map(),
       others: undefined,

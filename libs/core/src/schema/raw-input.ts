@@ -176,6 +176,8 @@ export class NullUnions {
     private readonly definitions: JsonSchema,
     /** Completes each schema after its parts. */
     private readonly complete: (schema: JsonSchema) => JsonSchema,
+    /** The meaning of null for a property that may be left out, if it is not the default. */
+    private readonly optionalNull: 'absent' | 'value' = 'absent',
   ) {}
 
   read(whole: JsonSchema): JsonSchema {
@@ -199,13 +201,17 @@ export class NullUnions {
     return this.complete(rewritten(this.withOptionals(schema), (part) => this.part(part)));
   }
 
+  private takesNullAsValue({ schema, takesNull }: Union): boolean {
+    return takesNull && this.optionalNull === 'value' && schema['default'] !== null;
+  }
+
   private valueOf({ schema, takesNull }: Union): JsonSchema {
     return takesNull ? this.orNull(schema) : schema;
   }
 
   /**
-   * Reads the properties of an object that are T or null. One that may be left out is T: null means
-   * "not given", and so does a default of null. One that must be given takes null as well.
+   * Reads the properties of an object that are T or null. One that may be left out is T if null
+   * means "not given", as it does for a default of null. Any other takes null as well.
    */
   private withOptionals(schema: JsonSchema): JsonSchema {
     const { properties, required } = schema;
@@ -214,7 +220,8 @@ export class NullUnions {
     const read = ([name, property]: [string, unknown]): [string, unknown] => {
       const union = isRecord(property) ? unionIn(property) : undefined;
       if (!union) return [name, property];
-      return [name, needed.includes(name) ? this.valueOf(union) : withoutNullValues(union.schema)];
+      const isValue = needed.includes(name) || this.takesNullAsValue(union);
+      return [name, isValue ? this.valueOf(union) : withoutNullValues(union.schema)];
     };
     return { ...schema, properties: Object.fromEntries(Object.entries(properties).map(read)) };
   }

@@ -356,15 +356,19 @@ describe('the copy of a schema of others', () => {
     expect(accepts(named, { 'x-a': 'b' })).toBe(true);
   });
 
-  it('reads a union with null, older definitions, and a whole without a type', () => {
+  it('reads a union with null as a value unless it is the default, older definitions, and a whole without a type', () => {
     const schema = {
-      properties: { a: { $ref: '#/definitions/A' }, b: { anyOf: [TEXT, { type: 'null' }] } },
+      properties: {
+        a: { $ref: '#/definitions/A' },
+        b: { anyOf: [TEXT, { type: 'null' }] },
+        c: { anyOf: [TEXT, { type: 'null' }], default: null },
+      },
       definitions: { A: TEXT },
     };
     expect(narrowed(schema)).toMatchObject({
       schema: {
         type: 'object',
-        properties: { a: { $ref: '#/$defs/A' }, b: TEXT },
+        properties: { a: { $ref: '#/$defs/A' }, b: { type: ['string', 'null'] }, c: TEXT },
         $defs: { A: TEXT },
       },
       unapplied: [],

@@ -13,6 +13,7 @@ import type { Tool } from '../../contracts/tool.js';
 import { inWords } from '../../findings/options.js';
 import { canonicalDeclaration, sha256, toJsonObject } from '../../schema/canonical-json.js';
 import { compileReveal } from '../../schema/reveal.js';
+import { sourceNullRemoval } from '../../schema/optional-nulls.js';
 import { compileSchemaInput } from '../../schema/tool-input.js';
 
 /**
@@ -56,7 +57,7 @@ export function sourceTool(declaration: SourceToolDeclaration): Tool {
         canonicalDeclaration({ description, inputSchema, ...(outputSchema && { outputSchema }) }),
       ),
     },
-    input,
+    input: { ...input, normalize: sourceNullRemoval(inputSchema) },
     output: compileReveal(reveal),
     invoke: (args, context) => invoke(isRecord(args) ? toJsonObject(args) : {}, context),
   };

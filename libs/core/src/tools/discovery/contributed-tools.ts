@@ -17,7 +17,7 @@ import {
   type NarrowedSchema,
 } from '../../schema/foreign-schema.js';
 import { withoutNullUnions } from '../../schema/null-unions.js';
-import { optionalNullRemoval } from '../../schema/optional-nulls.js';
+import { sourceNullRemoval } from '../../schema/optional-nulls.js';
 import { resultSchemaFindings } from '../../schema/origin-findings.js';
 import { isReserved } from '../../schema/reserved-names.js';
 import { propertyNamesOf, schemaFindings } from '../../schema/subset.js';
@@ -160,7 +160,7 @@ function withSchema(
   schema: Tool['input']['schema'],
   shown: ToolSpec['inputSchema'],
 ): Tool['input'] {
-  const removeNulls = optionalNullRemoval(shown);
+  const removeNulls = sourceNullRemoval(shown);
   return {
     ...input,
     schema,
