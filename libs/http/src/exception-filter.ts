@@ -25,6 +25,7 @@ import {
   type LoopResult,
   type RunFailure,
   StorageUnavailableError,
+  type ToolInvocationRecord,
 } from '@toolloop/protocol';
 import type { ErrorBody } from '@toolloop/protocol/routes';
 
@@ -86,7 +87,6 @@ const UNAVAILABLE: HttpError = {
     code: 'storage_unavailable',
     message: 'The storage does not answer for now. Try again in a moment.',
   },
-  retryAfter: 1,
 };
 const REFUSED_BY_STORAGE: HttpError = {
   status: 503,
@@ -117,7 +117,15 @@ function ofToolLoop(error: unknown): HttpError | undefined {
   if (error instanceof RunLostError) return { status: 409, body: ELSEWHERE };
   if (error instanceof ModelError)
     return { status: 502, body: { code: 'model_error', message: 'The model did not answer.' } };
-  return error instanceof RunError ? ofRun(error) : ofStorage(error);
+  const ended = findRunError(error);
+  return ended ? ofRun(ended) : ofStorage(error);
+}
+
+/** Finds the end of a run that an error is or that caused it: it knows which calls were made. */
+function findRunError(error: unknown): RunError | undefined {
+  for (let cause = error; cause instanceof Error; cause = cause.cause)
+    if (cause instanceof RunError) return cause;
+  return undefined;
 }
 
 const ELSEWHERE: ErrorBody = {
@@ -125,24 +133,34 @@ const ELSEWHERE: ErrorBody = {
   message: 'Another process has the run. Ask for it by its id.',
 };
 
-/**
- * An audit that cannot be written refuses what it would have to record, which another attempt may
- * succeed in.
- */
+/** An audit that cannot be written refuses what it would have to record. */
 function ofStorage(error: unknown): HttpError | undefined {
   const failure = StorageUnavailableError.in(error);
-  if (failure instanceof AuditError) return UNRECORDED;
-  return failure?.mayPass === false ? REFUSED_BY_STORAGE : failure && UNAVAILABLE;
+  if (!failure) return undefined;
+  if (failure instanceof AuditError) return { ...UNRECORDED, ...retryOf(failure) };
+  return { ...(failure.mayPass ? UNAVAILABLE : REFUSED_BY_STORAGE), ...retryOf(failure) };
 }
 
 const UNRECORDED: HttpError = {
   status: 503,
   body: {
     code: 'audit_unavailable',
-    message: 'This cannot be recorded for now, so it was not done.',
+    message:
+      'This cannot be recorded, so it was not done. As far as is known that does not pass by itself: an operator has to look at the audit.',
   },
-  retryAfter: 1,
 };
+
+/**
+ * The one rule for `Retry-After`, by which clients send again by themselves: the storage failed and
+ * that passes, and no call had an effect or may have had one.
+ */
+function retryOf(
+  failure: unknown,
+  calls: readonly ToolInvocationRecord[] = [],
+): Pick<HttpError, 'retryAfter'> {
+  const passes = StorageUnavailableError.in(failure)?.mayPass !== false;
+  return passes && standingRecords(calls).length === 0 ? { retryAfter: 1 } : {};
+}
 
 function told(status: number, { code, message }: ErrorBody): HttpError {
   return { status, body: { code, message } };
@@ -155,12 +173,8 @@ function told(status: number, { code, message }: ErrorBody): HttpError {
  */
 function ofRun(failure: RunError): HttpError {
   const { result } = failure;
-  const { error } = result;
-  const mayRepeat =
-    error?.code === 'storage_unavailable' &&
-    StorageUnavailableError.in(failure)?.mayPass !== false &&
-    standingRecords(result.toolCalls).length === 0;
-  return { ...toldEnd(result), ...(mayRepeat && { retryAfter: 1 }) };
+  const isStorage = result.error?.code === 'storage_unavailable';
+  return { ...toldEnd(result), ...(isStorage && retryOf(failure, result.toolCalls)) };
 }
 
 /** The end of a run without an answer. */

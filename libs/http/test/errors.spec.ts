@@ -194,7 +194,7 @@ describe('an error of ours over HTTP', () => {
   it.each(ROWS)('is of the class %s and is answered with %i %s', (_name, status, code, error) => {
     const told = toHttpError(error);
     expect([told.status, told.body.code]).toEqual([status, code]);
-    expect(told.retryAfter === undefined).toBe(status !== 503 || code === 'aborted');
+    expect(told.retryAfter !== undefined).toBe(code === 'storage_unavailable');
     expect(JSON.stringify(told.body)).not.toMatch(/sk-1|disk full|Mend it|model alone/);
   });
 });
@@ -213,6 +213,7 @@ describe('a failure of storage over HTTP', () => {
     return new RunError(result as unknown as LoopResult, { cause });
   };
   const charged = { id: 'pay', effect: 'external_side_effect', status: 'succeeded' };
+  const unknown = { ...charged, status: 'failed', error: { code: 'unknown_outcome' } };
 
   it.each<readonly [string, boolean, Error]>([
     ['it may pass', true, passing],
@@ -220,6 +221,14 @@ describe('a failure of storage over HTTP', () => {
     ['a run made no call with an effect', true, ended([], passing)],
     ['a call of the run stands', false, ended([charged], passing)],
     ['the failure that ended the run does not pass', false, ended([], staying)],
+    [
+      'another error tells of the run',
+      false,
+      new Error('Kept.', { cause: ended([charged], passing) }),
+    ],
+    ['the audit ended a run that had done nothing', false, ended([], new AuditError('full'))],
+    ['the audit ended a run whose call stands', false, ended([charged], new AuditError('full'))],
+    ['it is unknown whether a call took place', false, ended([unknown], passing)],
   ])(
     'tells a client to try again by itself only if that is safe and helps: %s',
     (_, may, error) => {
