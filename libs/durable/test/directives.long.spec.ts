@@ -14,6 +14,7 @@ import {
 import { RetentionSweep } from '../src/retention.js';
 import { createDatabaseFolder, createServerDatabase, describePostgres } from './databases.js';
 import { onEachDatabase } from './each-database.js';
+import { laterJobDone } from './fixtures/later-job.js';
 import {
   askFor,
   idsIn,
@@ -75,7 +76,7 @@ async function performedElsewhere(durable: DurableOptions) {
   const effects: Effects = [];
   const asking = await start(durable, effects, false);
   await askFor(asking, 1);
-  await wait(1_200); // more than a look of who would perform
+  await laterJobDone(asking.get(JobQueue, { strict: false }));
   const before = [...effects];
   await asking.close();
   const performing = await start(durable, effects);
@@ -123,7 +124,8 @@ describe('a refund, on PGlite', () => {
     const stop = await store.work(async (reference) => {
       taken.push((await store.acquire(reference, { owner: randomUUID(), forMs: 600_000 }))?.epoch);
     }, 1);
-    await wait(1_500); // more than a look
+    await store.add(intentOf('acme', 'dir_2'));
+    await eventually(() => taken.includes(1)); // the later one is taken up
     await stop();
     expect(taken).not.toContain(2);
     expect((await store.find(intent))?.epoch).toBe(1);
@@ -142,14 +144,13 @@ describePostgres('a refund, on PostgreSQL', () => {
     const durable = await onServer();
     const effects: Effects = [];
     const [one, two] = [await start(durable, effects), await start(durable, effects, false)];
-    const told = [one, two].map((app) => {
+    const stores = [one, two].map((app) => app.get(DirectiveStore, { strict: false }));
+    const told = stores.map((store) => {
       const events: string[] = [];
-      app
-        .get<DirectiveStore>(DirectiveStore, { strict: false })
-        .changes$.subscribe(({ event }) => events.push(event));
+      store.changes$.subscribe(({ event, tenant }) => tenant === 'acme' && events.push(event));
       return events;
     });
-    await wait(300); // until they listen
+    await Promise.all(stores.map(untilHeard));
     await askFor(two, 1);
     await eventually(() => told.every((events) => events.includes('succeeded')));
     expect(told).toEqual([
@@ -175,6 +176,19 @@ async function eventually(holds: () => boolean | Promise<boolean>): Promise<void
     if (Date.now() > end) throw new Error('In vain.');
 }
 
+/** Resolves once a store hears of changes; its changes have a subscriber by then. */
+async function untilHeard(store: DirectiveStore): Promise<void> {
+  const tenant = randomUUID();
+  let isHeard = false;
+  const listening = store.changes$.subscribe((event) => (isHeard ||= event.tenant === tenant));
+  let asked = 0;
+  await eventually(async () => {
+    if (!isHeard) await store.add(intentOf(tenant, `dir_${(asked += 1)}`));
+    return isHeard;
+  });
+  listening.unsubscribe();
+}
+
 onEachDatabase('the store of directives', (open) => {
   /** Over the database that the suite shares. */
   async function made(): Promise<SqlDirectiveStore> {
@@ -197,7 +211,7 @@ onEachDatabase('the store of directives', (open) => {
     const tenant = randomUUID();
     const told: DirectiveEvent[] = [];
     store.changes$.subscribe((event) => event.tenant === tenant && told.push(event));
-    await wait(100);
+    await untilHeard(store);
     const undone = open().transaction(async () => {
       await store.add(intentOf(tenant, 'dir_1'));
       throw new Error('undone');

@@ -32,14 +32,16 @@ onEachDatabase('a queue', (open) => {
     };
     const end = await jobs.work('watched', { handle: () => Promise.resolve(), most: 1 });
     const times = new Set<number>();
+    const isShared = database.engine === 'postgres';
+    // where it hardly happens, there is nothing to wait for but the time
     for (
-      const until = Date.now() + 7_000;
-      Date.now() < until;
+      const until = Date.now() + (isShared ? 240_000 : 7_000);
+      Date.now() < until && times.size <= 2;
       await new Promise((resolve) => setTimeout(resolve, 100))
     )
       times.add(await monitored());
     await end();
     await jobs.onApplicationShutdown();
-    expect(times.size > 2).toBe(database.engine === 'postgres');
+    expect(times.size > 2).toBe(isShared);
   });
 });

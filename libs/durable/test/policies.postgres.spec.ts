@@ -5,6 +5,7 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import {
   ActorDirectory,
   LlmTool,
+  PendingService,
   type Policy,
   ToolLoopModule,
   ToolLoopService,
@@ -14,6 +15,7 @@ import {
 } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
 import { PolicyService, RunService } from '@toolloop/core/runs';
+import { RunLog } from '@toolloop/core/stores';
 import { DurableHealth, DurableModule } from '@toolloop/durable';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { Client } from 'pg';
@@ -71,6 +73,13 @@ async function msUntil(holds: () => boolean | Promise<boolean>, most = 240_000):
   return performance.now() - begun;
 }
 
+/** Resolves once what waits for alice is open to no answer any more. */
+async function untilExpired(module: TestingModule): Promise<void> {
+  const [approval] = await module.get(PendingService).list(alice);
+  const expiresAt = Date.parse(approval?.expiresAt ?? '');
+  await msUntil(() => Date.now() > expiresAt);
+}
+
 describePostgres('policies and stops of several processes', () => {
   let server: Awaited<ReturnType<typeof createServerDatabase>>;
   let opened: TestingModule[] = [];
@@ -113,17 +122,18 @@ describePostgres('policies and stops of several processes', () => {
   async function withoutNotifications(work: () => Promise<void>): Promise<void> {
     const name = new URL(server.url).pathname.slice(1);
     const over = new AbortController();
+    let cuts = 0;
     const cut = async (): Promise<void> => {
       while (!over.signal.aborted) {
-        await onServer(
+        cuts += await onServer(
           `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and application_name = 'toolloop listener'`,
         );
         await wait(20);
       }
     };
     const cutting = cut();
-    await wait(100);
     try {
+      await msUntil(() => cuts > 0);
       await work();
     } finally {
       over.abort();
@@ -248,7 +258,7 @@ describePostgres('policies and stops of several processes', () => {
     const result = await loop.run({ ...alice, prompt: 'Act.' });
     expect(result.finishReason).toBe('waiting');
     const { stopId } = await policies.stop({ tool: 'desk__act' }, root, why);
-    await wait(2_000);
+    await untilExpired(module);
     await policies.release(stopId, root, why);
     const resumed = await (await loop.resume(result.runId, alice)).result;
     expect(resumed.toolCalls).toMatchObject([
@@ -264,12 +274,16 @@ describePostgres('policies and stops of several processes', () => {
     const { runId, finishReason } = await loop.run({ ...alice, prompt: 'Act.', durable: true });
     expect(finishReason).toBe('waiting');
     const { stopId } = await one.policies.stop({ tool: 'desk__act' }, root, why);
+    const log: RunLog = other.module.get(RunLog, { strict: false });
+    const before = await log.find(runId);
     opened = opened.filter((module) => module !== one.module);
     await one.module.close();
     const runs = other.module.get(RunService);
-    await wait(3_000); // it would have been told of the expiry by now
-    // its time wakes it for a moment
-    await msUntil(async () => (await runs.get(runId, alice)).status === 'waiting');
+    // the expiry wakes it for a moment
+    await msUntil(async () => {
+      const found = await log.find(runId);
+      return found?.status === 'waiting' && found.epoch !== before?.epoch;
+    });
     await other.policies.release(stopId, root, why);
     await msUntil(async () => (await runs.get(runId, alice)).status === 'ended');
     expect(await runs.get(runId, alice)).toMatchObject({ finishReason: 'stop' });

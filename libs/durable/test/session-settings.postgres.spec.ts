@@ -63,7 +63,9 @@ describePostgres('a database with settings of its own', () => {
   it('is waited for where it only lets itself be read for now, and the options say so', async () => {
     await onServer(`alter database ${nameOf(server.url)} set default_transaction_read_only = on`);
     const opening = openDatabase({ url: server.url, waitForPrimaryMs: 50_000 });
-    await wait(500);
+    // a session is counted once it is over: the database was asked, and had to be waited for
+    const counted = `select 1 from pg_stat_database where datname = '${nameOf(server.url)}' and sessions > 0`;
+    while ((await onServer(counted)) === 0) await wait(20);
     await onServer(`alter database ${nameOf(server.url)} reset default_transaction_read_only`);
     const database = await opening;
     expect(await new SqlStores(database).audit.head('acme')).toBeUndefined();

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as wait } from 'node:timers/promises';
 import { beforeAll, expect, it } from '@jest/globals';
 import type { Message } from '@toolloop/core';
 import type { AuditEntry } from '@toolloop/core/stores';
@@ -54,7 +53,8 @@ onEachDatabase('the transaction of a call', (open) => {
         made,
         async () => {
           await book(made.tenant);
-          await wait(20); // so that the others come meanwhile
+          // so that the others come meanwhile
+          for (let turns = 0; turns < 20; turns += 1) await booked(made.tenant);
           return { times: (times += 1), nothing: undefined };
         },
         ENDLESS,
@@ -184,15 +184,9 @@ onEachDatabase('the stores', (open) => {
     const { pending } = new SqlStores(open());
     const id = randomUUID();
     const about = { request: {} as never, binding: { tenant: 'acme', runId: 'r' } as never };
-    await pending.add({
-      ...about,
-      id,
-      kind: 'approval',
-      admitted: [],
-      rule: '',
-      createdAt: '',
-      expiresAt: '',
-    });
+    const times = { createdAt: '', expiresAt: '' };
+    const asked = { ...about, kind: 'approval', admitted: [], rule: '', ...times } as const;
+    await pending.add({ ...asked, id });
     let isTold = false;
     const controller = new AbortController();
     const waiting = pending.answered(id, controller.signal).then(() => (isTold = true));
@@ -202,7 +196,11 @@ onEachDatabase('the stores', (open) => {
       throw new Error('undone');
     });
     await expect(work).rejects.toThrow('undone');
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    const later = randomUUID();
+    await pending.add({ ...asked, id: later });
+    const laterTold = pending.answered(later, controller.signal);
+    await pending.answer(later, answer);
+    await laterTold;
     expect(isTold).toBe(false);
     await open().transaction(() => pending.answer(id, answer));
     expect(await waiting).toBe(true);
