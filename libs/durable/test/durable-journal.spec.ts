@@ -7,6 +7,7 @@ import {
   MemoryPendingStore,
   MemoryCallJournal,
   MemoryRunLog,
+  type OwedAuditEntry,
   type RunHold,
   type RunWrite,
 } from '@toolloop/core/stores';
@@ -333,4 +334,35 @@ it('tells the journal of an outcome that comes after the run was given away', as
   await own.finish({ ...pay, owner: 'one', epoch: 1 }, PAID);
   await journal.settled();
   expect(await calls.find(pay)).toEqual({ status: 'finished', outcome: PAID });
+});
+
+const owed = (entryId: string): OwedAuditEntry => ({
+  entryId,
+  at: '2026-01-01T00:00:00.000Z',
+  text: '{}',
+  keyId: '1',
+  signature: 'ab',
+});
+
+async function owedIds(log: MemoryRunLog): Promise<readonly string[]> {
+  return (await log.listOwed({ limit: 9 })).map(({ entryId }) => entryId);
+}
+
+it('keeps what the audit has not taken in the write that has the outcome', async () => {
+  const { log, journal } = await withCalls();
+  journal.owe([owed('1')]);
+  await journal.record(entry('tool:1'));
+  await journal.record(entry('tool:2'));
+  expect(log.writes.map((write) => write.owed?.length ?? 0)).toEqual([1, 0]);
+  expect(await owedIds(log)).toEqual(['1']);
+});
+
+it('keeps what the audit has not taken by itself if the write failed, or the run is given away', async () => {
+  const { log, journal } = await withCalls();
+  log.refuses = () => new RangeError('It is too large.');
+  journal.owe([owed('1')]);
+  await expect(journal.record(entry('tool:1'))).rejects.toThrow('too large');
+  journal.owe([owed('2')]);
+  await journal.settled();
+  expect(await owedIds(log)).toEqual(['1', '2']);
 });

@@ -24,6 +24,10 @@ export function boundRuns(log: RunLog): RunLog {
     list: 'ask',
     read: 'ask',
     events: 'ask',
+    // what is kept or dropped twice is kept or dropped once
+    owe: 'askOutside',
+    listOwed: 'askOutside',
+    settle: 'askOutside',
 
     /** Takes as long as it takes; if it fails, the application does not start. */
     open: () =>

@@ -160,9 +160,9 @@ export interface ExecutionScope {
   readonly beforeEffect?: () => Promise<void>;
   /**
    * The journal of a durable run. What was noted in it is kept with the key of a call, and before
-   * anybody is asked about one.
+   * anybody is asked about one; what the audit has not taken, with the outcome of a call.
    */
-  readonly journal?: Pick<RunJournal, 'calls' | 'kept'>;
+  readonly journal?: Pick<RunJournal, 'calls' | 'kept' | 'owe'>;
   /** Set where an effect that was asked for before happens. */
   readonly performing?: EffectAttempt;
   /**

@@ -11,6 +11,7 @@ import {
   type JournalOutcome,
   type JournalStart,
 } from './call-journal.js';
+import type { OwedAuditEntry } from './audit.js';
 import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
 import { StoreRefusalError } from './store-refusal.js';
 
@@ -105,6 +106,11 @@ export interface RunJournal {
    * not before.
    */
   note(entry: RunEntry): void;
+  /**
+   * Keeps entries that the audit has not taken with the next entry that is recorded, and so with
+   * the outcomes of which they tell. Never throws.
+   */
+  owe(entries: readonly OwedAuditEntry[]): void;
   /**
    * Gives the run, where it was begun, to any process with room after a pause: a store failed, so
    * this one cannot continue it now, and writes nothing more. A run whose end is being written is
@@ -204,6 +210,8 @@ export interface RunWrite {
    * says so. @default none
    */
   readonly calls?: CallsOfWrite;
+  /** The entries that the audit has not taken, each kept once. @default none */
+  readonly owed?: readonly OwedAuditEntry[];
   readonly ending?: { readonly status: 'waiting' | 'ended' } & Required<
     Pick<RunRecord, 'finishReason'>
   > &
@@ -241,6 +249,13 @@ export interface RunQuery {
 export interface EventPage {
   /** The sequence of the last one that is known. */
   readonly after: number;
+  readonly limit: number;
+}
+
+/** A selection of the entries that the audit has not taken. */
+export interface OwedPage {
+  /** The last one of the page before. */
+  readonly after?: Pick<OwedAuditEntry, 'at' | 'entryId'>;
   readonly limit: number;
 }
 
@@ -332,6 +347,16 @@ export abstract class RunLog {
   /** The entries, in the order in which they were appended. */
   abstract read(runId: string): Promise<readonly RunEntry[]>;
   abstract events(runId: string, page: EventPage): Promise<readonly LoopEvent[]>;
+  /**
+   * Keeps entries that the audit has not taken, as a write with `owed` does: of calls without a
+   * write of their own. One that is kept already stays as it is. They are kept until they are
+   * settled, however long their runs are.
+   */
+  abstract owe(entries: readonly OwedAuditEntry[]): Promise<void>;
+  /** Returns those entries, of all tenants, in the order of `at` and `entryId`. */
+  abstract listOwed(page: OwedPage): Promise<readonly OwedAuditEntry[]>;
+  /** Drops those of the entries that the audit has by now. */
+  abstract settle(entryIds: readonly string[]): Promise<void>;
   /**
    * Calls `changed` after something was appended for the run, perhaps more often. It has thousands
    * of callers at once, and they do not look by themselves: a change is told within seconds even

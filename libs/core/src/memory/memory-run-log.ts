@@ -1,10 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import type { LoopEvent } from '@toolloop/protocol';
+import type { OwedAuditEntry } from '../contracts/audit.js';
 import { isHeldBy, type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import {
   type EventPage,
   type LeasedRun,
   type NewRun,
+  type OwedPage,
   type PutOff,
   type RunEntry,
   type RunHold,
@@ -26,6 +28,9 @@ const MAX_WAITING_OF_AN_ACTOR = 1_000;
 
 const MAX_WAITING_OF_A_TENANT = 10_000;
 
+/** The entries that the audit has not taken; each holds a few hundred bytes. */
+const MAX_OWED = 10_000;
+
 /**
  * Keeps runs for as long as the process lives: of each actor the last 1,000 that have ended, and up
  * to 1,000 that wait for that actor, of a tenant 10,000. A run that waits is never dropped, so no
@@ -37,6 +42,7 @@ export class MemoryRunLog extends RunLog {
   private readonly queue = new Map<string, string[]>();
   private readonly watchers = new Set<{ readonly runId: string; changed(): void }>();
   private readonly workers = new Set<() => void>();
+  private readonly owing = new Map<string, OwedAuditEntry>();
   /** The ids of those that have ended by tenant and actor, in the order of their endings. */
   private readonly ended = new BoundedTable<string>({
     most: MAX_ENDED,
@@ -89,6 +95,7 @@ export class MemoryRunLog extends RunLog {
     if (!run || lastSequence < run.record.lastSequence)
       return Promise.reject(new RunLostError(hold));
     appendTo(run, write);
+    this.keepOwed(write.owed);
     this.change(run, { lastSequence, ...ending });
     if (ending) this.finished(run);
     for (const watcher of this.watchers) if (watcher.runId === hold.runId) watcher.changed();
@@ -187,6 +194,28 @@ export class MemoryRunLog extends RunLog {
     return Promise.resolve(
       copiesOf(all.filter(({ sequence }) => sequence > after).slice(0, limit)).map(withDates),
     );
+  }
+
+  override owe(entries: readonly OwedAuditEntry[]): Promise<void> {
+    this.keepOwed(entries);
+    return Promise.resolve();
+  }
+
+  override listOwed({ after, limit }: OwedPage): Promise<readonly OwedAuditEntry[]> {
+    const ordered = [...this.owing.values()].toSorted(inTime);
+    const rest = after ? ordered.filter((entry) => inTime(after, entry) < 0) : ordered;
+    return Promise.resolve(rest.slice(0, limit));
+  }
+
+  override settle(entryIds: readonly string[]): Promise<void> {
+    for (const entryId of entryIds) this.owing.delete(entryId);
+    return Promise.resolve();
+  }
+
+  private keepOwed(entries: readonly OwedAuditEntry[] = []): void {
+    for (const entry of entries)
+      if (!this.owing.has(entry.entryId) && this.owing.size < MAX_OWED)
+        this.owing.set(entry.entryId, entry);
   }
 
   override watch(runId: string, changed: () => void): Promise<() => Promise<void>> {
@@ -351,4 +380,13 @@ function appendTo(run: LoggedRun, { entries, dropped = [], events }: RunWrite): 
 /** Values that are JSON, as a database would give them back: copies that are not shared. */
 function copiesOf<Value>(values: readonly Value[]): Value[] {
   return JSON.parse(JSON.stringify(values)) as Value[];
+}
+
+type OwedPlace = Pick<OwedAuditEntry, 'at' | 'entryId'>;
+
+/** Orders entries by their times, and those of a millisecond by their ids. */
+function inTime(one: OwedPlace, other: OwedPlace): number {
+  if (one.at !== other.at) return one.at < other.at ? -1 : 1;
+  if (one.entryId === other.entryId) return 0;
+  return one.entryId < other.entryId ? -1 : 1;
 }

@@ -265,7 +265,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     useFactory: ({ audit }: ToolLoopOptions, stores: BoundedStores) =>
       // What is wrong with the options is a finding, like everything else that is.
       audit && AUDIT.findings(audit, 'audit').length === 0
-        ? new AuditTrail(stores.audit, audit)
+        ? new AuditTrail(stores.audit, audit, stores.runs)
         : undefined,
   },
 ];

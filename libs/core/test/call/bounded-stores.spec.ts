@@ -23,7 +23,7 @@ const ASKED: Readonly<Partial<Record<keyof StorePorts, string>>> = {
   journal: 'acquire find steal finish release',
   pending: 'add find list claim answer use due reschedule answered',
   policies: 'add find list stop release read watch',
-  runs: 'add begin acquire append renew release requeueExpired wake wakeAt cancel find list read events watch',
+  runs: 'add begin acquire append renew release requeueExpired wake wakeAt cancel find list read events owe listOwed settle watch',
   usage: 'add totals report',
 };
 

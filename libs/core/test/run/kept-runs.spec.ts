@@ -56,6 +56,8 @@ class MortalJournal implements RunJournal {
     return Promise.resolve();
   }
 
+  owe(): void {}
+
   note(entry: RunEntry): void {
     this.noted.push(structuredClone(entry));
   }

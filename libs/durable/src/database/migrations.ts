@@ -259,6 +259,15 @@ const RUNS = [
 ];
 
 /**
+ * The entries that the audit has not taken, until it has them. They are of no run: one that is
+ * deleted leaves them.
+ */
+const OWED_AUDIT = [
+  `create table toolloop.owed_audit (entry_id text collate "C" primary key, at text collate "C" not null, entry text not null)`,
+  `create index owed_audit_in_time on toolloop.owed_audit (at, entry_id)`,
+];
+
+/**
  * Directives. Keys, subjects and actors are hashed for looking them up, and `intent` has them in
  * clear. A row that is due some time, or whose lease expires, has a job in the queue that says so;
  * times are whole milliseconds, so that a job and its row never differ.
@@ -316,6 +325,7 @@ export const MIGRATIONS: readonly Migration[] = [
       QUOTAS,
       ACCOUNTS,
       RUNS,
+      OWED_AUDIT,
       DIRECTIVES,
     ].flat(),
   },

@@ -14,6 +14,7 @@ import {
   type JournalClaim,
   type JournalStart,
   type Lease,
+  type OwedAuditEntry,
   type RunBeginning,
   type RunHold,
   type RunLog,
@@ -85,8 +86,10 @@ export class DurableJournal implements RunJournal {
   private readonly journal: CallJournal | undefined;
   private begun: BegunCall[] = [];
   private finished: FinishedCall[] = [];
+  private owed: OwedAuditEntry[] = [];
   /**
-   * The outcomes that could not be kept with the run, and are told to the journal by themselves.
+   * The outcomes that could not be kept with the run, and are told to the journal by themselves;
+   * and what the audit has not taken of them.
    */
   private apart: Promise<unknown> = Promise.resolve();
   private readonly begin: (beginning: RunBeginning) => Promise<RunHold>;
@@ -194,6 +197,12 @@ export class DurableJournal implements RunJournal {
     else this.schedule();
   }
 
+  owe(entries: readonly OwedAuditEntry[]): void {
+    if (!this.held || this.hasEnd) return this.oweApart(entries);
+    this.owed.push(...entries);
+    this.schedule();
+  }
+
   kept(): Promise<void> {
     return this.held && this.entries.length === 0 ? this.writing : this.flush();
   }
@@ -234,6 +243,16 @@ export class DurableJournal implements RunJournal {
     this.apart = Promise.all([this.apart, ...told]);
   }
 
+  private oweApart(entries: readonly OwedAuditEntry[] = []): void {
+    if (entries.length === 0) return;
+    const report = (error: unknown): void =>
+      this.logger.warn(
+        'What the audit has not taken of a durable run could not be stored: only this process has it.',
+        error,
+      );
+    this.apart = Promise.all([this.apart, this.log.owe(entries).catch(report)]);
+  }
+
   /**
    * Resolves when nothing more is written, to the hold there was; undefined where the run had not
    * begun.
@@ -266,6 +285,7 @@ export class DurableJournal implements RunJournal {
     this.held = false;
     clearTimeout(this.timer);
     this.finishApart(this.finished.splice(0));
+    this.oweApart(this.owed.splice(0));
   }
 
   private take(event: LoopEvent): Promise<void> | undefined {
@@ -328,7 +348,7 @@ export class DurableJournal implements RunJournal {
     this.next = undefined;
     const { begun } = this;
     const write = this.taken();
-    const isWithBeginning = !holding && !write.ending && !write.calls;
+    const isWithBeginning = !holding && !write.ending && !write.calls && !write.owed;
     this.holding ??= this.begin(isWithBeginning ? write : NOTHING);
     const hold = await this.holding;
     this.hasBegun = true;
@@ -349,14 +369,16 @@ export class DurableJournal implements RunJournal {
       this.hasFailed ||= this.held && !(error instanceof RunLostError);
       this.drop();
       this.finishApart(write.calls?.finished ?? []);
+      this.oweApart(write.owed);
       throw error;
     }
   }
 
   /** Takes what is to be written by now. */
   private taken(): RunWrite {
-    const { events, entries, dropped, ending, begun, finished } = this;
-    [this.events, this.entries, this.dropped, this.begun, this.finished] = [[], [], [], [], []];
+    const { events, entries, dropped, ending, begun, finished, owed } = this;
+    [this.events, this.entries, this.dropped] = [[], [], []];
+    [this.begun, this.finished, this.owed] = [[], [], []];
     const calls = { begun: begun.map(({ start }) => start), finished };
     return {
       events,
@@ -364,6 +386,7 @@ export class DurableJournal implements RunJournal {
       dropped,
       ...(ending && { ending }),
       ...(begun.length + finished.length > 0 && { calls }),
+      ...(owed.length > 0 && { owed }),
     };
   }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Inject, Injectable, Optional } from '@nestjs/common';
 import {
   ConfigurationError,
   InvalidRequestError,
@@ -20,6 +20,7 @@ import {
   RunOpener,
   ToolRunner,
 } from '@toolloop/core/internal';
+import { AuditTrail } from '@toolloop/core/audit';
 import { flushBeforeClose } from '@toolloop/core/loop';
 import { type RunFailure, StorageUnavailableError } from '@toolloop/protocol';
 import type {
@@ -117,6 +118,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     private readonly identity: ActorIdentity,
     private readonly runner: ToolRunner,
     @Inject(RUN_OPTIONS) options: RunOptions,
+    @Optional() private readonly trail?: AuditTrail,
   ) {
     super();
     this.log = stores.runs;
@@ -396,9 +398,10 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
 
   /**
    * Renews the leases of the runs of this process, and has those taken over whose lease has
-   * expired.
+   * expired. What processes that are gone owe the audit is appended meanwhile.
    */
   private async beat(): Promise<void> {
+    void this.trail?.settle();
     try {
       await renewContinued(this.log, [...this.current.values()], this.options.takeoverMs);
       await this.log.requeueExpired();

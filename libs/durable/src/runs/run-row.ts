@@ -1,6 +1,6 @@
 import type { FinishReason, JsonObject, LoopEvent, LoopResult } from '@toolloop/core';
 import { type RunEntry, withDates } from '@toolloop/core/internal';
-import type { RunRecord, RunStatus } from '@toolloop/core/stores';
+import type { OwedAuditEntry, RunRecord, RunStatus } from '@toolloop/core/stores';
 import { fromLeaseRow } from '../database/lease-sql.js';
 
 /**
@@ -73,4 +73,9 @@ function stateIn(
 /** Reads the events of one write. */
 export function fromEventsText(text: string): readonly LoopEvent[] {
   return (JSON.parse(text) as LoopEvent[]).map(withDates);
+}
+
+/** Reads an entry that the audit has not taken. */
+export function fromOwedText(text: string): OwedAuditEntry {
+  return JSON.parse(text) as OwedAuditEntry;
 }

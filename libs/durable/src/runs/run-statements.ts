@@ -1,5 +1,5 @@
 import type { RunEntry } from '@toolloop/core/internal';
-import type { RunHold, RunWrite } from '@toolloop/core/stores';
+import type { OwedAuditEntry, RunHold, RunWrite } from '@toolloop/core/stores';
 import type { NamedStatement, SqlValue } from '../database/database-driver.js';
 import { LEASE, heldBy, inMs } from '../database/lease-sql.js';
 import {
@@ -40,6 +40,7 @@ interface WriteShape {
   readonly dropped: number;
   readonly begun: number;
   readonly finished: number;
+  readonly owed: number;
   /** Set where a notification of the write may be heard. */
   readonly isHeard: boolean;
 }
@@ -64,6 +65,7 @@ const HELD = `update toolloop.runs set updated_at = now(), writes = writes + 1, 
 /** A write has a million places for what it adds, in the order in which that came. */
 const PLACES = 1_048_576;
 const ENTRY_COLUMNS = ['key_hash', 'entry'];
+const OWED_COLUMNS = ['entry_id', 'at', 'entry'];
 
 /** The parameters of statements, counted as they are used. */
 class Parameters {
@@ -97,7 +99,7 @@ function tableValues(rows: readonly (readonly string[])[]): readonly SqlValue[] 
  * the events of its write; what may be dropped has a row of its own.
  */
 function partsOf(shape: WriteShape): readonly string[] {
-  const { isFirst, hasEvents, entries, dropped, begun, finished } = shape;
+  const { isFirst, hasEvents, entries, dropped, begun, finished, owed } = shape;
   const parameters = new Parameters(isFirst ? 9 : 4);
   const place = `held.writes * ${PLACES}::bigint`;
   return [
@@ -117,6 +119,11 @@ function partsOf(shape: WriteShape): readonly string[] {
       `dropped as (
     delete from toolloop.run_entries as entry using held where entry.run_id = held.run_id and entry.key_hash = any(${parameters.next()}::text[])
   )`,
+    owed > 0 &&
+      `owing as (
+    insert into toolloop.owed_audit (entry_id, at, entry)
+    select entry_id, at, owed.entry from held, ${parameters.table(owed, 'owed', OWED_COLUMNS)} on conflict do nothing
+  )`,
     begun > 0 && beginCalls(parameters.table(begun, 'call', BEGUN_COLUMNS)),
     finished > 0 && finishCalls(parameters.table(finished, 'done', FINISHED_COLUMNS)),
   ].filter((part) => part !== false);
@@ -130,7 +137,7 @@ const statements = new Map<string, NamedStatement>();
  */
 function statementOf(shape: WriteShape): NamedStatement {
   const { isFirst, hasEvents, isHeard } = shape;
-  const rows = [shape.entries, shape.begun, shape.finished]
+  const rows = [shape.entries, shape.begun, shape.finished, shape.owed]
     .map((count) => Math.min(count, 2))
     .join('');
   const name = `toolloop_write_run_${Number(isFirst)}${Number(hasEvents)}${Number(isHeard)}${Math.min(shape.dropped, 1)}${rows}`;
@@ -169,7 +176,7 @@ export function writing(
 
 function bound(
   first: readonly SqlValue[],
-  { entries, events, dropped = [], calls }: RunWrite,
+  { entries, events, dropped = [], calls, owed }: RunWrite,
   how: Pick<WriteShape, 'isFirst' | 'isHeard'>,
 ): BoundStatement {
   const places = events.length > 0 ? entries.findIndex((entry) => !isEnd(entry)) : 0;
@@ -180,6 +187,7 @@ function bound(
   const [begun, finished] = calls
     ? [calls.begun.map(begunRow), calls.finished.map(finishedRow)]
     : [[], []];
+  const untaken = owedRows(owed);
   const values = [
     ...first,
     events.at(-1)?.sequence ?? 0,
@@ -188,6 +196,7 @@ function bound(
       : []),
     ...tableValues(rows),
     ...(dropped.length > 0 ? [dropped.map((key) => keyHash(key))] : []),
+    ...tableValues(untaken),
     ...tableValues(begun),
     ...tableValues(finished),
   ];
@@ -196,9 +205,31 @@ function bound(
     dropped: dropped.length,
     begun: begun.length,
     finished: finished.length,
+    owed: untaken.length,
   };
   return { statement: statementOf({ ...how, ...counts, hasEvents: events.length > 0 }), values };
 }
+
+function owedRows(entries: readonly OwedAuditEntry[] = []): readonly (readonly string[])[] {
+  return entries.map((entry) => [entry.entryId, entry.at, JSON.stringify(entry)]);
+}
+
+/** Returns the statement that keeps entries which the audit has not taken. */
+export function oweEntries(entries: readonly OwedAuditEntry[]): BoundStatement {
+  const rows = owedRows(entries);
+  const table = new Parameters(0).table(rows.length, 'owed', OWED_COLUMNS);
+  const text = `insert into toolloop.owed_audit (entry_id, at, entry) select entry_id, at, entry from ${table} on conflict do nothing`;
+  return {
+    statement: { name: `toolloop_owe_audit_${Math.min(rows.length, 2)}`, text },
+    values: tableValues(rows),
+  };
+}
+
+/** The entries that the audit has not taken, behind one of them. */
+export const OWED: NamedStatement = {
+  name: 'toolloop_owed_audit',
+  text: `select entry from toolloop.owed_audit where (at, entry_id) > ($1, $2) order by at, entry_id limit $3`,
+};
 
 /** Tells if a step, a part of a run or the run ends with the entry, which is never dropped then. */
 function isEnd({ type }: RunEntry): boolean {

@@ -8,6 +8,8 @@ import {
   type LeasedRun,
   type LeaseRequest,
   type NewRun,
+  type OwedAuditEntry,
+  type OwedPage,
   type PutOff,
   type RunHold,
   RunLog,
@@ -33,9 +35,17 @@ import {
   EVENTS,
   EXPIRED,
   NEXT_TURN,
+  OWED,
+  oweEntries,
   writing,
 } from './run-statements.js';
-import { fromEntryTexts, fromEventsText, fromRunRow, type RunRow } from './run-row.js';
+import {
+  fromEntryTexts,
+  fromEventsText,
+  fromOwedText,
+  fromRunRow,
+  type RunRow,
+} from './run-row.js';
 
 const QUEUE = 'toolloop-runs';
 const LOOK_AGAIN_MS = 5_000;
@@ -250,6 +260,24 @@ export class SqlRunLog extends RunLog {
     const rows = await this.database.query<{ events: string }>(EVENTS, [runId, after, limit]);
     const events = rows.flatMap((row) => fromEventsText(row.events));
     return events.filter(({ sequence }) => sequence > after).slice(0, limit);
+  }
+
+  override async owe(entries: readonly OwedAuditEntry[]): Promise<void> {
+    if (entries.length === 0) return;
+    const { statement, values } = oweEntries(entries);
+    await this.database.query(statement, values);
+  }
+
+  override async listOwed({ after, limit }: OwedPage): Promise<readonly OwedAuditEntry[]> {
+    const values = [after?.at ?? '', after?.entryId ?? '', limit];
+    const rows = await this.database.query<{ entry: string }>(OWED, values);
+    return rows.map(({ entry }) => fromOwedText(entry));
+  }
+
+  override async settle(entryIds: readonly string[]): Promise<void> {
+    await this.database.query(`delete from toolloop.owed_audit where entry_id = any($1::text[])`, [
+      entryIds,
+    ]);
   }
 
   override async watch(runId: string, changed: () => void): Promise<() => Promise<void>> {

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
-import { AuditTrail, verifyAudit } from '@toolloop/core/audit';
-import type { AuditEntry, AuditHead, AuditStore } from '@toolloop/core/stores';
+import { type AuditDraft, AuditTrail, verifyAudit } from '@toolloop/core/audit';
+import {
+  type AuditEntry,
+  type AuditHead,
+  type AuditStore,
+  MemoryRunLog,
+} from '@toolloop/core/stores';
 import {
   atOnce,
   AWKWARD_TEXTS,
@@ -24,13 +29,13 @@ export function auditStoreContract(
 
 const KEY = 'a key of more than thirty-two bytes, for contracts';
 
-function record(store: AuditStore, tenant: string, runId = 'run_1'): Promise<void> {
+function draft(tenant: string, runId = 'run_1'): AuditDraft {
   const subject = { actorId: 'ada', runId, toolCallId: 'call_1', step: 1, declaredId: 'bank__pay' };
-  return new AuditTrail(store, { key: KEY }).record({
-    tenant,
-    subject,
-    event: { kind: 'denied', code: 'forbidden' },
-  });
+  return { tenant, subject, event: { kind: 'denied', code: 'forbidden' } };
+}
+
+function record(store: AuditStore, tenant: string, runId?: string): Promise<void> {
+  return new AuditTrail(store, { key: KEY }).record(draft(tenant, runId));
 }
 
 async function entriesOf(store: AuditStore, tenant: string): Promise<readonly AuditEntry[]> {
@@ -48,6 +53,10 @@ const CONTRACT: Contract<AuditStore> = {
   port: 'AuditStore',
   cases: [
     { name: 'makes one chain of concurrent appends', check: chainsAtOnce },
+    {
+      name: 'has an entry once that several processes settle while others append',
+      check: settlesOnce,
+    },
     { name: 'returns the head, and none for an empty chain', check: tellsHead },
     { name: 'reads the entries page by page, in order', check: pages },
     { name: 'keeps nothing when the entry cannot be made', check: keepsNothing },
@@ -66,6 +75,25 @@ const CONTRACT: Contract<AuditStore> = {
 async function chainsAtOnce(trial: AuditTrial): Promise<void> {
   await atOnce(trial, 40, (store, index) => record(store, trial.tenant, `run_${index}`));
   await assertWhole(trial.store, trial.tenant, 40);
+}
+
+/** The log of runs, which all processes have, holds the entry that one could not append. */
+async function settlesOnce(trial: AuditTrial): Promise<void> {
+  const { store, tenant } = trial;
+  await record(store, tenant, 'before');
+  const log = new MemoryRunLog();
+  const gone = new AuditTrail(store, { key: KEY }, log);
+  gone.owe([gone.note(draft(tenant, 'owed'))], { owe: (entries) => void log.owe(entries) });
+  await atOnce(trial, 12, (one, index) =>
+    index % 3 > 0
+      ? new AuditTrail(one, { key: KEY }, log).settle()
+      : record(one, tenant, `run_${index}`),
+  );
+  await new AuditTrail(store, { key: KEY }, log).settle();
+  assert.deepEqual(await log.listOwed({ limit: 9 }), []);
+  await assertWhole(store, tenant, 6);
+  const settled = (await entriesOf(store, tenant)).filter(({ runId }) => runId === 'owed');
+  assert.equal(settled.length, 1);
 }
 
 async function tellsHead({ store, other, tenant }: AuditTrial): Promise<void> {

@@ -3,7 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { LoopEvent } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
-import type { LeasedRun, NewRun, RunHold, RunLog, RunWrite } from '@toolloop/core/stores';
+import type {
+  LeasedRun,
+  NewRun,
+  OwedAuditEntry,
+  RunHold,
+  RunLog,
+  RunWrite,
+} from '@toolloop/core/stores';
 import {
   atOnce,
   AWKWARD_TEXTS,
@@ -57,6 +64,11 @@ const CONTRACT: Contract<RunLog> = {
       name: 'drops the entries that a write names, and lets no write that comes late bring them back',
       check: drops,
     },
+    {
+      name: 'keeps what the audit has not taken, once, with a write or by itself, until it is settled',
+      check: keepsOwed,
+    },
+    { name: 'keeps nothing of what the audit has not taken under a lost hold', check: fencesOwed },
     { name: 'keeps each event once, and reads them page by page', check: keepsEvents },
     { name: 'queues a run that was woken before it began to wait', check: wakesEarly },
     { name: 'queues a run that was cancelled before it began to wait', check: cancelsEarly },
@@ -249,6 +261,55 @@ async function drops({ store, other, tenant }: RunTrial): Promise<void> {
   );
   await store.append(hold, { ...ENDED, entries: [entry('end:2:9')], dropped: ['begin'] });
   assert.deepEqual(await other.read(hold.runId), [entry('step:1'), entry('end:2:9')]);
+}
+
+function owed(tenant: string, text: string, second = 0): OwedAuditEntry {
+  const at = `2026-01-01T00:00:0${second}.000Z`;
+  return { entryId: randomUUID(), at, text: JSON.stringify({ tenant, text }), ...SIGNED };
+}
+
+const SIGNED = { keyId: '1', signature: 'ab' };
+
+/** Reads all that is owed page by page, and returns what is the tenant's. */
+async function owedOf(store: RunLog, tenant: string): Promise<readonly OwedAuditEntry[]> {
+  const all: OwedAuditEntry[] = [];
+  for (let page = await store.listOwed({ limit: 2 }); page.length > 0;) {
+    all.push(...page);
+    const after = page.at(-1);
+    page = after ? await store.listOwed({ limit: 2, after }) : [];
+  }
+  return all.filter(({ text }) => text.includes(JSON.stringify(tenant)));
+}
+
+async function keepsOwed({ store, other, tenant }: RunTrial): Promise<void> {
+  const hold = await begun(store, newRun(tenant));
+  const [third, first, second] = [3, 1, 2].map((at) => owed(tenant, `at ${at}`, at));
+  assert.ok(first && second && third);
+  const awkward = AWKWARD_TEXTS.map((text) => owed(tenant, text, 4)).toSorted((one, another) =>
+    one.entryId < another.entryId ? -1 : 1,
+  );
+  await store.append(hold, { ...NOTHING, entries: [entry('tool:1')], owed: [third] });
+  await store.append(hold, { ...NOTHING, owed: [first, ...awkward] });
+  for (const one of [store, other]) await one.owe([second, { ...first, text: 'changed' }]);
+  await store.append(hold, { ...ENDED, owed: [second] });
+  await store.owe([]);
+  assert.deepEqual(await owedOf(other, tenant), [first, second, third, ...awkward]);
+  assert.deepEqual(
+    (await other.read(hold.runId)).map(({ key }) => key),
+    ['tool:1'],
+  );
+  await other.settle([first, third, ...awkward].map(({ entryId }) => entryId));
+  assert.deepEqual(await owedOf(store, tenant), [second]);
+  for (const one of [store, other]) await one.settle([second.entryId, randomUUID()]);
+  assert.deepEqual(await owedOf(store, tenant), []);
+}
+
+async function fencesOwed({ store, other, tenant }: RunTrial): Promise<void> {
+  const hold = await begun(store, newRun(tenant));
+  const write = { ...NOTHING, owed: [owed(tenant, 'lost')] };
+  const lost = other.append({ ...hold, epoch: hold.epoch + 1 }, write);
+  await assert.rejects(lost, { name: 'RunLostError' });
+  assert.deepEqual(await owedOf(store, tenant), []);
 }
 
 async function keepsEvents({ store, other, tenant }: RunTrial): Promise<void> {

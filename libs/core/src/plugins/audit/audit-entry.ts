@@ -7,7 +7,7 @@ import type { AuditKeyring } from './audit-keyring.js';
  * The largest entry, in characters: more than any entry needs. Larger ones are neither written nor
  * read.
  */
-const MOST_CHARACTERS = 256 * 1024;
+export const MAX_CHARACTERS = 256 * 1024;
 
 /** Returns the head of a tenant's empty chain, which differs from any other tenant's. */
 export function genesisOf(tenant: string): AuditHead {
@@ -38,9 +38,9 @@ export function sealed(
   const unsigned = { ...content, ...stamp };
   const ordered = inOrder(unsigned);
   const text = ordered ? (JSON.stringify(ordered) as `{${string}`) : canonicalObject(unsigned);
-  if (text.length > MOST_CHARACTERS)
+  if (text.length > MAX_CHARACTERS)
     throw new RangeError(
-      `The entry has ${text.length} characters; at most ${MOST_CHARACTERS} are kept.`,
+      `The entry has ${text.length} characters; at most ${MAX_CHARACTERS} are kept.`,
     );
   const entry = ordered ?? (JSON.parse(text) as Record<string, unknown>);
   entry['hash'] = keyring.sign(text);

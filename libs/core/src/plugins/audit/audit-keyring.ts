@@ -50,7 +50,7 @@ export class AuditKeyring {
  * fits another: an entry is a JSON object and begins with a brace.
  */
 export type SignedText =
-  `{${string}` | `head:${string}` | `arguments:${string}` | `result:${string}`;
+  `{${string}` | `head:${string}` | `owed:${string}` | `arguments:${string}` | `result:${string}`;
 
 const BLOCK_BYTES = 64;
 const DIGEST_BYTES = 32;

@@ -17,17 +17,16 @@ import { genesisOf, isAuthentic, sealed, shownArguments, signedHead } from './au
 import { AuditKeyring } from './audit-keyring.js';
 import { toAuditLine } from './audit-lines.js';
 import { AUDIT, type AuditOptions } from './audit-options.js';
-
-const FIRST_PAUSE_MS = 1_000;
-
-const LONGEST_PAUSE_MS = 60_000;
-
-/** The entries that wait to be kept later: each holds no more than its draft. */
-const MOST_LATE = 10_000;
+import type { ChainPlace, NotedContent, NotedEntry } from './noted-entry.js';
+import { OwedEntries, type OwedLog, type OwingJournal } from './owed-entries.js';
+import { nameOf, UnkeptEntries } from './unkept-entries.js';
 
 const MOST_OF_A_NAME = 64;
 
 const PAGE = 500;
+
+/** The looks at a chain that grows between a look and an append. */
+const MAX_LOOKS = 100;
 
 const NOT_OURS =
   'was not signed with a key that is configured here, or was changed since: the chain cannot be checked beyond it. Configure the key it was signed with, beside the new one where the key was changed.';
@@ -43,22 +42,28 @@ export class AuditTrail implements BeforeApplicationShutdown {
   private readonly keyring: AuditKeyring;
   private readonly keepsArguments: boolean;
   private readonly turns = new KeyedMutex();
-  /** The entries about what has happened that could not be kept yet, in their order. */
-  private readonly late: LateDraft[] = [];
-  private keepingLate: Promise<void> | undefined;
-  private pauseMs = FIRST_PAUSE_MS;
-  private timer: NodeJS.Timeout | undefined;
-  /** The tenants whose chain was checked for its last key. */
-  private readonly known = new Set<string>();
+  private readonly unkept: UnkeptEntries;
+  private readonly owed: OwedEntries | undefined;
+  /** The entries that other processes may append as well. */
+  private readonly shared = new WeakSet<NotedEntry>();
+  /** The last place known of each chain that was checked for its last key. */
+  private readonly known = new Map<string, ChainPlace>();
 
-  /** @throws ConfigurationError for wrong options */
+  /**
+   * With the log of runs, entries about what has happened outlive the process.
+   *
+   * @throws ConfigurationError for wrong options
+   */
   constructor(
     private readonly store: AuditStore,
     options: AuditOptions,
+    log?: OwedLog,
   ) {
     AUDIT.assert(options, 'audit');
     this.keyring = new AuditKeyring(options.key);
     this.keepsArguments = options.arguments === 'redacted';
+    this.owed = log && new OwedEntries(log, this.keyring);
+    this.unkept = new UnkeptEntries((entry) => this.keepOnce(entry), this.owed);
   }
 
   /**
@@ -70,82 +75,144 @@ export class AuditTrail implements BeforeApplicationShutdown {
    * @throws StorageUnavailableError if the store is temporarily unavailable; `AuditError` is one as
    *   well
    */
-  async record(draft: AuditDraft, at = timestampOfNow()): Promise<void> {
-    const { tenant } = draft;
+  async record(draft: AuditDraft): Promise<void> {
+    const entry = this.note(draft);
+    const append = (): Promise<void> => this.append(entry);
     try {
-      const content = { entryId: randomUUID(), ...this.toContent(draft) };
-      const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
-      const append = (): Promise<void> => this.append(tenant, build);
-      await (this.store.storesTogether ? append() : this.turns.run(tenant, append));
+      await this.inTurn(entry, append);
     } catch (cause) {
-      throw notKept(draft, cause);
+      throw notKept(entry, cause);
     }
   }
 
   /**
-   * Records an entry about what has happened, which nothing can undo: one that cannot be kept now
-   * is kept later, with the time at which it happened. Never rejects.
+   * Makes an entry about what has happened, with the time of now, for {@link keep} and
+   * {@link owe}.
    */
-  async after(draft: AuditDraft): Promise<void> {
-    const at = timestampOfNow();
-    try {
-      await this.record(draft, at);
-    } catch (error) {
-      this.postpone({ draft, at }, error);
+  note({ tenant, ...draft }: AuditDraft): NotedEntry {
+    const behind = this.known.get(tenant);
+    const content = { entryId: randomUUID(), ...this.toContent(tenant, draft) };
+    return { tenant, at: timestampOfNow(), content, ...(behind && { behind }) };
+  }
+
+  /**
+   * Records entries about what has happened, which nothing can undo: one that cannot be kept now is
+   * kept later. Until then the journal of its run has it, or the log of runs. Never rejects.
+   */
+  async keep(entries: readonly NotedEntry[], journal?: OwingJournal): Promise<void> {
+    for (const entry of entries) {
+      const append = (): Promise<void> => this.append(entry);
+      try {
+        await this.inTurn(entry, append);
+      } catch (cause) {
+        await this.unkept.postpone(entry, notKept(entry, cause), journal);
+      }
     }
+  }
+
+  /** Records an entry about what has happened, as {@link keep} does. Never rejects. */
+  after(draft: AuditDraft): Promise<void> {
+    return this.keep([this.note(draft)]);
+  }
+
+  /**
+   * Hands entries that are being kept to a journal, at once: it keeps them until it is known that
+   * the audit has them. From now on another process may append them, so here they are not made anew
+   * without a look at the chain.
+   */
+  owe(entries: readonly NotedEntry[], journal: OwingJournal): void {
+    for (const entry of entries) this.shared.add(entry);
+    void this.owed?.owe(entries, journal);
+  }
+
+  /**
+   * Keeps the entries that wait, those of processes that are gone included, as far as the store
+   * takes them. Each is in the chain once, however many processes do this at a time. Never rejects.
+   */
+  settle(): Promise<void> {
+    return this.unkept.settle();
   }
 
   /** Keeps what could not be kept, as far as the store takes it, before the process ends. */
-  async beforeApplicationShutdown(): Promise<void> {
-    clearTimeout(this.timer);
-    await this.keepLate();
-    clearTimeout(this.timer);
-    if (this.late.length > 0)
-      logger.error(
-        `${this.late.length} entries of the audit could not be kept before the process ended.`,
-      );
+  beforeApplicationShutdown(): Promise<void> {
+    return this.unkept.end();
   }
 
-  private postpone(late: LateDraft, error: unknown): void {
-    const isKeptLater = this.late.length < MOST_LATE;
-    if (isKeptLater) this.late.push(late);
-    logger.error(
-      `The audit could not keep an entry ${isKeptLater ? 'yet' : 'and forgets it'} (${nameOf(late.draft)}).`,
-      error,
-    );
-    this.schedule();
+  private inTurn({ tenant }: NotedEntry, work: () => Promise<void>): Promise<void> {
+    return this.store.storesTogether ? work() : this.turns.run(tenant, work);
   }
 
-  private schedule(): void {
-    if (this.late.length === 0) return;
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.keepLate(), this.pauseMs).unref();
-    this.pauseMs = Math.min(2 * this.pauseMs, LONGEST_PAUSE_MS);
-  }
-
-  private keepLate(): Promise<void> {
-    this.keepingLate ??= this.keepAllLate().finally(() => {
-      this.keepingLate = undefined;
-      this.schedule();
-    });
-    return this.keepingLate;
-  }
-
-  private async keepAllLate(): Promise<void> {
+  /**
+   * Appends the entry, to no head that `accepts` throws for, and to none after this has settled or
+   * the entry was shared: a store may ask for it long after it was given up.
+   */
+  private async append(entry: NotedEntry, accepts?: (head: AuditHead) => void): Promise<void> {
+    const { tenant, at, content } = entry;
+    if (!this.known.has(tenant)) await this.checkLastKey(tenant);
+    let made: AuditEntry | undefined;
+    let isOver = false;
+    const build = (head = genesisOf(tenant)): AuditEntry => {
+      if (isOver || (!accepts && this.shared.has(entry)))
+        throw new Error('The entry was given up, and is kept later.');
+      accepts?.(head);
+      return (made = sealed(content, at, head, this.keyring));
+    };
     try {
-      for (let [late] = this.late; late; [late] = this.late) {
-        await this.record(late.draft, late.at);
-        this.late.shift();
-      }
-      this.pauseMs = FIRST_PAUSE_MS;
-    } catch {
-      // it is logged already, and tried again
+      await this.store.append(tenant, build);
+    } finally {
+      isOver = true;
+    }
+    if (made) this.learn(tenant, made);
+  }
+
+  private learn(tenant: string, { sequence, hash }: ChainPlace): void {
+    if (sequence > (this.known.get(tenant)?.sequence ?? 0))
+      this.known.set(tenant, { sequence, hash });
+  }
+
+  private async keepOnce(entry: NotedEntry): Promise<void> {
+    try {
+      await this.inTurn(entry, () => this.appendOnce(entry));
+    } catch (cause) {
+      throw notKept(entry, cause);
     }
   }
 
-  private async append(tenant: string, build: (head?: AuditHead) => AuditEntry): Promise<void> {
-    if (!this.known.has(tenant)) await this.checkLastKey(tenant);
-    await this.store.append(tenant, build);
+  /**
+   * Appends an entry that may be in the chain already: only behind the last of those that were
+   * looked at for it.
+   */
+  private async appendOnce(entry: NotedEntry): Promise<void> {
+    const { tenant, content } = entry;
+    let last = await this.lastBefore(entry);
+    for (let look = 1; ; look += 1) {
+      for await (const { entryId, sequence } of this.entries(tenant, last + 1)) {
+        if (entryId === content.entryId) return;
+        last = sequence;
+      }
+      const seen = last;
+      let hasGrown = false;
+      const accepts = ({ sequence }: AuditHead): void => {
+        hasGrown = sequence !== seen;
+        if (hasGrown) throw new Error('The chain has grown since it was looked at.');
+      };
+      try {
+        return await this.append(entry, accepts);
+      } catch (error) {
+        if (!hasGrown || look === MAX_LOOKS) throw error;
+      }
+    }
+  }
+
+  /**
+   * Returns the sequence behind which the entry is, if it is in the chain: that of the head that it
+   * names, unless this one was never kept after all.
+   */
+  private async lastBefore({ tenant, behind }: NotedEntry): Promise<number> {
+    if (!behind) return 0;
+    const { sequence, hash } = behind;
+    const [there] = await this.store.read(tenant, { from: sequence, limit: 1 });
+    return there?.sequence === sequence && there.hash === hash ? sequence : 0;
   }
 
   /**
@@ -185,12 +252,15 @@ export class AuditTrail implements BeforeApplicationShutdown {
   private async checkLastKey(tenant: string): Promise<void> {
     const head = await this.store.head(tenant);
     const [last] = head ? await this.store.read(tenant, { from: head.sequence, limit: 1 }) : [];
-    this.known.add(tenant);
+    if (head) this.learn(tenant, head);
     if (last && !isAuthentic(last, this.keyring))
       logger.warn(`The last entry of the audit of tenant "${tenant}" ${NOT_OURS}`);
   }
 
-  private toContent({ tenant, subject, event, arguments: args, result }: AuditDraft): object {
+  private toContent(
+    tenant: string,
+    { subject, event, arguments: args, result }: Omit<AuditDraft, 'tenant'>,
+  ): Omit<NotedContent, 'entryId'> {
     const { calledId } = subject;
     return {
       ...subject,
@@ -240,19 +310,9 @@ export interface AuditDraft {
   readonly result?: string;
 }
 
-/** An entry that is kept later, and when it happened. */
-interface LateDraft {
-  readonly draft: AuditDraft;
-  readonly at: string;
-}
-
-function nameOf({ event: { kind }, subject: { runId } }: AuditDraft): string {
-  return runId === undefined ? kind : `${kind}, run ${runId}`;
-}
-
 /** Says why there is no entry: its caller must not do what it is about. */
-function notKept(draft: AuditDraft, cause: unknown): Error {
-  const of = nameOf(draft);
+function notKept({ content }: NotedEntry, cause: unknown): Error {
+  const of = nameOf(content);
   const unavailable = StorageUnavailableError.in(cause);
   return unavailable?.mayPass
     ? unavailable

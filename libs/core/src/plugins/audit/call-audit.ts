@@ -70,14 +70,18 @@ export class CallAudit {
 
   /**
    * Records the outcome of a call. It is too late to undo anything, so what cannot be kept now is
-   * kept later.
+   * kept later: until then a durable run has it in the write that has the outcome.
    */
   async ended(call: Call, outcome: ToolOutcome): Promise<void> {
     // it was not made, which its decision tells
     if (call.rehearsal === 'previewed') return;
+    const { journal } = call.scope;
+    const entries = endOf(call, outcome).map((draft) => this.trail.note(draft));
     // or the stores would end with the run, and the entry with them
-    const keeping = outsideOfRuns(() => this.recordEnd(call, outcome));
-    await untilRunCloses('An entry of the audit', keeping).catch(() => undefined);
+    const keeping = outsideOfRuns(() => this.trail.keep(entries, journal));
+    await untilRunCloses('An entry of the audit', keeping).catch(() =>
+      journal ? this.trail.owe(entries, journal) : undefined,
+    );
   }
 
   /**
@@ -92,17 +96,14 @@ export class CallAudit {
       }),
     );
   }
+}
 
-  private async recordEnd(call: Call, { record, content }: ToolOutcome): Promise<void> {
-    const { decision } = record;
-    // Of what policy denies there was nothing to record before.
-    if (decision?.kind === 'deny')
-      await this.trail.after(draftOf({ kind: 'decision', decision }, call));
-    const draft = draftOf(toOutcomeEvent(record), call);
-    await this.trail.after(
-      record.status === 'succeeded' ? { ...draft, result: joinTexts(content) } : draft,
-    );
-  }
+function endOf(call: Call, { record, content }: ToolOutcome): readonly AuditDraft[] {
+  const { decision } = record;
+  const draft = draftOf(toOutcomeEvent(record), call);
+  const end = record.status === 'succeeded' ? { ...draft, result: joinTexts(content) } : draft;
+  // Of what policy denies there was nothing to record before.
+  return decision?.kind === 'deny' ? [draftOf({ kind: 'decision', decision }, call), end] : [end];
 }
 
 function toOutcomeEvent(record: ToolInvocationRecord): AuditEvent {

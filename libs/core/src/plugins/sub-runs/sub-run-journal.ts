@@ -1,3 +1,4 @@
+import type { OwedAuditEntry } from '../../contracts/audit.js';
 import type { RunEntry, RunJournal, SubRunEntry, SubRunPlace } from '../../contracts/run-log.js';
 import type { EntryJournal } from '../../run/run-recorder.js';
 
@@ -25,6 +26,10 @@ export class SubRunJournal implements EntryJournal {
 
   record(entry: RunEntry): Promise<void> {
     return this.outer.record(toSubRunEntry(this.place, entry));
+  }
+
+  owe(entries: readonly OwedAuditEntry[]): void {
+    this.outer.owe(entries);
   }
 
   note(entry: RunEntry): void {

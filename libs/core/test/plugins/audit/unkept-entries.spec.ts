@@ -1,10 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type LoopResult, type Policy, RunError, ToolLoopService } from '@toolloop/core';
+import { AuditTrail } from '@toolloop/core/audit';
 import {
   type AuditEntry,
   type AuditHead,
   AuditStore,
   MemoryAuditStore,
+  MemoryRunLog,
+  type OwedAuditEntry,
+  RunLog,
 } from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
@@ -14,15 +18,24 @@ import { ask, openModule } from '../../fixtures/shop.module.js';
 /** A store whose appends, from so many on, do what a test says. */
 class TroubledAudit extends MemoryAuditStore {
   trouble: (() => void | Promise<void>) | undefined;
+  /** What the store says once it has kept an entry. */
+  after: ((entry: AuditEntry) => Promise<void> | undefined) | undefined;
 
   override append(
     tenant: string,
     build: (head: AuditHead | undefined) => AuditEntry,
   ): void | Promise<void> {
     const troubled = this.trouble?.();
-    return troubled
-      ? troubled.then(() => super.append(tenant, build))
-      : super.append(tenant, build);
+    return troubled ? troubled.then(() => this.kept(tenant, build)) : this.kept(tenant, build);
+  }
+
+  private kept(
+    tenant: string,
+    build: (head: AuditHead | undefined) => AuditEntry,
+  ): void | Promise<void> {
+    let entry: AuditEntry | undefined;
+    const keeping = super.append(tenant, (head) => (entry = build(head)));
+    return (entry && this.after?.(entry)) ?? keeping;
   }
 }
 
@@ -40,7 +53,14 @@ async function shop(trouble: () => void | Promise<void>) {
   const made: string[] = [];
   const context = { act: (key: string) => (made.push(key), `${key} done`) };
   store.trouble = trouble;
-  return { store, model, made, context, loop: module.get<ToolLoopService>(ToolLoopService) };
+  return {
+    store,
+    model,
+    made,
+    context,
+    loop: module.get<ToolLoopService>(ToolLoopService),
+    runs: module.get<RunLog>(RunLog),
+  };
 }
 
 /** The result of a run, however it ended. */
@@ -160,6 +180,89 @@ describe('the outcome of a call that an audit cannot keep at once', () => {
     const [, outcome] = await store.read('acme', { from: 1, limit: 10 });
     expect(Date.parse(outcome?.at ?? '')).toBeLessThanOrEqual(endedAt);
   });
+
+  it('is owed in the log of runs until then, once', async () => {
+    let isRefusing = false;
+    const { loop, context, store, runs } = await shop(() =>
+      isRefusing ? Promise.reject(new Error(SECRET)) : undefined,
+    );
+    await settled(
+      loop.run(
+        ask({
+          context: {
+            act: (key: string) => {
+              isRefusing = true;
+              return context.act(key);
+            },
+          },
+        }),
+      ),
+    );
+    expect(await runs.listOwed({ limit: 9 })).toHaveLength(1);
+    isRefusing = false;
+    await jest.advanceTimersByTimeAsync(10_000);
+    expect(await kindsIn(store)).toEqual(['decision', 'outcome']);
+    expect(await runs.listOwed({ limit: 9 })).toEqual([]);
+  });
+
+  it('is kept once though the store kept it and gave no answer', async () => {
+    const { loop, context, store } = await shop(() => undefined);
+    store.after = (entry) =>
+      entry.kind === 'outcome' ? Promise.reject(new Error(SECRET)) : undefined;
+    await settled(loop.run(ask({ context })));
+    await jest.advanceTimersByTimeAsync(10_000);
+    expect(await kindsIn(store)).toEqual(['decision', 'outcome']);
+  });
+});
+
+/**
+ * A store behind which others append: it has an entry made, and once it may makes that anew behind
+ * their entries.
+ */
+class BusyAudit extends AuditStore {
+  mayAppend: () => void = () => undefined;
+  private readonly isFree = new Promise<void>((resolve) => (this.mayAppend = resolve));
+
+  constructor(private readonly chain: AuditStore) {
+    super();
+  }
+
+  override async append(...[tenant, build]: Parameters<AuditStore['append']>): Promise<void> {
+    build(undefined);
+    await this.isFree;
+    await this.chain.append(tenant, build);
+  }
+
+  override head(tenant: string): Promise<AuditHead | undefined> {
+    return this.chain.head(tenant);
+  }
+
+  override read(...page: Parameters<AuditStore['read']>): Promise<readonly AuditEntry[]> {
+    return this.chain.read(...page);
+  }
+}
+
+it('an entry is in the chain once that one process appends while another has it in hand', async () => {
+  const chain = new MemoryAuditStore();
+  const busy = new BusyAudit(chain);
+  const log = new MemoryRunLog();
+  const options = { key: 'x'.repeat(32) };
+  const trail = new AuditTrail(busy, options, log);
+  const entry = trail.note({
+    tenant: 'acme',
+    subject: { runId: 'run_1' },
+    event: { kind: 'outcome', status: 'succeeded', durationMs: 1 },
+  });
+  const journal = {
+    owe: (entries: readonly OwedAuditEntry[]) => void log.owe(entries),
+  };
+  const keeping = trail.keep([entry], journal);
+  trail.owe([entry], journal);
+  await new AuditTrail(chain, options, log).settle();
+  busy.mayAppend();
+  await keeping;
+  await trail.settle();
+  expect(await kindsIn(chain)).toEqual(['outcome']);
 });
 
 async function kindsIn(store: AuditStore): Promise<string[]> {

@@ -27,6 +27,7 @@ function journalOf(entries: RunEntry[]): RunJournal {
     note: keep,
     record: (entry) => Promise.resolve(keep(entry)),
     kept: () => Promise.resolve(),
+    owe: ignore,
     handOver: ignore,
     cancel: ignore,
   };

@@ -31,6 +31,8 @@ export class KeptJournal implements RunJournal {
     this.noted.push(structuredClone(entry));
   }
 
+  owe(): void {}
+
   handOver(): void {
     this.isOurs = false;
   }
