@@ -10,8 +10,10 @@ export async function reportOf(passage: Passage, before: Stored): Promise<unknow
   const { model, events, effects, stores } = passage;
   const last = model.requests.at(-1);
   return new Steadier().steady({
-    effects,
-    events: events.map(lineOf),
+    // a directive is performed beside its run
+    effects: before.directives.length > 0 ? effects.toSorted() : effects,
+    // whether a run meets another one depends on the time
+    events: events.map(lineOf).filter((line) => line !== 'warning conversation_busy'),
     requests: model.requests.length,
     messages: snapshot(last?.messages ?? []),
     tools: last?.tools.map(({ id }) => id) ?? [],
@@ -28,7 +30,6 @@ async function storedLines(stores: KeptStores, before: Stored): Promise<object> 
       ({ call, outcome }) => `${call.declaredId} ${call.args} ${outcome?.status ?? 'in progress'}`,
     ),
     directives: stored.directives.map(({ intent, status }) => `${intent.type} ${status}`),
-    // a directive is performed beside its run, so the order of these two is not told
     audit: stored.audit.slice(before.audit.length).map(auditLine).toSorted(),
     conversations: snapshot(stored.conversations),
   };
