@@ -125,8 +125,8 @@ export class IteratedBytes implements ByteSource {
 const DRAIN_MS = 250;
 
 /**
- * The bytes of a response, one network read at a time and only when asked for. Aborting the signal
- * closes the socket at once, also during a read.
+ * The bytes of a response, one network read at a time and only when asked for. Its reader closes it
+ * when the signal is aborted, also during a read.
  */
 export class ResponseBody {
   constructor(
@@ -134,10 +134,7 @@ export class ResponseBody {
     readonly signal?: AbortSignal,
     /** The provider's id of the request. */
     readonly requestId?: string,
-  ) {
-    signal?.addEventListener('abort', this.close, { once: true });
-    if (signal?.aborted) this.close();
-  }
+  ) {}
 
   /** `true` once all of it is here, though it may not be read yet. */
   get isComplete(): boolean {
@@ -174,7 +171,6 @@ export class ResponseBody {
   }
 
   readonly close = (): void => {
-    this.signal?.removeEventListener('abort', this.close);
     this.bytes?.close();
   };
 }

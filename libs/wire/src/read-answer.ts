@@ -76,6 +76,8 @@ class AnswerReading implements EventBatches {
   private failure: { readonly error: unknown } | undefined;
   private clock: AttemptClock | undefined;
   private body: BodyReading | undefined;
+  /** Ends the wait for a response: a `fetch` of the application may ignore the signal. */
+  private leave: (() => void) | undefined;
 
   constructor(
     private readonly answer: WireAnswer,
@@ -121,7 +123,12 @@ class AnswerReading implements EventBatches {
     this.closeBody();
   };
 
-  private readonly abort = (): void => this.own.abort();
+  /** Ends what the answer waits for: its request, the response or the next bytes. */
+  private readonly abort = (): void => {
+    this.own.abort();
+    this.leave?.();
+    this.body?.close();
+  };
 
   private read(): ReturnType<BodyReading['read']> {
     return this.body?.read();
@@ -161,12 +168,23 @@ class AnswerReading implements EventBatches {
   private opening(): Promise<ResponseBody | undefined> {
     this.clock = new AttemptClock(this.source.timeLimits ?? NO_LIMITS, this.abort);
     this.clock.listen();
-    return untilAborted(this.source.open(this.own.signal), this.own.signal);
+    return new Promise((resolve, reject) => {
+      this.leave = () => resolve(undefined);
+      this.request().then(resolve, reject);
+    });
+  }
+
+  /** Requests the body, and closes one that comes when nothing waits for it any more. */
+  private async request(): Promise<ResponseBody | undefined> {
+    const { signal } = this.own;
+    const body = await this.source.open(signal);
+    if (signal.aborted) body?.close();
+    return body;
   }
 
   private opened(body: ResponseBody | undefined): BodyReading | undefined {
     const { answer, clock } = this;
-    if (this.isClosed) body?.close();
+    if (this.isClosed || this.own.signal.aborted) body?.close();
     if (clock?.error !== undefined) throw clock.error;
     return body && clock && new BodyReading(answer, body, clock);
   }
@@ -188,27 +206,6 @@ class AnswerReading implements EventBatches {
     if (isReported) throw failure.error;
     return [{ type: 'usage', usage }];
   }
-}
-
-/**
- * Waits for a response no longer than until the signal is aborted: a `fetch` of the application may
- * ignore it.
- */
-function untilAborted(
-  opening: Promise<ResponseBody | undefined>,
-  signal: AbortSignal,
-): Promise<ResponseBody | undefined> {
-  return new Promise((resolve, reject) => {
-    const leave = (): void => resolve(undefined);
-    signal.addEventListener('abort', leave, { once: true });
-    const settle =
-      <Value>(outcome: (value: Value) => void) =>
-      (value: Value): void => {
-        signal.removeEventListener('abort', leave);
-        outcome(value);
-      };
-    opening.then(settle(resolve), settle<unknown>(reject));
-  });
 }
 
 /** The reading of one body. */

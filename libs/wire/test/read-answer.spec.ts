@@ -1,8 +1,16 @@
+import { getEventListeners } from 'node:events';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { ModelError } from '@toolloop/core';
 import type { ModelEvent, ModelFinishReason } from '@toolloop/protocol';
-import { readBytes, WireAnswer, type WireObject } from '@toolloop/wire';
+import {
+  type AnswerSource,
+  readAnswer,
+  readBytes,
+  ResponseBody,
+  WireAnswer,
+  type WireObject,
+} from '@toolloop/wire';
 import { fencesOf, importFence } from '../../../test/docs/fences.js';
 
 describe('the README', () => {
@@ -65,6 +73,80 @@ describe('answers that are complete in one turn of the event loop', () => {
     expect([...counts].filter((count) => count > 0)).toEqual([16, 32, 40]);
   });
 });
+
+describe('an answer whose reading is aborted', () => {
+  const ended = { done: true, value: undefined };
+
+  it('ends though its request never answers, and leaves the listeners of the signal to the request', async () => {
+    let asked: AbortSignal | undefined;
+    const { next, abort } = reading((signal) => {
+      asked = signal;
+      return new Promise(() => undefined);
+    });
+    await turn();
+    expect(asked && getEventListeners(asked, 'abort')).toEqual([]);
+    abort();
+    expect(asked?.aborted).toBe(true);
+    expect(await next).toEqual(ended);
+  });
+
+  it('closes the body that it reads', async () => {
+    const source = new SilentSource();
+    const { next, abort } = reading((signal) => Promise.resolve(new ResponseBody(source, signal)));
+    await turn();
+    abort();
+    expect(await next).toEqual(ended);
+    expect(source.isClosed).toBe(true);
+  });
+
+  it('closes a body that comes at the moment of the abortion, and one that comes later', async () => {
+    for (const isLater of [false, true]) {
+      const source = new SilentSource();
+      let answer: (() => void) | undefined;
+      const { next, abort } = reading(
+        (signal) =>
+          new Promise((resolve) => (answer = () => resolve(new ResponseBody(source, signal)))),
+      );
+      await turn();
+      if (isLater) abort();
+      answer?.();
+      abort();
+      expect(await next).toEqual(ended);
+      await turn();
+      expect(source.isClosed).toBe(true);
+    }
+  });
+});
+
+/** Begins to read an answer from what `open` returns. */
+function reading(open: AnswerSource['open']) {
+  const abortion = new AbortController();
+  const answer = new SaidAnswer({ calls: ['get_order', '{}'], reason: 'tool_calls' });
+  const events = readAnswer(answer, {
+    open,
+    veil: (error) => error,
+    signal: abortion.signal,
+  });
+  return { next: events[Symbol.asyncIterator]().next(), abort: () => abortion.abort() };
+}
+
+/** Bytes that never come; the wait for them ends when they are closed. */
+class SilentSource {
+  isClosed = false;
+  private end: (() => void) | undefined;
+
+  read(): Promise<undefined> {
+    return new Promise((resolve) => {
+      this.end = () => resolve(undefined);
+      if (this.isClosed) this.end();
+    });
+  }
+
+  close(): void {
+    this.isClosed = true;
+    this.end?.();
+  }
+}
 
 /** The bytes of an answer of one word, and a callback once they were read. */
 async function* bytesThen(onRead: () => void): AsyncGenerator<Uint8Array> {
