@@ -33,6 +33,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
 export const CORE_FOLDERS: readonly (readonly string[])[] = [
   ['findings'],
   ['contracts'],
+  ['plugin'],
   ['tools/decorators'],
   ['schema'],
   ['tools/nest', 'tools/discovery'],

@@ -156,6 +156,7 @@ const WITHIN: Readonly<Record<string, string>> = {
   StoreRefusalError: 'a mistake of the application, which the log has: 500',
   UnstorableError: 'a mistake of the application, which the log has: 500',
   CallFailure: 'the record of a call',
+  PluginError: 'the failure of a call, or of a run, whose log has it',
   CallPending: 'a run that waits',
   CallWaitsElsewhere: 'a run that waits',
   Interruption: 'the end of a run',

@@ -11,14 +11,16 @@ import {
   type Tracer,
 } from '@opentelemetry/api';
 import {
-  Instrumentation,
-  type InstrumentedAnswer,
-  type InstrumentedModelCall,
-  type InstrumentedOutcome,
-  type InstrumentedRun,
-  type InstrumentedRunEnd,
-  type InstrumentedToolCall,
-} from '@toolloop/core/contracts';
+  type AnsweredQuestion,
+  type CallOutcome,
+  type ModelQuestion,
+  type Next,
+  type OpenedCall,
+  type Plugin,
+  type RunEnd,
+  type RunView,
+  ToolLoopPlugin,
+} from '@toolloop/core/plugin';
 import { ModelError, type ModelRequest, type ToolInvocationRecord } from '@toolloop/protocol';
 import { ERROR_TYPE, GEN_AI, TOOLLOOP } from './conventions.js';
 import type { LoopMetrics } from './loop-metrics.js';
@@ -30,24 +32,21 @@ import type { SpanContent } from './span-content.js';
  * HTTP requests that a tool makes are its children. A part of a run that is resumed links to the
  * part before it, and a run that another process asked for to that request.
  */
-export class LoopInstrumentation extends Instrumentation {
+@ToolLoopPlugin({ name: 'telemetry' })
+export class LoopInstrumentation implements Plugin {
   constructor(
     private readonly tracer: Tracer,
     private readonly metrics: LoopMetrics,
     private readonly content: SpanContent,
-  ) {
-    super();
-  }
+  ) {}
 
-  override run<End extends InstrumentedRunEnd>(
-    run: InstrumentedRun,
-    work: () => Promise<End>,
-  ): Promise<End> {
-    const links = run.resumedFrom === undefined ? [] : linksTo(run.resumedFrom);
-    const name = run.loop === undefined ? 'invoke_agent' : `invoke_agent ${run.loop}`;
-    if (run.queuedMs !== undefined) this.metrics.queued(run, run.queuedMs);
+  aroundRun(run: RunView, next: Next<RunEnd>): Promise<unknown> {
+    const { loop, resumedFrom, queuedMs } = run.facts;
+    const links = resumedFrom === undefined ? [] : linksTo(resumedFrom);
+    const name = loop === undefined ? 'invoke_agent' : `invoke_agent ${loop}`;
+    if (queuedMs !== undefined) this.metrics.queued(run, queuedMs);
     const options = { kind: SpanKind.INTERNAL, attributes: runAttributes(run), links };
-    return this.within(name, options, work, (end, span, seconds) => {
+    return this.within(name, options, next, (end, span, seconds) => {
       this.metrics.runEnded(run, end ?? {}, seconds);
       if (!end) return;
       const { finish, usage, step } = end;
@@ -62,26 +61,33 @@ export class LoopInstrumentation extends Instrumentation {
     });
   }
 
-  override model<Asked extends InstrumentedAnswer>(
-    call: InstrumentedModelCall,
-    work: () => Promise<Asked>,
-  ): Promise<Asked> {
+  aroundModel(
+    question: ModelQuestion,
+    next: Next<AnsweredQuestion>,
+    run: RunView,
+  ): Promise<unknown> {
     const attributes = {
       [GEN_AI.operation]: 'chat',
-      [GEN_AI.provider]: call.provider,
-      [GEN_AI.requestModel]: call.modelId,
+      [GEN_AI.provider]: question.provider,
+      [GEN_AI.requestModel]: question.modelId,
     };
     return this.within(
-      `chat ${call.modelId}`,
+      `chat ${question.modelId}`,
       { kind: SpanKind.CLIENT, attributes },
-      work,
+      next,
       (asked, span, seconds) => {
         const errorType = asked?.failure === undefined ? undefined : typeOf(asked.failure);
-        this.metrics.answered(call, asked?.answer, errorType, seconds);
+        const { provider, modelId } = question;
+        this.metrics.answered(
+          { provider, modelId, tenant: run.tenant },
+          asked?.answer,
+          errorType,
+          seconds,
+        );
         if (errorType !== undefined) fail(span, errorType);
         if (!span.isRecording()) return;
-        const told = requestAttributes(call);
-        this.content.addRequest(told, call.request);
+        const told = requestAttributes(question, run);
+        this.content.addRequest(told, question.request);
         if (asked) addAnswer(told, asked);
         if (asked) this.content.addAnswer(told, asked.answer);
         span.setAttributes(told);
@@ -89,14 +95,11 @@ export class LoopInstrumentation extends Instrumentation {
     );
   }
 
-  override tool<Outcome extends InstrumentedOutcome>(
-    call: InstrumentedToolCall,
-    work: () => Promise<Outcome>,
-  ): Promise<Outcome> {
-    return this.within('execute_tool', {}, work, (outcome, span, seconds) => {
+  aroundCall(call: OpenedCall, next: Next<CallOutcome>): Promise<unknown> {
+    return this.within('execute_tool', {}, next, (outcome, span, seconds) => {
       if (!outcome) return;
       const { record, isPending } = outcome;
-      if (!isPending) this.metrics.called(call, record, seconds);
+      if (!isPending) this.metrics.called(call.run, record, seconds);
       if (!span.isRecording()) return;
       const { declaredId = 'unknown', error } = record;
       span.updateName(`execute_tool ${declaredId}`);
@@ -107,7 +110,7 @@ export class LoopInstrumentation extends Instrumentation {
     });
   }
 
-  override traceContext(): string | undefined {
+  traceContext(): string | undefined {
     const now = trace.getActiveSpan()?.spanContext();
     return now && `00-${now.traceId}-${now.spanId}-${now.traceFlags.toString(16).padStart(2, '0')}`;
   }
@@ -183,15 +186,16 @@ function linksTo(traceparent: string): Link[] {
   return [{ context: { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true } }];
 }
 
-function runAttributes(run: InstrumentedRun): Attributes {
+function runAttributes({ runId, tenant, facts }: RunView): Attributes {
+  const { requestId, actorId, loop, conversationId } = facts;
   return {
     [GEN_AI.operation]: 'invoke_agent',
-    [TOOLLOOP.run]: run.runId,
-    [TOOLLOOP.request]: run.requestId,
-    [TOOLLOOP.tenant]: run.tenant,
-    ...(run.actorId !== undefined && { [TOOLLOOP.actor]: run.actorId }),
-    ...(run.loop !== undefined && { [GEN_AI.agent]: run.loop }),
-    ...(run.conversationId !== undefined && { [GEN_AI.conversation]: run.conversationId }),
+    [TOOLLOOP.run]: runId,
+    [TOOLLOOP.request]: requestId,
+    [TOOLLOOP.tenant]: tenant,
+    ...(actorId !== undefined && { [TOOLLOOP.actor]: actorId }),
+    ...(loop !== undefined && { [GEN_AI.agent]: loop }),
+    ...(conversationId !== undefined && { [GEN_AI.conversation]: conversationId }),
   };
 }
 
@@ -199,7 +203,7 @@ function runAttributes(run: InstrumentedRun): Attributes {
  * The attributes are put together in one object: to spread and to set them part by part took a
  * third of the time of a span.
  */
-function requestAttributes({ runId, step, request }: InstrumentedModelCall): Attributes {
+function requestAttributes({ step, request }: ModelQuestion, { runId }: RunView): Attributes {
   const told: Attributes = {
     [GEN_AI.isStreamed]: true,
     [TOOLLOOP.run]: runId,
@@ -221,7 +225,7 @@ function addOptions(told: Attributes, options: NonNullable<ModelRequest['options
 
 function addAnswer(
   told: Attributes,
-  { answer: { usage, finishReason, response, answeredBy } }: InstrumentedAnswer,
+  { answer: { usage, finishReason, response, answeredBy } }: AnsweredQuestion,
 ): void {
   told[GEN_AI.finishReasons] = [finishReason];
   told[GEN_AI.inputTokens] = usage.inputTokens;
@@ -233,19 +237,16 @@ function addAnswer(
   put(told, GEN_AI.responseModel, response?.model ?? answeredBy);
 }
 
-function callAttributes(
-  { runId, step, toolCallId }: InstrumentedToolCall,
-  record: ToolInvocationRecord,
-): Attributes {
+function callAttributes({ request, run }: OpenedCall, record: ToolInvocationRecord): Attributes {
   const { declaredId = 'unknown', status, effect, attempt } = record;
   const told: Attributes = {
     [GEN_AI.operation]: 'execute_tool',
     [GEN_AI.tool]: declaredId,
     [TOOLLOOP.status]: status,
-    [GEN_AI.toolCallId]: toolCallId,
+    [GEN_AI.toolCallId]: request.call.toolCallId,
     [GEN_AI.toolType]: 'function',
-    [TOOLLOOP.run]: runId,
-    [TOOLLOOP.step]: step,
+    [TOOLLOOP.run]: run.runId,
+    [TOOLLOOP.step]: request.step,
   };
   put(told, TOOLLOOP.effect, effect);
   if (attempt > 1) told[TOOLLOOP.attempt] = attempt;

@@ -1,9 +1,5 @@
 import type { Attributes, Counter, Histogram, Meter } from '@opentelemetry/api';
-import type {
-  InstrumentedModelCall,
-  InstrumentedRun,
-  InstrumentedRunEnd,
-} from '@toolloop/core/contracts';
+import type { ModelQuestion, RunEnd, RunView } from '@toolloop/core/plugin';
 import type { ModelAnswer, RunIdentity, ToolInvocationRecord } from '@toolloop/protocol';
 import { ERROR_TYPE, GEN_AI, METRICS, TOOLLOOP } from './conventions.js';
 
@@ -17,6 +13,9 @@ const TOKENS = [
 
 /** The labels that are kept: a provider may name its models as it likes. */
 const MOST_LABELS = 1_000;
+
+/** The model of one question, and whose question it is. */
+type AskedModel = Pick<ModelQuestion, 'provider' | 'modelId'> & Pick<RunIdentity, 'tenant'>;
 
 /** The labels of the questions to one model, and what they were made of. */
 interface ModelLabels {
@@ -110,11 +109,11 @@ export class LoopMetrics {
     this.injectedTools = counter(METRICS.injected, '{tool}', 'The tools that results brought.');
   }
 
-  runEnded(run: InstrumentedRun, { finish }: Partial<InstrumentedRunEnd>, seconds: number): void {
+  runEnded(run: RunView, { finish }: Partial<RunEnd>, seconds: number): void {
     const code = finish?.error?.code;
     this.runDuration.record(seconds, {
       [GEN_AI.operation]: 'invoke_agent',
-      ...(run.loop !== undefined && { [GEN_AI.agent]: run.loop }),
+      ...(run.facts.loop !== undefined && { [GEN_AI.agent]: run.facts.loop }),
       [TOOLLOOP.finishReason]: finish?.reason ?? 'elsewhere',
       ...(code !== undefined && { [ERROR_TYPE]: code }),
       ...this.tenantOf(run),
@@ -122,15 +121,15 @@ export class LoopMetrics {
   }
 
   /** Counts the wait of a run that begins; one that is resumed waited for people. */
-  queued(run: InstrumentedRun, milliseconds: number): void {
+  queued(run: RunView, milliseconds: number): void {
     this.queueAge.record(milliseconds / 1000, {
-      ...(run.loop !== undefined && { [GEN_AI.agent]: run.loop }),
+      ...(run.facts.loop !== undefined && { [GEN_AI.agent]: run.facts.loop }),
       ...this.tenantOf(run),
     });
   }
 
   answered(
-    call: InstrumentedModelCall,
+    call: AskedModel,
     answer: ModelAnswer | undefined,
     errorType: string | undefined,
     seconds: number,
@@ -148,7 +147,7 @@ export class LoopMetrics {
   }
 
   private labelsOf(
-    { provider, modelId, tenant }: InstrumentedModelCall,
+    { provider, modelId, tenant }: AskedModel,
     responseModel: string | undefined,
   ): ModelLabels {
     const known = this.modelLabels.get(modelId);

@@ -6,15 +6,16 @@ import type {
   PipeTransform,
 } from '@nestjs/common';
 import { type LoopEvent, LoopEventSink, ToolInterceptor } from '@toolloop/core';
-import {
-  Instrumentation,
-  type InstrumentedModelCall,
-  type InstrumentedRun,
-  type InstrumentedToolCall,
-  type LoopHooks,
-  type ToolInvocation,
-} from '@toolloop/core/contracts';
+import type { LoopHooks, ToolInvocation } from '@toolloop/core/contracts';
 import { type HistoryContext, HistoryPolicy } from '@toolloop/core/history';
+import {
+  type ModelQuestion,
+  type Next,
+  type OpenedCall,
+  type Plugin,
+  type RunView,
+  ToolLoopPlugin,
+} from '@toolloop/core/plugin';
 import {
   type ToolInjection,
   type ToolInjectionContext,
@@ -50,31 +51,20 @@ export class Witness {
 }
 
 /** The spans of a trace. */
-export class WitnessedSpans extends Instrumentation {
-  constructor(private readonly witness: Witness) {
-    super();
+@ToolLoopPlugin({ name: 'spans' })
+export class WitnessedSpans implements Plugin {
+  constructor(private readonly witness: Witness) {}
+
+  aroundRun({ facts }: RunView, next: Next<unknown>): Promise<unknown> {
+    return this.witness.around(facts.within ? 'span sub-run' : 'span run', next);
   }
 
-  override run<End>({ within }: InstrumentedRun, work: () => Promise<End>): Promise<End> {
-    return this.witness.around(within ? 'span sub-run' : 'span run', work);
+  aroundModel({ step }: ModelQuestion, next: Next<unknown>): Promise<unknown> {
+    return this.witness.around(`span model ${step}`, next);
   }
 
-  override model<Asked>(
-    { step }: InstrumentedModelCall,
-    work: () => Promise<Asked>,
-  ): Promise<Asked> {
-    return this.witness.around(`span model ${step}`, work);
-  }
-
-  override tool<Outcome>(
-    { tool }: InstrumentedToolCall,
-    work: () => Promise<Outcome>,
-  ): Promise<Outcome> {
-    return this.witness.around(`span tool ${tool}`, work);
-  }
-
-  override traceContext(): undefined {
-    return undefined;
+  aroundCall({ request }: OpenedCall, next: Next<unknown>): Promise<unknown> {
+    return this.witness.around(`span tool ${request.call.name}`, next);
   }
 }
 

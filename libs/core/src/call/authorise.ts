@@ -14,10 +14,9 @@ import { compileReveal } from '../schema/reveal.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { type ApprovalQuestion, unaskableReason } from '../plugins/approvals/approval-question.js';
 import { type AskedApprovals } from '../plugins/approvals/asked-approvals.js';
-import type { CallAudit } from '../plugins/audit/call-audit.js';
 import type { CallContextFactory } from './call-context.js';
 import { CallFailure, explained, failureOf } from './call-failure.js';
-import { Interruption, untilAborted } from './interruption.js';
+import { Interruption, untilAborted } from '../contracts/interruption.js';
 import {
   advance,
   type AuthorisedCall,
@@ -28,6 +27,7 @@ import {
 } from './call.js';
 import { type SubRunCheckpoint } from '../plugins/sub-runs/sub-runs.js';
 import { CallPending, type Effects } from './outcome.js';
+import { putOnRecord } from './put-on-record.js';
 import { preflightOf } from '../plugins/approvals/call-preview.js';
 import { readArguments, readInput } from './read-arguments.js';
 import { deniedToolMessage, denialOf, type ToolResolution } from './resolve-tool.js';
@@ -42,7 +42,6 @@ export interface AuthorisationParts {
   readonly contexts: CallContextFactory;
   readonly approvals: AskedApprovals;
   readonly effects: Effects;
-  readonly audit: CallAudit | undefined;
 }
 
 /** A call that policy has decided on, with the arguments as they were sent. */
@@ -113,7 +112,7 @@ export class Authorisation {
     if (!isLetIn) return this.confirmed(judged);
     const charging = charge(judged); // in the turn of the decision: parallel calls must see it
     assertLeft(judged, await charging);
-    await this.parts.audit?.decided(judged);
+    await putOnRecord(judged, { kind: 'decision', decision: judged.decision });
     return judged;
   }
 
@@ -189,7 +188,7 @@ export class Authorisation {
 
   /** Records the decision on a call that needs no further answer. */
   private async letIn(call: JudgedCall): Promise<ReadArguments> {
-    await this.parts.audit?.decided(call);
+    await putOnRecord(call, { kind: 'decision', decision: call.decision });
     return call.input;
   }
 
@@ -202,8 +201,8 @@ export class Authorisation {
     question: ApprovalQuestion,
     asked: PendingApproval | undefined,
   ): Promise<ReadArguments | undefined> {
-    const { approvals, audit } = this.parts;
-    if (!asked) await audit?.decided(call);
+    const { approvals } = this.parts;
+    if (!asked) await putOnRecord(call, { kind: 'decision', decision: call.decision });
     assertAskable(call);
     const record = asked ?? (await this.ask(call, question));
     if (!record.answer) {
@@ -235,7 +234,7 @@ export class Authorisation {
     const { tool, input, decision, scope, requested } = call;
     // it was asked under another
     if (record.binding.policyVersion !== decision.policyVersion)
-      await this.parts.audit?.decided(call);
+      await putOnRecord(call, { kind: 'decision', decision });
     if (!hasWaited(call)) await this.parts.approvals.tell(record, answer, call);
     if (!isUsable(answer)) throw CallFailure.of('approval_denied', denialText(answer));
     const take = async (): Promise<void> => {
@@ -285,7 +284,7 @@ export class Authorisation {
         'approval_denied',
         'What the approver made of the call needs the approval of another person.',
       );
-    await this.parts.audit?.decided({ ...call, input });
+    await putOnRecord({ ...call, input }, { kind: 'decision', decision });
     return input;
   }
 

@@ -15,7 +15,7 @@ import { CallFailure } from './call-failure.js';
 import { ToolCallStorage } from './call-storage.js';
 import { advance, type ReadCall } from './call.js';
 import { idempotencyKeyOf, journalKeyOf } from './idempotency-key.js';
-import { Interruption, linkSignal, untilAborted } from './interruption.js';
+import { Interruption, linkSignal, untilAborted } from '../contracts/interruption.js';
 import { ProgressReport } from './progress-report.js';
 import { deniedToolMessage } from './resolve-tool.js';
 

@@ -8,7 +8,7 @@ import {
 } from '@toolloop/protocol';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolLayers } from '../contracts/tool.js';
-import { Interruption, untilAborted } from './interruption.js';
+import { Interruption, untilAborted } from '../contracts/interruption.js';
 
 /** Thrown by a stage of the pipeline; the runner turns it into the call's result. */
 export class CallFailure extends Error {

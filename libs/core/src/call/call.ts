@@ -5,7 +5,6 @@ import type {
   SubRunRecord,
   ToolCall,
   ToolFailure,
-  ToolInvocationRecord,
   ToolMessage,
 } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
@@ -28,6 +27,9 @@ import type { RunRehearsal } from '../plugins/rehearsals/run-rehearsal.js';
 import type { SubRunCheckpoint, SubRuns } from '../plugins/sub-runs/sub-runs.js';
 import type { SpendingLedger } from '../plugins/usage/spending.js';
 import type { OutsideArgument, RunValues } from '../plugins/values/value-references.js';
+import type { CallHooks } from '../plugin/call-hooks.js';
+import type { PluginsOfRun } from '../plugin/plugins.js';
+import type { RunView } from '../plugin/run-view.js';
 import type { EmitEvent } from './emit-event.js';
 import { CallPending, type EffectAttempt, type RequestedEffect } from './outcome.js';
 
@@ -42,6 +44,10 @@ export const MOST_OF_A_NAME = 64;
 export interface Call {
   readonly request: PlacedCall;
   readonly scope: ExecutionScope;
+  /** The run as plugins see it. */
+  readonly run: RunView;
+  /** The hooks of the plugins that the call concerns; those of its tool once that is known. */
+  readonly hooks: CallHooks;
   readonly startedAt: Date;
   /**
    * The tool's own are in it once the call is known to be permitted: until then it must read like a
@@ -83,8 +89,8 @@ export interface Call {
   readonly hasTakenOver?: true;
   /** The question at which its attempt has ended. */
   readonly asking?: CallPending | undefined;
-  /** Set where hooks were told that it begins. */
-  readonly hasBegun?: true;
+  /** Set once its method is about to be called: whether the call has waited since a first time. */
+  readonly isContinued?: boolean;
   /** Set where the method was called and a store has failed since. */
   readonly isInFlight?: true;
   /** From 1. @default 1 */
@@ -151,8 +157,8 @@ export interface ExecutionScope {
    * Attempts reads, and writes with a key of their own, again when that may help. @default false
    */
   readonly retry?: boolean;
-  /** Absent where no hook is to be told. */
-  readonly hooks?: CallHooks | undefined;
+  /** The plugins that take part in the run. */
+  readonly plugins: PluginsOfRun;
   /**
    * Called once the key of a call is this caller's, before its method: what it rejects with is the
    * failure of the call, which is not made.
@@ -173,14 +179,6 @@ export interface ExecutionScope {
   readonly signal: AbortSignal;
   /** Never throws, nor rejects. */
   readonly emit: EmitEvent;
-}
-
-/**
- * The callbacks of the application that observe calls. None of them throws, or makes the call wait.
- */
-export interface CallHooks {
-  started(call: AuthorisedCall): void;
-  ended(call: AuthorisedCall, record: ToolInvocationRecord): void;
 }
 
 /** One call and its place in the run. */

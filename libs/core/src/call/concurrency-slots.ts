@@ -1,4 +1,4 @@
-import { Interruption } from './interruption.js';
+import { Interruption } from '../contracts/interruption.js';
 
 /** Lets so many calls of a tool run at once and keeps the others waiting in their order. */
 export class ConcurrencySlots {

@@ -18,7 +18,7 @@ import type { BoundedStores } from './bounded-stores.js';
 import { CallFailure, type MethodState, notBegun } from './call-failure.js';
 import { advance, type AuthorisedCall } from './call.js';
 import { declaredKeyOf, isRepeatable, journalKeyOf } from './idempotency-key.js';
-import { Interruption, untilAborted } from './interruption.js';
+import { Interruption, untilAborted } from '../contracts/interruption.js';
 import type { EffectAttempt } from './outcome.js';
 import { unknownOutcome } from './unknown-outcome.js';
 

@@ -19,7 +19,7 @@ import {
 } from './call-failure.js';
 import type { AuthorisedCall } from './call.js';
 import { ConcurrencySlots, type FreeSlot } from './concurrency-slots.js';
-import { Interruption, inTime } from './interruption.js';
+import { Interruption, inTime } from '../contracts/interruption.js';
 import type { InterceptorAnswer, InvokedResult } from './outcome.js';
 import type { OnProgress } from './progress-report.js';
 import { NONE, ToolMethod, drain } from './tool-method.js';

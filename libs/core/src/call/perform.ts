@@ -20,17 +20,10 @@ import {
   notBegun,
   notCalled,
 } from './call-failure.js';
-import {
-  advance,
-  type AuthorisedCall,
-  type Call,
-  type CallHooks,
-  inPlace,
-  MOST_OF_A_NAME,
-} from './call.js';
+import { advance, type AuthorisedCall, type Call, inPlace, MOST_OF_A_NAME } from './call.js';
 import type { EffectGuard } from './effect-guard.js';
 import { isRepeatable } from './idempotency-key.js';
-import { inTime } from './interruption.js';
+import { inTime } from '../contracts/interruption.js';
 import type { ToolInvoker } from './invoke.js';
 import { CallPending, type InvokedResult, type ToolOutcome } from './outcome.js';
 import { succeeded } from './outcomes.js';
@@ -69,7 +62,7 @@ export class CallPerformer {
         effect,
         decision,
       });
-    if (scope.hooks) tellStart(call, scope.hooks);
+    tellStart(call);
     return this.concluded(call, this.invoke(call));
   }
 
@@ -168,11 +161,10 @@ export class CallPerformer {
  * A sub-run that continues after it waited has begun before, and so has a call that asked a
  * question.
  */
-function tellStart(call: AuthorisedCall, hooks: CallHooks): void {
-  advance(call, { hasBegun: true });
-  const { tool, request, scope } = call;
+function tellStart(call: AuthorisedCall): void {
+  const { tool, request, scope, hooks } = call;
   const hasAsked = !tool.client && scope.approvals.hasLetIn(request.call.toolCallId);
-  if (!request.checkpoint && !hasAsked) hooks.started(call);
+  hooks.started?.(advance(call, { isContinued: request.checkpoint !== undefined || hasAsked }));
 }
 
 /** An interceptor's answer in the place of the method's. */

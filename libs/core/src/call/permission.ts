@@ -3,7 +3,7 @@ import { isRefusal, type Tool, type ToolWord } from '../contracts/tool.js';
 import { Logger } from '../findings/logger.js';
 import { decide, subjectOf } from '../policy/decide.js';
 import type { ExecutionScope } from './call.js';
-import { Interruption, linkSignal, untilAborted } from './interruption.js';
+import { Interruption, linkSignal, untilAborted } from '../contracts/interruption.js';
 
 /** The run whose actor a tool's own hook is asked about, and the limits on the answer. */
 export type HookScope = Pick<ExecutionScope, 'run' | 'limits'> & {

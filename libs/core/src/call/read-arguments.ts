@@ -6,7 +6,7 @@ import { canonicalJson, fromCanonical, parseJson } from '../schema/canonical-jso
 import { reservedNamesIn } from '../schema/reserved-names.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure } from './call-failure.js';
-import { Interruption, inTime } from './interruption.js';
+import { Interruption, inTime } from '../contracts/interruption.js';
 import { meaningOf } from './argument-meaning.js';
 import type { Call, ReadArguments, ResolvedCall } from './call.js';
 import {

@@ -1,7 +1,7 @@
 import { HttpException } from '@nestjs/common';
 import { ToolError } from '@toolloop/protocol';
 import { CallFailure } from './call-failure.js';
-import { Interruption } from './interruption.js';
+import { Interruption } from '../contracts/interruption.js';
 
 const FIRST_MS = 200;
 const LONGEST_MS = 5_000;

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { StoreRefusalError } from '../contracts/store-refusal.js';
 import { Logger } from '../findings/logger.js';
-import { Interruption, untilAborted } from './interruption.js';
+import { Interruption, untilAborted } from '../contracts/interruption.js';
 
 /**
  * The time for an interrupted run to store its last entries. A store that answers later still

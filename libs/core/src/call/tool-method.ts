@@ -18,7 +18,7 @@ import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolInvocation } from '../contracts/tool-invocation.js';
 import type { Tool } from '../contracts/tool.js';
 import type { MethodState } from './call-failure.js';
-import { Interruption } from './interruption.js';
+import { Interruption } from '../contracts/interruption.js';
 import { CallPending, type MethodAnswer } from './outcome.js';
 import type { OnProgress } from './progress-report.js';
 import { StreamedText, StreamedValues } from './streamed-values.js';

@@ -1,13 +1,9 @@
-import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { StorageUnavailableError, visible } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
-import { Instrumentation, type InstrumentedToolCall } from '../contracts/hooks.js';
 import { Logger } from '../findings/logger.js';
 import { AskedApprovals } from '../plugins/approvals/asked-approvals.js';
 import { CallPreview } from '../plugins/approvals/call-preview.js';
-import { AuditTrail } from '../plugins/audit/audit-trail.js';
-import { CallAudit } from '../plugins/audit/call-audit.js';
-import { hasBegun } from '../plugins/callbacks/run-hooks.js';
 import { ClientCalls } from '../plugins/client-tools/client-calls.js';
 import { discreet } from '../plugins/connections/discreet.js';
 import { changeOf } from '../plugins/conversations/standing-calls.js';
@@ -29,7 +25,6 @@ import {
   advance,
   type AuthorisedCall,
   type Call,
-  type CallHooks,
   type ExecutionScope,
   type PlacedCall,
   type ReadCall,
@@ -81,24 +76,19 @@ export class ToolRunner implements OnModuleInit {
   private readonly performer: CallPerformer;
   readonly rehearsal: CallRehearsal;
   readonly rehearsals: AskedRehearsals;
-  private readonly audit: CallAudit | undefined;
-  /** The instrumentation of the application, known once it has started. */
-  instrumentation: Instrumentation | undefined;
 
   constructor(
     catalog: ToolCatalog,
     private readonly validators: SchemaValidators,
-    private readonly explorer: ToolExplorer,
+    explorer: ToolExplorer,
     stores: BoundedStores,
     contexts: CallContextFactory,
     effects: Effects,
     private readonly rules: ExecutionRules,
-    @Optional() trail?: AuditTrail,
   ) {
-    this.audit = trail && new CallAudit(trail);
-    this.clients = new ClientCalls(stores, this.audit);
+    this.clients = new ClientCalls(stores);
     const preview = new CallPreview(contexts);
-    const approvals = new AskedApprovals(stores, preview, this.audit);
+    const approvals = new AskedApprovals(stores, preview);
     this.resolution = new ToolResolution(catalog, stores.tenants);
     this.authorisation = new Authorisation({
       resolution: this.resolution,
@@ -106,12 +96,11 @@ export class ToolRunner implements OnModuleInit {
       contexts,
       approvals,
       effects,
-      audit: this.audit,
     });
     this.guard = new EffectGuard(stores, approvals);
     this.written = new WrittenStores(stores.accounts);
-    this.rehearsals = new AskedRehearsals(stores, this.audit);
-    this.questions = new AskedQuestions(stores, this.audit);
+    this.rehearsals = new AskedRehearsals(stores);
+    this.questions = new AskedQuestions(stores);
     this.beforehand = new AskedBeforehand({
       questions: this.questions,
       contexts,
@@ -135,7 +124,6 @@ export class ToolRunner implements OnModuleInit {
 
   onModuleInit(): void {
     this.invoker.prepare();
-    [this.instrumentation] = this.explorer.instancesOf(Instrumentation);
   }
 
   /**
@@ -143,11 +131,9 @@ export class ToolRunner implements OnModuleInit {
    * outcome, or is pending.
    */
   exec(request: PlacedCall, scope: ExecutionScope): Promise<ToolOutcome> {
-    const make = (): Promise<ToolOutcome> =>
-      asCall(scope.signal, () => this.recorded(this.open(request, scope)));
-    return this.instrumentation
-      ? this.instrumentation.tool(instrumentedCall(request, scope), make)
-      : make();
+    const call = this.open(request, scope);
+    const make = (): Promise<ToolOutcome> => asCall(scope.signal, () => this.recorded(call));
+    return call.hooks.aroundCall ? call.hooks.aroundCall(call, make) : make();
   }
 
   /** Resolve, read, decide, perform, describe. Never rejects. */
@@ -193,6 +179,8 @@ export class ToolRunner implements OnModuleInit {
     const call: Call = {
       request,
       scope: this.shielded(scope),
+      run: scope.plugins.view,
+      hooks: scope.plugins.hooksFor(undefined),
       startedAt: new Date(),
       options,
       ...(subRun && { subRun }),
@@ -216,6 +204,7 @@ export class ToolRunner implements OnModuleInit {
       const resolved = await this.resolution.resolve(call);
       const { tool, request } = advance(resolved, {
         options: this.rules.optionsFor(resolved.tool, scope.options),
+        hooks: scope.plugins.hooksFor(resolved.tool),
       });
       const input = await readArguments(this.validators, resolved, request.call.arguments);
       if (tool.surface) throw this.resolution.missingInstance(resolved, input.args);
@@ -264,13 +253,12 @@ export class ToolRunner implements OnModuleInit {
 
   private async recorded(call: Call): Promise<ToolOutcome> {
     const performed = await this.label(call, await this.execute(call));
-    const { hooks, values } = call.scope;
+    const { values } = call.scope;
     const outcome = withChange(call, values ? withHidden(performed, values) : performed);
-    if (hooks) tellEnd(call, outcome, hooks);
+    if (!waits(call, outcome)) await call.hooks.concluded?.(call, outcome);
     if (outcome.isPending) return outcome;
     const shown = shownResult(outcome);
     logEnd(call, shown.record);
-    await this.audit?.ended(call, outcome);
     await call.scope.emit({ type: 'tool-result', step: call.request.step, ...shown });
     return outcome;
   }
@@ -345,19 +333,6 @@ export class ToolRunner implements OnModuleInit {
   }
 }
 
-function instrumentedCall(
-  { call, step }: PlacedCall,
-  { run }: ExecutionScope,
-): InstrumentedToolCall {
-  return {
-    runId: run.runId,
-    tenant: run.tenant,
-    step,
-    toolCallId: call.toolCallId,
-    tool: call.name,
-  };
-}
-
 /**
  * The answer is Toolloop's own, so it tells nothing from outside, whatever its tool would have
  * returned.
@@ -373,14 +348,12 @@ function waitsElsewhere(
 const announcementOf = ({ request: { step, call } }: Call) =>
   ({ type: 'tool-call', step, toolCallId: call.toolCallId, tool: call.name }) as const;
 
-/** A call that was begun has ended, unless it is a run that waits. */
-function tellEnd(
-  call: Call,
-  { record, isPending, waitingFor, checkpoint = call.request.checkpoint }: ToolOutcome,
-  hooks: CallHooks,
-): void {
-  const waits = isPending && (checkpoint !== undefined || waitingFor === 'question');
-  if (!waits && hasBegun(call)) hooks.ended(call, record);
+/** Returns whether a call is to have another outcome than this one. */
+function waits(
+  { request }: Call,
+  { isPending, waitingFor, checkpoint = request.checkpoint }: ToolOutcome,
+): boolean {
+  return isPending === true && (checkpoint !== undefined || waitingFor !== undefined);
 }
 
 function withChange(call: Call, outcome: ToolOutcome): ToolOutcome {

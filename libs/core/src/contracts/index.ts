@@ -1,18 +1,6 @@
 export type { FinishedStep, StepChange, UpcomingStep } from './step.js';
 export type { SubRun, SubRunProfile } from './loop-request.js';
-export { Instrumentation } from './hooks.js';
-export type {
-  InstrumentedAnswer,
-  InstrumentedModelCall,
-  InstrumentedOutcome,
-  InstrumentedRun,
-  InstrumentedRunEnd,
-  InstrumentedToolCall,
-  LoopHooks,
-  LoopIteration,
-  ToolEnd,
-  ToolStart,
-} from './hooks.js';
+export type { LoopHooks, LoopIteration, ToolEnd, ToolStart } from './hooks.js';
 export type {
   CallRequest,
   CallResult,

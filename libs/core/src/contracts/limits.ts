@@ -30,6 +30,8 @@ export interface Limits {
   readonly modelIdleMs: number;
   /** Milliseconds of one attempt of a call. @default 30,000 */
   readonly toolCallMs: number;
+  /** Milliseconds of one hook of a plugin. @default 5,000 */
+  readonly pluginMs: number;
   /** Bytes of one call's arguments. @default 8 KB */
   readonly argumentBytes: number;
   /** Bytes of a result that the model sees. @default 32 KB */
@@ -95,6 +97,7 @@ export const DEFAULT_LIMITS: Limits = {
   modelFirstContentMs: 180_000,
   modelIdleMs: 60_000,
   toolCallMs: 30_000,
+  pluginMs: 5_000,
   argumentBytes: 8 * 1024,
   resultBytes: 32 * 1024,
   keptResultBytes: 8 * 1024 * 1024,
@@ -124,6 +127,7 @@ export const LIMITS = defineOptions<Partial<Limits>>(
     modelFirstContentMs: NOT_NEGATIVE,
     modelIdleMs: NOT_NEGATIVE,
     toolCallMs: NOT_NEGATIVE,
+    pluginMs: NOT_NEGATIVE,
     argumentBytes: NOT_NEGATIVE,
     resultBytes: NOT_NEGATIVE,
     keptResultBytes: NOT_NEGATIVE,

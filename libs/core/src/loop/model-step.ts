@@ -1,6 +1,6 @@
 import type { LanguageModel, ModelEvent, ModelRequest } from '@toolloop/protocol';
 import type { Told } from '../call/emit-event.js';
-import { Interruption } from '../call/interruption.js';
+import { Interruption } from '../contracts/interruption.js';
 import type { Limits } from '../contracts/limits.js';
 import { streamAttempt } from '../models/attempt.js';
 import { InterruptibleBatches } from '../models/interruptible-batches.js';

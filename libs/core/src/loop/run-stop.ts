@@ -1,4 +1,4 @@
-import { linkSignal, untilAborted } from '../call/interruption.js';
+import { linkSignal, untilAborted } from '../contracts/interruption.js';
 import type { FinishedStep, StopCondition } from '../contracts/step.js';
 import type { LiveRun } from '../run/live-run.js';
 import { RunFault } from '../run/run-fault.js';

@@ -5,7 +5,7 @@ import {
   type ToolChoice,
   type ToolSpec,
 } from '@toolloop/protocol';
-import { untilAborted } from '../call/interruption.js';
+import { untilAborted } from '../contracts/interruption.js';
 import { isGlob } from '../catalog/glob.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isByClass, isToolPredicate, selects } from '../catalog/tool-selection.js';

@@ -4,12 +4,11 @@ import {
   type Message,
   type ModelFinishReason,
   StorageUnavailableError,
-  timestampOfNow,
   type ToolCall,
 } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
-import { Interruption } from '../call/interruption.js';
+import { Interruption } from '../contracts/interruption.js';
 import { Logger } from '../findings/logger.js';
 import type { LiveRun } from '../run/live-run.js';
 import {
@@ -37,6 +36,7 @@ import { DirectiveUpdates } from '../plugins/directives/directive-updates.js';
 import { BoundedStores } from '../call/bounded-stores.js';
 import { offerAgain, type OfferedAgain } from '../plugins/entities/conversation-entities.js';
 import { ToolProviderExtractor } from '../plugins/entities/entity-extraction.js';
+import { Plugins } from '../plugin/plugins.js';
 import type { RunRehearsal } from '../plugins/rehearsals/run-rehearsal.js';
 import { ToolRunner } from '../call/tool-runner.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
@@ -59,6 +59,7 @@ export class ToolLoop {
     private readonly runner: ToolRunner,
     entities: ToolProviderExtractor,
     private readonly stores: BoundedStores,
+    private readonly plugins: Plugins,
   ) {
     this.history = new HistoryStep(settings);
     this.preparation = new StepPreparation(settings, catalog);
@@ -69,12 +70,12 @@ export class ToolLoop {
 
   /** The last state; it has a `finish`, unless the run continues elsewhere. Never rejects. */
   drive(first: LoopState, live: LiveRun): Promise<LoopState> {
-    const { instrumentation } = this.runner;
-    if (!instrumentation) return this.driven(first, live);
-    return instrumentation.run(live.instrumented, () => {
-      live.trace = instrumentation.traceContext();
+    const { hooks, view } = live.plugins;
+    const drive = (): Promise<LoopState> => {
+      live.trace = this.plugins.traceContext();
       return this.driven(first, live);
-    });
+    };
+    return hooks.aroundRun ? hooks.aroundRun(view, drive) : drive();
   }
 
   private async driven(first: LoopState, live: LiveRun): Promise<LoopState> {
@@ -224,14 +225,12 @@ export class ToolLoop {
   }
 
   private asked(prepared: PreparedStep, live: LiveRun): Promise<AskedModel> {
-    const { instrumentation } = this.runner;
-    if (!instrumentation) return askModel(prepared, live);
+    const { hooks, view } = live.plugins;
+    const ask = (): Promise<AskedModel> => askModel(prepared, live);
+    if (!hooks.aroundModel) return ask();
     const { step, request, model } = prepared;
-    const { runId, tenant } = live.plan.execution.run;
     const { provider, modelId } = model;
-    return instrumentation.model({ runId, tenant, step, provider, modelId, request }, () =>
-      askModel(prepared, live),
-    );
+    return hooks.aroundModel({ step, provider, modelId, request }, view, ask);
   }
 
   /**
@@ -273,8 +272,8 @@ export class ToolLoop {
   }
 
   private async concluded(state: LoopState, step: AnsweredStep, live: LiveRun): Promise<LoopState> {
-    if (!state.pending) await this.endStep(state, step, live);
-    if (!live.signal.aborted) return state;
+    const finish = state.pending ? undefined : await this.endStep(state, step, live);
+    if (!live.signal.aborted) return finish && !state.finish ? { ...state, finish } : state;
     const interruption = Interruption.from(live.signal);
     return { ...state, finish: finishFor(interruption, 'internal', this.failedRun(live)) };
   }
@@ -366,8 +365,15 @@ export class ToolLoop {
     }
   }
 
-  /** Tells that a step has ended, and what became of it. */
-  async endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<void> {
+  /**
+   * Tells that a step has ended, and what became of it. Returns the end that a plugin gives the run
+   * for it; a plugin that fails here ends the run as well.
+   */
+  async endStep(
+    state: LoopState,
+    { answer, offered }: AnsweredStep,
+    live: LiveRun,
+  ): Promise<Finish | undefined> {
     const toolCalls = state.records.filter(({ step }) => step === state.step);
     const { finishReason: modelFinishReason, answeredBy, response } = answer;
     const by = {
@@ -381,21 +387,14 @@ export class ToolLoop {
       toolCalls: toolCalls.length,
       ...by,
     });
+    const { hooks, view } = live.plugins;
+    if (!hooks.stepped) return undefined;
     const { step, usage, messages } = state;
-    const { hooks, execution } = live.plan;
-    if (!hooks) return;
-    const { run } = execution;
-    const tools = offered.specs.map(({ id }) => id);
-    const iteration = {
-      runId: run.runId,
-      step,
-      timestamp: timestampOfNow(),
-      messageCount: messages.length,
-      toolCalls,
-      tools,
-      usage,
-    };
-    hooks.iterated(iteration, run);
+    const ids = offered.specs.map(({ id }) => id);
+    const ended = { step, usage, records: toolCalls, offered: ids, messageCount: messages.length };
+    return hooks
+      .stepped(ended, view)
+      .catch((error: unknown) => finishFor(error, 'internal', this.failedRun(live)));
   }
 
   /**

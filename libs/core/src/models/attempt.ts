@@ -10,7 +10,7 @@ import {
   NO_USAGE,
   type Usage,
 } from '@toolloop/protocol';
-import { Interruption, linkSignal } from '../call/interruption.js';
+import { Interruption, linkSignal } from '../contracts/interruption.js';
 import { InterruptibleBatches } from './interruptible-batches.js';
 
 /**

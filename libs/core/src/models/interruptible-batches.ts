@@ -1,5 +1,5 @@
 import { batchesOf, type EventBatches, type ModelEvent } from '@toolloop/protocol';
-import { Interruption } from '../call/interruption.js';
+import { Interruption } from '../contracts/interruption.js';
 
 /**
  * Reads an answer until it ends or the signal is aborted, whether the model listens to the signal

@@ -9,6 +9,8 @@ import { ActorDirectory } from '../contracts/identity.js';
 import type { ToolInjectionStrategy } from '../contracts/injection.js';
 import type { LoopProfile } from '../contracts/loop-request.js';
 import { Logger } from '../findings/logger.js';
+import { findingsOfPlugins } from '../plugin/plugin-findings.js';
+import { Plugins } from '../plugin/plugins.js';
 import { DeclaredToolAdmission } from '../plugins/client-tools/declared-tools.js';
 import {
   declarersIn,
@@ -53,6 +55,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     private readonly subRuns: SubRunPreparation,
     private readonly sources: ToolSources,
     private readonly policies: PolicyService,
+    private readonly plugins: Plugins,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
@@ -66,6 +69,8 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
 
   private async start(): Promise<void> {
     const { policy, tools } = this.settings.options;
+    const plugins = this.explorer.plugins();
+    this.plugins.install(plugins);
     const raw = [...listedRaw(tools), ...this.catalog.registry.take()];
     const exploration = this.explorer.explore(rulesIn(this.settings.options), raw);
     const contributed = await this.sources.begin(exploration.sources);
@@ -81,6 +86,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     this.catalog.label = (tool) => this.settings.label(tool);
     this.sources.announce(this.announced());
     const findings = [
+      ...findingsOfPlugins(plugins),
       ...exploration.findings,
       ...contributed.findings,
       ...this.catalog.load(entries, exploration.entities),

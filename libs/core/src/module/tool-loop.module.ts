@@ -31,6 +31,9 @@ import { CallContextFactory } from '../call/call-context.js';
 import { ToolCallStorage } from '../call/call-storage.js';
 import { Effects } from '../call/outcome.js';
 import { ExecutionRules } from '../call/execution-rules.js';
+import { Plugins } from '../plugin/plugins.js';
+import { CallAudit } from '../plugins/audit/call-audit.js';
+import { Callbacks } from '../plugins/callbacks/callbacks.js';
 import { ToolRunner } from '../call/tool-runner.js';
 import { DirectiveEffects } from '../plugins/directives/directive-effects.js';
 import { MemoryCallJournal } from '../memory/memory-call-journal.js';
@@ -192,6 +195,9 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ToolCatalog,
   CallContextFactory,
   ToolCallStorage,
+  Plugins,
+  Callbacks,
+  CallAudit,
   ToolRunner,
   ToolProviderExtractor,
   UsageLedger,
@@ -295,6 +301,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     Sessions,
     ToolCatalog,
     ToolRegistry,
+    Plugins,
     ToolRunner,
     ToolSources,
     ToolCallStorage,

@@ -6,7 +6,7 @@ import {
   timestampOfNow,
 } from '@toolloop/protocol';
 import type { Told } from '../call/emit-event.js';
-import { Interruption, withinTime } from '../call/interruption.js';
+import { Interruption, withinTime } from '../contracts/interruption.js';
 import { untilRunCloses } from '../call/store-calls.js';
 import { Logger } from '../findings/logger.js';
 

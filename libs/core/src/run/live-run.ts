@@ -11,7 +11,6 @@ import type { EmitEvent } from '../call/emit-event.js';
 import { selects } from '../catalog/tool-selection.js';
 import { ToolsetNarrowing } from '../catalog/toolset-narrowing.js';
 import type { Toolset } from '../catalog/toolset.js';
-import type { InstrumentedRun } from '../contracts/hooks.js';
 import type { Tool } from '../contracts/tool.js';
 import { nameOf } from '../loop/answer-display.js';
 import { assistantMessage, hiddenIn, type LoopState } from '../loop/loop-state.js';
@@ -28,6 +27,7 @@ import { ResultPages } from '../plugins/pages/result-pages.js';
 import { RESULT_READER, resultReader } from '../plugins/pages/result-reader.js';
 import { RunRehearsal } from '../plugins/rehearsals/run-rehearsal.js';
 import { CallCounter } from '../plugins/repetition/call-counter.js';
+import type { PluginsOfRun } from '../plugin/plugins.js';
 import { SpendingLedger } from '../plugins/usage/spending.js';
 import { RunValues } from '../plugins/values/value-references.js';
 import { VALUE_TOOLS, valueTools } from '../plugins/values/value-tools.js';
@@ -38,12 +38,12 @@ import type { RunInputs } from './run-inputs.js';
 import {
   type CallSession,
   type EnclosingRun,
-  identityOf,
   type RunPlace,
   type RunPlan,
   type RunStart,
 } from './run-plan.js';
 import { type EntryJournal, RunRecorder } from './run-recorder.js';
+import { factsOf } from './run-facts.js';
 import { type Authority, RunRoles } from './run-roles.js';
 import { RunUse, type UsedBefore } from './run-use.js';
 import type { ResumedRun, SavedPlace, SavedRun } from './saved-run.js';
@@ -58,6 +58,7 @@ export class LiveRun implements EnclosingRun {
   readonly instances: RunInstances;
   readonly counter: CallCounter;
   readonly flow: RunFlow;
+  readonly plugins: PluginsOfRun;
   readonly approvals: RunApprovals;
   readonly pages: ResultPages | undefined;
   /**
@@ -107,6 +108,8 @@ export class LiveRun implements EnclosingRun {
     this.reserve = session?.live.reserve ?? plan.injection.reserve;
     this.listedAt = plan.listedAt;
     this.trace = saved?.trace;
+    const facts = { ...factsOf(plan, start, signal), journal: () => this.recorded.journal };
+    this.plugins = start.plugins.begin(facts, plan.within?.live.plugins);
     this.rehearsal = rehearsalOf(plan, saved);
     this.approvals = approvalsOf(plan, saved);
     const hidden = hiddenBefore(start);
@@ -172,24 +175,6 @@ export class LiveRun implements EnclosingRun {
     if (results.length > 0) this.standing = { standing: new StandingCalls(results) };
   }
 
-  /** The run as instrumentation sees it. */
-  get instrumented(): InstrumentedRun {
-    const { plan, start } = this;
-    const { execution, conversation, within, model } = plan;
-    const resumedFrom = start.resumed?.saved.trace ?? plan.queued?.trace;
-    return {
-      ...identityOf(plan),
-      requestId: execution.requestId,
-      ...(conversation && { conversationId: conversation.conversationId }),
-      model: nameOf(model),
-      ...(within && {
-        within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId },
-      }),
-      ...(resumedFrom !== undefined && { resumedFrom }),
-      ...(plan.queued && { queuedMs: plan.queued.forMs }),
-    };
-  }
-
   /** Set once another process continues the run. */
   get isElsewhere(): boolean {
     return this.recorder?.isElsewhere ?? this.plan.within?.live.isElsewhere ?? false;
@@ -250,6 +235,7 @@ export class LiveRun implements EnclosingRun {
     const subRuns = this.start.subRuns.within(this, toolset);
     const scope: SharedScope = {
       ...plan.execution,
+      plugins: this.plugins,
       retry: plan.options.onToolError === 'retry',
       toolset: offered,
       spending,
@@ -259,7 +245,6 @@ export class LiveRun implements EnclosingRun {
       ...(subRuns && { subRuns }),
       ...this.recorded,
       ...this.standing,
-      ...(plan.hooks && { hooks: plan.hooks }),
     };
     this.shared = { offered, toolset, scope };
     return scope;

@@ -15,7 +15,12 @@ import type { RunJournal } from '../contracts/run-log.js';
 import type { ConversationKey, ConversationStore, LeftInput } from '../contracts/conversation.js';
 import type { TenantDirectory } from '../contracts/identity.js';
 import type { Told } from '../call/emit-event.js';
-import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../call/interruption.js';
+import {
+  Interruption,
+  type LinkedSignal,
+  linkSignal,
+  untilAborted,
+} from '../contracts/interruption.js';
 import { Logger } from '../findings/logger.js';
 import { offeredBy, withOffered } from '../plugins/entities/conversation-entities.js';
 import { toolNotes } from '../plugins/injection/tool-notes.js';
@@ -54,6 +59,7 @@ import { withoutShownCalls, withShownCalls } from '../plugins/rehearsals/shown-c
 import { CHANGES_STAND } from '../plugins/conversations/standing-changes.js';
 import type { HeldSuspension } from './held-suspension.js';
 import type { SuspendedRuns } from './suspended-runs.js';
+import type { Plugins } from '../plugin/plugins.js';
 import type { ToolLoop } from '../loop/tool-loop.js';
 import { abandonStep, waitingMessages } from '../loop/tool-message.js';
 
@@ -370,6 +376,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
       history,
       inputs,
       subRuns: this.services.subRuns,
+      plugins: this.services.plugins,
       ...(resumed && { resumed }),
     };
     return new LiveRun(plan, start, this.interruption.signal, (event) => this.tell(event));
@@ -644,6 +651,7 @@ export interface RunParts {
   readonly tenants: TenantDirectory | undefined;
   readonly sinks: readonly LoopEventSink[];
   readonly subRuns: SubRunsWithin;
+  readonly plugins: Plugins;
   readonly suspended: Pick<
     SuspendedRuns,
     'suspend' | 'claim' | 'end' | 'asked' | 'remember' | 'withdrawPending'

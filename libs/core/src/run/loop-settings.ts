@@ -10,7 +10,6 @@ import type { ExecutionScope } from '../call/call.js';
 import { AnnouncedTools } from '../catalog/announced-tools.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { ExecutionOptions } from '../contracts/execution-options.js';
-import type { LoopHooks } from '../contracts/hooks.js';
 import type { ToolInjection } from '../contracts/injection.js';
 import { DEFAULT_LIMITS, LIMITS, type Limits } from '../contracts/limits.js';
 import { type LoopProfile, type LoopRequest, PROFILE } from '../contracts/loop-request.js';
@@ -21,7 +20,6 @@ import type { Tool } from '../contracts/tool.js';
 import { defineOptions, inWords } from '../findings/options.js';
 import { stopFindings } from '../loop/stop-conditions.js';
 import { priced } from '../models/priced.js';
-import { RunHooks } from '../plugins/callbacks/run-hooks.js';
 import { ForeignTools } from '../plugins/client-tools/foreign-tools.js';
 import { StopEngine } from '../plugins/operators/stop-engine.js';
 import { VouchedTools } from '../plugins/sources/vouched-tools.js';
@@ -251,14 +249,6 @@ export class LoopSettings {
     const own = typeof quotas === 'function' ? quotas(tenant) : quotas;
     if (own) QUOTA_OPTIONS.assert({ quotas: own }, 'ToolLoopModule');
     return new RunMeter(this.ledger, { runId, tenant, actorId }, own);
-  }
-
-  /** Returns the hooks of a run: the application's, then those that are given. */
-  hooksFor(
-    { runId }: Pick<RunContext, 'runId'>,
-    ...own: readonly (LoopHooks | undefined)[]
-  ): RunHooks | undefined {
-    return RunHooks.of(runId, this.options.hooks, ...own);
   }
 
   /** Returns the options of a run's calls, and the agent that makes them. */

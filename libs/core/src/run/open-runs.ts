@@ -1,5 +1,5 @@
 import { ServiceUnavailableException } from '@nestjs/common';
-import { withinTime } from '../call/interruption.js';
+import { withinTime } from '../contracts/interruption.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import { Logger } from '../findings/logger.js';
 import { flushBeforeClose } from './flush-before-close.js';

@@ -5,7 +5,7 @@ import {
   type RunFailure,
   StorageUnavailableError,
 } from '@toolloop/protocol';
-import { Interruption } from '../call/interruption.js';
+import { Interruption } from '../contracts/interruption.js';
 import type { Logger } from '../findings/logger.js';
 import type { Finish, LoopState } from '../loop/loop-state.js';
 import { unavailableText } from './unavailable-end.js';

@@ -18,6 +18,7 @@ import type {
 import type { RunEntry, RunJournal, RunRecord } from '../contracts/run-log.js';
 import { ToolLoop } from '../loop/tool-loop.js';
 import { AuditTrail } from '../plugins/audit/audit-trail.js';
+import { Plugins } from '../plugin/plugins.js';
 import { ConversationCuts } from '../plugins/conversations/conversation-cuts.js';
 import { SubRunOpener } from '../plugins/sub-runs/sub-run-opener.js';
 import { SubRunPreparation } from '../plugins/sub-runs/sub-run-preparation.js';
@@ -44,12 +45,14 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     subRuns: SubRunPreparation,
     loop: ToolLoop,
     stores: BoundedStores,
+    plugins: Plugins,
     @Optional() trail?: AuditTrail,
   ) {
     this.subRuns = new SubRunOpener(
       subRuns,
       loop,
       stores,
+      plugins,
       (turns) => new ConversationCuts(stores, turns, suspended, trail),
     );
   }

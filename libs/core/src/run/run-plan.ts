@@ -19,7 +19,8 @@ import type { ExecutionScope } from '../call/call.js';
 import type { EmitEvent } from '../call/emit-event.js';
 import type { SubRuns } from '../plugins/sub-runs/sub-runs.js';
 import type { ResultPages } from '../plugins/pages/result-pages.js';
-import type { RunHooks } from '../plugins/callbacks/run-hooks.js';
+import type { Plugins, PluginsOfRun } from '../plugin/plugins.js';
+import type { PluginRunOptions } from '../plugin/run-view.js';
 import type { DeclaredTools } from '../plugins/client-tools/declared-tools.js';
 import type { RunEntityHandles } from '../plugins/entities/entity-handles.js';
 import type { RunInstances } from '../plugins/entities/run-instances.js';
@@ -84,8 +85,8 @@ export interface RunPlan<Output = unknown> {
     | 'options'
     | 'agentName'
   >;
-  /** Absent where no hook is to be told. A sub-run has those of the run around it. */
-  readonly hooks: RunHooks | undefined;
+  /** The options that its plugins read. A sub-run has those of the run around it. */
+  readonly given: Partial<PluginRunOptions>;
   /** The revision of the policies by which the tools were listed. */
   readonly listedUnder: number;
   /** Returns a tool as the policy in force labels it. */
@@ -129,6 +130,7 @@ export interface EnclosingRun {
   /** Those of them that there are; undefined while nothing is hidden. */
   readonly hiddenTexts: RunValues | undefined;
   readonly recorder: RunRecorder | undefined;
+  readonly plugins: PluginsOfRun;
   readonly isElsewhere: boolean;
   readonly emit: EmitEvent;
 }
@@ -142,6 +144,7 @@ export interface RunStart {
   /** Set where the run continues after it stood still. */
   readonly resumed?: ResumedRun;
   readonly subRuns: SubRunsWithin;
+  readonly plugins: Plugins;
 }
 
 /** Opens the sub-runs of a run. */

@@ -392,12 +392,12 @@ export class RunPreparation {
     request: LoopRequest<unknown, Actor>,
     { own, profile }: { readonly own: LoopRequest<unknown, Actor>; readonly profile: LoopProfile },
     run: RunContext<Actor>,
-  ): Pick<RunPlan, 'instructions' | 'hooks' | 'history' | 'prepareStep' | 'stopWhen'> {
+  ): Pick<RunPlan, 'instructions' | 'given' | 'history' | 'prepareStep' | 'stopWhen'> {
     const { options } = this.settings;
     const { history = options.history, prepareStep = options.prepareStep } = request;
     return {
       instructions: this.settings.instructionsFor(request.instructions, run),
-      hooks: this.settings.hooksFor(run, profile.hooks, own.hooks),
+      given: { hooks: [profile.hooks, own.hooks].filter((one) => one !== undefined) },
       history,
       prepareStep: prepareStep && ((step) => prepareStep({ ...step, run })),
       stopWhen: stopConditionsOf(options.stopWhen, profile.stopWhen, own.stopWhen),

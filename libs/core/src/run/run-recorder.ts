@@ -1,5 +1,5 @@
 import { isGuarded } from '../call/effect-guard.js';
-import { Interruption } from '../call/interruption.js';
+import { Interruption } from '../contracts/interruption.js';
 import type { ToolOutcome } from '../call/outcome.js';
 import { untilRunCloses } from '../call/store-calls.js';
 import type { Toolset } from '../catalog/toolset.js';

@@ -9,7 +9,7 @@ import {
   ToolCatalog,
   type ToolLoopOptions,
 } from '@toolloop/core';
-import { ToolRunner } from '@toolloop/core/internal';
+import { Plugins, ToolRunner } from '@toolloop/core/internal';
 import type { LoopEventBody } from '@toolloop/protocol';
 import { Toolset } from '../../src/catalog/toolset.js';
 import type { PlacedCall, ExecutionScope } from '../../src/call/call.js';
@@ -114,17 +114,29 @@ export class Bench {
       toolset = Toolset.of(tools),
       signal = new AbortController().signal,
     } = options;
+    const run = { runId, actor: { id: 'ada' }, tenant, context, state: new Map() };
+    const allLimits = { ...DEFAULT_LIMITS, ...limits };
+    const actorId = actorIdOf(options);
     return {
-      run: { runId, actor: { id: 'ada' }, tenant, context, state: new Map() },
+      run,
       requestId,
-      actorId: actorIdOf(options),
+      actorId,
+      plugins: this.module.get(Plugins).begin({
+        context: run,
+        requestId,
+        actorId,
+        mode: 'live',
+        limits: allLimits,
+        options: {},
+        signal,
+      }),
       toolset,
       actor: { tenant, roles: [] },
       policies: policies.map((policy) => new CompiledPolicy(policy, validators)),
       flow: TRUSTED_FLOW,
       spending: new SpendingLedger(),
       approvals,
-      limits: { ...DEFAULT_LIMITS, ...limits },
+      limits: allLimits,
       options: execution,
       agentName,
       retry,

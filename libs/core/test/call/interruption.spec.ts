@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type ToolCallContext, type ToolEffect, ToolError } from '@toolloop/core';
-import { linkSignal } from '../../src/call/interruption.js';
+import { linkSignal } from '../../src/contracts/interruption.js';
 import { toolOf, type RawTool } from '../tools/tools.js';
 import { atOnce } from '../fixtures/time.js';
 import { Bench, errorOf, type RunOptions } from './bench.js';

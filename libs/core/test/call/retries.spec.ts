@@ -22,7 +22,7 @@ import { CallJournal, type JournalClaim, MemoryCallJournal } from '@toolloop/cor
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { cases } from '../../../../test/cases.js';
-import { Interruption } from '../../src/call/interruption.js';
+import { Interruption } from '../../src/contracts/interruption.js';
 import { start } from '../tools/application.js';
 import { toolOf, type RawTool } from '../tools/tools.js';
 import { atOnce } from '../fixtures/time.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { getEventListeners } from 'node:events';
-import { Interruption, untilAborted } from '../../src/call/interruption.js';
+import { Interruption, untilAborted } from '../../src/contracts/interruption.js';
 
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 

@@ -16,9 +16,9 @@ import {
   Logger,
   longerThanStores,
   type NamedProfile,
+  Plugins,
   renewContinued,
   RunOpener,
-  ToolRunner,
 } from '@toolloop/core/internal';
 import { AuditTrail } from '@toolloop/core/audit';
 import { flushBeforeClose } from '@toolloop/core/loop';
@@ -116,7 +116,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     stores: BoundedStores,
     private readonly runs: RunOpener,
     private readonly identity: ActorIdentity,
-    private readonly runner: ToolRunner,
+    private readonly plugins: Plugins,
     @Inject(RUN_OPTIONS) options: RunOptions,
     @Optional() private readonly trail?: AuditTrail,
   ) {
@@ -198,7 +198,7 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     request: LoopRequest<Output, Actor>,
     name?: string,
   ): Promise<string> {
-    const run = withTrace(this.newRun(request, name), this.runner.instrumentation?.traceContext());
+    const run = withTrace(this.newRun(request, name), this.plugins.traceContext());
     const nowhere = new DurableJournal(this.log, () =>
       Promise.reject(new Error('The run was not started here.')),
     );

@@ -4,7 +4,6 @@ import type { ReadCall } from '../../call/call.js';
 import { shownArguments } from '../../call/shown-arguments.js';
 import { isUsable, type PendingApproval, type PendingBinding } from '../../contracts/pending.js';
 import { areSamePeople } from '../../policy/rules.js';
-import type { CallAudit } from '../audit/call-audit.js';
 import { TOOL_CHANGED } from '../inbox/settled-pending.js';
 import { withdrawal } from '../inbox/withdrawal.js';
 import {
@@ -28,9 +27,8 @@ export class AskedApprovals extends Asking {
   constructor(
     stores: Pick<BoundedStores, 'pending' | 'runs'>,
     private readonly preview: CallPreview,
-    audit: CallAudit | undefined,
   ) {
-    super(stores, audit);
+    super(stores);
   }
 
   async find(approvalId: string | undefined): Promise<PendingApproval | undefined> {

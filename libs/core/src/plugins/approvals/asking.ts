@@ -1,7 +1,7 @@
 import type { LoopEventBody } from '@toolloop/protocol';
 import type { BoundedStores } from '../../call/bounded-stores.js';
 import type { ExecutionScope, PlacedCall, ReadCall } from '../../call/call.js';
-import { linkSignal, untilAborted } from '../../call/interruption.js';
+import { linkSignal, untilAborted } from '../../contracts/interruption.js';
 import { CallPending, CallWaitsElsewhere } from '../../call/outcome.js';
 import {
   isUsable,
@@ -13,7 +13,8 @@ import {
   type PendingStore,
 } from '../../contracts/pending.js';
 import type { RunLog } from '../../contracts/run-log.js';
-import type { CallAudit } from '../audit/call-audit.js';
+import { putOnRecord } from '../../call/put-on-record.js';
+import type { HeldCall } from '../../plugin/call-points.js';
 import { firstNoticeAt } from '../inbox/answering-roles.js';
 import { isExpired } from '../inbox/pending.service.js';
 import { withdraw } from '../inbox/withdrawal.js';
@@ -26,10 +27,7 @@ export class Asking {
   protected readonly store: PendingStore;
   private readonly runs: Pick<RunLog, 'find'>;
 
-  constructor(
-    { pending, runs }: Pick<BoundedStores, 'pending' | 'runs'>,
-    protected readonly audit: CallAudit | undefined,
-  ) {
+  constructor({ pending, runs }: Pick<BoundedStores, 'pending' | 'runs'>) {
     this.store = pending;
     this.runs = runs;
   }
@@ -67,7 +65,7 @@ export class Asking {
     record: PendingOf<Kind> & Pending,
   ): Promise<PendingOf<Kind>> {
     const { conversation } = call.scope;
-    await this.audit?.asked(call, record);
+    await putOnRecord(call, { kind: 'hold', held: heldOf(record) });
     const noticeAt = firstNoticeAt(record);
     await this.store.add({
       ...record,
@@ -200,4 +198,14 @@ function requestEvent(record: Pending, step: number): LoopEventBody {
   if (record.kind === 'rehearsal')
     return { type: 'pending-request', step, kind: record.kind, request: record.request };
   return { type: 'pending-request', step, kind: record.kind, request: record.request };
+}
+
+function heldOf(record: Pending): HeldCall {
+  const { id, kind, expiresAt } = record;
+  return {
+    kind,
+    id,
+    expiresAt,
+    ...(record.kind === 'approval' && { reason: record.request.reason }),
+  };
 }

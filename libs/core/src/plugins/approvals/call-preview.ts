@@ -2,7 +2,7 @@ import { ToolError, type ToolPreview } from '@toolloop/protocol';
 import type { CallContextFactory } from '../../call/call-context.js';
 import { CallFailure, failureOf } from '../../call/call-failure.js';
 import { inPlace, type ReadCall } from '../../call/call.js';
-import { untilAborted } from '../../call/interruption.js';
+import { untilAborted } from '../../contracts/interruption.js';
 import type { ToolCallContext } from '../../contracts/tool-call.js';
 import { isRefusal, type ToolWord } from '../../contracts/tool.js';
 import { Logger } from '../../findings/logger.js';

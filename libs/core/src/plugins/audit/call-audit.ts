@@ -1,104 +1,98 @@
+import { Injectable, Optional } from '@nestjs/common';
 import type { ToolInvocationRecord } from '@toolloop/protocol';
-import type { AuditDraft, AuditTrail } from './audit-trail.js';
-import type { Pending, PendingOf } from '../../contracts/pending.js';
-import type { AuditEvent, AuditSubject } from '../../contracts/audit.js';
-import type { DirectiveIntent } from '../../contracts/directive.js';
-import type { Call, DecidedCall, ExecutionScope, ReadCall } from '../../call/call.js';
-import type { ToolOutcome } from '../../call/outcome.js';
 import { outsideOfRuns, untilRunCloses, whileRunLives } from '../../call/store-calls.js';
+import type { AuditEvent, AuditSubject } from '../../contracts/audit.js';
+import type {
+  CallOutcome,
+  CheckedCall,
+  HeldCall,
+  OpenedCall,
+  PlaceInRun,
+  RecordEntry,
+} from '../../plugin/call-points.js';
+import type { Plugin } from '../../plugin/plugin.js';
+import type { RunView } from '../../plugin/run-view.js';
+import { ToolLoopPlugin } from '../../plugin/tool-loop-plugin.decorator.js';
+import { type AuditDraft, AuditTrail } from './audit-trail.js';
 
 /**
- * Writes a call into the audit. What cannot be recorded before an effect keeps the effect from
+ * Writes calls into the audit. What cannot be recorded before an effect keeps the effect from
  * happening.
  */
-export class CallAudit {
-  constructor(private readonly trail: AuditTrail) {}
+@Injectable()
+@ToolLoopPlugin({ name: 'audit', isBounded: true })
+export class CallAudit implements Plugin {
+  constructor(@Optional() private readonly trail?: AuditTrail) {}
+
+  open(): boolean {
+    return this.trail !== undefined;
+  }
 
   /**
-   * Records a decision, and before it the rules that do not hold for the tool, and why.
+   * Records a decision, and before it the rules that do not hold for the tool, and why; and that a
+   * call waits, or takes effect later.
    *
-   * @throws {AuditError} Where it cannot be kept.
+   * @throws {AuditError} if it cannot be kept
    */
-  async decided(call: DecidedCall): Promise<void> {
-    for (const event of optOutsOf(call)) await this.before(event, call);
-    await this.before({ kind: 'decision', decision: call.decision }, call);
-  }
-
-  asked(call: ReadCall, { id, expiresAt, ...record }: Pending): Promise<void> {
-    if (record.kind !== 'approval')
-      return this.before(
-        { kind: 'pending-request', pendingId: id, of: record.kind, expiresAt },
-        call,
+  async record(entry: RecordEntry, run: RunView, call?: CheckedCall): Promise<void> {
+    for (const event of eventsOf(entry, run, call))
+      await this.before(
+        call
+          ? draftBefore(event, call)
+          : { tenant: run.tenant, subject: subjectAt(entry, run), event },
       );
-    return this.before(
-      { kind: 'approval-request', approvalId: id, reason: record.request.reason, expiresAt },
-      call,
-    );
-  }
-
-  /** Records that people are asked about a rehearsal. */
-  rehearsed(
-    { run, actorId }: ExecutionScope,
-    { id, expiresAt, request, binding }: PendingOf<'rehearsal'>,
-  ): Promise<void> {
-    const { runId, tenant } = run;
-    const { toolCallId, declaredId } = binding;
-    const subject = {
-      ...(actorId !== undefined && { actorId }),
-      runId,
-      toolCallId,
-      declaredId,
-      step: request.step,
-      isRehearsal: true as const,
-    };
-    return whileRunLives(
-      this.trail.record({
-        tenant,
-        subject,
-        event: { kind: 'pending-request', pendingId: id, of: 'rehearsal', expiresAt },
-      }),
-    );
-  }
-
-  /** Records that an effect was asked for. */
-  directed(call: ReadCall, { directiveId, key, type, subject }: DirectiveIntent): Promise<void> {
-    return this.before(
-      { kind: 'directive-requested', directiveId, details: { key, type, subject } },
-      call,
-    );
   }
 
   /**
    * Records the outcome of a call. It is too late to undo anything, so what cannot be kept now is
    * kept later: until then a durable run has it in the write that has the outcome.
    */
-  async ended(call: Call, outcome: ToolOutcome): Promise<void> {
-    // it was not made, which its decision tells
-    if (call.rehearsal === 'previewed') return;
-    const { journal } = call.scope;
-    const entries = endOf(call, outcome).map((draft) => this.trail.note(draft));
+  async concluded(call: OpenedCall, outcome: CallOutcome): Promise<void> {
+    const { trail } = this;
+    // it was not made, which its decision tells; or its run does not know more
+    if (!trail || outcome.record.rehearsal === 'previewed' || outcome.isPending) return;
+    const journal = call.run.facts.journal?.();
+    const entries = endOf(call, outcome).map((draft) => trail.note(draft));
     // or the stores would end with the run, and the entry with them
-    const keeping = outsideOfRuns(() => this.trail.keep(entries, journal));
+    const keeping = outsideOfRuns(() => trail.keep(entries, journal));
     await untilRunCloses('An entry of the audit', keeping).catch(() =>
-      journal ? this.trail.owe(entries, journal) : undefined,
+      journal ? trail.owe(entries, journal) : undefined,
     );
   }
 
   /**
    * Other calls of the tenant have their turns first, for which a run that has ended does not wait.
    */
-  private before(event: AuditEvent, call: ReadCall): Promise<void> {
-    const { tool, input } = call;
-    return whileRunLives(
-      this.trail.record({
-        ...draftOf(event, call),
-        arguments: { text: input.canonical, hidden: tool.input.hidden },
-      }),
-    );
+  private async before(draft: AuditDraft): Promise<void> {
+    if (this.trail) await whileRunLives(this.trail.record(draft));
   }
 }
 
-function endOf(call: Call, { record, content }: ToolOutcome): readonly AuditDraft[] {
+function eventsOf(
+  entry: RecordEntry,
+  { facts: { vouchedFor } }: RunView,
+  call: CheckedCall | undefined,
+): readonly AuditEvent[] {
+  switch (entry.kind) {
+    case 'decision':
+      return [
+        ...(call ? optOutsOf(call, vouchedFor) : []),
+        { kind: 'decision', decision: entry.decision },
+      ];
+    case 'hold':
+      return [holdEvent(entry.held)];
+    case 'later':
+      return [{ kind: 'directive-requested', directiveId: entry.id, details: entry.details }];
+  }
+}
+
+function holdEvent({ kind, id, expiresAt, reason = '' }: HeldCall): AuditEvent {
+  return kind === 'approval'
+    ? { kind: 'approval-request', approvalId: id, reason, expiresAt }
+    : { kind: 'pending-request', pendingId: id, of: kind, expiresAt };
+}
+
+function endOf(call: OpenedCall, { record, content }: CallOutcome): readonly AuditDraft[] {
   const { decision } = record;
   const draft = draftOf(toOutcomeEvent(record), call);
   const end = record.status === 'succeeded' ? { ...draft, result: joinTexts(content) } : draft;
@@ -126,31 +120,52 @@ function tookPlace({ status, error, effect, pendingId }: ToolInvocationRecord): 
   return status === 'succeeded' || (error?.code === 'invalid_output' && effect !== 'read_only');
 }
 
-/** With the arguments as they were sent. */
-function draftOf(event: AuditEvent, call: Call): AuditDraft {
+/** With the arguments as they were checked. */
+function draftBefore(event: AuditEvent, call: CheckedCall): AuditDraft {
+  const { tool, input } = call;
   return {
-    tenant: call.scope.run.tenant,
+    ...draftOf(event, call),
+    arguments: { text: input.canonical, hidden: tool.input.hidden },
+  };
+}
+
+/** With the arguments as they were sent. */
+function draftOf(event: AuditEvent, call: OpenedCall): AuditDraft {
+  return {
+    tenant: call.run.tenant,
     subject: subjectOf(call),
     event,
     arguments: { text: call.request.call.arguments },
   };
 }
 
-function subjectOf({ request, scope, tool }: Call): AuditSubject {
+function subjectOf({ request, run, tool }: OpenedCall): AuditSubject {
+  const { actorId, context, mode } = run.facts;
   return {
-    ...(scope.actorId !== undefined && { actorId: scope.actorId }),
-    runId: scope.run.runId,
-    ...(scope.run.path?.[0] !== undefined && { rootRunId: scope.run.path[0] }),
+    ...(actorId !== undefined && { actorId }),
+    runId: run.runId,
+    ...(context.path?.[0] !== undefined && { rootRunId: context.path[0] }),
     toolCallId: request.call.toolCallId,
     step: request.step,
     ...(tool ? { declaredId: tool.spec.declaredId } : { calledId: request.call.name }),
     ...(tool && !tool.origin.trusted && { schemaHash: tool.spec.schemaHash }),
     ...(tool?.entity && { instanceId: tool.entity.instanceId }),
-    ...(scope.rehearsal && { isRehearsal: true as const }),
+    ...(mode === 'dry' && { isRehearsal: true as const }),
   };
 }
 
-function joinTexts(content: ToolOutcome['content']): string {
+/** An entry about the run itself, at one of its calls if it says so. */
+function subjectAt(entry: RecordEntry, { runId, facts: { actorId, mode } }: RunView): AuditSubject {
+  const at: PlaceInRun | undefined = entry.kind === 'hold' ? entry.at : undefined;
+  return {
+    ...(actorId !== undefined && { actorId }),
+    runId,
+    ...at,
+    ...(mode === 'dry' && { isRehearsal: true as const }),
+  };
+}
+
+function joinTexts(content: CallOutcome['content']): string {
   return typeof content === 'string'
     ? content
     : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
@@ -161,10 +176,10 @@ const REPLACED =
 
 const NOTHING: readonly AuditEvent[] = [];
 
-function optOutsOf({
-  tool: { allowReserved, patterns, replacedGuards },
-  scope: { vouchedFor },
-}: ReadCall): readonly AuditEvent[] {
+function optOutsOf(
+  { tool: { allowReserved, patterns, replacedGuards } }: CheckedCall,
+  vouchedFor: string | undefined,
+): readonly AuditEvent[] {
   if (!allowReserved && !patterns && !replacedGuards && vouchedFor === undefined) return NOTHING;
   return [
     ...(vouchedFor === undefined

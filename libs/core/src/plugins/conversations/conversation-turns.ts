@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { LoopEventBody, Message } from '@toolloop/protocol';
-import { untilAborted } from '../../call/interruption.js';
+import { untilAborted } from '../../contracts/interruption.js';
 import { outsideOfRuns, untilRunCloses } from '../../call/store-calls.js';
 import {
   type ConversationKey,

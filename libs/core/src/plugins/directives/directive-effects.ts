@@ -1,11 +1,12 @@
-import { Inject, Injectable, Optional } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { DirectiveRequest, JsonObject, ToolPreview } from '@toolloop/protocol';
 import { coveredBy } from '../../call/authorise.js';
 import { BoundedStores } from '../../call/bounded-stores.js';
+import { putOnRecord } from '../../call/put-on-record.js';
 import { CallContextFactory } from '../../call/call-context.js';
 import { CallFailure } from '../../call/call-failure.js';
 import type { AuthorisedCall, ExecutionScope, ReadCall } from '../../call/call.js';
-import { Interruption } from '../../call/interruption.js';
+import { Interruption } from '../../contracts/interruption.js';
 import { Effects, type RequestedEffect, type ToolOutcome } from '../../call/outcome.js';
 import { answeredFor, failed } from '../../call/outcomes.js';
 import { shownArguments } from '../../call/shown-arguments.js';
@@ -22,8 +23,6 @@ import { subjectOf } from '../../policy/decide.js';
 import { TOOL_LOOP_OPTIONS, type ToolLoopOptions } from '../../run/loop-options.js';
 import { sha256, toJson } from '../../schema/canonical-json.js';
 import { CallPreview } from '../approvals/call-preview.js';
-import { AuditTrail } from '../audit/audit-trail.js';
-import { CallAudit } from '../audit/call-audit.js';
 import { conflictText, refusalOf } from './directive-answer.js';
 import { DirectiveOperators } from './directive-operators.js';
 
@@ -38,19 +37,16 @@ const DIGITS_OF_ID = 32;
 export class DirectiveEffects extends Effects {
   private readonly store: DirectiveStore;
   private readonly preview: CallPreview;
-  private readonly audit: CallAudit | undefined;
   private readonly operators: DirectiveOperators;
 
   constructor(
     stores: BoundedStores,
     contexts: CallContextFactory,
     @Inject(TOOL_LOOP_OPTIONS) { directives }: ToolLoopOptions,
-    @Optional() trail?: AuditTrail,
   ) {
     super();
     this.store = stores.directives;
     this.preview = new CallPreview(contexts);
-    this.audit = trail && new CallAudit(trail);
     this.operators = new DirectiveOperators(directives?.operators);
   }
 
@@ -85,7 +81,8 @@ export class DirectiveEffects extends Effects {
   ): Promise<ToolOutcome> {
     const preview = existing ? existing.intent.preview : await this.preview.of(call);
     const intent = intentOf(call, directive, preview);
-    await this.audit?.directed(call, intent);
+    const { directiveId, key, type, subject } = intent;
+    await putOnRecord(call, { kind: 'later', id: directiveId, details: { key, type, subject } });
     const record = existing ?? (await this.added(intent, call.takeApproval));
     if (!record) return unansweredFor(call, intent);
     if (!isSameRequest(record.intent, intent, directive))

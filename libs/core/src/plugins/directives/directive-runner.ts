@@ -3,9 +3,10 @@ import { type BeforeApplicationShutdown, Injectable, Optional } from '@nestjs/co
 import { type JsonObject, StorageUnavailableError, type ToolFailure } from '@toolloop/protocol';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { CallFailure, unexplained } from '../../call/call-failure.js';
-import { Interruption, withinTime } from '../../call/interruption.js';
+import { Interruption, withinTime } from '../../contracts/interruption.js';
 import { longerThanStores } from '../../call/store-calls.js';
 import { ToolRunner } from '../../call/tool-runner.js';
+import { Plugins } from '../../plugin/plugins.js';
 import { ToolCatalog } from '../../catalog/tool-catalog.js';
 import {
   type DirectiveChange,
@@ -68,10 +69,11 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     private readonly settings: LoopSettings,
     identity: ActorIdentity,
     explorer: ToolExplorer,
+    plugins: Plugins,
     @Optional() trail?: AuditTrail,
   ) {
     this.options = settings.options;
-    this.scopes = new DirectiveScopes(catalog, settings, identity, explorer, stores);
+    this.scopes = new DirectiveScopes(catalog, settings, identity, explorer, plugins, stores);
     this.store = stores.directives;
     this.audit = new DirectiveAudit(trail);
     this.held = new HeldDirectives(stores.directives, settings.inForce);

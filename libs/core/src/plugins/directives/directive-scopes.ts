@@ -1,6 +1,6 @@
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { CallFailure } from '../../call/call-failure.js';
-import { withinTime } from '../../call/interruption.js';
+import { withinTime } from '../../contracts/interruption.js';
 import { ToolCatalog } from '../../catalog/tool-catalog.js';
 import { Toolset } from '../../catalog/toolset.js';
 import type { CallJournal, JournalEntry } from '../../contracts/call-journal.js';
@@ -17,6 +17,7 @@ import { ActorIdentity } from '../../policy/actor-identity.js';
 import { LoopSettings } from '../../run/loop-settings.js';
 import { compileReveal } from '../../schema/reveal.js';
 import { ToolExplorer } from '../../tools/discovery/tool-explorer.js';
+import type { Plugins } from '../../plugin/plugins.js';
 import { RunApprovals } from '../approvals/run-approvals.js';
 import { readStoredPolicy } from '../flow/dropped-levels.js';
 import { SpendingLedger } from '../usage/spending.js';
@@ -40,6 +41,7 @@ export class DirectiveScopes {
     private readonly settings: LoopSettings,
     private readonly identity: ActorIdentity,
     private readonly explorer: ToolExplorer,
+    private readonly plugins: Plugins,
     stores: BoundedStores,
   ) {
     this.journal = stores.journal;
@@ -65,6 +67,7 @@ export class DirectiveScopes {
     const tool = record.task === 'compensate' ? undoing(found, record) : found;
     const actor = await this.actorOf(authority, tenant);
     const run: RunContext = { runId: call.runId, actor, tenant, context: {}, state: new Map() };
+    const limits = this.settings.limitsFor();
     const { toolCallId, step, index, args } = call;
     return {
       request: {
@@ -83,8 +86,16 @@ export class DirectiveScopes {
         flow: flowOf(authority),
         spending: new SpendingLedger(),
         approvals: new RunApprovals('deny', undefined, approvalOf(record)),
-        limits: this.settings.limitsFor(),
-        hooks: this.settings.hooksFor(run),
+        limits,
+        plugins: this.plugins.begin({
+          context: run,
+          requestId: correlationId,
+          actorId: authority.actorId,
+          mode: 'live',
+          limits,
+          options: {},
+          signal,
+        }),
         performing: attempt,
         signal,
         emit: () => undefined,

@@ -3,7 +3,7 @@ import { HttpException } from '@nestjs/common';
 import { ToolError, type ToolFailure } from '@toolloop/protocol';
 import { CallFailure, failureOf, interruptionFailure } from '../../call/call-failure.js';
 import { type ExecutionScope, inPlace, type ResolvedCall } from '../../call/call.js';
-import { Interruption, linkSignal, untilAborted } from '../../call/interruption.js';
+import { Interruption, linkSignal, untilAborted } from '../../contracts/interruption.js';
 import type { RunContext } from '../../contracts/tool-call.js';
 import type { Tool, ToolRehydration } from '../../contracts/tool.js';
 import { ForeignEntityError } from './entity-registry.js';

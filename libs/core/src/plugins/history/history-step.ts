@@ -7,7 +7,7 @@ import {
   type ModelRequest,
   type Usage,
 } from '@toolloop/protocol';
-import { Interruption, linkSignal, untilAborted } from '../../call/interruption.js';
+import { Interruption, linkSignal, untilAborted } from '../../contracts/interruption.js';
 import type { HistoryCut } from '../../contracts/history.js';
 import { Logger } from '../../findings/logger.js';
 import { nameOf } from '../../loop/answer-display.js';

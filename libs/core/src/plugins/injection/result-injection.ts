@@ -11,7 +11,7 @@ import type {
   ToolInjectionStrategy,
 } from '../../contracts/injection.js';
 import type { Tool } from '../../contracts/tool.js';
-import { withinTime } from '../../call/interruption.js';
+import { withinTime } from '../../contracts/interruption.js';
 import type { ToolOutcome } from '../../call/outcome.js';
 import { Logger } from '../../findings/logger.js';
 import { type AppliedInjection, applyInjection, roomIn } from './apply-injection.js';

@@ -1,7 +1,7 @@
 import { type JsonValue, ToolError } from '@toolloop/protocol';
 import type { CallContextFactory } from '../../call/call-context.js';
 import { advance, type ReadCall } from '../../call/call.js';
-import { untilAborted } from '../../call/interruption.js';
+import { untilAborted } from '../../contracts/interruption.js';
 import { CallPending } from '../../call/outcome.js';
 import { readArguments } from '../../call/read-arguments.js';
 import type { ToolResolution } from '../../call/resolve-tool.js';

@@ -63,7 +63,11 @@ export class AskedRehearsals extends Asking {
         ...times,
       };
       const noticeAt = firstNoticeAt(record);
-      await this.audit?.rehearsed(scope, record);
+      await scope.plugins.note({
+        kind: 'hold',
+        held: { kind: 'rehearsal', id, expiresAt: times.expiresAt },
+        at: { toolCallId: id, declaredId: 'rehearsal', step: request.step },
+      });
       await this.store.add({ ...record, ...(noticeAt !== undefined && { noticeAt }) });
       return record;
     });

@@ -176,6 +176,8 @@ export class CallRehearsal {
     const call = {
       request: { call: made, step: shown.step, index, outside: kept.outside ?? [] },
       scope: { ...scope, emit: () => undefined, rehearsal },
+      run: scope.plugins.view,
+      hooks: scope.plugins.hooksFor(tool),
       startedAt: new Date(),
       options: rules.optionsFor(tool, scope.options),
       limits: limitsOf(tool, scope, undefined),

@@ -10,7 +10,7 @@ import { isUsable, type PendingAnswer, type PendingOf } from '../../contracts/pe
 import type { Tool } from '../../contracts/tool.js';
 import { unaskableReason } from '../approvals/approval-question.js';
 import { CallFailure } from '../../call/call-failure.js';
-import { Interruption } from '../../call/interruption.js';
+import { Interruption } from '../../contracts/interruption.js';
 import { CallPending, type ToolOutcome } from '../../call/outcome.js';
 import { type ExecutionScope, type PlacedCall } from '../../call/call.js';
 import { hashShownForm } from '../approvals/shown-form.js';

@@ -1,6 +1,6 @@
 import { type LoopEventBody, type Message, RunError, type ToolCall } from '@toolloop/protocol';
 import type { Told } from '../../call/emit-event.js';
-import { Interruption, type LinkedSignal, linkSignal } from '../../call/interruption.js';
+import { Interruption, type LinkedSignal, linkSignal } from '../../contracts/interruption.js';
 import { strictlyListed } from '../../call/resolve-tool.js';
 import { asRun } from '../../call/store-calls.js';
 import { Toolset } from '../../catalog/toolset.js';
@@ -99,12 +99,12 @@ export class CallRun {
 
   private async step(call: ToolCall): Promise<CalledTool> {
     const { plan, services, signal } = this;
-    const { loop } = services;
+    const { loop, subRuns, plugins } = services;
     const toolset = plan.strictListing && !plan.session ? await this.listed() : plan.toolset;
     const failure = await accountRead(plan, toolset);
     const first = callState(toolset, call, plan.account?.labels);
     if (this.outlet) await this.tellStart(this.outlet, first.state);
-    const live = new LiveRun(plan, { ...START, subRuns: services.subRuns }, signal, (event) =>
+    const live = new LiveRun(plan, { ...START, subRuns, plugins }, signal, (event) =>
       this.emit(event),
     );
     const history = (): readonly Message[] => [assistantMessage(first.answer)];
@@ -114,7 +114,8 @@ export class CallRun {
       .stateAfter(first.state, first, made, { live })
       .catch((error: unknown) => this.failed(first.state, error));
     loop.leave(plan.execution.run.runId);
-    if (!state.pending && (this.outlet || plan.hooks)) await loop.endStep(state, first, live);
+    if (!state.pending && (this.outlet || live.plugins.hooks.stepped))
+      await loop.endStep(state, first, live);
     return this.end(signal.aborted ? this.failed(state, Interruption.from(signal)) : state, live);
   }
 

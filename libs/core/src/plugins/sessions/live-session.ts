@@ -10,7 +10,7 @@ import {
   type ToolsChange,
   type ToolSession,
 } from '../../contracts/session.js';
-import { Interruption } from '../../call/interruption.js';
+import { Interruption } from '../../contracts/interruption.js';
 import { asRun } from '../../call/store-calls.js';
 import { Logger } from '../../findings/logger.js';
 import { RunInputs } from '../../run/run-inputs.js';
@@ -71,6 +71,7 @@ export class LiveSession implements ToolSession {
       history: [],
       inputs: new RunInputs(),
       subRuns: services.subRuns,
+      plugins: services.plugins,
     };
     this.live = new LiveRun(plan, start, this.abortion.signal, () => undefined);
     this.shared = {

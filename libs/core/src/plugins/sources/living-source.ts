@@ -7,7 +7,7 @@ import type {
   SourceTool,
   ToolSource,
 } from '../../contracts/source.js';
-import { Interruption, linkSignal, untilAborted } from '../../call/interruption.js';
+import { Interruption, linkSignal, untilAborted } from '../../contracts/interruption.js';
 import { Logger } from '../../findings/logger.js';
 import type { Admission, SourceAdmission } from './source-admission.js';
 

@@ -20,7 +20,7 @@ import {
   type ToolSource,
 } from '../../contracts/source.js';
 import { foldedId } from '../../tools/discovery/tool-names.js';
-import { Interruption, withinTime } from '../../call/interruption.js';
+import { Interruption, withinTime } from '../../contracts/interruption.js';
 import { Logger } from '../../findings/logger.js';
 import { LoopSettings } from '../../run/loop-settings.js';
 import { DataPolicyEngine } from '../../policy/policy-engine.js';

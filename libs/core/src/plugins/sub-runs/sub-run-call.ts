@@ -8,7 +8,7 @@ import {
   interruptionFailure,
   type MethodState,
 } from '../../call/call-failure.js';
-import { Interruption } from '../../call/interruption.js';
+import { Interruption } from '../../contracts/interruption.js';
 import { advance, type ReadCall } from '../../call/call.js';
 import { CallPending } from '../../call/outcome.js';
 import { discreet } from '../connections/discreet.js';

@@ -25,6 +25,7 @@ import {
   type ResumedRun,
 } from '../../run/saved-run.js';
 import { toJsonObject } from '../../schema/canonical-json.js';
+import type { Plugins } from '../../plugin/plugins.js';
 import { ConversationCuts } from '../conversations/conversation-cuts.js';
 import { ConversationTurns } from '../conversations/conversation-turns.js';
 import { cut } from '../pages/result-pages.js';
@@ -59,17 +60,21 @@ class WaitingSubRun extends SubRunProcessState {
 export class SubRunOpener implements SubRunsWithin {
   private readonly logger = new Logger(SubRunOpener.name);
   /** The services of every run, the outermost as well. */
-  readonly services: Pick<RunParts, 'loop' | 'conversations' | 'turns' | 'cuts' | 'tenants'>;
+  readonly services: Pick<
+    RunParts,
+    'loop' | 'conversations' | 'turns' | 'cuts' | 'tenants' | 'plugins'
+  >;
 
   constructor(
     private readonly preparation: SubRunPreparation,
     loop: ToolLoop,
     stores: BoundedStores,
+    plugins: Plugins,
     makeCuts: (turns: ConversationTurns) => ConversationCuts,
   ) {
     const { conversations, tenants } = stores;
     const turns = new ConversationTurns(conversations);
-    this.services = { loop, conversations, turns, cuts: makeCuts(turns), tenants };
+    this.services = { loop, conversations, turns, cuts: makeCuts(turns), tenants, plugins };
   }
 
   /**

@@ -1,6 +1,6 @@
 import { StorageUnavailableError, type Usage } from '@toolloop/protocol';
 import { interruptionFailure } from '../../call/call-failure.js';
-import { Interruption, untilAborted } from '../../call/interruption.js';
+import { Interruption, untilAborted } from '../../contracts/interruption.js';
 import type { Quota } from '../../contracts/quota.js';
 import type { UsageIncrement, UsageWindow } from '../../contracts/usage.js';
 import { Logger } from '../../findings/logger.js';

@@ -9,7 +9,6 @@ import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js'
 import type { Module } from '@nestjs/core/injector/module.js';
 import { type Finding, LoopEventSink } from '@toolloop/protocol';
 import { ToolSource } from '../../contracts/source.js';
-import { Instrumentation } from '../../contracts/hooks.js';
 import { type Tool, type ToolLayers } from '../../contracts/tool.js';
 import { ToolInterceptor } from '../../contracts/interceptor.js';
 import type { ToolCallContext } from '../../contracts/tool-call.js';
@@ -45,6 +44,9 @@ import {
 } from './repeated-providers.js';
 import { ScopedEnhancers } from '../nest/scoped-enhancers.js';
 import { modulesWith, ToolFeature } from './tool-feature.js';
+import type { InstalledPlugin } from '../../plugin/installed-plugin.js';
+import { declarationOf } from '../../plugin/tool-loop-plugin.decorator.js';
+import { findPlugins } from './plugin-discovery.js';
 import { misplacedFindings, SAFE_TOOL_ID } from './tool-names.js';
 import { methodsAskedOf } from './tool-hooks.js';
 import {
@@ -208,6 +210,11 @@ export class ToolExplorer {
       return instance instanceof type ? [instance] : [];
     });
     return [...new Set(found)];
+  }
+
+  /** Returns the plugins of every module. */
+  plugins(): readonly InstalledPlugin[] {
+    return findPlugins(this.discovery.getProviders());
   }
 
   /** Returns ports that are no singletons: they would never be used. */
@@ -583,18 +590,18 @@ function sharedNames(entities: EntityRegistry, providers: readonly Provider[]): 
  * Ports of which every provider is asked: an interceptor that is left out without a word would be a
  * hole.
  */
-const PORTS = { ToolSource, ToolInterceptor, LoopEventSink, Instrumentation };
+const PORTS = { ToolSource, ToolInterceptor, LoopEventSink };
 
 /** A port that is made per request, or anew for everybody, would never be asked. */
 export function portFindings(wrapper: InstanceWrapper): Finding[] {
   const { metatype } = wrapper;
   if (isSingleton(wrapper) || !isClass(metatype)) return [];
-  return Object.entries(PORTS)
-    .filter(([, port]) => metatype.prototype instanceof port)
-    .map(([name]) => ({
-      at: metatype.name,
-      problem: `It is a ${name}, which the loop uses outside of any request, but it is not a singleton.`,
-      remedy:
-        'Remove its scope, and that of its dependencies; read the actor from the context of the call.',
-    }));
+  const ports = Object.entries(PORTS).filter(([, port]) => metatype.prototype instanceof port);
+  const names = [...ports.map(([name]) => name), ...(declarationOf(metatype) ? ['plugin'] : [])];
+  return names.map((name) => ({
+    at: metatype.name,
+    problem: `It is a ${name}, which the loop uses outside of any request, but it is not a singleton.`,
+    remedy:
+      'Remove its scope, and that of its dependencies; read the actor from the context of the call.',
+  }));
 }

@@ -3,7 +3,7 @@ import type { LoopHooks, LoopIteration, ToolStart } from '../../contracts/hooks.
 import type { RunContext } from '../../contracts/tool-call.js';
 import { Logger } from '../../findings/logger.js';
 import { compactJson } from '../../schema/canonical-json.js';
-import type { AuthorisedCall, Call, CallHooks } from '../../call/call.js';
+import type { CheckedCall } from '../../plugin/call-points.js';
 import { shownArguments } from '../../call/shown-arguments.js';
 
 /**
@@ -15,41 +15,29 @@ const MOST_UNANSWERED = 1_000;
 const logger = new Logger('Hooks');
 
 /**
- * The hooks of one run, or of one attempt at a directive: the application's, its loop's and its
- * request's. They only observe. The run does not wait for what they return, and a hook that fails
- * is logged once a run.
+ * Calls the hooks of one run, or of one attempt at a directive. They only observe: the run does not
+ * wait for what they return, and a hook that fails is logged once a run.
  */
-export class RunHooks implements CallHooks {
+export class ToldHooks {
   private readonly reported = new Set<HookName>();
   private unanswered = 0;
 
-  private constructor(
-    private readonly runId: string,
-    private readonly hooks: readonly LoopHooks[],
-  ) {}
-
-  /** Undefined where there are none, so that a run without hooks does nothing for them. */
-  static of(runId: string, ...given: readonly (LoopHooks | undefined)[]): RunHooks | undefined {
-    const hooks = given.filter((one) => one !== undefined);
-    return hooks.length > 0 ? new RunHooks(runId, hooks) : undefined;
-  }
+  constructor(private readonly runId: string) {}
 
   /** Tells that a call is performed from here on. */
-  started(call: AuthorisedCall): void {
-    this.tell('onToolStart', (hooks) => hooks.onToolStart?.(startOf(call)));
+  started(told: readonly LoopHooks[], call: CheckedCall): void {
+    for (const hooks of told) this.tellOne('onToolStart', () => hooks.onToolStart?.(startOf(call)));
   }
 
   /** Tells what became of a call that was begun. */
-  ended(call: AuthorisedCall, record: ToolInvocationRecord): void {
-    this.tell('onToolEnd', (hooks) => hooks.onToolEnd?.({ ...startOf(call), record }));
+  ended(told: readonly LoopHooks[], call: CheckedCall, record: ToolInvocationRecord): void {
+    for (const hooks of told)
+      this.tellOne('onToolEnd', () => hooks.onToolEnd?.({ ...startOf(call), record }));
   }
 
-  iterated(iteration: LoopIteration, run: RunContext): void {
-    this.tell('onIteration', (hooks) => hooks.onIteration?.(iteration, run));
-  }
-
-  private tell(name: HookName, call: (hooks: LoopHooks) => unknown): void {
-    for (const hooks of this.hooks) this.tellOne(name, () => call(hooks));
+  iterated(told: readonly LoopHooks[], iteration: LoopIteration, run: RunContext): void {
+    for (const hooks of told)
+      this.tellOne('onIteration', () => hooks.onIteration?.(iteration, run));
   }
 
   private tellOne(name: HookName, call: () => unknown): void {
@@ -86,17 +74,9 @@ export class RunHooks implements CallHooks {
 
 type HookName = keyof LoopHooks;
 
-/** Returns whether a call was begun: by this process, or as a sub-run that has waited since. */
-export function hasBegun(call: Call): call is AuthorisedCall {
-  return (
-    call.hasBegun === true ||
-    (call.request.checkpoint !== undefined && call.tool !== undefined && call.input !== undefined)
-  );
-}
-
 /** A call in the ui projection. */
-function startOf({ request, scope, tool, input }: AuthorisedCall): ToolStart {
-  const { runId, path, sessionId, actor, tenant, context } = scope.run;
+function startOf({ request, run, tool, input }: CheckedCall): ToolStart {
+  const { runId, path, sessionId, actor, tenant, context } = run.facts.context;
   const { spec } = tool;
   const call = {
     toolCallId: request.call.toolCallId,

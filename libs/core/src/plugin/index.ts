@@ -1,0 +1,24 @@
+export type {
+  CallOutcome,
+  CallPoints,
+  CheckedCall,
+  HeldCall,
+  OpenedCall,
+  RecordEntry,
+  StartedCall,
+} from './call-points.js';
+export { PluginError } from './plugin-error.js';
+export type { Plugin } from './plugin.js';
+export type {
+  AnsweredQuestion,
+  Awaitable,
+  EndedStep,
+  ModelQuestion,
+  Next,
+  PluginFinish,
+  RunEnd,
+  RunPoints,
+} from './run-points.js';
+export type { PluginRunOptions, RunFacts, RunView } from './run-view.js';
+export { memory, type MemoryDeclaration, type Slot, type SlotInheritance } from './slot.js';
+export { type PluginDeclaration, ToolLoopPlugin } from './tool-loop-plugin.decorator.js';

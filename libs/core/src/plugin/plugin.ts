@@ -1,0 +1,36 @@
+import type { CallPoints } from './call-points.js';
+import type { RunPoints } from './run-points.js';
+
+/**
+ * A feature beside the kernel: it has the points at which it acts, and no others.
+ *
+ * @example
+ * @Injectable()
+ * @ToolLoopPlugin({ name: 'acme.log' })
+ * class CallLog implements Plugin {
+ *   concluded({ request, run }: OpenedCall, { record }: CallOutcome): void {
+ *     log({ tenant: run.tenant, call: request.call.toolCallId, status: record.status });
+ *   }
+ * }
+ */
+export interface Plugin extends RunPoints, CallPoints {}
+
+/** The name of a point. */
+export type PointName = keyof Plugin;
+
+/** Every point, in the order in which a run with one call comes to them. */
+export const POINTS: readonly PointName[] = Object.keys({
+  open: true,
+  aroundRun: true,
+  traceContext: true,
+  aroundModel: true,
+  aroundCall: true,
+  record: true,
+  started: true,
+  concluded: true,
+  stepped: true,
+} satisfies Record<PointName, true>).filter(isPoint);
+
+function isPoint(name: string): name is PointName {
+  return name !== '';
+}

@@ -1,0 +1,112 @@
+import { Injectable } from '@nestjs/common';
+import type { Tool } from '../contracts/tool.js';
+import type { RecordEntry } from './call-points.js';
+import { type CallHooks, compileCallHooks } from './call-hooks.js';
+import { type InstalledPlugin, pluginsAt } from './installed-plugin.js';
+import { PluginError } from './plugin-error.js';
+import { compileRunHooks, type RunHooks } from './run-hooks.js';
+import { RunOfPlugins } from './run-of-plugins.js';
+import type { RunFacts, RunView } from './run-view.js';
+import { orderPlugins } from './plugin-order.js';
+
+/** The plugins of the application, in the order of their hooks. */
+@Injectable()
+export class Plugins {
+  private installed: readonly InstalledPlugin[] = [];
+  /** The compiled hooks of each set of plugins that has been in a run, by their names. */
+  private readonly compiled = new Map<string, PluginSet>();
+
+  /** Installs the plugins of the application, in place of those that were there. */
+  install(plugins: readonly InstalledPlugin[]): void {
+    const order = orderPlugins(plugins);
+    if ('circle' in order) return; // a finding, with which the application does not start
+    this.installed = order.ordered;
+    this.compiled.clear();
+  }
+
+  /** The names of the plugins, in their order. */
+  get names(): readonly string[] {
+    return this.installed.map(({ declaration }) => declaration.name);
+  }
+
+  /** Returns the present trace context, by the first plugin that knows one. */
+  traceContext(): string | undefined {
+    const [tracing] = pluginsAt('traceContext', this.installed);
+    return tracing?.plugin.traceContext();
+  }
+
+  /**
+   * Begins a run with the plugins that take part in it.
+   *
+   * @throws {PluginError} if one does not say whether it does
+   */
+  begin(facts: RunFacts, around?: PluginsOfRun): PluginsOfRun {
+    const view = new RunOfPlugins(facts, around?.view);
+    const active = this.installed.filter((one) => takesPart(one, view));
+    const key = active.map(({ declaration }) => declaration.name).join('\n');
+    const set = this.compiled.get(key) ?? new PluginSet(active);
+    this.compiled.set(key, set);
+    return new PluginsOfRun(view, set);
+  }
+}
+
+/** @throws {PluginError} if the plugin does not say */
+function takesPart({ declaration, plugin }: InstalledPlugin, run: RunView): boolean {
+  try {
+    return plugin.open?.(run) ?? true;
+  } catch (cause) {
+    throw new PluginError(declaration.name, 'open', { cause });
+  }
+}
+
+/** The plugins that take part in one run. */
+export class PluginsOfRun {
+  constructor(
+    readonly view: RunOfPlugins,
+    private readonly set: PluginSet,
+  ) {}
+
+  get hooks(): RunHooks {
+    return this.set.ofRun;
+  }
+
+  /**
+   * Puts something about the run itself on record.
+   *
+   * @throws {PluginError} if a plugin could not
+   */
+  async note(entry: RecordEntry): Promise<void> {
+    await this.hooksFor(undefined).record?.(entry, this.view);
+  }
+
+  /** Returns the hooks of a call. One of no tool concerns the plugins that every tool concerns. */
+  hooksFor(tool: Tool | undefined): CallHooks {
+    return this.set.hooksFor(tool);
+  }
+}
+
+/** Plugins that are in a run together, with their compiled hooks. */
+class PluginSet {
+  readonly ofRun: RunHooks;
+  private readonly ofEveryTool: CallHooks;
+  private readonly ofTools = new WeakMap<object, CallHooks>();
+  private readonly isSelective: boolean;
+
+  constructor(private readonly plugins: readonly InstalledPlugin[]) {
+    this.ofRun = compileRunHooks(plugins);
+    const unselective = plugins.filter(({ declaration }) => !declaration.concerns);
+    this.isSelective = unselective.length < plugins.length;
+    this.ofEveryTool = compileCallHooks(unselective);
+  }
+
+  hooksFor(tool: Tool | undefined): CallHooks {
+    if (!tool || !this.isSelective) return this.ofEveryTool;
+    const known = this.ofTools.get(tool.spec);
+    if (known) return known;
+    const hooks = compileCallHooks(
+      this.plugins.filter(({ declaration: { concerns } }) => concerns?.(tool) ?? true),
+    );
+    this.ofTools.set(tool.spec, hooks);
+    return hooks;
+  }
+}

@@ -1,0 +1,56 @@
+import type { Limits } from '../contracts/limits.js';
+import type { RunJournal } from '../contracts/run-log.js';
+import type { RunContext } from '../contracts/tool-call.js';
+import type { Slot } from './slot.js';
+
+/**
+ * The options of requests and loops that plugins read. A plugin adds its own by declaration
+ * merging; each holds the values that were given, those of the loop first.
+ */
+// eslint-disable-next-line typescript/no-empty-object-type -- plugins merge their options into it
+export interface PluginRunOptions {}
+
+/** The facts of a run that do not change while it lasts. */
+export interface RunFacts {
+  /** What a tool knows of the run: its actor, its tenant and what the application gave it. */
+  readonly context: RunContext;
+  readonly requestId: string;
+  readonly actorId?: string | undefined;
+  /** The name of its loop. Absent for `ToolLoopService` itself. */
+  readonly loop?: string | undefined;
+  readonly conversationId?: string | undefined;
+  /** The model of the run, as `provider/modelId`. Absent if it asks none. */
+  readonly model?: string | undefined;
+  /** The call that this run is. Absent in a root run. */
+  readonly within?: { readonly runId: string; readonly toolCallId: string } | undefined;
+  /**
+   * The trace context of the part before this one, or that of the request that asked for the run.
+   * Absent in a run that begins where it is asked for.
+   */
+  readonly resumedFrom?: string | undefined;
+  /** The milliseconds that a durable run waited for a process. Absent in one that did not. */
+  readonly queuedMs?: number | undefined;
+  /** The reason for which the application vouches for the client that makes the calls. */
+  readonly vouchedFor?: string | undefined;
+  /** `dry`: nothing that the run does is kept. */
+  readonly mode: 'live' | 'dry';
+  readonly limits: Limits;
+  /**
+   * Returns the journal of the run, which keeps what a store has not taken yet. Nothing in a run
+   * that is not durable.
+   */
+  readonly journal?: () => Pick<RunJournal, 'owe'> | undefined;
+  readonly options: Partial<PluginRunOptions>;
+  readonly signal: AbortSignal;
+}
+
+/** A run, as its plugins see it. */
+export interface RunView extends Pick<RunFacts, 'limits' | 'signal'> {
+  readonly runId: string;
+  readonly tenant: string;
+  readonly facts: RunFacts;
+  /** Returns the value of a slot, made if it is the first time. */
+  get<Value>(slot: Slot<Value>): Value;
+  /** Replaces the value of a slot. A function is given the present value. */
+  set<Value>(slot: Slot<Value>, next: (now: Value) => Value): void;
+}
