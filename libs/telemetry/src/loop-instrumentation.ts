@@ -19,6 +19,8 @@ import {
   type Plugin,
   type RunEnd,
   type RunView,
+  schemaOf,
+  slot,
   ToolLoopPlugin,
 } from '@toolloop/core/plugin';
 import { ModelError, type ModelRequest, type ToolInvocationRecord } from '@toolloop/protocol';
@@ -26,13 +28,23 @@ import { ERROR_TYPE, GEN_AI, TOOLLOOP } from './conventions.js';
 import type { LoopMetrics } from './loop-metrics.js';
 import type { SpanContent } from './span-content.js';
 
+/** The trace context of a run, to which its next part links. */
+const TRACE = slot({
+  name: 'telemetry/trace',
+  version: 1,
+  schema: schemaOf((value): value is string | null => value === null || typeof value === 'string'),
+  initial: (): string | null => null,
+  inherit: 'fresh',
+  ifUnreadable: 'initial',
+});
+
 /**
  * The spans of runs (`invoke_agent`), of questions to models (`chat`) and of calls of tools
  * (`execute_tool`), each the active span of what happens within it: the spans of databases and of
  * HTTP requests that a tool makes are its children. A part of a run that is resumed links to the
  * part before it, and a run that another process asked for to that request.
  */
-@ToolLoopPlugin({ name: 'telemetry' })
+@ToolLoopPlugin({ name: 'telemetry', slots: [TRACE] })
 export class LoopInstrumentation implements Plugin {
   constructor(
     private readonly tracer: Tracer,
@@ -41,12 +53,16 @@ export class LoopInstrumentation implements Plugin {
   ) {}
 
   aroundRun(run: RunView, next: Next<RunEnd>): Promise<unknown> {
-    const { loop, resumedFrom, queuedMs } = run.facts;
-    const links = resumedFrom === undefined ? [] : linksTo(resumedFrom);
+    const { loop, askedFrom, queuedMs } = run.facts;
+    const links = linksTo(run.get(TRACE) ?? askedFrom ?? '');
     const name = loop === undefined ? 'invoke_agent' : `invoke_agent ${loop}`;
     if (queuedMs !== undefined) this.metrics.queued(run, queuedMs);
     const options = { kind: SpanKind.INTERNAL, attributes: runAttributes(run), links };
-    return this.within(name, options, next, (end, span, seconds) => {
+    const traced = (): Promise<RunEnd> => {
+      run.set(TRACE, () => this.traceContext() ?? null);
+      return next();
+    };
+    return this.within(name, options, traced, (end, span, seconds) => {
       this.metrics.runEnded(run, end ?? {}, seconds);
       if (!end) return;
       const { finish, usage, step } = end;

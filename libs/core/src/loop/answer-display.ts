@@ -4,7 +4,6 @@ import {
   isJsonObject,
   isWebAddress,
   type JsonObject,
-  type LanguageModel,
   type ModelEvent,
   type ToolCall,
 } from '@toolloop/protocol';
@@ -175,9 +174,4 @@ export class AnswerDisplay {
     this.open.set(providerId, claimed);
     return claimed;
   }
-}
-
-/** Returns the name of a model in events and reports. */
-export function nameOf({ provider, modelId }: LanguageModel): string {
-  return `${provider}/${modelId}`;
 }

@@ -21,7 +21,7 @@ import {
 } from './loop-state.js';
 import { type FailedRun, finishFor, INCOMPLETE } from '../run/run-fault.js';
 import { type AskedModel, askModel } from './model-step.js';
-import { nameOf } from './answer-display.js';
+import { nameOfModel } from '../models/model-name.js';
 import { detailOf } from '../plugins/usage/quota-guard.js';
 import { HistoryStep } from '../plugins/history/history-step.js';
 import { isOfNoModel, RehearsalStep } from '../plugins/rehearsals/rehearsal-step.js';
@@ -36,7 +36,6 @@ import { DirectiveUpdates } from '../plugins/directives/directive-updates.js';
 import { BoundedStores } from '../call/bounded-stores.js';
 import { offerAgain, type OfferedAgain } from '../plugins/entities/conversation-entities.js';
 import { ToolProviderExtractor } from '../plugins/entities/entity-extraction.js';
-import { Plugins } from '../plugin/plugins.js';
 import type { RunRehearsal } from '../plugins/rehearsals/run-rehearsal.js';
 import { ToolRunner } from '../call/tool-runner.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
@@ -59,7 +58,6 @@ export class ToolLoop {
     private readonly runner: ToolRunner,
     entities: ToolProviderExtractor,
     private readonly stores: BoundedStores,
-    private readonly plugins: Plugins,
   ) {
     this.history = new HistoryStep(settings);
     this.preparation = new StepPreparation(settings, catalog);
@@ -71,10 +69,7 @@ export class ToolLoop {
   /** The last state; it has a `finish`, unless the run continues elsewhere. Never rejects. */
   drive(first: LoopState, live: LiveRun): Promise<LoopState> {
     const { hooks, view } = live.plugins;
-    const drive = (): Promise<LoopState> => {
-      live.trace = this.plugins.traceContext();
-      return this.driven(first, live);
-    };
+    const drive = (): Promise<LoopState> => this.driven(first, live);
     return hooks.aroundRun ? hooks.aroundRun(view, drive) : drive();
   }
 
@@ -202,7 +197,7 @@ export class ToolLoop {
     const tools = live.sentTools.send(prepared.request.tools);
     const { answer, failure } = await this.asked(prepared, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
-    const counting = live.answered(answer.usage, answer.answeredBy ?? nameOf(prepared.model));
+    const counting = live.answered(answer.usage, answer.answeredBy ?? nameOfModel(prepared.model));
     live.use.spend(asked.usage);
     await counting;
     await live.emit({

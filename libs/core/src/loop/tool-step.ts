@@ -19,7 +19,7 @@ import type { MeteredCall } from '../plugins/usage/run-meter.js';
 import { isPermitted } from '../policy/decide.js';
 import type { LiveRun } from '../run/live-run.js';
 import type { CallSession } from '../run/run-plan.js';
-import { nameOf } from './answer-display.js';
+import { nameOfModel } from '../models/model-name.js';
 import { checkpointIn, type Finish, type PendingStep } from './loop-state.js';
 import { toMessage } from './tool-message.js';
 
@@ -326,7 +326,7 @@ function isCounted({ refusal, meant: { tool } }: PlannedCall): boolean {
 function meteredCall({ call, meant }: PlannedCall, { plan, recorder }: LiveRun): MeteredCall {
   const tool = meant.tool?.spec.declaredId ?? call.name;
   if (plan.isOneCall && !recorder) return { tool };
-  const model = plan.isOneCall ? undefined : nameOf(plan.model);
+  const model = plan.isOneCall ? undefined : nameOfModel(plan.model);
   const id = recorder && `${plan.execution.run.runId}/${call.toolCallId}`;
   return { tool, ...(model !== undefined && { model }), ...(id !== undefined && { id }) };
 }

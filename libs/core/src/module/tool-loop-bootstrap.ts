@@ -55,7 +55,6 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     private readonly subRuns: SubRunPreparation,
     private readonly sources: ToolSources,
     private readonly policies: PolicyService,
-    private readonly plugins: Plugins,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
@@ -70,7 +69,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
   private async start(): Promise<void> {
     const { policy, tools } = this.settings.options;
     const plugins = this.explorer.plugins();
-    this.plugins.install(plugins);
+    for (const installing of this.explorer.instancesOf(Plugins)) installing.install(plugins);
     const raw = [...listedRaw(tools), ...this.catalog.registry.take()];
     const exploration = this.explorer.explore(rulesIn(this.settings.options), raw);
     const contributed = await this.sources.begin(exploration.sources);

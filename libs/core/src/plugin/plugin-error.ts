@@ -1,6 +1,6 @@
 import type { PointName } from './plugin.js';
 
-/** The failure of a plugin's hook. It names the plugin, so that its author is the one to be asked. */
+/** The failure of a plugin's hook, with the name of the plugin. */
 export class PluginError extends Error {
   override readonly name = 'PluginError';
 

@@ -7,6 +7,8 @@ import { PluginError } from './plugin-error.js';
 import { compileRunHooks, type RunHooks } from './run-hooks.js';
 import { RunOfPlugins } from './run-of-plugins.js';
 import type { RunFacts, RunView } from './run-view.js';
+import { KeptSlot, type SavedSlots } from './saved-slot.js';
+import type { AnySlot } from './slot.js';
 import { orderPlugins } from './plugin-order.js';
 
 /** The plugins of the application, in the order of their hooks. */
@@ -29,6 +31,20 @@ export class Plugins {
     return this.installed.map(({ declaration }) => declaration.name);
   }
 
+  /** Returns why a saved run cannot be resumed with these plugins; undefined if it can. */
+  problemWith(saved: SavedSlots): string | undefined {
+    for (const slot of this.slots) {
+      const value = saved[slot.name];
+      const problem = value && slot instanceof KeptSlot ? slot.problemWith(value) : undefined;
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  }
+
+  private get slots(): readonly AnySlot[] {
+    return this.installed.flatMap(({ declaration: { slots = [] } }) => slots);
+  }
+
   /** Returns the present trace context, by the first plugin that knows one. */
   traceContext(): string | undefined {
     const [tracing] = pluginsAt('traceContext', this.installed);
@@ -40,13 +56,14 @@ export class Plugins {
    *
    * @throws {PluginError} if one does not say whether it does
    */
-  begin(facts: RunFacts, around?: PluginsOfRun): PluginsOfRun {
+  begin(facts: RunFacts, around?: PluginsOfRun, saved: SavedSlots = {}): PluginsOfRun {
     const view = new RunOfPlugins(facts, around?.view);
+    view.restore(this.slots, saved);
     const active = this.installed.filter((one) => takesPart(one, view));
     const key = active.map(({ declaration }) => declaration.name).join('\n');
     const set = this.compiled.get(key) ?? new PluginSet(active);
     this.compiled.set(key, set);
-    return new PluginsOfRun(view, set);
+    return new PluginsOfRun(view, set, this.slots);
   }
 }
 
@@ -64,7 +81,14 @@ export class PluginsOfRun {
   constructor(
     readonly view: RunOfPlugins,
     private readonly set: PluginSet,
+    private readonly slots: readonly AnySlot[],
   ) {}
+
+  /** Returns the values that are saved with the run; undefined if there are none. */
+  save(): SavedSlots | undefined {
+    const saved = this.view.save(this.slots);
+    return Object.keys(saved).length > 0 ? saved : undefined;
+  }
 
   get hooks(): RunHooks {
     return this.set.ofRun;

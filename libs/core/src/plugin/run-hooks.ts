@@ -91,5 +91,5 @@ function compileStepped(plugins: readonly PluginAt<'stepped'>[]): RunHooks['step
 function checkedFinish({ reason, detail }: PluginFinish): PluginFinish {
   if (!PLUGIN_REASONS.includes(reason))
     throw new TypeError(`A plugin can end a run with ${PLUGIN_REASONS.join(', ')}.`);
-  return { reason, ...(detail !== undefined && { detail: String(detail) }) };
+  return { reason, ...(detail !== undefined && { detail }) };
 }

@@ -1,8 +1,12 @@
 import type { RunFacts, RunView } from './run-view.js';
-import type { Slot } from './slot.js';
+import { KeptSlot, type SavedSlots } from './saved-slot.js';
+import type { AnySlot, Slot } from './slot.js';
 
 /** The view that the plugins of one run share, and the holder of their values. */
 export class RunOfPlugins implements RunView {
+  /** The values of slots that no plugin of this process has: they are written back. */
+  private foreign: SavedSlots = {};
+
   constructor(
     readonly facts: RunFacts,
     /** The run around a sub-run. */
@@ -32,6 +36,28 @@ export class RunOfPlugins implements RunView {
   set<Value>(slot: Slot<Value>, next: (now: Value) => Value): void {
     const holder = this.holderOf(slot);
     slot.write(holder, next(slot.read(holder)));
+  }
+
+  /**
+   * Returns the values of these slots as they are saved, and those of plugins that this process
+   * does not have. A value that is shared is saved by the run that holds it.
+   */
+  save(slots: readonly AnySlot[]): SavedSlots {
+    const saved = slots.flatMap((slot) => {
+      const value = slot instanceof KeptSlot ? slot.save(this) : undefined;
+      return value ? [[slot.name, value] as const] : [];
+    });
+    return { ...this.foreign, ...Object.fromEntries(saved) };
+  }
+
+  /** Takes over the values of a run that was saved. */
+  restore(slots: readonly AnySlot[], saved: SavedSlots): void {
+    const known = new Map(slots.map((slot) => [slot.name, slot]));
+    for (const [name, value] of Object.entries(saved)) {
+      const slot = known.get(name);
+      if (slot instanceof KeptSlot) slot.restore(this, value);
+      else this.foreign = { ...this.foreign, [name]: value };
+    }
   }
 
   private holderOf(slot: Pick<Slot<never>, 'inherit'>): RunView {

@@ -86,8 +86,8 @@ export interface RunPoints {
     run: RunView,
   ): Promise<unknown>;
   /**
-   * Returns the present trace context as text, kept with a run that another process continues: a
-   * W3C `traceparent`. Undefined if there is none.
+   * Returns the present trace context as text, for a run that is asked for here and begins in
+   * another process: a W3C `traceparent`. Undefined if there is none.
    */
   traceContext?(): string | undefined;
   /** Called after each step. The first plugin that returns an end ends the run. */

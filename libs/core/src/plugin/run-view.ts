@@ -7,12 +7,11 @@ import type { Slot } from './slot.js';
  * The options of requests and loops that plugins read. A plugin adds its own by declaration
  * merging; each holds the values that were given, those of the loop first.
  */
-// eslint-disable-next-line typescript/no-empty-object-type -- plugins merge their options into it
 export interface PluginRunOptions {}
 
 /** The facts of a run that do not change while it lasts. */
 export interface RunFacts {
-  /** What a tool knows of the run: its actor, its tenant and what the application gave it. */
+  /** The run as tools know it: its actor, its tenant and the values that the application gave. */
   readonly context: RunContext;
   readonly requestId: string;
   readonly actorId?: string | undefined;
@@ -24,10 +23,10 @@ export interface RunFacts {
   /** The call that this run is. Absent in a root run. */
   readonly within?: { readonly runId: string; readonly toolCallId: string } | undefined;
   /**
-   * The trace context of the part before this one, or that of the request that asked for the run.
-   * Absent in a run that begins where it is asked for.
+   * The trace context of the request that asked for the run. Absent in a run that begins where it
+   * is asked for.
    */
-  readonly resumedFrom?: string | undefined;
+  readonly askedFrom?: string | undefined;
   /** The milliseconds that a durable run waited for a process. Absent in one that did not. */
   readonly queuedMs?: number | undefined;
   /** The reason for which the application vouches for the client that makes the calls. */

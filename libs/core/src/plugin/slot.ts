@@ -36,6 +36,11 @@ export class Slot<Value> {
     return cell.value;
   }
 
+  /** Returns the cell of the run that holds it; undefined until it has a value. */
+  protected cellOf(holder: RunView): { readonly value: Value } | undefined {
+    return this.cells.get(holder);
+  }
+
   write(holder: RunView, value: Value): void {
     this.cells.set(holder, { value });
   }

@@ -45,6 +45,5 @@ export function ToolLoopPlugin(
 
 /** Returns the declaration of a class of plugins; undefined for any other class. */
 export function declarationOf(type: object): PluginDeclaration | undefined {
-  const declared: PluginDeclaration | undefined = Reflect.getMetadata(PLUGIN_METADATA, type);
-  return declared;
+  return Reflect.getMetadata(PLUGIN_METADATA, type) as PluginDeclaration | undefined;
 }

@@ -12,7 +12,7 @@ import { selects } from '../catalog/tool-selection.js';
 import { ToolsetNarrowing } from '../catalog/toolset-narrowing.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Tool } from '../contracts/tool.js';
-import { nameOf } from '../loop/answer-display.js';
+import { nameOfModel } from '../models/model-name.js';
 import { assistantMessage, hiddenIn, type LoopState } from '../loop/loop-state.js';
 import { readModel } from '../loop/model-step.js';
 import { RunApprovals } from '../plugins/approvals/run-approvals.js';
@@ -77,8 +77,6 @@ export class LiveRun implements EnclosingRun {
   /** Stores the entries of a durable run. */
   recorder: RunRecorder | undefined;
   private recorded: Pick<ExecutionScope, 'journal'> = {};
-  /** The trace context of the run, where the application is instrumented. */
-  trace: string | undefined;
   private readonly ofModels: ModelAccounts;
   private knownValues: RunValues | undefined;
   private standing: Pick<ExecutionScope, 'standing'> = {};
@@ -107,9 +105,8 @@ export class LiveRun implements EnclosingRun {
     this.roles = accounts.roles;
     this.reserve = session?.live.reserve ?? plan.injection.reserve;
     this.listedAt = plan.listedAt;
-    this.trace = saved?.trace;
-    const facts = { ...factsOf(plan, start, signal), journal: () => this.recorded.journal };
-    this.plugins = start.plugins.begin(facts, plan.within?.live.plugins);
+    const facts = { ...factsOf(plan, signal), journal: () => this.recorded.journal };
+    this.plugins = start.plugins.begin(facts, plan.within?.live.plugins, saved?.slots);
     this.rehearsal = rehearsalOf(plan, saved);
     this.approvals = approvalsOf(plan, saved);
     const hidden = hiddenBefore(start);
@@ -313,7 +310,7 @@ export class LiveRun implements EnclosingRun {
       fold.take(event),
     );
     const { answer } = fold;
-    await this.answered(answer.usage, answer.answeredBy ?? nameOf(model));
+    await this.answered(answer.usage, answer.answeredBy ?? nameOfModel(model));
     if (failure !== undefined) throw failure;
     return answer.text;
   }

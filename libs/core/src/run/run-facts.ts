@@ -1,9 +1,9 @@
-import { nameOf } from '../loop/answer-display.js';
+import { nameOfModel } from '../models/model-name.js';
 import type { RunFacts } from '../plugin/run-view.js';
-import { identityOf, type RunPlan, type RunStart } from './run-plan.js';
+import { identityOf, type RunPlan } from './run-plan.js';
 
 /** Returns the facts of a run that its plugins see. */
-export function factsOf(plan: RunPlan, { resumed }: RunStart, signal: AbortSignal): RunFacts {
+export function factsOf(plan: RunPlan, signal: AbortSignal): RunFacts {
   const { execution, conversation, within, model, options, isOneCall } = plan;
   const { run: context, requestId, vouchedFor, limits } = execution;
   return {
@@ -12,12 +12,12 @@ export function factsOf(plan: RunPlan, { resumed }: RunStart, signal: AbortSigna
     requestId,
     vouchedFor,
     conversationId: conversation?.conversationId,
-    model: isOneCall ? undefined : nameOf(model),
+    model: isOneCall ? undefined : nameOfModel(model),
     within: within && {
       runId: within.live.plan.execution.run.runId,
       toolCallId: within.toolCallId,
     },
-    resumedFrom: resumed?.saved.trace ?? plan.queued?.trace,
+    askedFrom: plan.queued?.trace,
     queuedMs: plan.queued?.forMs,
     mode: options.rehearse ? 'dry' : 'live',
     limits,

@@ -29,6 +29,8 @@ import { OpenRuns } from './open-runs.js';
 import { fromRunEntries } from './run-entries.js';
 import type { RunPlan } from './run-plan.js';
 import { type ListingRequest, RunPreparation } from './run-preparation.js';
+import { unreadable } from './saved-run-reader.js';
+import type { SavedRun } from './saved-run.js';
 import { SuspendedRuns } from './suspended-runs.js';
 
 /** Opens the runs of every loop, named or not. */
@@ -45,7 +47,7 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     subRuns: SubRunPreparation,
     loop: ToolLoop,
     stores: BoundedStores,
-    plugins: Plugins,
+    private readonly plugins: Plugins,
     @Optional() trail?: AuditTrail,
   ) {
     this.subRuns = new SubRunOpener(
@@ -106,6 +108,7 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     { runId, loop, journal, entries = [], lastSequence = 0, queued }: DurableRun,
   ): RunHandle<Output> {
     const saved = fromRunEntries(runId, entries);
+    if (saved) this.assertReadable(runId, saved);
     const processState = this.suspended.recall(runId);
     const resumed = saved && { runId, saved, ...(processState && { processState }) };
     const plan = this.preparation.prepare(request, this.profileOf(loop), resumed ?? { runId });
@@ -116,6 +119,12 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
       journal,
       lastSequence,
     );
+  }
+
+  /** @throws {InvalidRequestError} `unreadable_run` if a plugin cannot read what it kept. */
+  private assertReadable(runId: string, { slots = {} }: SavedRun): void {
+    const problem = this.plugins.problemWith(slots);
+    if (problem !== undefined) throw unreadable(runId, problem);
   }
 
   private profileOf(name: string | undefined): LoopProfile {
@@ -200,6 +209,7 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
   ): Promise<RunHandle<Output>> {
     this.openRuns.assertOpen();
     const resumed = await this.suspended.find(runId, request);
+    this.assertReadable(runId, resumed.saved);
     const { loop } = resumed;
     const plan = this.preparation.prepare(request, given ?? this.profileOf(loop), resumed);
     return new LoopRun<Output>({ ...plan, loop }, this.services, resumed);

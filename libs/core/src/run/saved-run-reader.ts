@@ -1,3 +1,4 @@
+import type { SavedSlots } from '../plugin/saved-slot.js';
 import {
   InvalidRequestError,
   type JsonObject,
@@ -69,13 +70,21 @@ export function unreadable(runId: string, why: string): InvalidRequestError {
 export function fromSavedJson(content: JsonObject, runId: string): SavedRun {
   const wrong = wrongInRun(content);
   if (wrong !== undefined) throw unreadable(runId, `${wrong} is not what it must be`);
-  const saved = content as unknown as SavedRun;
+  const saved = content as unknown as SavedRun & { readonly trace?: string };
   const { state, pending } = saved;
   return {
-    ...saved,
+    ...withSlots(saved),
     state: { ...state, records: state.records.map(withDates) },
     ...(pending && { pending: { ...pending, outcomes: pending.outcomes.map(revived) } }),
   };
+}
+
+/** The trace of a run stood beside its slots before plugins kept what is theirs. */
+function withSlots({ trace, slots, ...saved }: SavedRun & { readonly trace?: string }): SavedRun {
+  const before: SavedSlots =
+    trace === undefined ? {} : { 'telemetry/trace': { version: 1, value: trace } };
+  const all = { ...before, ...slots };
+  return Object.keys(all).length > 0 ? { ...saved, slots: all } : saved;
 }
 
 function revived(outcome: SavedOutcome): SavedOutcome {
@@ -192,6 +201,8 @@ const MORE = optionals({
   pending: STEP,
   inputs: SAVED_INPUTS,
   ...formsIn(OPTIONAL_PARTS),
+  /** The trace of a run that was saved before plugins kept their values. */
+  trace: TEXT,
 });
 
 const WHOLE: Form<SavedRun> = only({ ...GROWING, ...NEEDED, ...MORE });

@@ -16,7 +16,17 @@ import {
 } from '../plugins/injection/saved-tools.js';
 import { type RunApprovals, SAVED_APPROVALS } from '../plugins/approvals/run-approvals.js';
 import { type SpendingLedger } from '../plugins/usage/spending.js';
-import { FLAG, type Form, list, NUMBER, partly, TEXT } from '../schema/saved-form.js';
+import {
+  byName,
+  FLAG,
+  type Form,
+  list,
+  NUMBER,
+  object,
+  partly,
+  present,
+  TEXT,
+} from '../schema/saved-form.js';
 import type { RunInputs, SavedInputs } from './run-inputs.js';
 import { firstState, type LoopState, type PendingStep } from '../loop/loop-state.js';
 import type { RunUse } from './run-use.js';
@@ -24,6 +34,8 @@ import type { CallAccount } from '../plugins/sessions/call-account.js';
 import { type CallCounter, type SavedCounts } from '../plugins/repetition/call-counter.js';
 import { type RunRoles, SAVED_ROLES } from './run-roles.js';
 import { type SentTools } from './sent-tools.js';
+import type { PluginsOfRun } from '../plugin/plugins.js';
+import type { SavedSlot, SavedSlots } from '../plugin/saved-slot.js';
 
 /** The position of a run among its events and in its conversation. */
 export type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' | 'sequence'>;
@@ -49,7 +61,7 @@ export interface SavableRun {
   readonly roles: Pick<RunRoles, 'assumed'>;
   readonly pages: ResultPages | undefined;
   readonly rehearsal: RunRehearsal | undefined;
-  readonly trace: string | undefined;
+  readonly plugins: Pick<PluginsOfRun, 'save'>;
 }
 
 /**
@@ -61,6 +73,11 @@ export interface RunPart<Value> {
   /** All of it; undefined where there is nothing to save. */
   save(run: SavableRun): Value | undefined;
 }
+
+/** The values of its plugins, each of which its plugin checks itself. */
+const SAVED_SLOTS: Form<SavedSlots> = byName(
+  object<SavedSlot>({ version: NUMBER, value: present() }),
+);
 
 /** The parts that every saved run has, by the names that they are saved under. */
 export const PARTS = {
@@ -82,7 +99,7 @@ export const OPTIONAL_PARTS = {
     declared.declarations.length > 0 ? declared.declarations : undefined,
   ),
   rehearsal: part(SAVED_REHEARSAL, ({ rehearsal }) => rehearsal?.save()),
-  trace: part(TEXT, ({ trace }) => trace),
+  slots: part(SAVED_SLOTS, ({ plugins }) => plugins.save()),
 };
 
 function part<Value>(form: Form<Value>, save: RunPart<Value>['save']): RunPart<Value> {

@@ -84,6 +84,16 @@ export function list<Value>(of: Form<Value>): Form<readonly Value[]> {
   };
 }
 
+/** Makes the form of an object whose members all have one form. */
+export function byName<Value>(of: Form<Value>): Form<Readonly<Record<string, Value>>> {
+  return {
+    check: (value, at) =>
+      typeof value === 'object' && value !== null && !Array.isArray(value)
+        ? first(Object.entries(value), ([name, one]) => of.check(one, `${at}.${name}`))
+        : at,
+  };
+}
+
 /** Makes the form of a key with its value, as a `Map` is saved. */
 export function pair<Value>(second: Form<Value>): Form<readonly [string, Value]> {
   return {

@@ -62,6 +62,6 @@ describe('the order of plugins', () => {
 function permutationsOf<Item>(items: readonly Item[]): readonly (readonly Item[])[] {
   if (items.length < 2) return [items];
   return items.flatMap((first, index) =>
-    permutationsOf(items.toSpliced(index, 1)).map((rest) => [first, ...rest]),
+    permutationsOf(items.toSpliced(index, 1)).map((rest) => rest.toSpliced(0, 0, first)),
   );
 }

@@ -23,7 +23,12 @@ const VALUES: Readonly<Record<keyof typeof PARTS | keyof typeof OPTIONAL_PARTS, 
   roles: 'all',
   isOneCall: true,
   scope: 'desk',
-  trace: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+  slots: {
+    'telemetry/trace': {
+      version: 1,
+      value: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    },
+  },
   clientTools: [
     { id: 'screen__show', description: '', inputSchema: { type: 'object', properties: {} } },
   ],

@@ -10,7 +10,7 @@ import {
 import { Interruption, linkSignal, untilAborted } from '../../contracts/interruption.js';
 import type { HistoryCut } from '../../contracts/history.js';
 import { Logger } from '../../findings/logger.js';
-import { nameOf } from '../../loop/answer-display.js';
+import { nameOfModel } from '../../models/model-name.js';
 import type { AppliedCut, LoopState } from '../../loop/loop-state.js';
 import { readModel } from '../../loop/model-step.js';
 import type { LiveRun } from '../../run/live-run.js';
@@ -101,7 +101,7 @@ class HistoryQuestions {
     );
     const { answer } = fold;
     if (this.signal.aborted) throw Interruption.from(this.signal);
-    await this.count(answer.usage, answer.answeredBy ?? nameOf(model));
+    await this.count(answer.usage, answer.answeredBy ?? nameOfModel(model));
     if (failure !== undefined) throw failure;
     if (answer.finishReason !== 'stop' || answer.text.trim() === '')
       throw new ModelError(
