@@ -139,7 +139,7 @@ describe('POST /ai/chat', () => {
 
   it.each<readonly [string, JsonValue, string]>([
     ['no list of messages', null, '"messages"'],
-    ['an empty text', userSays(' '), 'message must not be empty'],
+    ['an empty text', userSays(' '), 'a message of the user that has a text'],
     ['a message of another role', [{ id: 'm', role: 'system', parts: [] }], 'must have the role'],
   ])('refuses %s, and says why', async (_what, messages, why) => {
     const desk = await serve({ model: new ScriptedModel([]) });
