@@ -23,7 +23,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   '@toolloop/openai': 125,
   '@toolloop/protocol': 220,
   '@toolloop/react': 45,
-  '@toolloop/resources': 270,
+  '@toolloop/resources': 280,
   '@toolloop/telemetry': 70,
   '@toolloop/testing': 320,
   '@toolloop/toolbox': 105,
