@@ -69,12 +69,17 @@ function answers(run: number): readonly ScriptedTurn[] {
   ];
 }
 
+/** The least of three passes: a row that another transaction still sees stays through a pass. */
 async function bytesOf(database: Database, table: string): Promise<number> {
-  await database.query(`vacuum full ${table}`);
-  const [row] = await database.query<{ bytes: number }>(
-    `select pg_total_relation_size('${table}')::int as bytes`,
-  );
-  return row?.bytes ?? Number.NaN;
+  let least = Infinity;
+  for (let pass = 0; pass < 3; pass += 1) {
+    await database.query(`vacuum full ${table}`);
+    const [row] = await database.query<{ bytes: number }>(
+      `select pg_total_relation_size('${table}')::int as bytes`,
+    );
+    least = Math.min(least, row?.bytes ?? Number.NaN);
+  }
+  return least;
 }
 
 onEachDatabase('what a run of ten steps leaves', (open) => {

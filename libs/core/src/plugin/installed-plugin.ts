@@ -41,13 +41,17 @@ export function failureOfHook(
 
 const logger = new Logger('Plugins');
 
-/** Logs the failure of a hook that only observes. */
+/**
+ * Logs the failure of a hook that only observes. A run that was aborted does not wait for it, which
+ * is no failure.
+ */
 export function reportHook(
   one: InstalledPlugin,
   point: PointName,
   error: unknown,
-  { runId }: Pick<RunView, 'runId'>,
+  { runId, signal }: Pick<RunView, 'runId' | 'signal'>,
 ): void {
+  if (signal.aborted) return;
   const { name } = one.declaration;
   logger.error(`The plugin "${name}" failed at "${point}" (run ${runId}).`, error);
 }
