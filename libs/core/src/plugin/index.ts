@@ -20,12 +20,7 @@ export type {
   RunPoints,
 } from './run-points.js';
 export type { PluginRunOptions, RunFacts, RunView } from './run-view.js';
-export {
-  type KeptSlot,
-  type SavedSlot,
-  schemaOf,
-  slot,
-  type SlotDeclaration,
-} from './saved-slot.js';
+export { type KeptSlot, type SavedSlot, slot, type SlotDeclaration } from './saved-slot.js';
+export { schemaOf } from './slot-schema.js';
 export { memory, type MemoryDeclaration, type Slot, type SlotInheritance } from './slot.js';
 export { type PluginDeclaration, ToolLoopPlugin } from './tool-loop-plugin.decorator.js';

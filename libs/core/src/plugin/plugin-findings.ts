@@ -48,7 +48,7 @@ function missingPlugins(
 /** A method that is nearly a point is one that is never called. */
 function misspelledPoints({ plugin }: InstalledPlugin): Finding[] {
   return methodsOf(plugin)
-    .filter((name) => !POINTS.some((point) => point === name))
+    .filter((name) => !POINTS.includes(name))
     .flatMap((name) => {
       const remedy = nearestIn(name, POINTS, 0.2);
       return remedy === undefined

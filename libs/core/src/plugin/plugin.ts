@@ -18,8 +18,8 @@ export interface Plugin extends RunPoints, CallPoints {}
 /** The name of a point. */
 export type PointName = keyof Plugin;
 
-/** Every point, in the order in which a run with one call comes to them. */
-export const POINTS: readonly PointName[] = Object.keys({
+/** The names of all points, in the order in which a run with one call comes to them. */
+export const POINTS: readonly string[] = Object.keys({
   open: true,
   aroundRun: true,
   traceContext: true,
@@ -29,8 +29,4 @@ export const POINTS: readonly PointName[] = Object.keys({
   started: true,
   concluded: true,
   stepped: true,
-} satisfies Record<PointName, true>).filter(isPoint);
-
-function isPoint(name: string): name is PointName {
-  return name !== '';
-}
+} satisfies Record<PointName, true>);

@@ -15,6 +15,7 @@ import { orderPlugins } from './plugin-order.js';
 @Injectable()
 export class Plugins {
   private installed: readonly InstalledPlugin[] = [];
+  private slots: readonly AnySlot[] = [];
   /** The compiled hooks of each set of plugins that has been in a run, by their names. */
   private readonly compiled = new Map<string, PluginSet>();
 
@@ -23,6 +24,7 @@ export class Plugins {
     const order = orderPlugins(plugins);
     if ('circle' in order) return; // a finding, with which the application does not start
     this.installed = order.ordered;
+    this.slots = order.ordered.flatMap(({ declaration: { slots = [] } }) => slots);
     this.compiled.clear();
   }
 
@@ -39,10 +41,6 @@ export class Plugins {
       if (problem !== undefined) return problem;
     }
     return undefined;
-  }
-
-  private get slots(): readonly AnySlot[] {
-    return this.installed.flatMap(({ declaration: { slots = [] } }) => slots);
   }
 
   /** Returns the present trace context, by the first plugin that knows one. */
