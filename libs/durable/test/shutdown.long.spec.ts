@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { HttpException, type LoggerService } from '@nestjs/common';
@@ -45,6 +46,7 @@ afterEach(async () => {
 async function start(
   durable: DurableOptions,
   logger: LoggerService | false,
+  called: (runId: string) => Promise<unknown> = () => wait(20),
 ): Promise<TestingModule> {
   const act = tool({
     id: 'desk__act',
@@ -52,7 +54,7 @@ async function start(
     effect: 'state_change',
     reveal: 'all',
     input: { type: 'object', properties: { number: { type: 'number' } } },
-    execute: () => new Promise((resolve) => setTimeout(() => resolve('done'), 20)),
+    execute: (_, { runId }) => called(runId).then(() => 'done'),
   });
   const module = await Test.createTestingModule({
     imports: [
@@ -149,10 +151,16 @@ async function closedIn(
   cleanUps.push(server.drop);
   const way = await Way.to(server.url);
   cleanUps.push(() => Promise.resolve(way.close()));
-  const module = await start({ url: way.url }, false);
+  const within = new Set<string>();
+  const acts = new EventEmitter();
+  const allWithin = once(acts, 'all within');
+  const module = await start({ url: way.url }, false, (runId) => {
+    if (within.add(runId).size === SOME) acts.emit('all within');
+    return allWithin.then(() => wait(20));
+  });
   const loop: ToolLoopService = module.get(ToolLoopService);
   const runs = Array.from({ length: SOME }, () => loop.run(ask()).catch(() => undefined));
-  await wait(40); // each is within its calls
+  await allWithin;
   trouble(way);
   const closed = await Promise.race([
     module.close().then(() => 'closed'),

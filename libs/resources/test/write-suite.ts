@@ -40,8 +40,8 @@ export class OrderPolicy extends ResourcePolicy<User, Order> {
     );
   }
 
-  override rows({ actor }: RunContext<User>): JsonObject {
-    return actor.id === 'guy' ? {} : { status: { ne: 'cancelled' } };
+  override rows({ actor }: RunContext<User>): JsonObject | undefined {
+    return actor.id === 'guy' ? undefined : { status: { ne: 'cancelled' } };
   }
 
   override fields({ actor }: RunContext<User>): {
