@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { afterEach, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
 import { LlmTool, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
-import { DurableHealth, DurableModule } from '@toolloop/durable';
+import { DurableHealth, DurableModule, openDatabase } from '@toolloop/durable';
 import { ScriptedModel } from '@toolloop/testing';
 import { createServerDatabase, describePostgres } from './databases.js';
 import { Way } from './fixtures/way.js';
@@ -67,5 +67,20 @@ describePostgres('invariant 17: an application whose connections are gone withou
       [...told].filter((status) => status !== 'succeeded' && status !== 'storage_unavailable'),
     ).toEqual([]);
     while (!(await health.readiness()).isReady) await wait(50);
+  });
+
+  it.each([
+    ['before the server has let it in', 1],
+    ['before its session has its settings', 2],
+  ])('tells that the server does not answer if a connection is lost %s', async (_, answers) => {
+    const server = await createServerDatabase();
+    cleanUps.push(() => server.drop());
+    let heard = 0;
+    const way: Way = await Way.to(server.url, () => {
+      heard += 1;
+      if (heard >= answers) way.forget();
+    });
+    cleanUps.push(() => way.close());
+    await expect(openDatabase({ url: way.url })).rejects.toThrow(/No answer|does not answer|timeout/);
   });
 });

@@ -120,20 +120,23 @@ const UNREACHED = new Set([
   'EHOSTUNREACH',
   'ENETUNREACH',
 ]);
-const ATTEMPTS = 20;
+const LONGEST_RESTART_MS = 15_000;
 const PAUSE_MS = 300;
 
 /**
- * Runs an idempotent preparation again where the connection is lost under it, or a statement is
- * cancelled, so that a process starts through a restart of its server.
+ * Runs an idempotent preparation again if the connection is lost under it, or a statement is
+ * cancelled, so that a process starts through a restart of its server. A server that is silent for
+ * longer than a restart takes is a failed start.
  */
 export async function repeatedWhereLost(work: () => Promise<void>): Promise<void> {
-  for (let attempt = 1; ; attempt += 1) {
+  const until = performance.now() + LONGEST_RESTART_MS;
+  for (;;) {
     try {
       return await work();
     } catch (error) {
       const lost = StorageUnavailableError.in(toStorageError(error, true));
-      if (!lost || UNREACHED.has(fromError(lost.cause).code) || attempt >= ATTEMPTS) throw error;
+      const isRestarting = lost && !UNREACHED.has(fromError(lost.cause).code);
+      if (!isRestarting || performance.now() > until) throw error;
       await wait(PAUSE_MS);
     }
   }

@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { isStoreAttempt, Logger } from '@toolloop/core/internal';
 import {
   Client,
+  type ClientConfig,
   type CustomTypesConfig,
   Pool,
   type PoolClient,
@@ -28,6 +29,7 @@ import {
 import { isForSession } from './session-setting.js';
 import { isOfSession } from './storage-error.js';
 import { unreachable } from './database-url.js';
+import { PostgresConnection } from './postgres-connection.js';
 import { GIVE_UP_MS, KEEP_ALIVE_MS, PostgresListener } from './postgres-listener.js';
 import { LONGEST_IDLE_MS } from './transaction-scope.js';
 
@@ -55,9 +57,14 @@ const TYPES: CustomTypesConfig = {
   },
 };
 
-/** Gives a new session its settings, before anybody asks it. */
+const PREPARATION = { text: SESSION_SETTINGS, query_timeout: LONGEST_CONNECT_MS };
+
+/** Gives a new session its settings, before a statement of ours. */
 function prepareSession(client: PoolClient, done: (error?: Error) => void): void {
-  client.query(SESSION_SETTINGS, (error) => done(error));
+  client.query(PREPARATION, (error) => {
+    if (!error && client instanceof PostgresConnection) client.isReady = true;
+    done(error);
+  });
 }
 
 /** A PostgreSQL server, for as many processes as like to share it. */
@@ -68,17 +75,26 @@ export class PostgresDriver implements DatabaseDriver {
 
   private constructor(
     private readonly pool: Pool,
+    opened: ReadonlySet<PostgresConnection>,
     url: string,
   ) {
     this.connection = { engine: 'postgres', pool };
     this.listener = new PostgresListener(url);
-    this.departure = new Departure(pool, url);
+    this.departure = new Departure(pool, opened, url);
   }
 
   /** @throws {ConfigurationError} Where no server lets us in. */
   static async connect(url: string, connections = MOST_CONNECTIONS): Promise<PostgresDriver> {
+    const opened = new Set<PostgresConnection>();
     const pool = new Pool({
       connectionString: url,
+      Client: class extends PostgresConnection {
+        constructor(config?: ClientConfig) {
+          super(config);
+          opened.add(this);
+          this.once('end', () => opened.delete(this));
+        }
+      },
       max: connections,
       connectionTimeoutMillis: LONGEST_CONNECT_MS,
       // for a process that freezes: its runs cannot be taken over meanwhile
@@ -98,12 +114,14 @@ export class PostgresDriver implements DatabaseDriver {
     // between its owners nothing hears a client; its next statement fails anyway
     pool.on('connect', (client) => client.on('error', () => undefined));
     try {
-      await repeatedWhereLost(async () => void (await pool.query('select 1').catch(rejectAsOurs)));
+      await repeatedWhereLost(async () => {
+        await pool.query({ text: 'select 1', ...ANSWER_LIMIT }).catch(rejectAsOurs);
+      });
     } catch (error) {
       await pool.end();
       throw unreachable(url, error);
     }
-    return new PostgresDriver(pool, url);
+    return new PostgresDriver(pool, opened, url);
   }
 
   async query<Row extends object>(
@@ -310,8 +328,6 @@ const GONE = 'The database did not answer any more when the process was to end.'
  */
 class Departure {
   private readonly lent = new Set<LentClient>();
-  /** The connections, and when they were made. */
-  private readonly clients = new Map<PoolClient, number>();
   private freshSince = 0;
   private timer: NodeJS.Timeout | undefined;
   private isLooking = false;
@@ -325,11 +341,9 @@ class Departure {
 
   constructor(
     private readonly pool: Pool,
+    private readonly opened: ReadonlySet<PostgresConnection>,
     private readonly url: string,
-  ) {
-    pool.on('connect', (client) => this.clients.set(client, performance.now()));
-    pool.on('remove', (client) => this.clients.delete(client));
-  }
+  ) {}
 
   async lend(): Promise<LentClient> {
     const lent = new LentClient(await this.fresh().catch(rejectAsOurs), {
@@ -351,7 +365,7 @@ class Departure {
   private async fresh(): Promise<PoolClient> {
     for (;;) {
       const client = await this.connected();
-      if ((this.clients.get(client) ?? 0) >= this.freshSince) return client;
+      if (client instanceof PostgresConnection && client.begunAt >= this.freshSince) return client;
       client.release(true);
     }
   }
@@ -399,7 +413,13 @@ class Departure {
     this.isLooking = false;
     this.quietSince = performance.now();
     if (!isReached) this.giveUp();
-    for (const lent of [...this.lent].filter((one) => one.isAskedSince(late))) lent.giveUp();
+    this.giveUpLate(late);
+  }
+
+  /** Gives up what was asked, or is being opened, since before a time. */
+  private giveUpLate(time: number): void {
+    for (const lent of [...this.lent].filter((one) => one.isAskedSince(time))) lent.giveUp();
+    for (const one of this.opened) if (!one.isReady && one.begunAt <= time) one.cut();
   }
 
   /** Asks over a connection of its own, once more where the server may just be starting again. */
@@ -433,9 +453,10 @@ class Departure {
     this.isGone = true;
     for (const giveUp of this.waiting) giveUp();
     for (const lent of this.lent) lent.giveUp();
-    for (const client of this.clients.keys()) void client.end();
+    for (const one of this.opened) one.cut();
   }
 }
+
 /**
  * A library's client on PostgreSQL, outside of `Database.transaction`: a connection of our pool.
  */
