@@ -8,7 +8,7 @@ import { Client, type ClientConfig } from 'pg';
 export class PostgresConnection extends Client {
   /** The time at which it was begun, on the clock of `performance`. */
   readonly begunAt = performance.now();
-  /** Whether its session has its settings, so that the pool has lent it. */
+  /** True once its session has its settings, and the pool lends it. */
   isReady = false;
   private readonly socket: Socket;
 
