@@ -22,7 +22,6 @@ import {
 import { type FailedRun, finishFor, INCOMPLETE } from '../run/run-fault.js';
 import { type AskedModel, askModel } from './model-step.js';
 import { nameOfModel } from '../models/model-name.js';
-import { detailOf } from '../plugins/usage/quota-guard.js';
 import { HistoryStep } from '../plugins/history/history-step.js';
 import { isOfNoModel, RehearsalStep } from '../plugins/rehearsals/rehearsal-step.js';
 import { StepPreparation } from './step-preparation.js';
@@ -170,9 +169,9 @@ export class ToolLoop {
   private async nextStep(state: LoopState, live: LiveRun): Promise<LoopState> {
     let begun: LoopState = { ...state, messages: [...state.messages, ...live.inputs.take()] };
     try {
-      const spent = await live.plan.meter.spent(live.signal);
-      if (spent)
-        return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
+      const { hooks, view } = live.plugins;
+      const finish = await hooks.stepping?.(view);
+      if (finish) return settle({ ...begun, finish }, live);
       const listed = await this.followSources(begun, live);
       begun = { ...(await withAuthorityOfNow(listed, live)), step: state.step + 1 };
       live.use.beginStep();

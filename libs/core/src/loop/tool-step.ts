@@ -15,11 +15,10 @@ import {
   shownResult,
 } from '../plugins/injection/result-injection.js';
 import { labelsReadBy } from '../plugins/sessions/call-account.js';
-import type { MeteredCall } from '../plugins/usage/run-meter.js';
+import type { PluginFinish } from '../plugin/run-points.js';
 import { isPermitted } from '../policy/decide.js';
 import type { LiveRun } from '../run/live-run.js';
 import type { CallSession } from '../run/run-plan.js';
-import { nameOfModel } from '../models/model-name.js';
 import { checkpointIn, type Finish, type PendingStep } from './loop-state.js';
 import { toMessage } from './tool-message.js';
 
@@ -44,17 +43,13 @@ export class ToolStep {
 
   /** Makes one call, as in most steps, and as a call without a model is. */
   async callOnce(call: ToolCall, context: ToolStepContext): Promise<ToolStepResult> {
-    const asked = plannedCall(call, 0, context);
-    const { live } = context;
-    const grant = isCounted(asked)
-      ? await live.plan.meter.takeCalls([meteredCall(asked, live)], live.signal)
-      : undefined;
-    const planned = grant?.calls === 0 ? { ...asked, ...grant.beyond } : asked;
+    const placed = placedCall(call, 0, context);
+    const [planned = placed] = await admitted([placed], context);
     const outcome = await this.executeOne(planned, context, () => false);
     const toolset = outcome.isPending
       ? context.toolset
       : await this.injected([outcome], [call], context);
-    const made = outcome.hinted ? this.hinted(outcome, live, toolset) : outcome;
+    const made = outcome.hinted ? this.hinted(outcome, context.live, toolset) : outcome;
     return this.stepOf([made], [call], limitOf([planned]), { ...context, toolset });
   }
 
@@ -63,8 +58,8 @@ export class ToolStep {
     context: ToolStepContext,
   ): Promise<ToolStepResult> {
     const done = doneBefore(context);
-    const counted = calls.map((call, index) => plannedCall(call, index, context));
-    const planned = await withinQuotas(counted, done, context);
+    const placed = calls.map((call, index) => placedCall(call, index, context));
+    const planned = await admitted(placed, context);
     const outcomes = (await this.execute(planned, done, context)).toSorted(
       (a, b) => a.record.index - b.record.index,
     );
@@ -92,8 +87,7 @@ export class ToolStep {
       return { messages: [], records: [], toolset, finish: { reason: 'waiting' }, pending };
     }
     const records = outcomes.map(({ record }) => record);
-    const halted =
-      haltFor(records, live) ?? live.counter.refusalLimit(records, live.approvals.mode);
+    const halted = haltFor(records, live);
     const finish = limit ?? (halted && { reason: halted });
     const messages = outcomes.map((outcome) => toMessage(outcome, calls));
     return { messages, records, toolset, ...(finish && { finish }) };
@@ -149,7 +143,7 @@ export class ToolStep {
   }
 
   private async execute(
-    planned: readonly PlannedCall[],
+    planned: readonly StepCall[],
     done: readonly ToolOutcome[],
     context: ToolStepContext,
   ): Promise<readonly ToolOutcome[]> {
@@ -171,7 +165,7 @@ export class ToolStep {
    * made again after it, they would read what it changed.
    */
   private together(
-    calls: readonly PlannedCall[],
+    calls: readonly StepCall[],
     isFollowed: boolean,
     context: ToolStepContext,
   ): Promise<ToolOutcome[]> {
@@ -187,7 +181,7 @@ export class ToolStep {
 
   /** Makes a call, and keeps its outcome in a durable run. */
   private async executeOne(
-    request: PlannedCall,
+    request: StepCall,
     context: ToolStepContext,
     isLast: () => boolean,
   ): Promise<ToolOutcome> {
@@ -204,7 +198,7 @@ export class ToolStep {
 
   /** Makes a call once the account of its session knows what it may read. */
   private async exec(
-    request: PlannedCall,
+    request: StepCall,
     { live, offered, history, toolset }: ToolStepContext,
   ): Promise<ToolOutcome> {
     const { tool } = request.meant;
@@ -235,11 +229,11 @@ export interface ToolStepResult {
   readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
 }
 
-interface PlannedCall extends PlacedCall {
-  readonly limit?: FinishReason;
+interface StepCall extends PlacedCall {
+  /** The end of the run, if the call is beyond a limit. */
+  readonly finish?: PluginFinish;
   /** The call that is meant: over a surface, the call of an entity's own tool. */
   readonly meant: { readonly call: ToolCall; readonly tool: Tool | undefined };
-  readonly detail?: string;
 }
 
 /**
@@ -255,34 +249,47 @@ function mustNote({ plan: { account }, roles }: LiveRun, tool: Tool): boolean {
  * gone, only they tell that they used their entities.
  */
 function doneBefore({ pending, live }: ToolStepContext): readonly ToolOutcome[] {
-  const done = (pending?.outcomes ?? []).filter(({ isPending }) => !isPending);
+  const done = doneIn(pending);
   for (const { tool } of done) if (tool?.entity) live.instances.used(tool);
   return done;
 }
 
-/** Returns the limit that the first call beyond one has reached. */
-function limitOf(planned: readonly PlannedCall[]): Finish | undefined {
-  const { limit: reason, detail } = planned.find(({ limit }) => limit) ?? {};
-  return reason && { reason, ...(detail !== undefined && { detail }) };
+function doneIn(pending: ToolStepContext['pending']): readonly ToolOutcome[] {
+  return (pending?.outcomes ?? []).filter(({ isPending }) => !isPending);
 }
 
-/** Counts a call, also one that was made by a process that is gone. */
-function plannedCall(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
+/** Returns the end that the first call beyond a limit gives the run. */
+function limitOf(planned: readonly StepCall[]): Finish | undefined {
+  return planned.find(({ finish }) => finish)?.finish;
+}
+
+/** Places a call in its step, also one that was made by a process that is gone. */
+function placedCall(call: ToolCall, index: number, context: ToolStepContext): StepCall {
   const { step, offered, live, pending } = context;
   const meant = resolveSurfaceCall(call, offered, live.plan.execution.limits.argumentBytes) ?? {
     call,
     tool: offered.find(call.name),
   };
-  const place = {
+  const beginning = (pending || live.plan.within) && beginningOf(call, index, context);
+  return { call, step, index, meant, ...beginning };
+}
+
+/** Returns the calls of a step, with refusals of those that a plugin does not admit. */
+async function admitted(
+  placed: readonly StepCall[],
+  { live: { plugins }, pending }: ToolStepContext,
+): Promise<readonly StepCall[]> {
+  const { hooks, view } = plugins;
+  if (!hooks.admit || pending?.isPlanned) return placed; // admitted when they were first made
+  const made = new Set(doneIn(pending).map(({ record }) => record.index));
+  const asked = placed.map(({ call, index, meant: { tool } }) => ({
     call,
-    step,
     index,
-    meant,
-    ...((pending || live.plan.within) && beginningOf(call, index, context)),
-  };
-  if (pending?.isPlanned) return place; // counted when it was first made
-  const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId);
-  return limit ? { ...place, limit: limit.reason, refusal: limit.refusal } : place;
+    tool,
+    isMade: made.has(index),
+  }));
+  const limits = await hooks.admit(asked, view);
+  return placed.map((one) => ({ ...one, ...limits.find(({ index }) => index === one.index) }));
 }
 
 /** Returns the possible state of a call before this process came to it. */
@@ -297,51 +304,17 @@ function beginningOf(
   return { ...(mayHaveRun && { mayHaveRun: true }), ...(checkpoint && { checkpoint }) };
 }
 
-/** Counts the calls, and refuses those beyond the tenant's quotas, the last ones first. */
-async function withinQuotas(
-  planned: readonly PlannedCall[],
-  done: readonly ToolOutcome[],
-  { live, pending }: ToolStepContext,
-): Promise<readonly PlannedCall[]> {
-  if (pending?.isPlanned) return planned; // counted when they were first made
-  const isDone = (index: number): boolean => done.some(({ record }) => record.index === index);
-  const counted = planned.filter((one) => isCounted(one) && !isDone(one.index));
-  const grant =
-    counted.length > 0
-      ? await live.plan.meter.takeCalls(
-          counted.map((one) => meteredCall(one, live)),
-          live.signal,
-        )
-      : undefined;
-  const refused = new Set(grant && counted.slice(grant.calls));
-  return planned.map((one) => (refused.has(one) ? { ...one, ...grant?.beyond } : one));
-}
-
-/** False for a call that is refused already, or names no tool. */
-function isCounted({ refusal, meant: { tool } }: PlannedCall): boolean {
-  return !refusal && tool !== undefined && !tool.surface;
-}
-
-/** A call of a durable run has an id: a process that takes the run over may count it again. */
-function meteredCall({ call, meant }: PlannedCall, { plan, recorder }: LiveRun): MeteredCall {
-  const tool = meant.tool?.spec.declaredId ?? call.name;
-  if (plan.isOneCall && !recorder) return { tool };
-  const model = plan.isOneCall ? undefined : nameOfModel(plan.model);
-  const id = recorder && `${plan.execution.run.runId}/${call.toolCallId}`;
-  return { tool, ...(model !== undefined && { model }), ...(id !== undefined && { id }) };
-}
-
 /** Calls that are made together, and the index of the first of them. */
 interface CallStage {
   readonly first: number;
-  readonly calls: readonly PlannedCall[];
+  readonly calls: readonly StepCall[];
 }
 
 /** Neighbouring reads are one stage, each write is one by itself. */
-function stagesOf(planned: readonly PlannedCall[]): readonly CallStage[] {
+function stagesOf(planned: readonly StepCall[]): readonly CallStage[] {
   const stages: {
     readonly first: number;
-    readonly calls: PlannedCall[];
+    readonly calls: StepCall[];
     readonly isWrite: boolean;
   }[] = [];
   for (const request of planned) {
@@ -356,7 +329,7 @@ function stagesOf(planned: readonly PlannedCall[]): readonly CallStage[] {
  * A call as the stages before it leave it: refused where one of their calls halted the run, held
  * back where one waits for a person.
  */
-function inOrder(request: PlannedCall, before: readonly ToolOutcome[], live: LiveRun): PlannedCall {
+function inOrder(request: StepCall, before: readonly ToolOutcome[], live: LiveRun): StepCall {
   if (request.refusal) return request;
   const records = before.map(({ record }) => record);
   if (haltFor(records, live))
@@ -368,7 +341,7 @@ function inOrder(request: PlannedCall, before: readonly ToolOutcome[], live: Liv
 }
 
 /** An unknown tool counts as a read: it does nothing. */
-function isWrite({ meant: { tool } }: PlannedCall): boolean {
+function isWrite({ meant: { tool } }: StepCall): boolean {
   return tool !== undefined && tool.spec.effect !== 'read_only';
 }
 

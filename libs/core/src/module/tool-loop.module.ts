@@ -34,6 +34,7 @@ import { ExecutionRules } from '../call/execution-rules.js';
 import { Plugins } from '../plugin/plugins.js';
 import { CallAudit } from '../plugins/audit/call-audit.js';
 import { Callbacks } from '../plugins/callbacks/callbacks.js';
+import { Repetition } from '../plugins/repetition/repetition.js';
 import { ToolRunner } from '../call/tool-runner.js';
 import { DirectiveEffects } from '../plugins/directives/directive-effects.js';
 import { MemoryCallJournal } from '../memory/memory-call-journal.js';
@@ -60,6 +61,8 @@ import { PolicyService } from '../plugins/operators/policy.service.js';
 import { RehearsalService } from '../plugins/rehearsals/rehearsal.service.js';
 import { RunService } from '../runs/run.service.js';
 import { UsageLedger } from '../plugins/usage/usage-ledger.js';
+import { QuotaStanding } from '../plugins/usage/quota-standing.js';
+import { UsageMeter } from '../plugins/usage/usage-meter.js';
 import { UsageService } from '../plugins/usage/usage.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { DataPolicyEngine } from '../policy/policy-engine.js';
@@ -198,9 +201,12 @@ const OWN_PROVIDERS: readonly Provider[] = [
   Plugins,
   Callbacks,
   CallAudit,
+  Repetition,
   ToolRunner,
   ToolProviderExtractor,
   UsageLedger,
+  UsageMeter,
+  QuotaStanding,
   UsageService,
   LoopSettings,
   ToolLoop,

@@ -6,14 +6,8 @@ import type {
   RecordEntry,
   StartedCall,
 } from './call-points.js';
-import { waitForHook } from './hook-time.js';
-import {
-  failureOfHook,
-  type InstalledPlugin,
-  type PluginAt,
-  pluginsAt,
-  reportHook,
-} from './installed-plugin.js';
+import { askHook, tellHook } from './ask-hook.js';
+import { type InstalledPlugin, type PluginAt, pluginsAt, reportHook } from './installed-plugin.js';
 import type { RunView } from './run-view.js';
 
 /** The hooks of a call, compiled: each is one function, and absent if no plugin has the point. */
@@ -61,11 +55,7 @@ function compileRecord(plugins: readonly PluginAt<'record'>[]): CallHooks['recor
   if (plugins.length === 0) return undefined;
   return async (entry, run, call) => {
     for (const one of plugins)
-      try {
-        await waitForHook(one.plugin.record(entry, run, call), one.declaration, run);
-      } catch (error) {
-        throw failureOfHook(one, 'record', error, run);
-      }
+      await askHook(one, 'record', run, (plugin) => plugin.record(entry, run, call));
   };
 }
 
@@ -85,11 +75,6 @@ function compileConcluded(plugins: readonly PluginAt<'concluded'>[]): CallHooks[
   if (plugins.length === 0) return undefined;
   return async (call, outcome) => {
     for (const one of plugins)
-      try {
-        const answer = one.plugin.concluded(call, outcome);
-        if (answer instanceof Promise) await waitForHook(answer, one.declaration, call.run);
-      } catch (error) {
-        reportHook(one, 'concluded', error, call.run);
-      }
+      await tellHook(one, 'concluded', call.run, (plugin) => plugin.concluded(call, outcome));
   };
 }

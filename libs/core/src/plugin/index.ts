@@ -12,14 +12,17 @@ export type { Plugin } from './plugin.js';
 export type {
   AnsweredQuestion,
   Awaitable,
+  CallLimit,
   EndedStep,
   ModelQuestion,
   Next,
+  PaidAnswer,
+  PlannedCall,
   PluginFinish,
   RunEnd,
   RunPoints,
 } from './run-points.js';
-export type { PluginRunOptions, RunFacts, RunView } from './run-view.js';
+export type { EarlierCalls, PluginRunOptions, RunFacts, RunView } from './run-view.js';
 export { type KeptSlot, type SavedSlot, slot, type SlotDeclaration } from './saved-slot.js';
 export { schemaOf } from './slot-schema.js';
 export { memory, type MemoryDeclaration, type Slot, type SlotInheritance } from './slot.js';

@@ -54,8 +54,12 @@ export class Plugins {
    *
    * @throws {PluginError} if one does not say whether it does
    */
-  begin(facts: RunFacts, around?: PluginsOfRun, saved: SavedSlots = {}): PluginsOfRun {
-    const view = new RunOfPlugins(facts, around?.view);
+  begin(
+    facts: RunFacts,
+    { around, session }: RunsAround = {},
+    saved: SavedSlots = {},
+  ): PluginsOfRun {
+    const view = new RunOfPlugins(facts, around?.view, session?.view);
     view.restore(this.slots, saved);
     const active = this.installed.filter((one) => takesPart(one, view));
     const key = active.map(({ declaration }) => declaration.name).join('\n');
@@ -72,6 +76,14 @@ function takesPart({ declaration, plugin }: InstalledPlugin, run: RunView): bool
   } catch (cause) {
     throw new PluginError(declaration.name, 'open', { cause });
   }
+}
+
+/** The runs with which a run shares values of its plugins. */
+export interface RunsAround {
+  /** The run around a sub-run. */
+  readonly around?: PluginsOfRun | undefined;
+  /** The session of a call. */
+  readonly session?: PluginsOfRun | undefined;
 }
 
 /** The plugins that take part in one run. */

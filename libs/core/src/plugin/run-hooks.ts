@@ -1,19 +1,16 @@
 import { doWithin } from './around.js';
-import { waitForHook } from './hook-time.js';
-import {
-  failureOfHook,
-  type InstalledPlugin,
-  type PluginAt,
-  pluginsAt,
-  reportHook,
-} from './installed-plugin.js';
-import {
-  type AnsweredQuestion,
-  type EndedStep,
-  type ModelQuestion,
-  PLUGIN_REASONS,
-  type PluginFinish,
-  type RunEnd,
+import { askHook, tellHook } from './ask-hook.js';
+import { checkedFinish, checkedLimit } from './checked-answer.js';
+import { type InstalledPlugin, type PluginAt, pluginsAt, reportHook } from './installed-plugin.js';
+import type {
+  AnsweredQuestion,
+  CallLimit,
+  EndedStep,
+  ModelQuestion,
+  PaidAnswer,
+  PlannedCall,
+  PluginFinish,
+  RunEnd,
 } from './run-points.js';
 import type { RunView } from './run-view.js';
 
@@ -29,6 +26,17 @@ export interface RunHooks {
       ) => Promise<Answered>)
     | undefined;
   /** @throws {Error} the first failure of a hook */
+  readonly stepping: ((run: RunView) => Promise<PluginFinish | undefined>) | undefined;
+  /** Never rejects. */
+  readonly answered: ((answer: PaidAnswer, run: RunView) => Promise<void>) | undefined;
+  /**
+   * Returns the calls that are not to be made, each as the first plugin refuses it.
+   *
+   * @throws {Error} the first failure of a hook; the others are not asked then
+   */
+  readonly admit:
+    ((calls: readonly PlannedCall[], run: RunView) => Promise<readonly CallLimit[]>) | undefined;
+  /** @throws {Error} the first failure of a hook */
   readonly stepped:
     ((step: EndedStep, run: RunView) => Promise<PluginFinish | undefined>) | undefined;
 }
@@ -38,6 +46,9 @@ export function compileRunHooks(plugins: readonly InstalledPlugin[]): RunHooks {
   return {
     aroundRun: compileAroundRun(pluginsAt('aroundRun', plugins)),
     aroundModel: compileAroundModel(pluginsAt('aroundModel', plugins)),
+    stepping: compileStepping(pluginsAt('stepping', plugins)),
+    answered: compileAnswered(pluginsAt('answered', plugins)),
+    admit: compileAdmit(pluginsAt('admit', plugins)),
     stepped: compileStepped(pluginsAt('stepped', plugins)),
   };
 }
@@ -70,26 +81,46 @@ function compileAroundModel(plugins: readonly PluginAt<'aroundModel'>[]): RunHoo
     );
 }
 
+function compileStepping(plugins: readonly PluginAt<'stepping'>[]): RunHooks['stepping'] {
+  if (plugins.length === 0) return undefined;
+  return async (run) => {
+    for (const one of plugins) {
+      const finish = await askHook(one, 'stepping', run, (plugin) => plugin.stepping(run));
+      if (finish) return checkedFinish(finish, one, 'stepping');
+    }
+    return undefined;
+  };
+}
+
+function compileAnswered(plugins: readonly PluginAt<'answered'>[]): RunHooks['answered'] {
+  if (plugins.length === 0) return undefined;
+  return async (answer, run) => {
+    for (const one of plugins)
+      await tellHook(one, 'answered', run, (plugin) => plugin.answered(answer, run));
+  };
+}
+
+function compileAdmit(plugins: readonly PluginAt<'admit'>[]): RunHooks['admit'] {
+  if (plugins.length === 0) return undefined;
+  return async (calls, run) => {
+    const refused: CallLimit[] = [];
+    for (const one of plugins) {
+      const left = calls.filter(({ index }) => !refused.some((limit) => limit.index === index));
+      const limits = await askHook(one, 'admit', run, (plugin) => plugin.admit(left, run));
+      for (const limit of limits ?? []) refused.push(checkedLimit(limit, left, one));
+    }
+    return refused;
+  };
+}
+
 function compileStepped(plugins: readonly PluginAt<'stepped'>[]): RunHooks['stepped'] {
   if (plugins.length === 0) return undefined;
   return async (step, run) => {
     let finish: PluginFinish | undefined;
-    for (const one of plugins)
-      try {
-        const answer = one.plugin.stepped(step, run);
-        const end =
-          answer instanceof Promise ? await waitForHook(answer, one.declaration, run) : answer;
-        if (end !== undefined) finish ??= checkedFinish(end);
-      } catch (error) {
-        throw failureOfHook(one, 'stepped', error, run);
-      }
+    for (const one of plugins) {
+      const end = await askHook(one, 'stepped', run, (plugin) => plugin.stepped(step, run));
+      if (end) finish ??= checkedFinish(end, one, 'stepped');
+    }
     return finish;
   };
-}
-
-/** @throws {TypeError} for what is no end */
-function checkedFinish({ reason, detail }: PluginFinish): PluginFinish {
-  if (!PLUGIN_REASONS.includes(reason))
-    throw new TypeError(`A plugin can end a run with ${PLUGIN_REASONS.join(', ')}.`);
-  return { reason, ...(detail !== undefined && { detail }) };
 }

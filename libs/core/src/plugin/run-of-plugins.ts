@@ -9,8 +9,9 @@ export class RunOfPlugins implements RunView {
 
   constructor(
     readonly facts: RunFacts,
-    /** The run around a sub-run. */
-    private readonly around: RunOfPlugins | undefined,
+    readonly around?: RunOfPlugins,
+    /** The session of a call. */
+    private readonly session?: RunOfPlugins,
   ) {}
 
   get runId(): string {
@@ -61,6 +62,7 @@ export class RunOfPlugins implements RunView {
   }
 
   private holderOf(slot: Pick<Slot<never>, 'inherit'>): RunView {
-    return slot.inherit === 'share' && this.around ? this.around.holderOf(slot) : this;
+    const holder = { fresh: undefined, share: this.around, session: this.session }[slot.inherit];
+    return holder ? holder.holderOf(slot) : this;
   }
 }

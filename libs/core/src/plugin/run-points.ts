@@ -3,9 +3,12 @@ import type {
   ModelAnswer,
   ModelRequest,
   RunFailure,
+  ToolCall,
+  ToolFailure,
   ToolInvocationRecord,
   Usage,
 } from '@toolloop/protocol';
+import type { Tool } from '../contracts/tool.js';
 import type { RunView } from './run-view.js';
 
 /** An answer now or later. */
@@ -31,6 +34,27 @@ export const PLUGIN_REASONS = [
 export interface PluginFinish {
   readonly reason: (typeof PLUGIN_REASONS)[number];
   readonly detail?: string;
+}
+
+/** A call that a step is about to make. */
+export interface PlannedCall {
+  /** The call as the model made it. */
+  readonly call: ToolCall;
+  /** Position among the calls of the step, from 0. */
+  readonly index: number;
+  /** Absent if the call names no tool. */
+  readonly tool?: Tool | undefined;
+  /** True if a process that is gone has made it: it has its outcome, and cannot be refused. */
+  readonly isMade: boolean;
+}
+
+/** The refusal of a call that a plugin does not admit. */
+export interface CallLimit {
+  /** The `index` of the call. */
+  readonly index: number;
+  readonly refusal: ToolFailure;
+  /** The end that the run comes to once the step is over. @default it continues */
+  readonly finish?: PluginFinish;
 }
 
 /** A step whose results are all in the transcript. */
@@ -62,6 +86,13 @@ export interface AnsweredQuestion {
   readonly failure?: unknown;
 }
 
+/** An answer of a model that was paid for, also for one that the transcript does not show. */
+export interface PaidAnswer {
+  /** As `provider/modelId`. */
+  readonly model: string;
+  readonly usage: Usage;
+}
+
 /** The state in which a run, or a part of it, ended. */
 export interface RunEnd {
   /** Absent if the run continues in another process. */
@@ -90,6 +121,15 @@ export interface RunPoints {
    * another process: a W3C `traceparent`. Undefined if there is none.
    */
   traceContext?(): string | undefined;
+  /** Called before each step. The first plugin that returns an end ends the run. */
+  stepping?(run: RunView): Awaitable<PluginFinish | void>;
+  /** Observes what an answer has used. The run waits for it. */
+  answered?(answer: PaidAnswer, run: RunView): Awaitable<void>;
+  /**
+   * Called before the calls of a step are made, with those that no plugin before has refused.
+   * Returns the ones that are not to be made.
+   */
+  admit?(calls: readonly PlannedCall[], run: RunView): Awaitable<readonly CallLimit[] | void>;
   /** Called after each step. The first plugin that returns an end ends the run. */
   stepped?(step: EndedStep, run: RunView): Awaitable<PluginFinish | void>;
 }

@@ -1,5 +1,6 @@
 import type { Limits } from '../contracts/limits.js';
 import type { RunJournal } from '../contracts/run-log.js';
+import type { ToolCall, ToolInvocationRecord } from '@toolloop/protocol';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Slot } from './slot.js';
 
@@ -8,6 +9,16 @@ import type { Slot } from './slot.js';
  * merging; each holds the values that were given, those of the loop first.
  */
 export interface PluginRunOptions {}
+
+/** The calls that a run had made when this process began to continue it. */
+export interface EarlierCalls {
+  /** The calls as the model made them, in their order. */
+  readonly calls: readonly ToolCall[];
+  /** The records of the steps that are over, in their order. */
+  readonly ended: readonly ToolInvocationRecord[];
+  /** The records of a step that is not over, and of the sub-runs that it has begun. */
+  readonly begun: readonly ToolInvocationRecord[];
+}
 
 /** The facts of a run that do not change while it lasts. */
 export interface RunFacts {
@@ -20,8 +31,9 @@ export interface RunFacts {
   readonly conversationId?: string | undefined;
   /** The model of the run, as `provider/modelId`. Absent if it asks none. */
   readonly model?: string | undefined;
-  /** The call that this run is. Absent in a root run. */
-  readonly within?: { readonly runId: string; readonly toolCallId: string } | undefined;
+  /** The call that this run is, and the declared id of its tool. Absent in a root run. */
+  readonly within?:
+    { readonly runId: string; readonly toolCallId: string; readonly tool: string } | undefined;
   /**
    * The trace context of the request that asked for the run. Absent in a run that begins where it
    * is asked for.
@@ -33,6 +45,10 @@ export interface RunFacts {
   readonly vouchedFor?: string | undefined;
   /** `dry`: nothing that the run does is kept. */
   readonly mode: 'live' | 'dry';
+  /** Says what becomes of a call that a person must approve. */
+  readonly approvals: 'suspend' | 'wait' | 'deny';
+  /** Returns the calls that were made before. Absent in a run that begins here. */
+  readonly earlier?: (() => EarlierCalls) | undefined;
   readonly limits: Limits;
   /**
    * Returns the journal of the run, which keeps what a store has not taken yet. Nothing in a run
@@ -48,6 +64,8 @@ export interface RunView extends Pick<RunFacts, 'limits' | 'signal'> {
   readonly runId: string;
   readonly tenant: string;
   readonly facts: RunFacts;
+  /** The run around a sub-run. */
+  readonly around?: RunView | undefined;
   /** Returns the value of a slot, made if it is the first time. */
   get<Value>(slot: Slot<Value>): Value;
   /** Replaces the value of a slot. A function is given the present value. */

@@ -1,7 +1,9 @@
 import type { RunView } from './run-view.js';
 
-/** The value of a slot in a sub-run: one of its own, or that of the run around it. */
-export type SlotInheritance = 'fresh' | 'share';
+/**
+ * The runs that have a value in common: none, a run with its sub-runs, or the calls of a session.
+ */
+export type SlotInheritance = 'fresh' | 'share' | 'session';
 
 /** The declaration of a slot whose value lasts as long as its process. */
 export interface MemoryDeclaration<Value> {

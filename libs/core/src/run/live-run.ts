@@ -26,7 +26,6 @@ import type { RunReserve } from '../plugins/injection/tool-reserve.js';
 import { ResultPages } from '../plugins/pages/result-pages.js';
 import { RESULT_READER, resultReader } from '../plugins/pages/result-reader.js';
 import { RunRehearsal } from '../plugins/rehearsals/run-rehearsal.js';
-import { CallCounter } from '../plugins/repetition/call-counter.js';
 import type { PluginsOfRun } from '../plugin/plugins.js';
 import { SpendingLedger } from '../plugins/usage/spending.js';
 import { RunValues } from '../plugins/values/value-references.js';
@@ -43,6 +42,7 @@ import {
   type RunStart,
 } from './run-plan.js';
 import { type EntryJournal, RunRecorder } from './run-recorder.js';
+import { earlierCalls } from './earlier-calls.js';
 import { factsOf } from './run-facts.js';
 import { type Authority, RunRoles } from './run-roles.js';
 import { RunUse, type UsedBefore } from './run-use.js';
@@ -56,7 +56,6 @@ import { SentTools } from './sent-tools.js';
 export class LiveRun implements EnclosingRun {
   readonly handles: RunEntityHandles;
   readonly instances: RunInstances;
-  readonly counter: CallCounter;
   readonly flow: RunFlow;
   readonly plugins: PluginsOfRun;
   readonly approvals: RunApprovals;
@@ -98,20 +97,29 @@ export class LiveRun implements EnclosingRun {
     this.ofModels = {
       ...(accounts.sentBefore && { sentTools: new SentTools(accounts.sentBefore) }),
     };
-    this.counter = accounts.counter;
     this.flow = new RunFlow(accounts.flow);
     this.spending = accounts.spending;
     this.use = accounts.use;
     this.roles = accounts.roles;
     this.reserve = session?.live.reserve ?? plan.injection.reserve;
     this.listedAt = plan.listedAt;
-    const facts = { ...factsOf(plan, signal), journal: () => this.recorded.journal };
-    this.plugins = start.plugins.begin(facts, plan.within?.live.plugins, saved?.slots);
+    this.plugins = this.withPlugins(saved);
     this.rehearsal = rehearsalOf(plan, saved);
     this.approvals = approvalsOf(plan, saved);
     const hidden = hiddenBefore(start);
     if (hidden.length > 0) this.values?.learn(hidden);
     this.pages = session ? session.live.pages : pagesFor(plan, start.history, start.resumed);
+  }
+
+  private withPlugins(saved: SavedRun | undefined): PluginsOfRun {
+    const { plan, start, signal } = this;
+    const facts = {
+      ...factsOf(plan, signal),
+      journal: () => this.recorded.journal,
+      earlier: saved && (() => earlierCalls(saved)),
+    };
+    const around = { around: plan.within?.live.plugins, session: plan.session?.live.plugins };
+    return start.plugins.begin(facts, around, saved?.slots);
   }
 
   /**
@@ -178,9 +186,10 @@ export class LiveRun implements EnclosingRun {
   }
 
   /** Counts one answer of a model, at once for the run itself. Never rejects. */
-  answered(usage: Usage, model: string): Promise<void> {
+  async answered(usage: Usage, model: string): Promise<void> {
     this.use.recordUsage(usage);
-    return this.plan.meter.answered(usage, model, this.signal);
+    const { hooks, view } = this.plugins;
+    await hooks.answered?.({ model, usage }, view);
   }
 
   /** The rules by which tools are injected under an authority. */
@@ -335,10 +344,7 @@ interface ModelAccounts {
 }
 
 /** The counters of a run, beside its state. */
-type RunAccounts = Pick<
-  LiveRun,
-  'handles' | 'instances' | 'counter' | 'spending' | 'use' | 'roles'
-> & {
+type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'spending' | 'use' | 'roles'> & {
   readonly flow: MessageFlow;
   readonly sentBefore: readonly string[] | undefined;
 };
@@ -374,17 +380,15 @@ function rehearsalOf({ options }: RunPlan, saved: SavedRun | undefined): RunRehe
 
 function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
   const { execution, listedUnder, rolesNow, assumed } = plan;
-  const { limits } = execution;
   const spending = plan.account?.spending ?? ledgerOf(saved);
   return {
     handles: new RunEntityHandles(saved?.handles),
     instances: new RunInstances(saved?.instances),
     sentBefore: saved?.sentTools,
     roles: new RunRoles({ ...execution, listedUnder }, rolesNow, saved?.roles ?? assumed),
-    counter: new CallCounter(limits, saved?.counts),
     flow: flowOf(plan),
     spending,
-    use: new RunUse(limits, spending, undefined, saved && usedBefore(saved)),
+    use: new RunUse(execution.limits, spending, undefined, saved && usedBefore(saved)),
   };
 }
 
@@ -393,13 +397,12 @@ function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
  * itself.
  */
 function ofSession(
-  { live: { handles, instances, counter, spending, roles } }: CallSession,
+  { live: { handles, instances, spending, roles } }: CallSession,
   { execution }: RunPlan,
 ): RunAccounts {
   return {
     handles,
     instances,
-    counter,
     spending,
     roles,
     sentBefore: undefined,
@@ -422,17 +425,15 @@ function sharedWith(
   { execution, listedUnder, rolesNow }: RunPlan,
   saved: SavedRun | undefined,
 ): RunAccounts {
-  const { handles, instances, counter, spending, use, roles } = live;
-  const { limits } = execution;
+  const { handles, instances, spending, use, roles } = live;
   return {
     handles,
     instances: new RunInstances(saved?.instances ?? instances.save()),
     sentBefore: saved?.sentTools,
     roles: new RunRoles({ ...execution, listedUnder }, rolesNow, saved?.roles, roles),
-    counter: new CallCounter(limits, saved?.counts, counter),
     flow: MessageFlow.within(flow),
     spending,
-    use: new RunUse(limits, spending, use, saved && usedBefore(saved)),
+    use: new RunUse(execution.limits, spending, use, saved && usedBefore(saved)),
   };
 }
 

@@ -28,8 +28,6 @@ import {
   StructuredAnswers,
   outputFindings,
 } from '../plugins/structured-output/structured-answer.js';
-import { RunMeter } from '../plugins/usage/run-meter.js';
-import { UsageLedger } from '../plugins/usage/usage-ledger.js';
 import { CompiledPolicy } from '../policy/compiled-policy.js';
 import { DataPolicyEngine } from '../policy/policy-engine.js';
 import { policyFindings, type PolicyPlace } from '../policy/policy-findings.js';
@@ -68,7 +66,6 @@ export class LoopSettings {
     private readonly catalog: ToolCatalog,
     private readonly validators: SchemaValidators,
     private readonly engine: PolicyEngine,
-    private readonly ledger: UsageLedger,
     /** The policies and the stops that are in force. */
     readonly inForce: DataPolicyEngine,
     private readonly explorer: ToolExplorer,
@@ -237,18 +234,15 @@ export class LoopSettings {
   }
 
   /**
-   * Returns what counts the use of a run, with the quotas of its tenant.
+   * Returns the quotas of a tenant.
    *
-   * @throws ConfigurationError if the function of the options returns something other than quotas
+   * @throws {ConfigurationError} if the function of the options returns something other than quotas
    */
-  meterFor(
-    { runId, tenant }: Pick<RunContext, 'runId' | 'tenant'>,
-    actorId: string | undefined,
-  ): RunMeter {
-    const { quotas } = this.options;
+  quotasOf(tenant: string): readonly Quota[] {
+    const { quotas = [] } = this.options;
     const own = typeof quotas === 'function' ? quotas(tenant) : quotas;
-    if (own) QUOTA_OPTIONS.assert({ quotas: own }, 'ToolLoopModule');
-    return new RunMeter(this.ledger, { runId, tenant, actorId }, own);
+    QUOTA_OPTIONS.assert({ quotas: own }, 'ToolLoopModule');
+    return own;
   }
 
   /** Returns the options of a run's calls, and the agent that makes them. */

@@ -6,7 +6,6 @@ import {
   usageSince,
 } from '@toolloop/protocol';
 import type { RunEntry, RunInputEntry, RunStateEntry, SubRunEntry } from '../contracts/run-log.js';
-import type { SavedCounts } from '../plugins/repetition/call-counter.js';
 import { toJsonObject } from '../schema/canonical-json.js';
 import type { SavedInputs } from './run-inputs.js';
 import {
@@ -19,10 +18,10 @@ import {
 import type { SavedOutcome, SavedRun } from './saved-run.js';
 
 /**
- * The parts of a saved run in an entry: parts that did not change are left out; lists have what was
- * added, and counts what was counted.
+ * The parts of a saved run in an entry: parts that did not change are left out, and lists have what
+ * was added.
  */
-type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state' | 'counts'>;
+type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state'>;
 
 /**
  * The parts that a run and its sub-runs share. The latest handles are all of them; of the calls
@@ -200,23 +199,10 @@ function joined(before: SavedPart | undefined, { pending, ...part }: SavedPart):
   const { pending: _earlier, ...whole } = { ...before, ...part };
   const messages = [...(before?.state.messages ?? []), ...part.state.messages];
   const records = [...(before?.state.records ?? []), ...part.state.records];
-  const counts = before ? countedOn(before.counts, part.counts) : part.counts;
   return {
     ...whole,
     state: { ...part.state, messages, records },
-    counts,
     ...(pending && { pending }),
-  };
-}
-
-function countedOn(
-  before: SavedCounts,
-  { perTool, identical, refusals }: SavedCounts,
-): SavedCounts {
-  return {
-    perTool: [...new Map([...before.perTool, ...perTool])],
-    identical: [...new Map([...before.identical, ...identical])],
-    refusals,
   };
 }
 
@@ -240,7 +226,7 @@ function includeSubRun(
   run: SavedRun,
   { runId, toolCallId, args, entries, counted }: InnerRun,
 ): SavedRun {
-  const { pending, state, counts } = run;
+  const { pending, state } = run;
   const now = fromRunEntries(runId, entries);
   if (!now || !pending) return run;
   const before = fromRunEntries(runId, entries.slice(0, counted));
@@ -259,10 +245,6 @@ function includeSubRun(
     ...run,
     state: { ...state, usage: addUsage(state.usage, usageSince(usedBefore.usage, used.usage)) },
     innerSteps: (run.innerSteps ?? 0) + used.steps - usedBefore.steps,
-    counts: {
-      ...counts,
-      perTool: withCalls(counts.perTool, now.counts.perTool, before?.counts.perTool),
-    },
     pending: done ? pending : withCheckpoint(pending, checkpoint),
   };
 }
@@ -285,15 +267,6 @@ function usedBy(
   if (!run) return { usage: NO_USAGE, steps: 0 };
   const { usage, steps } = result ?? { usage: run.state.usage, steps: run.state.step };
   return { usage, steps: steps + (run.innerSteps ?? 0) };
-}
-
-type Calls = SavedCounts['perTool'];
-
-function withCalls(around: Calls, now: Calls, before: Calls = []): Calls {
-  const calls = new Map(around);
-  for (const [id, count] of now) calls.set(id, (calls.get(id) ?? 0) + count);
-  for (const [id, count] of before) calls.set(id, (calls.get(id) ?? 0) - count);
-  return [...calls];
 }
 
 /** It was broken off, as far as anybody knows. */

@@ -16,10 +16,12 @@ export function factsOf(plan: RunPlan, signal: AbortSignal): RunFacts {
     within: within && {
       runId: within.live.plan.execution.run.runId,
       toolCallId: within.toolCallId,
+      tool: within.tool,
     },
     askedFrom: plan.queued?.trace,
     queuedMs: plan.queued?.forMs,
     mode: options.rehearse ? 'dry' : 'live',
+    approvals: options.approvals ?? 'suspend',
     limits,
     options: plan.given,
     signal,

@@ -29,11 +29,9 @@ import type { RunReserve } from '../plugins/injection/tool-reserve.js';
 import type { RunApprovals } from '../plugins/approvals/run-approvals.js';
 import type { RunValues } from '../plugins/values/value-references.js';
 import type { SpendingLedger } from '../plugins/usage/spending.js';
-import type { RunMeter } from '../plugins/usage/run-meter.js';
 import type { RunInputs } from './run-inputs.js';
 import type { RunUse } from './run-use.js';
 import type { AssumedRoles, Authority, RunRoles } from './run-roles.js';
-import type { CallCounter } from '../plugins/repetition/call-counter.js';
 import type { RunRecorder } from './run-recorder.js';
 import type { ResumedRun } from './saved-run.js';
 import type { CallAccount } from '../plugins/sessions/call-account.js';
@@ -91,8 +89,6 @@ export interface RunPlan<Output = unknown> {
   readonly listedUnder: number;
   /** Returns a tool as the policy in force labels it. */
   readonly label: (tool: Tool) => Tool;
-  /** Counts what the run uses, and knows the quotas of its tenant. */
-  readonly meter: RunMeter;
   /** The policies of the run and its loop, beside the application's. */
   readonly narrowing: readonly Policy[];
   /** The actor's roles at this moment. */
@@ -120,7 +116,6 @@ export interface EnclosingRun {
   readonly plan: RunPlan;
   readonly handles: RunEntityHandles;
   readonly instances: RunInstances;
-  readonly counter: CallCounter;
   readonly spending: SpendingLedger;
   readonly use: RunUse;
   readonly roles: RunRoles;

@@ -38,8 +38,7 @@ import {
   type ToolNarrowing,
 } from '../plugins/injection/starting-toolset.js';
 import { accountMs, type AccountPlace, CallAccount } from '../plugins/sessions/call-account.js';
-import { detailOf } from '../plugins/usage/quota-guard.js';
-import type { RunMeter } from '../plugins/usage/run-meter.js';
+import { QuotaStanding } from '../plugins/usage/quota-standing.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { revisionOf } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
@@ -111,6 +110,7 @@ export class RunPreparation {
     entities: ToolProviderExtractor,
     private readonly identity: ActorIdentity,
     private readonly stores: BoundedStores,
+    private readonly quotas: QuotaStanding,
   ) {
     this.entities = new ToolProviderStrategy(entities);
     this.declared = new DeclaredToolAdmission(catalog, settings);
@@ -167,7 +167,6 @@ export class RunPreparation {
         ...vouchingOf(known),
       },
       label: (tool) => this.settings.label(tool),
-      meter: this.settings.meterFor(run, execution.actorId),
       narrowing: levels.flatMap(({ policy }) => policy ?? []),
       rolesNow: () => this.identity.rolesOf(request.actor),
       assumed,
@@ -329,7 +328,11 @@ export class RunPreparation {
       { ...request, assumed: startingRoles(this.strategiesOf(levels)) },
       runOf(request),
     );
-    const quotas = await quotasOf(this.settings.meterFor(scope.run, scope.actorId));
+    const { run, actorId } = scope;
+    const quotas = await this.quotas.reasons(
+      { ...run, actorId },
+      this.settings.quotasOf(run.tenant),
+    );
     return async (tool) => {
       const { declaredId } = tool.spec;
       const reasons = this.listing.reasons(tool, rules, scope);
@@ -397,7 +400,10 @@ export class RunPreparation {
     const { history = options.history, prepareStep = options.prepareStep } = request;
     return {
       instructions: this.settings.instructionsFor(request.instructions, run),
-      given: { hooks: [profile.hooks, own.hooks].filter((one) => one !== undefined) },
+      given: {
+        hooks: [profile.hooks, own.hooks].filter((one) => one !== undefined),
+        quotas: this.settings.quotasOf(run.tenant),
+      },
       history,
       prepareStep: prepareStep && ((step) => prepareStep({ ...step, run })),
       stopWhen: stopConditionsOf(options.stopWhen, profile.stopWhen, own.stopWhen),
@@ -435,29 +441,6 @@ async function ownWordOf(
       reason: `The tool's own \`canCall\` ${isIn ? 'lets the actor in' : 'keeps the actor out'}.`,
     },
   ];
-}
-
-/**
- * The reasons by the quotas of the tenant. Calls are refused where quotas cannot be counted, so
- * that is one too.
- */
-async function quotasOf(meter: RunMeter): Promise<ListingReason[]> {
-  try {
-    const standing = await meter.quotas(new AbortController().signal);
-    return standing.map(({ quota, isLeft }) => ({
-      by: 'quota',
-      holds: isLeft,
-      reason: detailOf(quota, isLeft ? 'has some left' : undefined),
-    }));
-  } catch {
-    return [
-      {
-        by: 'quota',
-        holds: false,
-        reason: "The tenant's quotas cannot be counted for now, so calls are refused.",
-      },
-    ];
-  }
 }
 
 /**

@@ -131,7 +131,7 @@ export class RunRecorder {
     const value = {
       ...Object.fromEntries(changed),
       ...this.changedTools(state),
-      ...this.counted(),
+      spent: this.run.spending.takeNew(),
       state: {
         ...whole,
         messages: whole.messages.slice(this.messages),
@@ -142,11 +142,6 @@ export class RunRecorder {
     this.messages = whole.messages.length;
     this.records = whole.records.length;
     return { type, key, value: toJsonObject(value) };
-  }
-
-  private counted(): Pick<SavedRun, 'counts' | 'spent'> {
-    const { counter, spending } = this.run;
-    return { counts: counter.takeChanged(), spent: spending.takeNew() };
   }
 
   private changedTools({ toolset }: LoopState): Partial<Pick<SavedRun, 'tools'>> {

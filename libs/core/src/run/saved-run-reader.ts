@@ -1,6 +1,7 @@
 import type { SavedSlots } from '../plugin/saved-slot.js';
 import {
   InvalidRequestError,
+  isJsonObject,
   type JsonObject,
   type Message,
   type SubRunRecord,
@@ -30,7 +31,6 @@ import {
 } from '../schema/saved-form.js';
 import { SAVED_INPUTS } from './run-inputs.js';
 import type { AppliedCut, StepAnswer } from '../loop/loop-state.js';
-import { SAVED_COUNTS } from '../plugins/repetition/call-counter.js';
 import {
   OPTIONAL_PARTS,
   PARTS,
@@ -77,6 +77,16 @@ export function fromSavedJson(content: JsonObject, runId: string): SavedRun {
     state: { ...state, records: state.records.map(withDates) },
     ...(pending && { pending: { ...pending, outcomes: pending.outcomes.map(revived) } }),
   };
+}
+
+/** Reads the JSON of a sub-run. Throws as `fromSavedJson` does. */
+export function fromSavedSubRun({ runId, saved }: JsonObject): {
+  readonly runId: string;
+  readonly saved: SavedRun;
+} {
+  if (typeof runId !== 'string' || !isJsonObject(saved))
+    throw new TypeError('This is no sub-run that was saved.');
+  return { runId, saved: fromSavedJson(saved, runId) };
 }
 
 /** The trace of a run stood beside its slots before plugins kept what is theirs. */
@@ -191,9 +201,9 @@ const STEP = object<SavedStep>({
 });
 
 /**
- * The fields of every entry that tells of a run's state: lists and counts have only what is new.
+ * The fields of every entry that tells of a run's state: lists have only what is new.
  */
-const GROWING = { state: STATE, counts: SAVED_COUNTS, spent: SAVED_CALLS };
+const GROWING = { state: STATE, spent: SAVED_CALLS };
 const PLACE = { requestId: TEXT, sequence: NUMBER, past: NUMBER };
 const NEEDED = { ...PLACE, ...formsIn(PARTS), tools: SAVED_TOOLS };
 const MORE = optionals({
@@ -203,6 +213,8 @@ const MORE = optionals({
   ...formsIn(OPTIONAL_PARTS),
   /** The trace of a run that was saved before plugins kept their values. */
   trace: TEXT,
+  /** The counts of calls that were saved before they were taken from the calls themselves. */
+  counts: partly(),
 });
 
 const WHOLE: Form<SavedRun> = only({ ...GROWING, ...NEEDED, ...MORE });

@@ -31,7 +31,6 @@ import type { RunInputs, SavedInputs } from './run-inputs.js';
 import { firstState, type LoopState, type PendingStep } from '../loop/loop-state.js';
 import type { RunUse } from './run-use.js';
 import type { CallAccount } from '../plugins/sessions/call-account.js';
-import { type CallCounter, type SavedCounts } from '../plugins/repetition/call-counter.js';
 import { type RunRoles, SAVED_ROLES } from './run-roles.js';
 import { type SentTools } from './sent-tools.js';
 import type { PluginsOfRun } from '../plugin/plugins.js';
@@ -55,7 +54,6 @@ export interface SavableRun {
   readonly instances: RunInstances;
   readonly sentTools: SentTools;
   readonly inputs: RunInputs;
-  readonly counter: CallCounter;
   readonly spending: SpendingLedger;
   readonly use: Pick<RunUse, 'innerSteps' | 'hasUnknownCost'>;
   readonly roles: Pick<RunRoles, 'assumed'>;
@@ -114,7 +112,7 @@ type PartsOfRun = { readonly [Name in keyof typeof PARTS]: FormValue<(typeof PAR
 };
 
 /** The parts of a run that do not grow with every call it makes. */
-export type SavedParts = Omit<SavedRun, keyof SavedPlace | 'tools' | 'counts' | 'spent'>;
+export type SavedParts = Omit<SavedRun, keyof SavedPlace | 'tools' | 'spent'>;
 
 /** A waiting run as JSON. */
 export function savedRun(
@@ -128,7 +126,6 @@ export function savedRun(
     ...savedParts(state, pending, run),
     ...(!run.inputs.isEmpty && { inputs: run.inputs.save() }),
     tools: savedTools(state.toolset),
-    counts: run.counter.save(),
     spent: run.spending.calls,
   };
 }
@@ -311,7 +308,6 @@ export interface SavedRun extends PartsOfRun {
   /** The step that is not over. Absent where the run stands between two steps. */
   readonly pending?: SavedStep;
   readonly tools: SavedTools;
-  readonly counts: SavedCounts;
   readonly spent: RunSpending['calls'];
   /** The inputs of the user. @default none */
   readonly inputs?: SavedInputs;

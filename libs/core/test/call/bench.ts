@@ -126,6 +126,7 @@ export class Bench {
         requestId,
         actorId,
         mode: 'live',
+        approvals: 'suspend',
         limits: allLimits,
         options: {},
         signal,

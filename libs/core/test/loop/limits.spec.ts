@@ -1,4 +1,3 @@
-import { CallCounter } from '../../src/plugins/repetition/call-counter.js';
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError, DEFAULT_LIMITS, type Limits } from '@toolloop/core';
 import {
@@ -212,69 +211,5 @@ describe('limits', () => {
     const { result, events } = await playWith({}, script);
     expect(result).toMatchObject({ finishReason: 'max_steps', steps: 20 });
     expect(eventsOf(events, 'step-end')).toHaveLength(20);
-  });
-});
-
-describe('calls without a limit', () => {
-  it('are not kept by their names, of which a client of a session may make up any number', () => {
-    const free = new CallCounter({
-      ...DEFAULT_LIMITS,
-      callsPerTool: Infinity,
-      identicalCalls: Infinity,
-    });
-    for (let index = 0; index < 10; index += 1)
-      expect(
-        free.admit(
-          { toolCallId: 'c', name: `guess__${index}`, arguments: '{}' },
-          `guess__${index}`,
-        ),
-      ).toBeUndefined();
-    expect([free.save(), free.takeChanged()]).toEqual([
-      { perTool: [], identical: [], refusals: 0 },
-      { perTool: [], identical: [], refusals: 0 },
-    ]);
-    const within = new CallCounter({ ...DEFAULT_LIMITS, callsPerTool: 1 }, undefined, free);
-    const made = ['1', '2'].map(
-      (args) => within.admit({ toolCallId: 'c', name: 'a', arguments: args }, 'a')?.reason,
-    );
-    expect(made).toEqual([undefined, 'max_calls']);
-  });
-
-  it('are told apart over the last thousand different ones, whatever their length', () => {
-    const counter = new CallCounter({
-      ...DEFAULT_LIMITS,
-      callsPerTool: Infinity,
-      identicalCalls: 1,
-    });
-    const made = (index: number, padding = '') =>
-      counter.admit({ toolCallId: 'c', name: 'a', arguments: `"${index}${padding}"` }, 'a')?.reason;
-    const long = 'x'.repeat(5_000);
-    expect([made(0, long), made(0, long), made(1, long)]).toEqual([
-      undefined,
-      'no_progress',
-      undefined,
-    ]);
-    for (let index = 2; index < 5_000; index += 1) made(index);
-    expect([made(4_500), made(1, long)]).toEqual(['no_progress', undefined]);
-    expect(counter.save().identical).toHaveLength(1_000);
-    expect(counter.takeChanged().identical).toHaveLength(1_000);
-    expect(JSON.stringify(counter.save()).length).toBeLessThan(100_000);
-  });
-
-  it('are counted for the tools that there are, and for a thousand names that a client makes up', () => {
-    const counter = new CallCounter({
-      ...DEFAULT_LIMITS,
-      callsPerTool: 2,
-      identicalCalls: Infinity,
-    });
-    const admit = (name: string, declaredId?: string) =>
-      counter.admit({ toolCallId: 'c', name, arguments: '{}' }, declaredId)?.reason;
-    for (let index = 0; index < 5_000; index += 1) admit(`guess__${index}`);
-    expect([admit('a', 'a'), admit('a', 'a'), admit('a', 'a')]).toEqual([
-      undefined,
-      undefined,
-      'max_calls',
-    ]);
-    expect(counter.save().perTool).toHaveLength(1_001);
   });
 });

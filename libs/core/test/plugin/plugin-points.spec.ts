@@ -2,12 +2,15 @@ import { describe, expect, it } from '@jest/globals';
 import { Injectable, type Provider } from '@nestjs/common';
 import { type LoopRequest, subRunTool } from '@toolloop/core';
 import {
+  type CallLimit,
   type CallOutcome,
   type EndedStep,
   memory,
   type ModelQuestion,
   type Next,
   type OpenedCall,
+  type PaidAnswer,
+  type PlannedCall,
   type Plugin,
   type PluginFinish,
   type RecordEntry,
@@ -33,6 +36,18 @@ function noting(name: string, notes: Notes, rest: Partial<Plugin> = {}): Provide
       notes.push(`${name} run ${run.tenant}`);
       await next();
       notes.push(`${name} run over`);
+    }
+
+    stepping({ tenant }: RunView): void {
+      notes.push(`${name} stepping in ${tenant}`);
+    }
+
+    answered({ model, usage }: PaidAnswer): void {
+      notes.push(`${name} answered by ${model} in ${usage.outputTokens}`);
+    }
+
+    admit(planned: readonly PlannedCall[]): void {
+      notes.push(`${name} admit ${planned.map(({ call: { name: id } }) => id).join()}`);
     }
 
     async aroundModel({ step }: ModelQuestion, next: Next<unknown>): Promise<void> {
@@ -107,6 +122,8 @@ const fail = (): never => {
   throw new Error('It is broken.');
 };
 
+const endNow = (): PluginFinish => ({ reason: 'budget', detail: 'Nothing is left.' });
+
 const hang = (): Promise<never> => new Promise(() => undefined);
 
 const findNoStore = (): Promise<void> =>
@@ -162,14 +179,19 @@ describe('the points of a plugin', () => {
     await playWith([calls(write()), text('Done.')], [noting('acme.a', notes)]);
     expect(notes).toEqual([
       'acme.a run acme',
+      'acme.a stepping in acme',
       'acme.a model 1',
+      'acme.a answered by scripted/script in 5',
+      'acme.a admit probe__write',
       'acme.a call probe__write',
       'acme.a record decision',
       'acme.a started probe__write',
       'acme.a concluded succeeded',
       'acme.a call succeeded',
       'acme.a stepped 1 with 1',
+      'acme.a stepping in acme',
       'acme.a model 2',
+      'acme.a answered by scripted/script in 5',
       'acme.a stepped 2 with 0',
       'acme.a run over',
     ]);
@@ -182,7 +204,7 @@ describe('the points of a plugin', () => {
       providers: [noting('acme.a', notes)],
     });
     await play(loop, ask());
-    expect(notes.filter((note) => /call|record|started|concluded/u.test(note))).toEqual([
+    expect(notes.filter((note) => /call |record|started|concluded/u.test(note))).toEqual([
       'acme.a call probe__write',
       'acme.a concluded denied',
       'acme.a call denied',
@@ -262,6 +284,7 @@ describe('a plugin that fails', () => {
           aroundRun: hook,
           aroundModel: hook,
           aroundCall: hook,
+          answered: hook,
         }),
       ],
       { pluginMs: 30 },
@@ -315,6 +338,118 @@ describe('a plugin that fails', () => {
     const { done, result } = await playWith([calls(write())], [having('acme.a', { open: fail })]);
     expect(done).toEqual([]);
     expect(result).toMatchObject({ finishReason: 'error', error: { code: 'internal' } });
+  });
+});
+
+/** A plugin that refuses each call of an argument. */
+const refusing = (key: string, finish?: PluginFinish) => {
+  const limit = {
+    refusal: { code: 'budget_exceeded', safeMessage: 'Not today.' },
+    ...(finish && { finish }),
+  } as const;
+  return (planned: readonly PlannedCall[]): readonly CallLimit[] =>
+    planned.flatMap(({ index, call: { arguments: args } }) =>
+      args.includes(`"${key}"`) ? Object.assign({ index }, limit) : [],
+    );
+};
+
+describe('the calls that a plugin admits', () => {
+  it('are made, and those that it refuses are not', async () => {
+    const { done, result } = await playWith(
+      [calls(write('a'), write('b')), text('Done.')],
+      [having('acme.a', { admit: refusing('a') })],
+    );
+    expect(done).toEqual(['b']);
+    expect(result.toolCalls.map(({ error }) => error?.safeMessage)).toEqual([
+      'Not today.',
+      undefined,
+    ]);
+    expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
+  });
+
+  it('end the run after their step if the refusal says so', async () => {
+    const finish: PluginFinish = { reason: 'budget', detail: 'It is late.' };
+    const { done, result } = await playWith(
+      [calls(write('a'), write('b')), text('Never.')],
+      [having('acme.a', { admit: refusing('a', finish) })],
+    );
+    expect(done).toEqual(['b']);
+    expect(result).toMatchObject({ finishReason: 'budget', finishDetail: 'It is late.' });
+  });
+
+  it('are not shown to the next plugin once one has refused them', async () => {
+    const notes: Notes = [];
+    const admit = (planned: readonly PlannedCall[]): void =>
+      void notes.push(planned.map(({ index }) => index).join());
+    await playWith(
+      [calls(write('a'), write('b')), text('Done.')],
+      [having('acme.b', { admit }), having('acme.a', { admit: refusing('a') })],
+    );
+    expect(notes).toEqual(['1']);
+  });
+
+  it('name their tools, and no tool if the model made the name up', async () => {
+    const seen: unknown[] = [];
+    const admit = (planned: readonly PlannedCall[]): void =>
+      void seen.push(...planned.map(({ tool }) => tool?.spec.declaredId));
+    await playWith(
+      [calls(call('guess', {}), write()), text('Done.')],
+      [having('acme.a', { admit })],
+    );
+    expect(seen).toEqual([undefined, 'probe__write']);
+  });
+
+  it.each([
+    ['throws', fail],
+    ['hangs', hang],
+    [
+      'refuses a call that there is not',
+      () => [{ index: 7, refusal: { code: 'forbidden', safeMessage: 'No.' } }],
+    ],
+    ['gives no refusal', () => [{ index: 0 }]],
+    [
+      'gives an end that it may not give',
+      () => [
+        {
+          index: 0,
+          refusal: { code: 'forbidden', safeMessage: 'No.' },
+          finish: { reason: 'waiting' },
+        },
+      ],
+    ],
+    ['returns nonsense', () => 7],
+  ])('are not made if the plugin %s', async (_how, admit) => {
+    const { done, result } = await playWith(
+      [calls(write('a'), write('b')), text('Never.')],
+      [having('acme.a', { admit: admit as Required<Plugin>['admit'] })],
+      { pluginMs: 30 },
+    );
+    expect(done).toEqual([]);
+    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'internal' } });
+  });
+});
+
+describe('a plugin that is asked before a step', () => {
+  it('ends the run before its model is asked', async () => {
+    const model = new ScriptedModel([text('Never.')]);
+    const loop = await openShop(model, { providers: [having('acme.a', { stepping: endNow })] });
+    const { result } = await play(loop, ask());
+    expect(result).toMatchObject({ finishReason: 'budget', finishDetail: 'Nothing is left.' });
+    expect(model.requests).toEqual([]);
+  });
+
+  it.each([
+    ['throws', fail],
+    ['hangs', hang],
+    ['gives an end that it may not give', () => ({ reason: 'waiting' })],
+  ])('ends the run with an error if it %s', async (_how, stepping) => {
+    const { result } = await playWith(
+      [text('Never.')],
+      [having('acme.a', { stepping: stepping as Required<Plugin>['stepping'] })],
+      { pluginMs: 30 },
+    );
+    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'internal' } });
+    expect(result.steps).toBe(0);
   });
 });
 

@@ -26,6 +26,7 @@ function runView(around?: RunOfPlugins): RunOfPlugins {
       context: { runId: 'run', actor: {}, tenant: 'acme', context: {}, state: new Map() },
       requestId: 'request',
       mode: 'live',
+      approvals: 'suspend',
       limits: DEFAULT_LIMITS,
       options: {},
       signal: new AbortController().signal,

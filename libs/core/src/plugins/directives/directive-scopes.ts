@@ -92,6 +92,7 @@ export class DirectiveScopes {
           requestId: correlationId,
           actorId: authority.actorId,
           mode: 'live',
+          approvals: 'deny',
           limits,
           options: {},
           signal,

@@ -17,7 +17,7 @@ import { RunInputs } from '../../run/run-inputs.js';
 import { LiveRun } from '../../run/live-run.js';
 import type { RunParts } from '../../run/loop-run.js';
 import { firstState, type LoopState } from '../../loop/loop-state.js';
-import { isRefusal } from '../repetition/call-counter.js';
+import { isRefusal } from '../repetition/refusals.js';
 import type { CallSession, RunPlan } from '../../run/run-plan.js';
 import { withAuthorityOfNow } from '../../loop/refreshed-tools.js';
 import { isUnpinned } from '../sources/vouched-tools.js';

@@ -1,6 +1,5 @@
 import {
   type FinishReason,
-  isJsonObject,
   type JsonObject,
   type LoopResult,
   RunError,
@@ -17,7 +16,7 @@ import { FinishedRun } from '../../run/finished-run.js';
 import { LoopRun, type RunParts } from '../../run/loop-run.js';
 import type { EnclosingRun, SubRunsWithin } from '../../run/run-plan.js';
 import { tellUnknown, unknownOutcomes } from '../../run/unknown-outcomes.js';
-import { fromSavedJson } from '../../run/saved-run-reader.js';
+import { fromSavedSubRun } from '../../run/saved-run-reader.js';
 import {
   forgetPagesOf,
   keptBytesOf,
@@ -237,12 +236,8 @@ function rootOf(live: EnclosingRun): EnclosingRun {
 }
 
 function resumedFrom({ saved, processState }: SubRunCheckpoint): ResumedRun {
-  const { runId, saved: content } = saved;
-  if (typeof runId !== 'string' || !isJsonObject(content))
-    throw new TypeError('This is not a waiting sub-run.');
   return {
-    runId,
-    saved: fromSavedJson(content, runId),
+    ...fromSavedSubRun(saved),
     ...(processState instanceof WaitingSubRun && { processState: processState.state }),
   };
 }

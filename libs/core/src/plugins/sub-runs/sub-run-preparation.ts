@@ -67,7 +67,6 @@ export class SubRunPreparation {
       model: model === undefined ? outer.model : this.settings.modelFor(model),
       instructions: this.settings.instructionsFor(subRun.instructions, execution.run),
       within: placeOf(call, live),
-      meter: outer.meter.ofSubRun(call.tool.declaredId),
       messages: [asked(call.prompt)],
       conversation: undefined,
       declared: NONE_DECLARED,

@@ -1,4 +1,4 @@
-import { StorageUnavailableError, type Usage } from '@toolloop/protocol';
+import { StorageUnavailableError, type ToolFailure, type Usage } from '@toolloop/protocol';
 import { interruptionFailure } from '../../call/call-failure.js';
 import { Interruption, untilAborted } from '../../contracts/interruption.js';
 import type { Quota } from '../../contracts/quota.js';
@@ -147,11 +147,11 @@ export class QuotaGuard {
 /** The calls that may be made, of so many that are in the totals already. */
 function grantOf(quotas: readonly Quota[], totals: readonly number[], wanted: number): CallGrant {
   let calls = wanted;
-  let beyond = USED_UP;
+  let beyond: CallGrant['beyond'] = { refusal: USED_UP, finish: { reason: 'budget' } };
   for (const [index, quota] of quotas.entries()) {
     const left = Math.floor(quota.most - ((totals[index] ?? Number.NaN) - wanted));
     if (left >= calls) continue;
-    beyond = { ...USED_UP, detail: detailOf(quota) };
+    beyond = { refusal: USED_UP, finish: { reason: 'budget', detail: detailOf(quota) } };
     calls = left > 0 ? left : 0; // none for a total that is no number
   }
   return { calls, beyond };
@@ -170,12 +170,9 @@ export function detailOf({ quantity, most, windowMs }: Quota, standing = 'is use
   return `The tenant's quota of ${most} ${quantity} in ${windowMs} ms ${standing}.`;
 }
 
-const USED_UP: CallGrant['beyond'] = {
-  limit: 'budget',
-  refusal: {
-    code: 'budget_exceeded',
-    safeMessage: 'No calls are left for now, so this one was not made.',
-  },
+const USED_UP: ToolFailure = {
+  code: 'budget_exceeded',
+  safeMessage: 'No calls are left for now, so this one was not made.',
 };
 
 /**

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { FinishReason, ToolFailure, Usage } from '@toolloop/protocol';
+import type { Usage } from '@toolloop/protocol';
 import type { Quota } from '../../contracts/quota.js';
 import type { UsageAmounts, UsageIncrement, UsageKey } from '../../contracts/usage.js';
+import type { CallLimit } from '../../plugin/run-points.js';
 import { QuotaGuard } from './quota-guard.js';
 import type { UsageLedger } from './usage-ledger.js';
 
@@ -30,12 +31,7 @@ export class RunMeter {
     /** The declared id of the tool whose call is this run. */
     private readonly within?: string,
   ) {
-    this.guard =
-      quotas instanceof QuotaGuard
-        ? quotas
-        : quotas && quotas.length > 0
-          ? new QuotaGuard(ledger, run, quotas)
-          : undefined;
+    this.guard = quotas instanceof QuotaGuard ? quotas : guardOf(ledger, run, quotas);
   }
 
   /** The meter of a sub-run, with the same quotas. */
@@ -96,14 +92,6 @@ export class RunMeter {
     return this.guard?.countsAnswers ? this.guard.spent(signal) : undefined;
   }
 
-  /**
-   * Resolves to the tenant's quotas, each with whether a call may still use it. Rejects where they
-   * cannot be read.
-   */
-  async quotas(signal: AbortSignal): Promise<readonly QuotaStanding[]> {
-    return (await this.guard?.standing(signal)) ?? [];
-  }
-
   private use(
     amounts: Partial<UsageAmounts>,
     key: Pick<UsageKey, 'tool' | 'model'>,
@@ -121,14 +109,18 @@ export class RunMeter {
   }
 }
 
-/** The number of calls that may be made, and the end of the run for those beyond. */
+function guardOf(
+  ledger: UsageLedger,
+  run: MeteredRun,
+  quotas: readonly Quota[] = [],
+): QuotaGuard | undefined {
+  return quotas.length > 0 ? new QuotaGuard(ledger, run, quotas) : undefined;
+}
+
+/** The number of calls that may be made, and the refusal of those beyond. */
 export interface CallGrant {
   readonly calls: number;
-  readonly beyond: {
-    readonly refusal: ToolFailure;
-    readonly limit?: FinishReason;
-    readonly detail?: string;
-  };
+  readonly beyond: Omit<CallLimit, 'index'>;
 }
 
 /** A quota of a tenant, and whether anything of it is left for now. */

@@ -20,7 +20,6 @@ const saved: SavedRun = {
   sentTools: [],
   tools: { order: [], injected: [], entities: [], gone: [] },
   policies: [],
-  counts: { perTool: [], identical: [], refusals: 0 },
   spent: [],
 };
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
