@@ -27,6 +27,7 @@ import {
 } from './call.js';
 import { type SubRunCheckpoint } from '../plugins/sub-runs/sub-runs.js';
 import { CallPending, type Effects } from './outcome.js';
+import { withRulings } from './plugin-answers.js';
 import { putOnRecord } from './put-on-record.js';
 import { preflightOf } from '../plugins/approvals/call-preview.js';
 import { readArguments, readInput } from './read-arguments.js';
@@ -374,10 +375,11 @@ function judge<From extends ReadCall>(
   const { outside } = call.input;
   const asked = { args, flow, spent, ...(outside && { outside }), ...instance };
   const subject = { ...subjectOf(tool, scope.actor), call: asked };
-  const decision =
+  const decided =
     scope.approvals.endorsed.length > 0
       ? decideTrusting(call, subject)
       : decide(scope.policies, subject);
+  const decision = withRulings(call, decided);
   if (decision.callBudget !== call.decision?.callBudget)
     advance(call, { limits: limitsOf(tool, scope, decision) });
   const judged = advance(call, { decision });

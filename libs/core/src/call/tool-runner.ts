@@ -36,6 +36,7 @@ import { ToolInvoker } from './invoke.js';
 import { CallPending, CallWaitsElsewhere, Effects, type ToolOutcome } from './outcome.js';
 import { answeredFor, failed, madeBefore, pending, replayed, unavailable } from './outcomes.js';
 import { CallPerformer } from './perform.js';
+import { asRead, assertLetIn } from './plugin-answers.js';
 import { readArguments } from './read-arguments.js';
 import { ToolResolution } from './resolve-tool.js';
 import { ResultDescriber, shownResult } from './result-describer.js';
@@ -147,6 +148,7 @@ export class ToolRunner implements OnModuleInit {
         return await this.rehearsal.rehearse(await this.authorisation.authorise(read), rehearsal);
       const complete = read.tool.questions ? await this.beforehand.complete(read) : read;
       const letIn = await this.authorisation.authorise(complete);
+      await assertLetIn(letIn);
       const authorised = letIn.tool.client ? await this.answered(letIn) : letIn;
       if (signal.aborted) throw notBegun(signal);
       const { requested, tool } = authorised;
@@ -252,7 +254,10 @@ export class ToolRunner implements OnModuleInit {
   }
 
   private async recorded(call: Call): Promise<ToolOutcome> {
-    const performed = await this.label(call, await this.execute(call));
+    const labelled = await this.label(call, await this.execute(call));
+    const performed = await asRead(call, labelled).catch((error: unknown) =>
+      this.endedBy(call, error),
+    );
     const { values } = call.scope;
     const outcome = withChange(call, values ? withHidden(performed, values) : performed);
     if (!waits(call, outcome)) await call.hooks.concluded?.(call, outcome);

@@ -1,12 +1,16 @@
 import { doWithin } from './around.js';
+import type { ToolFailure } from '@toolloop/protocol';
 import type {
   CallOutcome,
+  CallRuling,
   CheckedCall,
   OpenedCall,
   RecordEntry,
+  ResultChange,
   StartedCall,
 } from './call-points.js';
 import { askHook, tellHook } from './ask-hook.js';
+import { checkedChange, checkedRefusal } from './checked-answer.js';
 import { type InstalledPlugin, type PluginAt, pluginsAt, reportHook } from './installed-plugin.js';
 import type { RunView } from './run-view.js';
 
@@ -18,21 +22,45 @@ export interface CallHooks {
         work: () => Promise<Outcome>,
       ) => Promise<Outcome>)
     | undefined;
+  /** Never throws: a plugin that fails denies the call. */
+  readonly judge: ((call: CheckedCall) => readonly RulingOf[]) | undefined;
   /** @throws {Error} the first failure of a hook; the others are not asked then */
   readonly record:
     ((entry: RecordEntry, run: RunView, call?: CheckedCall) => Promise<void>) | undefined;
+  /**
+   * Returns the first refusal.
+   *
+   * @throws {Error} the first failure of a hook; the others are not asked then
+   */
+  readonly beforeEffect: ((call: CheckedCall) => Promise<ToolFailure | undefined>) | undefined;
   /** Never throws. */
   readonly started: ((call: StartedCall) => void) | undefined;
+  /**
+   * Returns all that the plugins change together.
+   *
+   * @throws {Error} the first failure of a hook; the others are not asked then
+   */
+  readonly result:
+    ((call: OpenedCall, outcome: CallOutcome) => Promise<ResultChange | undefined>) | undefined;
   /** Never rejects. */
   readonly concluded: ((call: OpenedCall, outcome: CallOutcome) => Promise<void>) | undefined;
+}
+
+/** A ruling, and the name of the plugin that gave it. */
+export interface RulingOf {
+  readonly name: string;
+  readonly ruling: CallRuling;
 }
 
 /** Compiles the hooks of the plugins that a call concerns, in their order. */
 export function compileCallHooks(plugins: readonly InstalledPlugin[]): CallHooks {
   return {
     aroundCall: compileAroundCall(pluginsAt('aroundCall', plugins)),
+    judge: compileJudge(pluginsAt('judge', plugins)),
     record: compileRecord(pluginsAt('record', plugins)),
+    beforeEffect: compileBeforeEffect(pluginsAt('beforeEffect', plugins)),
     started: compileStarted(pluginsAt('started', plugins)),
+    result: compileResult(pluginsAt('result', plugins)),
     concluded: compileConcluded(pluginsAt('concluded', plugins)),
   };
 }
@@ -49,6 +77,65 @@ function compileAroundCall(plugins: readonly PluginAt<'aroundCall'>[]): CallHook
       call.run,
       work,
     );
+}
+
+function compileJudge(plugins: readonly PluginAt<'judge'>[]): CallHooks['judge'] {
+  if (plugins.length === 0) return undefined;
+  return (call) =>
+    plugins.flatMap((one) => {
+      const { name } = one.declaration;
+      try {
+        const ruling = one.plugin.judge(call);
+        return ruling ? [{ name, ruling }] : [];
+      } catch (error) {
+        reportHook(one, 'judge', error, call.run);
+        return [{ name, ruling: FAILED }];
+      }
+    });
+}
+
+const FAILED: CallRuling = { kind: 'deny', reason: 'The plugin failed.' };
+
+function compileBeforeEffect(
+  plugins: readonly PluginAt<'beforeEffect'>[],
+): CallHooks['beforeEffect'] {
+  if (plugins.length === 0) return undefined;
+  return async (call) => {
+    for (const one of plugins) {
+      const refusal = await askHook(one, 'beforeEffect', call.run, (plugin) =>
+        plugin.beforeEffect(call),
+      );
+      if (refusal) return checkedRefusal(refusal, one, 'beforeEffect');
+    }
+    return undefined;
+  };
+}
+
+function compileResult(plugins: readonly PluginAt<'result'>[]): CallHooks['result'] {
+  if (plugins.length === 0) return undefined;
+  return async (call, outcome) => {
+    let changed: ResultChange | undefined;
+    for (const one of plugins) {
+      const read = readAs(outcome, changed);
+      const change = await askHook(one, 'result', call.run, (plugin) => plugin.result(call, read));
+      if (change) changed = joined(changed, checkedChange(change, read, one));
+    }
+    return changed;
+  };
+}
+
+function joined(first: ResultChange | undefined, next: ResultChange): ResultChange {
+  return { ...first, ...next };
+}
+
+/** An outcome as the next plugin reads it. */
+function readAs(outcome: CallOutcome, change: ResultChange | undefined): CallOutcome {
+  const { content = outcome.content, result = outcome.record.result } = change ?? {};
+  return {
+    ...outcome,
+    content,
+    record: { ...outcome.record, ...(result !== undefined && { result }) },
+  };
 }
 
 function compileRecord(plugins: readonly PluginAt<'record'>[]): CallHooks['record'] {

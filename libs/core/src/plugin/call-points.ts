@@ -1,7 +1,10 @@
 import type {
+  ApprovalTerms,
   Decision,
   JsonObject,
+  JsonValue,
   ToolCall,
+  ToolFailure,
   ToolInvocationRecord,
   ToolMessage,
 } from '@toolloop/protocol';
@@ -48,6 +51,25 @@ export interface CallOutcome {
   readonly isPending?: boolean;
 }
 
+/** The ruling of a plugin on a call. It counts if it is stricter than policy is. */
+export interface CallRuling {
+  readonly kind: 'deny' | 'require_approval';
+  /** The reason that people and the audit are told; the model is told that of a missing tool. */
+  readonly reason: string;
+  /** The terms that the approver must meet, all of them. @default the actor of the run */
+  readonly approval?: readonly ApprovalTerms[];
+}
+
+/** Another reading of an outcome, in the place of the one that there is. */
+export interface ResultChange {
+  /** The text that the model reads, or its parts. Text is cut to `limits.resultBytes`. */
+  readonly content?: CallOutcome['content'];
+  /** The result that the application shows. Set for a call that succeeded only. */
+  readonly result?: JsonValue;
+  /** True if someone outside may have chosen a part of it. What is so already stays so. */
+  readonly isFromOutside?: true;
+}
+
 /** A call that waits, and for what. */
 export interface HeldCall {
   /** The kind of the answer that it waits for, such as `approval`. */
@@ -78,12 +100,30 @@ export interface CallPoints {
   /** Runs around the whole call, refusals included. It observes. */
   aroundCall?(call: OpenedCall, next: Next<CallOutcome>): Promise<unknown>;
   /**
+   * Makes policy's decision on a call stricter. Each plugin is asked, and the strictest ruling
+   * counts; once more if the call waits. It answers at once. If it throws, the call is denied. A
+   * tool stays listed, whatever a plugin says of its calls.
+   */
+  judge?(call: CheckedCall): CallRuling | void;
+  /**
    * Puts on record what is about to happen. If it rejects, that does not happen. There is no call
    * in an entry about the run.
    */
   record?(entry: RecordEntry, run: RunView, call?: CheckedCall): Promise<void>;
+  /**
+   * Called for a call that may be made, before anything is done in its name, and once more if it
+   * waits after that. A refusal that is returned is the result of the call. In a rehearsal, which
+   * has no effect, it is not called.
+   */
+  beforeEffect?(call: CheckedCall): Awaitable<ToolFailure | void>;
   /** Observes that the method is about to be called. Not awaited. */
   started?(call: StartedCall): void;
+  /**
+   * Changes what is read of an outcome, for each plugin after the one before it: a failure has one,
+   * and so has a call that was made before. If it fails, neither model nor application reads the
+   * result. What a method streams while it runs is not shown to it.
+   */
+  result?(call: OpenedCall, outcome: CallOutcome): Awaitable<ResultChange | void>;
   /**
    * Observes the outcome, before the result is told. What it throws is logged: the effect took
    * place.

@@ -1,10 +1,12 @@
 export type {
   CallOutcome,
   CallPoints,
+  CallRuling,
   CheckedCall,
   HeldCall,
   OpenedCall,
   RecordEntry,
+  ResultChange,
   StartedCall,
 } from './call-points.js';
 export { PluginError } from './plugin-error.js';

@@ -28,8 +28,11 @@ export const POINTS: readonly string[] = Object.keys({
   answered: true,
   admit: true,
   aroundCall: true,
+  judge: true,
   record: true,
+  beforeEffect: true,
   started: true,
+  result: true,
   concluded: true,
   stepped: true,
 } satisfies Record<PointName, true>);
