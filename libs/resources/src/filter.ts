@@ -61,6 +61,12 @@ const COMPARISONS: Readonly<
   is_null: ['is_null', 'is_not_null'],
 };
 
+/** The operators that look for a part of a text. */
+const IN_TEXTS: ReadonlySet<FilterOperator> = new Set(['contains', 'starts_with']);
+
+const EMPTY_TEXT =
+  'is an empty text, which each text has in it. Say the condition, or leave it out.';
+
 export const EVERYTHING: Condition = { kind: 'all', of: [] };
 export const NOTHING: Condition = { kind: 'any', of: [] };
 
@@ -95,6 +101,30 @@ function isNothing(condition: Condition): boolean {
 /** Tells whether a condition holds for each row by itself. */
 export function isEverything(condition: Condition): boolean {
   return condition.kind === 'all' && condition.of.length === 0;
+}
+
+/**
+ * Holds for rows that have a related row of which the condition holds, or have none. If it holds
+ * for no row at all, nothing needs to be looked up.
+ */
+function relatedRows(relation: string, has: boolean, condition: Condition): Condition {
+  if (isNothing(condition)) return has ? NOTHING : EVERYTHING;
+  return { kind: 'related', relation, has, where: condition };
+}
+
+/** Compares a field, whose nulls are not equal to any value. */
+function compared(
+  field: ResourceField,
+  operator: Exclude<FilterOperator, 'is_null'>,
+  value: ResourceValue | readonly ResourceValue[],
+  { isNegated }: Place,
+): Condition {
+  const [plain, negated] = COMPARISONS[operator];
+  const condition = where(field.name, isNegated ? negated : plain, value);
+  const holdsForNull = (operator === 'ne') !== isNegated;
+  return holdsForNull && field.nullable
+    ? any([condition, where(field.name, 'is_null')])
+    : condition;
 }
 
 /** Compares one field. */
@@ -244,12 +274,8 @@ class FilterReader {
         ? this.readValues(field, operand, place)
         : this.readValue(field, operand, place.pointer);
     if (Array.isArray(value) && value.length === 0) return place.isNegated ? EVERYTHING : NOTHING;
-    const [plain, negated] = COMPARISONS[operator];
-    const condition = where(field.name, place.isNegated ? negated : plain, value);
-    const holdsForNull = (operator === 'ne') !== place.isNegated;
-    return holdsForNull && field.nullable
-      ? any([condition, where(field.name, 'is_null')])
-      : condition;
+    if (value === '' && IN_TEXTS.has(operator)) return this.refuse(place.pointer, EMPTY_TEXT);
+    return compared(field, operator, value, place);
   }
 
   private readNull(field: ResourceField, operand: unknown, place: Place): Condition {
@@ -312,12 +338,7 @@ class FilterReader {
       level: place.level + 1,
       isNegated: false,
     });
-    return {
-      kind: 'related',
-      relation: relation.name,
-      has: !place.isNegated,
-      where: all([rows, condition]),
-    };
+    return relatedRows(relation.name, !place.isNegated, all([rows, condition]));
   }
 
   private refuseEmpty({ pointer }: Place, alternative?: string): Condition {

@@ -114,6 +114,9 @@ const EMPTY: readonly (readonly [title: string, filter: Filter, pointer: string]
   ['an or of an empty column', { or: [{ id: { eq: 1 } }, { name: { eq: null } }] }, '/or/1/name'],
   ['a not of an or without items', { not: { or: [] } }, '/not/or'],
   ['an or within an and without items', { and: [{ or: [] }] }, '/and/0/or'],
+  ['a text that contains nothing', { name: { contains: '' } }, '/name/contains'],
+  ['a text that starts with nothing', { color: { starts_with: '' } }, '/color/starts_with'],
+  ['an empty text of a related row', { shelf: { name: { contains: '' } } }, '/shelf/name/contains'],
 ];
 
 /** Filters in which something is said beside the nulls, and the rows that they match. */
@@ -142,6 +145,12 @@ const ALL: readonly (readonly [title: string, filter: Filter])[] = [
   ['not one of none', { not: { name: { in: [] } } }],
   ['not one of none, or another', { or: [{ not: { name: { in: [] } } }, { id: { eq: 1 } }] }],
   ['a value where there is always one', { name: { is_null: false } }],
+  ['no related row of those that cannot be', { not: { shelf: { id: { is_null: true } } } }],
+  ['no related row that is one of none', { not: { shelf: { name: { in: [] } } } }],
+  [
+    'no related row that cannot be, or another condition',
+    { or: [{ not: { shelf: { id: { is_null: true } } } }, { id: { eq: 1 } }] },
+  ],
 ];
 
 /** Arguments with a filter of code, which need not be JSON. */
