@@ -105,7 +105,8 @@ export class AuditTrail implements BeforeApplicationShutdown {
       try {
         await this.inTurn(entry, append);
       } catch (cause) {
-        await this.unkept.postpone(entry, notKept(entry, cause), journal);
+        const isGivenUp = this.shared.has(entry); // its journal has it already: no failure
+        await this.unkept.postpone(entry, isGivenUp ? undefined : notKept(entry, cause), journal);
       }
     }
   }

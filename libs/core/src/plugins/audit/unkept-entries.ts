@@ -27,18 +27,22 @@ export class UnkeptEntries {
     private readonly owed: OwedEntries | undefined,
   ) {}
 
-  /** Never rejects; without a journal it resolves once the log of runs has the entry. */
+  /**
+   * Keeps an entry later: for a failure, which is logged, or since its run did not wait. Never
+   * rejects; without a journal it resolves once the log of runs has the entry.
+   */
   async postpone(
     entry: NotedEntry,
-    error: unknown,
+    failure: Error | undefined,
     journal: OwingJournal | undefined,
   ): Promise<void> {
     const isKeptLater = this.late.length < MAX_LATE;
     if (isKeptLater) this.late.push(entry);
-    this.logger.error(
-      `The audit could not keep an entry ${isKeptLater ? 'yet' : 'and forgets it'} (${nameOf(entry.content)}).`,
-      error,
-    );
+    if (failure || !isKeptLater)
+      this.logger.error(
+        `The audit could not keep an entry ${isKeptLater ? 'yet' : 'and forgets it'} (${nameOf(entry.content)}).`,
+        failure,
+      );
     this.schedule();
     await this.owed?.owe([entry], journal);
   }
