@@ -327,14 +327,14 @@ function tookPlace({ status, error }: ToolInvocationRecord): boolean {
   return status === 'succeeded' || error?.code === 'invalid_output';
 }
 
-/** Finds the first call whose tool is another than the one that was rehearsed. */
+/** Finds the first call whose tool is gone, or another than the one that was rehearsed. */
 function toolChangeIn(
   { changes }: RunRehearsal,
   { toolset }: LoopState,
 ): RehearsalChange | undefined {
   const changed = changes.find(({ shown, form }) => {
     const tool = toolset.findCallable(shown.tool);
-    return tool !== undefined && form !== hashShownForm(tool);
+    return tool === undefined || form !== hashShownForm(tool);
   });
   return (
     changed && {
