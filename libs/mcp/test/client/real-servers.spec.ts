@@ -14,8 +14,7 @@ interface RealServer {
   readonly tools: readonly StrangeTool[];
 }
 
-const FIXTURE = new URL('real-servers.jsonl', import.meta.url);
-const SERVERS = readFileSync(FIXTURE, 'utf8')
+const SERVERS = readFileSync('libs/mcp/test/client/real-servers.jsonl', 'utf8')
   .trim()
   .split('\n')
   .map((line) => JSON.parse(line) as RealServer);
