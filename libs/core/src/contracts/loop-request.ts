@@ -31,6 +31,7 @@ import type { ConversationCut } from './conversation.js';
 import { EXECUTION_OPTIONS, type ExecutionOptions } from './execution-options.js';
 import type { HistoryPolicy } from './history.js';
 import { HOOKS, type LoopHooks } from './hooks.js';
+import { PLUGIN_VALUES, type PluginValue } from './plugin-value.js';
 import type { RegisteredActor } from './identity.js';
 import type { EntitySurface, ToolInjectionStrategy } from './injection.js';
 import { LIMITS, type Limits } from './limits.js';
@@ -112,6 +113,11 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly approvals?: 'suspend' | 'wait' | 'deny';
   /** Called beside those of the application and the loop. */
   readonly hooks?: LoopHooks;
+  /**
+   * The values with which slots of plugins begin in this run: `[URGENT.of(true)]`. A run that is
+   * resumed keeps those that it has. @default those that the plugins declare
+   */
+  readonly plugins?: readonly PluginValue[];
   /**
    * Makes a repeated request recognisable, so that the effects of its calls happen once; over HTTP,
    * the `Idempotency-Key`. @default the run's id
@@ -291,6 +297,7 @@ export const PROFILE = defineOptions<LoopProfile>(
     output: CLASS,
     labels: optionsOf(PROMPT_LABELS),
     hooks: optionsOf(HOOKS),
+    plugins: PLUGIN_VALUES,
     approvals: oneOf('suspend', 'wait', 'deny'),
     whenBusy: oneOf('queue', 'addInput'),
     onToolError: oneOf('continue', 'halt', 'retry'),

@@ -40,6 +40,7 @@ export interface CallRequest<Actor = RegisteredActor> extends Pick<
   | 'onToolError'
   | 'approvals'
   | 'hooks'
+  | 'plugins'
   | 'requestId'
   | 'signal'
 > {
@@ -261,6 +262,7 @@ export const CALL = defineOptions<CallRequest>({
   onToolError: rules.onToolError,
   approvals: rules.approvals,
   hooks: rules.hooks,
+  plugins: rules.plugins,
   requestId: rules.requestId,
   signal: rules.signal,
   rehearse: rules.rehearse,

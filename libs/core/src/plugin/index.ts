@@ -1,3 +1,4 @@
+export type { PluginValue } from '../contracts/plugin-value.js';
 export type {
   CallOutcome,
   CallPoints,

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import type { PluginValue } from '../contracts/plugin-value.js';
 import type { Tool } from '../contracts/tool.js';
 import type { RecordEntry } from './call-points.js';
 import { type CallHooks, compileCallHooks } from './call-hooks.js';
@@ -43,6 +44,18 @@ export class Plugins {
     return undefined;
   }
 
+  /** Returns what is wrong with the values that a request gives plugins. */
+  problemsIn(values: readonly PluginValue[]): readonly string[] {
+    return values.flatMap(({ slot: name, value }) => {
+      const slot = this.slots.find((one) => one.name === name);
+      if (!slot) return [`No plugin has the slot "${name}".`];
+      if (!(slot instanceof KeptSlot))
+        return [`The slot "${name}" is not saved, so it takes none.`];
+      const problem = slot.problemWithGiven(value);
+      return problem === undefined ? [] : [`The value is wrong: ${problem}.`];
+    });
+  }
+
   /** Returns the present trace context, by the first plugin that knows one. */
   traceContext(): string | undefined {
     const [tracing] = pluginsAt('traceContext', this.installed);
@@ -61,6 +74,7 @@ export class Plugins {
   ): PluginsOfRun {
     const view = new RunOfPlugins(facts, around?.view, session?.view);
     view.restore(this.slots, saved);
+    view.begin(this.slots, facts.options.values ?? []);
     const active = this.installed.filter((one) => takesPart(one, view));
     const key = active.map(({ declaration }) => declaration.name).join('\n');
     const set = this.compiled.get(key) ?? new PluginSet(active);

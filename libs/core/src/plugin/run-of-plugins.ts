@@ -1,3 +1,4 @@
+import type { PluginValue } from '../contracts/plugin-value.js';
 import type { RunFacts, RunView } from './run-view.js';
 import { KeptSlot, type SavedSlots } from './saved-slot.js';
 import type { AnySlot, Slot } from './slot.js';
@@ -58,6 +59,14 @@ export class RunOfPlugins implements RunView {
       const slot = known.get(name);
       if (slot instanceof KeptSlot) slot.restore(this, value);
       else this.foreign = { ...this.foreign, [name]: value };
+    }
+  }
+
+  /** Begins slots of this run with the values that its request has given. */
+  begin(slots: readonly AnySlot[], values: readonly PluginValue[]): void {
+    for (const { slot: name, value } of values) {
+      const slot = slots.find((one) => one.name === name);
+      if (slot instanceof KeptSlot && this.holderOf(slot) === this) slot.begin(this, value);
     }
   }
 

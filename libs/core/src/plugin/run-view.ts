@@ -1,4 +1,5 @@
 import type { Limits } from '../contracts/limits.js';
+import type { PluginValue } from '../contracts/plugin-value.js';
 import type { RunJournal } from '../contracts/run-log.js';
 import type { ToolCall, ToolInvocationRecord } from '@toolloop/protocol';
 import type { RunContext } from '../contracts/tool-call.js';
@@ -8,7 +9,10 @@ import type { Slot } from './slot.js';
  * The options of requests and loops that plugins read. A plugin adds its own by declaration
  * merging; each holds the values that were given, those of the loop first.
  */
-export interface PluginRunOptions {}
+export interface PluginRunOptions {
+  /** The values with which slots begin, those of the loop first. */
+  readonly values: readonly PluginValue[];
+}
 
 /** The calls that a run had made when this process began to continue it. */
 export interface EarlierCalls {

@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { JsonValue } from '@toolloop/protocol';
+import type { PluginValue } from '../contracts/plugin-value.js';
 import type { RunView } from './run-view.js';
 import { Slot, type SlotInheritance } from './slot.js';
 
@@ -36,6 +37,26 @@ export type SavedSlots = Readonly<Record<string, SavedSlot>>;
 export class KeptSlot<Value extends JsonValue> extends Slot<Value> {
   constructor(private readonly kept: SlotDeclaration<Value>) {
     super({ name: kept.name, inherit: kept.inherit, make: kept.initial });
+  }
+
+  /**
+   * Makes the value with which the slot begins in the run of a request.
+   *
+   * @example
+   * await loop.run({ prompt, actor, tenant, plugins: [URGENT.of(true)] });
+   */
+  of(value: Value): PluginValue {
+    return { slot: this.name, value };
+  }
+
+  /** Returns why a value that a request gives is none; undefined if it is one. */
+  problemWithGiven(value: JsonValue): string | undefined {
+    return this.problemWith({ version: this.kept.version, value });
+  }
+
+  /** Begins with a value that a request has given, unless the run has one. */
+  begin(holder: RunView, value: JsonValue): void {
+    if (!this.cellOf(holder)) this.restore(holder, { version: this.kept.version, value });
   }
 
   /** Returns the value of a run as it is saved; undefined if it has none. */

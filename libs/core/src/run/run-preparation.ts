@@ -1,6 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import { InvalidRequestError, type LanguageModel, type Message } from '@toolloop/protocol';
+import {
+  ConfigurationError,
+  InvalidRequestError,
+  type LanguageModel,
+  type Message,
+} from '@toolloop/protocol';
 import { BoundedStores } from '../call/bounded-stores.js';
 import { canCallOf } from '../call/permission.js';
 import { strictlyListed } from '../call/resolve-tool.js';
@@ -39,6 +44,8 @@ import {
 } from '../plugins/injection/starting-toolset.js';
 import { accountMs, type AccountPlace, CallAccount } from '../plugins/sessions/call-account.js';
 import { QuotaStanding } from '../plugins/usage/quota-standing.js';
+import { Plugins } from '../plugin/plugins.js';
+import type { PluginValue } from '../contracts/plugin-value.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { revisionOf } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
@@ -111,6 +118,7 @@ export class RunPreparation {
     private readonly identity: ActorIdentity,
     private readonly stores: BoundedStores,
     private readonly quotas: QuotaStanding,
+    private readonly plugins: Plugins,
   ) {
     this.entities = new ToolProviderStrategy(entities);
     this.declared = new DeclaredToolAdmission(catalog, settings);
@@ -403,11 +411,26 @@ export class RunPreparation {
       given: {
         hooks: [profile.hooks, own.hooks].filter((one) => one !== undefined),
         quotas: this.settings.quotasOf(run.tenant),
+        values: this.valuesIn([...(profile.plugins ?? []), ...(own.plugins ?? [])]),
       },
       history,
       prepareStep: prepareStep && ((step) => prepareStep({ ...step, run })),
       stopWhen: stopConditionsOf(options.stopWhen, profile.stopWhen, own.stopWhen),
     };
+  }
+
+  /** The later value of a slot takes the place of an earlier one. */
+  private valuesIn(values: readonly PluginValue[]): readonly PluginValue[] {
+    const problems = this.plugins.problemsIn(values);
+    if (problems.length > 0)
+      throw new ConfigurationError(
+        problems.map((problem) => ({
+          at: 'plugins',
+          problem,
+          remedy: 'Give values of the slots of plugins that the application provides.',
+        })),
+      );
+    return [...new Map(values.map((one) => [one.slot, one])).values()];
   }
 
   private conversationOf<Actor>(
