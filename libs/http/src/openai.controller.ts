@@ -1,5 +1,6 @@
 import {
   type ArgumentsHost,
+  BadRequestException,
   Body,
   Catch,
   Controller,
@@ -114,9 +115,11 @@ export class OpenAiController {
   ): Promise<AsyncIterable<LoopEvent>> {
     if (answers.length > 0)
       return this.streams.resume(await this.answers.giveNamed(answers, caller), caller);
+    const said = messages.flatMap(messageOf);
+    if (said.every(({ role }) => role !== 'user')) throw new BadRequestException(SAYS_NOTHING);
     const request: LoopRequest = {
       ...(await this.served.termsOf(caller)),
-      messages: messages.flatMap(messageOf),
+      messages: said,
       ...(tools.length > 0 && { declaredTools: tools }),
       ...(requestId !== undefined && { requestId }),
     };
@@ -150,6 +153,11 @@ function messageOf({ role, content }: JsonObject): Message[] {
   if (role === 'system' || role === 'developer') return [{ role: 'system', content: text }];
   return role === 'user' ? [{ role: 'user', content: text }] : [];
 }
+
+const SAYS_NOTHING = {
+  code: 'invalid_messages',
+  message: '"messages" must have a message of the user with a text.',
+} as const;
 
 function seconds(): number {
   return Math.floor(Date.now() / 1000);

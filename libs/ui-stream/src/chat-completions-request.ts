@@ -33,7 +33,11 @@ export function readChatCompletionsRequest(body: JsonValue | undefined): ChatCom
     throw new TypeError(
       'The body must be an object with "model", a text, and "messages", a list with at least one message.',
     );
-  const messages = body['messages'].filter(isJsonObject);
+  const messages = body['messages'].map(messageIn);
+  for (const [name, { is, wanted }] of OPTIONAL) {
+    const value = body[name] ?? undefined;
+    if (value !== undefined && !is(value)) throw new TypeError(`"${name}" must be ${wanted}.`);
+  }
   const options = isJsonObject(body['stream_options']) ? body['stream_options'] : {};
   return {
     model: body['model'],
@@ -43,6 +47,29 @@ export function readChatCompletionsRequest(body: JsonValue | undefined): ChatCom
     answers: resultsAtEnd(messages),
     tools: declaredTools(body['tools']),
   };
+}
+
+/** The members that are read, each with its form. Other members of the API are left alone. */
+const OPTIONAL = Object.entries({
+  stream: { is: (value: JsonValue) => typeof value === 'boolean', wanted: 'true or false' },
+  stream_options: { is: isJsonObject, wanted: 'an object' },
+  tools: {
+    is: (value: JsonValue) => isJsonList(value) && value.every(isJsonObject),
+    wanted: 'a list of objects',
+  },
+});
+
+const ROLES = ['user', 'assistant', 'system', 'developer', 'tool', 'function'];
+
+function messageIn(message: JsonValue, index: number): JsonObject {
+  const at = `"messages[${index}]`;
+  if (!isJsonObject(message)) throw new TypeError(`${at}" must be an object.`);
+  const { role, content = null } = message;
+  if (typeof role !== 'string' || !ROLES.includes(role))
+    throw new TypeError(`${at}.role" must be one of ${ROLES.join(', ')}.`);
+  if (content !== null && typeof content !== 'string' && !isJsonList(content))
+    throw new TypeError(`${at}.content" must be a text or a list of parts.`);
+  return message;
 }
 
 function resultsAtEnd(messages: readonly JsonObject[]): NamedAnswer[] {
