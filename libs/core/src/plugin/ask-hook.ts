@@ -5,35 +5,40 @@ import type { Awaitable } from './run-points.js';
 import type { RunView } from './run-view.js';
 
 /**
- * Asks the hook of one plugin, and waits for its answer as long as a plugin may take.
+ * Asks the hook of one plugin, and waits for its answer as long as a plugin may take. What it
+ * answers at once is returned at once: most do, at each step and call of a run.
  *
  * @throws {Error} the failure of the hook, with the name of its plugin
  */
-export async function askHook<Point extends PointName, Answer>(
+export function askHook<Point extends PointName, Answer>(
   one: PluginAt<Point>,
   point: Point,
   run: RunView,
   ask: (plugin: PluginAt<Point>['plugin']) => Awaitable<Answer>,
-): Promise<Answer> {
+): Awaitable<Answer> {
   try {
     const answer = ask(one.plugin);
-    return answer instanceof Promise ? await waitForHook(answer, one.declaration, run) : answer;
+    if (!(answer instanceof Promise)) return answer;
+    return waitForHook(answer, one.declaration, run).catch((error: unknown) => {
+      throw failureOfHook(one, point, error, run);
+    });
   } catch (error) {
     throw failureOfHook(one, point, error, run);
   }
 }
 
 /** Tells the hook of one plugin what it only observes. Never rejects: a failure is logged. */
-export async function tellHook<Point extends PointName>(
+export function tellHook<Point extends PointName>(
   one: PluginAt<Point>,
   point: Point,
   run: RunView,
   tell: (plugin: PluginAt<Point>['plugin']) => Awaitable<void>,
-): Promise<void> {
+): Awaitable<void> {
+  const report = (error: unknown): void => reportHook(one, point, error, run);
   try {
     const answer = tell(one.plugin);
-    if (answer instanceof Promise) await waitForHook(answer, one.declaration, run);
+    if (answer instanceof Promise) return waitForHook(answer, one.declaration, run).catch(report);
   } catch (error) {
-    reportHook(one, point, error, run);
+    report(error);
   }
 }

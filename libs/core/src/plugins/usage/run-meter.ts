@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Usage } from '@toolloop/protocol';
 import type { Quota } from '../../contracts/quota.js';
 import type { UsageAmounts, UsageIncrement, UsageKey } from '../../contracts/usage.js';
-import type { CallLimit } from '../../plugin/run-points.js';
+import type { Awaitable, CallLimit } from '../../plugin/run-points.js';
 import { QuotaGuard } from './quota-guard.js';
 import type { UsageLedger } from './usage-ledger.js';
 
@@ -39,11 +39,8 @@ export class RunMeter {
     return new RunMeter(this.ledger, this.run, this.guard, tool);
   }
 
-  /** Counts calls before they are made. Undefined where all of them may be. */
-  async takeCalls(
-    calls: readonly MeteredCall[],
-    signal: AbortSignal,
-  ): Promise<CallGrant | undefined> {
+  /** Counts calls before they are made. Undefined if there is no quota of calls. */
+  takeCalls(calls: readonly MeteredCall[], signal: AbortSignal): Promise<CallGrant> | undefined {
     const { guard, ledger, run } = this;
     if (guard?.countsCalls)
       return guard.takeCalls(
@@ -71,7 +68,7 @@ export class RunMeter {
   }
 
   /** Counts an answer of a model. Never rejects. */
-  async answered(usage: Usage, model: string, signal: AbortSignal): Promise<void> {
+  answered(usage: Usage, model: string, signal: AbortSignal): Awaitable<void> {
     const { inputTokens, outputTokens, costUsd } = usage;
     const isPriced = Number.isFinite(costUsd) && !usage.hasUnknownCost;
     const amounts = {
@@ -83,12 +80,12 @@ export class RunMeter {
     };
     const key = { model, ...(this.within !== undefined && { tool: this.within }) };
     if (this.guard?.countsAnswers)
-      await this.guard.charge(this.use(amounts, key, randomUUID()), usage, signal);
-    else this.ledger.note(this.run.tenant, this.use(amounts, key));
+      return this.guard.charge(this.use(amounts, key, randomUUID()), usage, signal);
+    this.ledger.note(this.run.tenant, this.use(amounts, key));
   }
 
   /** The quota for which no model may be asked any more. Rejects where it cannot be read. */
-  async spent(signal: AbortSignal): Promise<Quota | undefined> {
+  spent(signal: AbortSignal): Promise<Quota | undefined> | undefined {
     return this.guard?.countsAnswers ? this.guard.spent(signal) : undefined;
   }
 

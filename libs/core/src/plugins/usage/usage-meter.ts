@@ -1,7 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import type { Quota } from '../../contracts/quota.js';
 import type { Plugin } from '../../plugin/plugin.js';
-import type { CallLimit, PaidAnswer, PlannedCall, PluginFinish } from '../../plugin/run-points.js';
+import type {
+  Awaitable,
+  CallLimit,
+  PaidAnswer,
+  PlannedCall,
+  PluginFinish,
+} from '../../plugin/run-points.js';
 import type { RunView } from '../../plugin/run-view.js';
 import { memory } from '../../plugin/slot.js';
 import { ToolLoopPlugin } from '../../plugin/tool-loop-plugin.decorator.js';
@@ -32,21 +38,24 @@ const METER = memory<RunMeter | undefined>({
 export class UsageMeter implements Plugin {
   constructor(private readonly ledger: UsageLedger) {}
 
-  async stepping(run: RunView): Promise<PluginFinish | undefined> {
-    const spent = await this.meterOf(run).spent(run.signal);
-    return spent && { reason: 'budget', detail: detailOf(spent) };
+  stepping(run: RunView): Awaitable<PluginFinish | undefined> {
+    const spent = this.meterOf(run).spent(run.signal);
+    return spent?.then((quota) => quota && { reason: 'budget', detail: detailOf(quota) });
   }
 
-  async admit(calls: readonly PlannedCall[], run: RunView): Promise<readonly CallLimit[]> {
+  admit(calls: readonly PlannedCall[], run: RunView): Awaitable<readonly CallLimit[]> {
     const counted = calls.filter(({ tool, isMade }) => tool && !tool.surface && !isMade);
     if (counted.length === 0) return [];
     const metered = counted.map((planned) => meteredCall(planned, run));
-    const grant = await this.meterOf(run).takeCalls(metered, run.signal);
-    if (!grant) return [];
-    return counted.slice(grant.calls).map(({ index }) => limitOf(index, grant));
+    const taken = this.meterOf(run).takeCalls(metered, run.signal);
+    return (
+      taken?.then((grant) =>
+        counted.slice(grant.calls).map(({ index }) => limitOf(index, grant)),
+      ) ?? []
+    );
   }
 
-  answered({ usage, model }: PaidAnswer, run: RunView): Promise<void> {
+  answered({ usage, model }: PaidAnswer, run: RunView): Awaitable<void> {
     return this.meterOf(run).answered(usage, model, run.signal);
   }
 
