@@ -114,9 +114,19 @@ export class CallRun {
       .stateAfter(first.state, first, made, { live })
       .catch((error: unknown) => this.failed(first.state, error));
     loop.leave(plan.execution.run.runId);
-    if (!state.pending && (this.outlet || live.plugins.hooks.stepped))
-      await loop.endStep(state, first, live);
-    return this.end(signal.aborted ? this.failed(state, Interruption.from(signal)) : state, live);
+    const ended = await this.endStep(state, first, live);
+    return this.end(signal.aborted ? this.failed(ended, Interruption.from(signal)) : ended, live);
+  }
+
+  /** Tells that the call is over. A plugin that fails at that takes nothing back. */
+  private async endStep(
+    state: LoopState,
+    step: ReturnType<typeof callState>,
+    live: LiveRun,
+  ): Promise<LoopState> {
+    if (state.pending || !(this.outlet || live.plugins.hooks.stepped)) return state;
+    const finish = await this.services.loop.endStep(state, step, live);
+    return finish && !finish.error && !state.finish ? { ...state, finish } : state;
   }
 
   private failed(state: LoopState, error: unknown): LoopState {

@@ -220,6 +220,20 @@ describe('a session', () => {
     expect(new Set(sink.events.map((event) => event.runId))).toEqual(new Set([runId]));
   });
 
+  it('is told which call is one refusal too many in a row', async () => {
+    class Noted extends LoopEventSink {
+      readonly ends: string[] = [];
+      override write(event: LoopEvent): void {
+        if (event.type === 'run-end') this.ends.push(event.finishReason);
+      }
+    }
+    const sink = new Noted();
+    const { open } = await shop({ providers: [{ provide: 'sink', useValue: sink }] });
+    const session = await open({ policy: policies.readOnly });
+    for (const each of ['a', 'b', 'c']) await session.call('probe__write', key(each));
+    expect(sink.ends).toEqual(['stop', 'stop', 'forbidden']);
+  });
+
   it('is narrowed by its own selection, policy and limits, which widen nothing', async () => {
     const { open, done } = await shop({
       policy: { version: '1', allow: ['probe__read', 'probe__write'], flow: 'off' },
