@@ -105,8 +105,9 @@ export class AuditTrail implements BeforeApplicationShutdown {
       try {
         await this.inTurn(entry, append);
       } catch (cause) {
-        const isGivenUp = this.shared.has(entry); // its journal has it already: no failure
-        await this.unkept.postpone(entry, isGivenUp ? undefined : notKept(entry, cause), journal);
+        if (this.shared.has(entry))
+          this.unkept.keepLater(entry); // its journal has it
+        else await this.unkept.postpone(entry, notKept(entry, cause), journal);
       }
     }
   }

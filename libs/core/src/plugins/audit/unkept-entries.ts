@@ -27,24 +27,26 @@ export class UnkeptEntries {
     private readonly owed: OwedEntries | undefined,
   ) {}
 
-  /**
-   * Keeps an entry later: for a failure, which is logged, or since its run did not wait. Never
-   * rejects; without a journal it resolves once the log of runs has the entry.
-   */
+  /** Never rejects; without a journal it resolves once the log of runs has the entry. */
   async postpone(
     entry: NotedEntry,
-    failure: Error | undefined,
+    error: unknown,
     journal: OwingJournal | undefined,
   ): Promise<void> {
-    const isKeptLater = this.late.length < MAX_LATE;
-    if (isKeptLater) this.late.push(entry);
-    if (failure || !isKeptLater)
-      this.logger.error(
-        `The audit could not keep an entry ${isKeptLater ? 'yet' : 'and forgets it'} (${nameOf(entry.content)}).`,
-        failure,
-      );
-    this.schedule();
+    const isKeptLater = this.keepLater(entry);
+    this.logger.error(
+      `The audit could not keep an entry ${isKeptLater ? 'yet' : 'and forgets it'} (${nameOf(entry.content)}).`,
+      error,
+    );
     await this.owed?.owe([entry], journal);
+  }
+
+  /** Tries again later, if there is room. An entry that is owed needs nothing else. */
+  keepLater(entry: NotedEntry): boolean {
+    const hasRoom = this.late.length < MAX_LATE;
+    if (hasRoom) this.late.push(entry);
+    this.schedule();
+    return hasRoom;
   }
 
   /** Keeps what waits, as far as the stores allow. Never rejects; once at a time. */
