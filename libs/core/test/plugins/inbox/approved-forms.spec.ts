@@ -541,6 +541,18 @@ describe('a directive', () => {
 
 describe('an approved rehearsal', () => {
   const OPEN: Policy = { version: 'v1', allow: ['*'], flow: 'off' };
+  it('performs nothing once a tool in it is gone, or is not permitted any more', async () => {
+    const { release, done } = world();
+    const first = await release([TIDY, text('Done.')], {}, OPEN);
+    const { runId } = await first.run({ rehearse: true });
+    const [asked] = await first.inbox.inbox(alice, { kind: 'rehearsal' });
+    await first.inbox.answer({ rehearsalId: asked?.id ?? '', decision: 'approve' }, alice, runId);
+    const without: Policy = { ...OPEN, deny: ['files__tidy'] };
+    const { rehearsal } = await (await release([], {}, without)).resume(runId);
+    expect(rehearsal).toMatchObject({ status: 'changed', change: { declaredId: 'files__tidy' } });
+    expect(done).toEqual([]);
+  });
+
   it.each(CHANGES)(
     'performs nothing once the %s of a tool in it is another, and says so',
     async (_, declared) => {
