@@ -27,7 +27,7 @@ import {
 } from './call.js';
 import { type SubRunCheckpoint } from '../plugins/sub-runs/sub-runs.js';
 import { CallPending, type Effects } from './outcome.js';
-import { withRulings } from './plugin-answers.js';
+import { withRulings } from './plugin-rulings.js';
 import { putOnRecord } from './put-on-record.js';
 import { preflightOf } from '../plugins/approvals/call-preview.js';
 import { readArguments, readInput } from './read-arguments.js';

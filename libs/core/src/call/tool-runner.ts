@@ -36,7 +36,8 @@ import { ToolInvoker } from './invoke.js';
 import { CallPending, CallWaitsElsewhere, Effects, type ToolOutcome } from './outcome.js';
 import { answeredFor, failed, madeBefore, pending, replayed, unavailable } from './outcomes.js';
 import { CallPerformer } from './perform.js';
-import { asRead, assertLetIn } from './plugin-answers.js';
+import { assertLetIn } from './before-effect.js';
+import { changedByPlugins, type ResultHook } from './changed-by-plugins.js';
 import { readArguments } from './read-arguments.js';
 import { ToolResolution } from './resolve-tool.js';
 import { ResultDescriber, shownResult } from './result-describer.js';
@@ -255,9 +256,9 @@ export class ToolRunner implements OnModuleInit {
 
   private async recorded(call: Call): Promise<ToolOutcome> {
     const labelled = await this.label(call, await this.execute(call));
-    const performed = await asRead(call, labelled).catch((error: unknown) =>
-      this.endedBy(call, error),
-    );
+    const performed = call.hooks.result
+      ? await this.asRead(call, labelled, call.hooks.result)
+      : labelled;
     const { values } = call.scope;
     const outcome = withChange(call, values ? withHidden(performed, values) : performed);
     if (!waits(call, outcome)) await call.hooks.concluded?.(call, outcome);
@@ -266,6 +267,15 @@ export class ToolRunner implements OnModuleInit {
     logEnd(call, shown.record);
     await call.scope.emit({ type: 'tool-result', step: call.request.step, ...shown });
     return outcome;
+  }
+
+  /** The outcome as the plugins have it read. If one of them fails, nothing of it may be read. */
+  private async asRead(call: Call, outcome: ToolOutcome, change: ResultHook): Promise<ToolOutcome> {
+    try {
+      return await changedByPlugins(call, outcome, change);
+    } catch (error) {
+      return this.endedBy(call, error);
+    }
   }
 
   private endedBy(call: Call, error: unknown): ToolOutcome {

@@ -1,7 +1,8 @@
+import type { ToolCall, ToolInvocationRecord } from '@toolloop/protocol';
 import type { Limits } from '../contracts/limits.js';
+import type { LoopRequest } from '../contracts/loop-request.js';
 import type { PluginValue } from '../contracts/plugin-value.js';
 import type { RunJournal } from '../contracts/run-log.js';
-import type { ToolCall, ToolInvocationRecord } from '@toolloop/protocol';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Slot } from './slot.js';
 
@@ -50,7 +51,7 @@ export interface RunFacts {
   /** `dry`: nothing that the run does is kept. */
   readonly mode: 'live' | 'dry';
   /** Says what becomes of a call that a person must approve. */
-  readonly approvals: 'suspend' | 'wait' | 'deny';
+  readonly approvals: NonNullable<LoopRequest['approvals']>;
   /** Returns the calls that were made before. Absent in a run that begins here. */
   readonly earlier?: (() => EarlierCalls) | undefined;
   readonly limits: Limits;

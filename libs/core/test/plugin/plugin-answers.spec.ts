@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Injectable, type Provider } from '@nestjs/common';
+import type { Provider } from '@nestjs/common';
 import {
   type LoopRequest,
   PendingService,
@@ -14,25 +14,12 @@ import {
   type OpenedCall,
   type Plugin,
   type ResultChange,
-  type RunView,
-  ToolLoopPlugin,
 } from '@toolloop/core/plugin';
 import { eventsOf, ScriptedModel, type ScriptedTurn, call, calls, text } from '@toolloop/testing';
 import { alice, read, write } from '../fixtures/approval.shop.js';
+import { fail, hang, having } from '../fixtures/plugins.js';
 import { play, resultOf, resultsIn } from '../fixtures/played-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
-
-/** A plugin that has these points alone. */
-function having(name: string, points: Plugin): Provider {
-  @Injectable()
-  @ToolLoopPlugin({ name })
-  class Having implements Plugin {
-    open(run: RunView): boolean {
-      return points.open?.(run) ?? true;
-    }
-  }
-  return { provide: name, useValue: Object.assign(new Having(), points) };
-}
 
 const look = tool({
   id: 'desk__look',
@@ -72,12 +59,6 @@ async function shop(
 
 /** The same request, for a run that continues. */
 const again = ({ prompt: _asked, ...request }: LoopRequest) => request;
-
-const fail = (): never => {
-  throw new Error('It is broken.');
-};
-
-const hang = (): Promise<never> => new Promise(() => undefined);
 
 const ruling = (one: unknown) => (): CallRuling => one as CallRuling;
 

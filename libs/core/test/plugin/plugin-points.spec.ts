@@ -21,6 +21,7 @@ import {
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { call, calls, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
 import { read, write } from '../fixtures/approval.shop.js';
+import { fail, hang, having } from '../fixtures/plugins.js';
 import { play, resultOf } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 
@@ -81,18 +82,6 @@ function noting(name: string, notes: Notes, rest: Partial<Plugin> = {}): Provide
   return { provide: name, useValue: Object.assign(new Noting(), rest) };
 }
 
-/** A plugin that has these points alone. */
-function having(name: string, points: Plugin, declaration = {}): Provider {
-  @Injectable()
-  @ToolLoopPlugin({ name, ...declaration })
-  class Having implements Plugin {
-    open(run: RunView): boolean {
-      return points.open?.(run) ?? true;
-    }
-  }
-  return { provide: name, useValue: Object.assign(new Having(), points) };
-}
-
 /** What the write tool of the shop did. */
 function acting(): { readonly done: string[]; readonly request: LoopRequest } {
   const done: string[] = [];
@@ -118,13 +107,7 @@ const isElsewhere = ({ tenant }: RunView): boolean => tenant !== 'acme';
 const changesThings = ({ spec }: { readonly spec: { readonly effect: string } }): boolean =>
   spec.effect === 'state_change';
 
-const fail = (): never => {
-  throw new Error('It is broken.');
-};
-
 const endNow = (): PluginFinish => ({ reason: 'budget', detail: 'Nothing is left.' });
-
-const hang = (): Promise<never> => new Promise(() => undefined);
 
 const findNoStore = (): Promise<void> =>
   Promise.reject(new StorageUnavailableError('It is away.', { mayPass: true }));

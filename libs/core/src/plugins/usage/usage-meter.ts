@@ -60,7 +60,9 @@ export class UsageMeter implements Plugin {
   }
 
   private meterOf(run: RunView): RunMeter {
-    const meter = run.get(METER) ?? this.meterFor(run);
+    const known = run.get(METER);
+    if (known) return known;
+    const meter = this.meterFor(run);
     run.set(METER, () => meter);
     return meter;
   }

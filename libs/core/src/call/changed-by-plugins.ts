@@ -1,0 +1,51 @@
+import type { CallHooks } from '../plugin/call-hooks.js';
+import type { ResultChange } from '../plugin/call-points.js';
+import { hadEffect } from '../plugins/sub-runs/sub-run-call.js';
+import { cut } from '../plugins/pages/result-pages.js';
+import { answerLost } from './call-failure.js';
+import type { Call, ReadCall } from './call.js';
+import type { ToolOutcome } from './outcome.js';
+
+/** The compiled hook that changes what is read of an outcome. */
+export type ResultHook = NonNullable<CallHooks['result']>;
+
+/**
+ * Returns an outcome as the plugins have it read.
+ *
+ * @throws {Error} if one of them failed, so that nothing of the result may be read
+ */
+export async function changedByPlugins(
+  call: Call,
+  outcome: ToolOutcome,
+  ask: ResultHook,
+): Promise<ToolOutcome> {
+  if (outcome.isPending) return outcome;
+  try {
+    const change = await ask(call, outcome);
+    return change ? withChange(call, outcome, change) : outcome;
+  } catch (error) {
+    throw isRead(call) && hadEffect(call) && !outcome.record.error ? answerLost(error) : error;
+  }
+}
+
+/** The entities of a result that was changed are not told: their names would tell of it. */
+function withChange(
+  call: Call,
+  { hinted: _hinted, ...outcome }: ToolOutcome,
+  { content, result, isFromOutside }: ResultChange,
+): ToolOutcome {
+  const { resultBytes } = call.limits ?? call.run.limits;
+  const { reads = 'private' } = outcome.labels ?? outcome.tool?.spec.labels ?? {};
+  return {
+    ...outcome,
+    ...(content !== undefined && {
+      content: typeof content === 'string' ? cut(content, resultBytes) : content,
+    }),
+    ...(result !== undefined && { record: { ...outcome.record, result } }),
+    ...(isFromOutside && { labels: { returns: 'untrusted', reads } as const }),
+  };
+}
+
+function isRead(call: Call): call is ReadCall {
+  return call.tool !== undefined && call.input !== undefined;
+}
