@@ -81,6 +81,8 @@ describePostgres('invariant 17: an application whose connections are gone withou
       if (heard >= answers) way.forget();
     });
     cleanUps.push(() => way.close());
-    await expect(openDatabase({ url: way.url })).rejects.toThrow(/No answer|does not answer|timeout/);
+    await expect(openDatabase({ url: way.url })).rejects.toThrow(
+      /No answer|does not answer|timeout/,
+    );
   });
 });

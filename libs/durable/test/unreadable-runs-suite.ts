@@ -54,7 +54,7 @@ const DAMAGES: readonly (readonly [what: string, told: string, damage: Damage])[
     (entry, index) => (index === 0 ? [] : [entry]),
   ],
   ['whose state has another name', 'value.state is not', (entry) => [renamed(entry, 'state')]],
-  ['whose counts have another name', 'value.counts is not', (entry) => [renamed(entry, 'counts')]],
+  ['whose spending has another name', 'value.spent is not', (entry) => [renamed(entry, 'spent')]],
   [
     'one part of which has another name',
     'sentToolsNew is not',
