@@ -86,7 +86,10 @@ class AskingRun {
   private controller: AbortController | undefined;
   private timer: NodeJS.Timeout | undefined;
 
-  constructor(readonly signal: AbortSignal) {}
+  constructor(
+    readonly signal: AbortSignal,
+    private readonly closingMs: number,
+  ) {}
 
   /** Made when a store is first asked: many calls ask none. */
   get deadlines(): Deadlines {
@@ -114,7 +117,7 @@ class AskingRun {
   private readonly follow = (): void => {
     this.timer = setTimeout(
       () => this.controller?.abort(Interruption.from(this.signal)),
-      CLOSING_MS,
+      this.closingMs,
     ).unref();
   };
 }
@@ -148,12 +151,18 @@ interface StoreCallTerms<Result> {
   readonly isAnswer?: (error: unknown) => boolean;
 }
 
-/** Runs a part of a run: every call of a store in it ends with the run. */
+/**
+ * Runs a part of a run: every call of a store in it ends with the run.
+ *
+ * @param closingMs the milliseconds for which its last entries are waited for once it is
+ *   interrupted
+ */
 export async function asRun<Result>(
   signal: AbortSignal,
   work: () => Promise<Result>,
+  closingMs: number = CLOSING_MS,
 ): Promise<Result> {
-  const run = new AskingRun(signal);
+  const run = new AskingRun(signal, closingMs);
   try {
     return await current.run(run, work);
   } finally {
@@ -197,7 +206,7 @@ export function whileRunLives<Result>(work: Promise<Result>): Promise<Result> {
 
 /**
  * Waits for work that is to be done even where the run has ended, for as long as an interrupted run
- * may wait. What fails after that is logged.
+ * may wait. What fails after that is logged, unless the failure is that the run was interrupted.
  */
 export async function untilRunCloses<Result>(what: string, work: Promise<Result>): Promise<Result> {
   const run = current.getStore();
@@ -206,9 +215,10 @@ export async function untilRunCloses<Result>(what: string, work: Promise<Result>
     return await untilAborted(work, run.closing);
   } catch (error) {
     if (run.closing.aborted)
-      work.catch((cause: unknown) =>
-        logger.error(`${what} failed after its run had ended.`, cause),
-      );
+      work.catch((cause: unknown) => {
+        if (!(cause instanceof Interruption))
+          logger.error(`${what} failed after its run had ended.`, cause);
+      });
     throw error;
   }
 }

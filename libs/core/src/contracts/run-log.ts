@@ -91,6 +91,11 @@ export interface RunJournal {
    */
   readonly isOurs: boolean;
   /**
+   * The milliseconds for which an interrupted run waits until its last entries and events are kept.
+   * A run without a reader may wait as long as its store takes. @default 35, since a reader waits
+   */
+  readonly closingMs?: number;
+  /**
    * Keeps the entry, and what was noted before. Rejects where that is impossible; then what would
    * follow must not happen.
    */

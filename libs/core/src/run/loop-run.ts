@@ -210,7 +210,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private start(): Promise<LoopResult<Output>> {
     if (!this.running) {
-      this.running = asRun(this.interruption.signal, () => this.execute());
+      const { signal } = this.interruption;
+      this.running = asRun(signal, () => this.execute(), this.journal?.closingMs);
       // A reader of events alone learns of a failure from `run-end`; the rejection must not end the
       // process.
       this.running.catch(() => undefined);

@@ -60,6 +60,8 @@ export interface JournalTerms {
    * The time for which events and notes are collected into one write, in milliseconds. @default 50
    */
   readonly collectingMs?: () => number;
+  /** See `RunJournal`. */
+  readonly closingMs?: number;
   /** The entries that other processes wrote of the run. @default none */
   readonly earlier?: readonly RunEntry[];
   /** The journal of calls, where the writes of the log may begin and finish them. @default none */
@@ -82,6 +84,7 @@ interface BegunCall {
 export class DurableJournal implements RunJournal {
   readonly sink: LoopEventSink = new JournalSink((event) => this.take(event));
   readonly calls?: NonNullable<RunJournal['calls']>;
+  readonly closingMs?: number;
   private readonly logger = new Logger('DurableRuns');
   private readonly journal: CallJournal | undefined;
   private begun: BegunCall[] = [];
@@ -127,8 +130,9 @@ export class DurableJournal implements RunJournal {
   constructor(
     private readonly log: RunLog,
     begin: RunHold | ((beginning: RunBeginning) => Promise<RunHold>),
-    { collectingMs: ms = () => LEAST_MS, earlier = [], calls }: JournalTerms = {},
+    { collectingMs: ms = () => LEAST_MS, closingMs, earlier = [], calls }: JournalTerms = {},
   ) {
+    if (closingMs !== undefined) this.closingMs = closingMs;
     this.journal = calls;
     if (calls)
       this.calls = {

@@ -49,6 +49,11 @@ const UNRUNNABLE =
  * under way.
  */
 const LONGEST_RELEASE_MS = longerThanStores(2);
+/**
+ * The milliseconds for which an interrupted run that is read nowhere in this process waits for its
+ * store: one that gave up sooner would be put off again and again while the store is busy.
+ */
+const CLOSING_MS = longerThanStores(1);
 const AGAIN_MS = 500;
 /**
  * The times in a row that a run is put off since a store failed, before it waits to be resumed: an
@@ -279,7 +284,11 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     const hold = { runId, ...lease };
     if (!request) return this.log.release(hold); // only its actor resumes it
     const entries = await this.log.read(runId);
-    const journal = new DurableJournal(this.log, hold, { ...this.terms, earlier: entries });
+    const journal = new DurableJournal(this.log, hold, {
+      ...this.terms,
+      closingMs: CLOSING_MS,
+      earlier: entries,
+    });
     const queued = entries.length === 0 ? queuedFor(run) : undefined;
     let actor: unknown;
     let handle: RunHandle;

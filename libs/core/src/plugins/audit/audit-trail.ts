@@ -11,6 +11,7 @@ import {
   type AuditSubject,
   type SignedAuditHead,
 } from '../../contracts/audit.js';
+import { Interruption } from '../../contracts/interruption.js';
 import { Logger } from '../../findings/logger.js';
 import { KeyedMutex } from '../inbox/keyed-mutex.js';
 import { genesisOf, isAuthentic, sealed, shownArguments, signedHead } from './audit-entry.js';
@@ -155,7 +156,7 @@ export class AuditTrail implements BeforeApplicationShutdown {
     let isOver = false;
     const build = (head = genesisOf(tenant)): AuditEntry => {
       if (isOver || (!accepts && this.shared.has(entry)))
-        throw new Error('The entry was given up, and is kept later.');
+        throw new Interruption('aborted', 'The entry was given up before its turn came.');
       accepts?.(head);
       return (made = sealed(content, at, head, this.keyring));
     };
