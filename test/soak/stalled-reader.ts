@@ -22,6 +22,11 @@ const FULL_AFTER_S = 5;
 const LONGEST_FILLING_S = 60;
 /** The seconds after which the reader looks again: it is cut off by then. */
 const LATER_S = 5;
+/**
+ * What the system may keep on the two ways, from the provider to the desk and from there to the
+ * reader, if it does not tell the size of its buffers. It grows them whenever it likes.
+ */
+const USUAL_BUFFERS = 2 * 10 * MB;
 /** How much the desk may grow while its reader stands still. */
 const MOST_GROWTH_MB = 32;
 
@@ -66,10 +71,13 @@ async function stalled(seconds: number, megabytes: number): Promise<void> {
         : `the reader was cut off before ${cut.toFixed(0)} s`,
     ].join(''),
   );
+  const buffers = await buffersOfSystem();
   const problems = [
-    ...(more <= 64 * 1024
+    ...(full + more <= buffers
       ? []
-      : [`MISSED: ${more} bytes were read for a reader that stands still.`]),
+      : [
+          `MISSED: ${full + more} bytes were read for a reader that stands still, and the system keeps ${buffers} at most.`,
+        ]),
     ...(most - idle <= MOST_GROWTH_MB
       ? []
       : [`MISSED: the desk grew by ${(most - idle).toFixed(0)} MB.`]),
@@ -130,6 +138,18 @@ async function deafReader(url: string): Promise<Socket> {
   await once(socket, 'connect');
   socket.write(head + body);
   return socket;
+}
+
+/** The bytes that the system keeps on both ways at most, in the buffers of four sockets. */
+async function buffersOfSystem(): Promise<number> {
+  const sizes = await Promise.all(
+    ['tcp_rmem', 'tcp_wmem'].map((name) =>
+      readFile(`/proc/sys/net/ipv4/${name}`, 'utf8').catch(() => ''),
+    ),
+  );
+  const most = sizes.map((text) => Number(text.trim().split(/\s+/).at(-1)));
+  const [read = 0, write = 0] = most;
+  return read > 0 && write > 0 ? 2 * (read + write) : USUAL_BUFFERS;
 }
 
 async function residentMb(pid: number): Promise<number> {
