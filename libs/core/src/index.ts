@@ -10,17 +10,19 @@ export type {
   RunHandle,
 } from './contracts/loop-request.js';
 export type { ToolSelector } from './contracts/tool-selector.js';
-export type { PrepareStep, StopCondition } from './contracts/step.js';
+export type { PrepareStep } from './contracts/prepare-step.js';
+export type { StopCondition } from './contracts/stop-condition.js';
 export { OperatorError } from './contracts/operator.js';
 export { policies } from './contracts/policy.js';
 export type { ApprovalRule, FlowLevel, Policy } from './contracts/policy.js';
-export { ActorDirectory, TenantDirectory } from './contracts/identity.js';
+export { ActorDirectory } from './contracts/actor-directory.js';
+export { TenantDirectory } from './contracts/tenant-directory.js';
 export { ConnectionBroker } from './contracts/connection-broker.js';
 export { Secret } from './contracts/secret.js';
 export { attach } from './contracts/attachment.js';
 export type { Credential } from './contracts/connection-broker.js';
 export type { ExecutionOptions, ToolExecutionOptions } from './contracts/execution-options.js';
-export type { Register, RegisteredActor } from './contracts/identity.js';
+export type { Register, RegisteredActor } from './contracts/registered-actor.js';
 export type { RunContext, ToolCallContext } from './contracts/tool-call.js';
 export { ToolSource } from './contracts/source.js';
 export { EntityResolver } from './contracts/entity.js';

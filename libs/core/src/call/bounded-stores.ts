@@ -4,7 +4,7 @@ import type { AuditStore } from '../contracts/audit.js';
 import type { CallJournal, CallTransactions } from '../contracts/call-journal.js';
 import type { ConversationStore } from '../contracts/conversation.js';
 import type { DirectiveStore } from '../contracts/directive.js';
-import type { TenantDirectory } from '../contracts/identity.js';
+import type { TenantDirectory } from '../contracts/tenant-directory.js';
 import type { Pending, PendingStore } from '../contracts/pending.js';
 import type { PolicyStore } from '../contracts/policy-store.js';
 import type { RunLog } from '../contracts/run-log.js';

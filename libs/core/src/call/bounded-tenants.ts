@@ -1,4 +1,4 @@
-import { TenantDirectory } from '../contracts/identity.js';
+import { TenantDirectory } from '../contracts/tenant-directory.js';
 import { askStore } from './store-calls.js';
 
 /** The time for which a tenant that was found counts as there. */

@@ -3,7 +3,7 @@ import { closestTo } from '../catalog/closest-tools.js';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { wayBack } from '../catalog/way-back.js';
-import type { TenantDirectory } from '../contracts/identity.js';
+import type { TenantDirectory } from '../contracts/tenant-directory.js';
 import type { RemovalCause } from '../contracts/injection.js';
 import type { Tool, ToolRehydration, ToolSurface } from '../contracts/tool.js';
 import { EntityRehydration } from '../plugins/entities/entity-rehydration.js';

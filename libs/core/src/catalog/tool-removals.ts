@@ -6,7 +6,6 @@ import {
   groupedId,
   memberKeyOf,
 } from '../plugins/entities/member-ids.js';
-import { canonicalDeclaration } from '../schema/canonical-json.js';
 
 /** The removal of a tool. */
 export interface Removal {
@@ -70,37 +69,5 @@ function keysOfInstances(keys: readonly string[]): readonly string[] {
     methods.has(declaredId) && key !== groupedId(declaredId);
   return keys.filter(
     (key) => declaredIdOfMember(key) !== undefined || isOfInstance(key, declaredIdIn(key)),
-  );
-}
-
-export function isSameCause(one: RemovalCause, other: RemovalCause): boolean {
-  return one === other || canonicalDeclaration(one) === canonicalDeclaration(other);
-}
-
-/** The texts that each kind of cause requires, beside those that it may have. */
-const NEEDED: Readonly<Record<RemovalCause['kind'], readonly string[]>> = {
-  role: [],
-  evicted: [],
-  process_ended: ['givenBy'],
-  surface: [],
-  phase: ['phase'],
-  search: ['searchId'],
-  withheld: [],
-  source: [],
-  removed: ['strategy'],
-};
-const OPTIONAL = ['givenBy', 'after', 'howToGetBack'];
-
-/** Tells whether a stored value is a cause that this release knows. */
-export function isRemovalCause(value: unknown): value is RemovalCause {
-  if (typeof value !== 'object' || value === null) return false;
-  const held = new Map<string, unknown>(Object.entries(value));
-  const [, needed] = Object.entries(NEEDED).find(([kind]) => kind === held.get('kind')) ?? [];
-  if (!needed?.every((name) => typeof held.get(name) === 'string')) return false;
-  if (OPTIONAL.some((name) => held.has(name) && typeof held.get(name) !== 'string')) return false;
-  const leadingBack = held.get('leadingBack');
-  return (
-    held.get('kind') !== 'phase' ||
-    (Array.isArray(leadingBack) && leadingBack.every((id) => typeof id === 'string'))
   );
 }

@@ -7,8 +7,8 @@ import {
   instanceKey,
   instanceKeyOf,
 } from '../plugins/entities/member-ids.js';
+import { isSameCause } from './removal-cause.js';
 import {
-  isSameCause,
   newestRemovals,
   type Removal,
   removalKeysOf,

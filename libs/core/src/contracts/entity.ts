@@ -1,4 +1,4 @@
-import type { RegisteredActor } from './identity.js';
+import type { RegisteredActor } from './registered-actor.js';
 import type { RunContext } from './tool-call.js';
 
 /**

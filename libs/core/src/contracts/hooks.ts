@@ -7,7 +7,7 @@ import type {
 } from '@toolloop/protocol';
 import { defineOptions } from '../findings/options.js';
 import { FUNCTION } from '../findings/option-rules.js';
-import type { RegisteredActor } from './identity.js';
+import type { RegisteredActor } from './registered-actor.js';
 import type { RunContext } from './tool-call.js';
 
 /** A call that begins, in the ui projection: hidden arguments are `[redacted]`. */

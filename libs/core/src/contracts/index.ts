@@ -1,4 +1,5 @@
-export type { FinishedStep, StepChange, UpcomingStep } from './step.js';
+export type { FinishedStep } from './stop-condition.js';
+export type { StepChange, UpcomingStep } from './prepare-step.js';
 export type { SubRun, SubRunProfile } from './loop-request.js';
 export type { LoopHooks, LoopIteration, ToolEnd, ToolStart } from './hooks.js';
 export type {

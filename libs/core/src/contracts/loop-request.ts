@@ -32,12 +32,13 @@ import { EXECUTION_OPTIONS, type ExecutionOptions } from './execution-options.js
 import type { HistoryPolicy } from './history.js';
 import { HOOKS, type LoopHooks } from './hooks.js';
 import { PLUGIN_VALUES, type PluginValue } from './plugin-value.js';
-import type { RegisteredActor } from './identity.js';
+import type { RegisteredActor } from './registered-actor.js';
 import type { EntitySurface, ToolInjectionStrategy } from './injection.js';
 import { LIMITS, type Limits } from './limits.js';
 import type { Policy } from './policy.js';
 import { OF_A_STEP } from './step-options.js';
-import type { PrepareStep, StopCondition } from './step.js';
+import type { PrepareStep } from './prepare-step.js';
+import type { StopCondition } from './stop-condition.js';
 import type { RunContext } from './tool-call.js';
 import { SELECTORS, type ToolSelector } from './tool-selector.js';
 

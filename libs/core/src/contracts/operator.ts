@@ -1,4 +1,4 @@
-import type { RegisteredActor } from './identity.js';
+import type { RegisteredActor } from './registered-actor.js';
 
 /**
  * The person who takes an operator's action: as the application identified them, never as a client

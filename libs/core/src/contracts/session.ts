@@ -18,7 +18,7 @@ import {
   wholeFrom,
 } from '../findings/option-rules.js';
 import { CHECKED_BY_USE, ITS, defineOptions } from '../findings/options.js';
-import type { RegisteredActor } from './identity.js';
+import type { RegisteredActor } from './registered-actor.js';
 import { type LoopRequest, REQUEST } from './loop-request.js';
 
 /**

@@ -3,7 +3,7 @@ import { type JsonValue, recogniseCopies } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { AttachedResult } from './attachment.js';
 import type { Credential } from './connection-broker.js';
-import type { RegisteredActor } from './identity.js';
+import type { RegisteredActor } from './registered-actor.js';
 
 /** Whom a run acts for and what the application gave it. The same for every call of the run. */
 export interface RunContext<Actor = RegisteredActor> {

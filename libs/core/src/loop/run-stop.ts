@@ -1,5 +1,5 @@
 import { linkSignal, untilAborted } from '../contracts/interruption.js';
-import type { FinishedStep, StopCondition } from '../contracts/step.js';
+import type { FinishedStep, StopCondition } from '../contracts/stop-condition.js';
 import type { LiveRun } from '../run/live-run.js';
 import { RunFault } from '../run/run-fault.js';
 import type { Finish, LoopState } from './loop-state.js';

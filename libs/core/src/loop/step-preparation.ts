@@ -10,7 +10,7 @@ import { isGlob } from '../catalog/glob.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isByClass, isToolPredicate, selects } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
-import { STEP_CHANGE, type StepChange } from '../contracts/step.js';
+import { STEP_CHANGE, type StepChange } from '../contracts/prepare-step.js';
 import type { ToolSelector } from '../contracts/tool-selector.js';
 import type { Tool } from '../contracts/tool.js';
 import { Logger } from '../findings/logger.js';

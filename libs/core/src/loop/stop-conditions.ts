@@ -1,7 +1,7 @@
 import type { Finding } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isNamed } from '../catalog/tool-selection.js';
-import type { StopCondition } from '../contracts/step.js';
+import type { StopCondition } from '../contracts/stop-condition.js';
 
 /** The tools that a condition waits for. */
 const awaited = new WeakMap<StopCondition, readonly string[]>();

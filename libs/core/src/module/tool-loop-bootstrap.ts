@@ -5,7 +5,7 @@ import type { AnnouncedTools } from '../catalog/announced-tools.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { CatalogEntry } from '../catalog/tool-selection.js';
 import { DurableRuns } from '../contracts/durable-runs.js';
-import { ActorDirectory } from '../contracts/identity.js';
+import { ActorDirectory } from '../contracts/actor-directory.js';
 import type { ToolInjectionStrategy } from '../contracts/injection.js';
 import type { LoopProfile } from '../contracts/loop-request.js';
 import { Logger } from '../findings/logger.js';

@@ -76,7 +76,7 @@ import { ConversationStore } from '../contracts/conversation.js';
 import { DirectiveStore } from '../contracts/directive.js';
 import type { LoopProfile } from '../contracts/loop-request.js';
 import { AccountStore } from '../contracts/account.js';
-import { TenantDirectory } from '../contracts/identity.js';
+import { TenantDirectory } from '../contracts/tenant-directory.js';
 import { PolicyEngine, policyList } from '../contracts/policy.js';
 import { PolicyStore } from '../contracts/policy-store.js';
 import { UsageStore } from '../contracts/usage.js';

@@ -9,7 +9,7 @@ import type {
 } from '../contracts/loop-request.js';
 import type { CallRequest, CallResult, SessionRequest, ToolSession } from '../contracts/session.js';
 import type { NamedProfile } from '../contracts/durable-runs.js';
-import type { RegisteredActor } from '../contracts/identity.js';
+import type { RegisteredActor } from '../contracts/registered-actor.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { RunOpener } from '../run/run-opener.js';
 import type { ListingRequest, ToolExplanation } from '../run/run-preparation.js';

@@ -3,7 +3,7 @@ import { LanguageModel, isRecord } from '@toolloop/protocol';
 import type { ExecutionOptions } from '../contracts/execution-options.js';
 import type { HistoryPolicy } from '../contracts/history.js';
 import { HOOKS, type LoopHooks } from '../contracts/hooks.js';
-import type { RegisteredActor } from '../contracts/identity.js';
+import type { RegisteredActor } from '../contracts/registered-actor.js';
 import type { EntitySurface, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Limits } from '../contracts/limits.js';
 import { CLIENT_TOOLS, OF_ALL_RUNS, STRATEGIES, SURFACE } from '../contracts/loop-request.js';
@@ -12,7 +12,8 @@ import { type Policy, PolicyEngine } from '../contracts/policy.js';
 import { type Quota, QUOTAS } from '../contracts/quota.js';
 import { type SessionOptions, SESSIONS } from '../contracts/session.js';
 import { type SourceOptions, SOURCES } from '../contracts/source.js';
-import type { PrepareStep, StopCondition } from '../contracts/step.js';
+import type { PrepareStep } from '../contracts/prepare-step.js';
+import type { StopCondition } from '../contracts/stop-condition.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { type InterceptorOptions, INTERCEPTORS } from '../contracts/tool-settings.js';
 import {

@@ -13,7 +13,7 @@ import { Toolset } from '../catalog/toolset.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import type { RunJournal } from '../contracts/run-log.js';
 import type { ConversationKey, ConversationStore, LeftInput } from '../contracts/conversation.js';
-import type { TenantDirectory } from '../contracts/identity.js';
+import type { TenantDirectory } from '../contracts/tenant-directory.js';
 import type { Told } from '../call/emit-event.js';
 import {
   Interruption,

@@ -8,7 +8,7 @@ import { InvalidRequestError, LoopEventSink, type ToolSpec } from '@toolloop/pro
 import { BoundedStores } from '../call/bounded-stores.js';
 import { UNKNOWN_TENANT } from '../call/resolve-tool.js';
 import { DurableRuns, type NamedProfile } from '../contracts/durable-runs.js';
-import { ActorDirectory } from '../contracts/identity.js';
+import { ActorDirectory } from '../contracts/actor-directory.js';
 import type {
   LoopProfile,
   LoopRequest,

@@ -11,7 +11,8 @@ import type {
 import type { Toolset } from '../catalog/toolset.js';
 import type { HistoryPolicy } from '../contracts/history.js';
 import type { LoopRequest } from '../contracts/loop-request.js';
-import type { PrepareStep, StopCondition, UpcomingStep } from '../contracts/step.js';
+import type { PrepareStep, UpcomingStep } from '../contracts/prepare-step.js';
+import type { StopCondition } from '../contracts/stop-condition.js';
 import type { InformationFlow, Policy } from '../contracts/policy.js';
 import type { ConversationKey } from '../contracts/conversation.js';
 import type { Tool } from '../contracts/tool.js';

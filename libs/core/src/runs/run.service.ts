@@ -10,7 +10,7 @@ import { type Observable, ReplaySubject } from 'rxjs';
 import type { PendingView } from '../contracts/pending.js';
 import type { LoopRequest, ResumeRequest, RunHandle } from '../contracts/loop-request.js';
 import type { RunLog, RunQuery, RunRecord, RunStatus } from '../contracts/run-log.js';
-import type { RegisteredActor } from '../contracts/identity.js';
+import type { RegisteredActor } from '../contracts/registered-actor.js';
 import { DirectiveError } from '../plugins/directives/directive-error.js';
 import { DirectiveService } from '../plugins/directives/directive.service.js';
 import { Operators } from '../plugins/operators/operators.js';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { RemovalCause } from '../../src/contracts/injection.js';
-import { isRemovalCause, type SavedRemovals } from '../../src/catalog/tool-removals.js';
+import { isRemovalCause } from '../../src/catalog/removal-cause.js';
+import type { SavedRemovals } from '../../src/catalog/tool-removals.js';
 import { wayBack } from '../../src/catalog/way-back.js';
 import { Toolset } from '../../src/catalog/toolset.js';
 import { toolOf } from '../tools/tools.js';

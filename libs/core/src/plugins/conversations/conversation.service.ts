@@ -7,7 +7,7 @@ import type {
   ConversationSummary,
   MessagePage,
 } from '../../contracts/conversation.js';
-import type { RegisteredActor } from '../../contracts/identity.js';
+import type { RegisteredActor } from '../../contracts/registered-actor.js';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
 

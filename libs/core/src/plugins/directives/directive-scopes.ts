@@ -9,7 +9,7 @@ import type {
   DirectiveAuthority,
   DirectiveRecord,
 } from '../../contracts/directive.js';
-import { ActorDirectory } from '../../contracts/identity.js';
+import { ActorDirectory } from '../../contracts/actor-directory.js';
 import type { InformationFlow } from '../../contracts/policy.js';
 import type { RunContext } from '../../contracts/tool-call.js';
 import type { Tool } from '../../contracts/tool.js';

@@ -13,7 +13,7 @@ import {
   type DirectiveStore,
   versionOf,
 } from '../../contracts/directive.js';
-import type { RegisteredActor } from '../../contracts/identity.js';
+import type { RegisteredActor } from '../../contracts/registered-actor.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
 import { TOOL_LOOP_OPTIONS, type ToolLoopOptions } from '../../run/loop-options.js';
 import { AuditTrail } from '../audit/audit-trail.js';

@@ -1,9 +1,6 @@
 import type { EntityReference } from '@toolloop/protocol';
 import type { Tool } from '../../contracts/tool.js';
 
-/** The id of the dispatcher, the tool over which every method of every entity is called. */
-export const DISPATCHER_ID = 'entity__call';
-
 /**
  * Returns the id of the tool over which one method of all instances is called. No service may have
  * the namespace of that id.
@@ -64,3 +61,6 @@ export function prefixIn(declaredId: string): string {
 export function methodIn(declaredId: string): string {
   return declaredId.slice(declaredId.indexOf('_*_') + 3);
 }
+
+/** The id of the dispatcher, the tool over which every method of every entity is called. */
+export const DISPATCHER_ID = 'entity__call';

@@ -4,7 +4,7 @@ import type { Operator } from '../../contracts/operator.js';
 import { isUsable, type PendingApproval } from '../../contracts/pending.js';
 import type { EndorsedArgument } from '../../contracts/policy.js';
 import type { PolicyVersion } from '../../contracts/policy-store.js';
-import type { RegisteredActor } from '../../contracts/identity.js';
+import type { RegisteredActor } from '../../contracts/registered-actor.js';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { WrittenStores } from '../written/written-stores.js';
 import { readStoredVersion } from './dropped-levels.js';

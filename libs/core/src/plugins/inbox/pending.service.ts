@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import type { ApprovalDecision, ApprovalGroup, ApprovalRequest } from '@toolloop/protocol';
-import type { RegisteredActor } from '../../contracts/identity.js';
+import type { RegisteredActor } from '../../contracts/registered-actor.js';
 import { PendingWitness } from '../../contracts/pending-witness.js';
 import type {
   ApprovalAmendment,

@@ -1,7 +1,8 @@
 import type { EntityReference, ToolSpec } from '@toolloop/protocol';
 import { declaredIdIn, memberKey, prefixIn } from '../entities/member-ids.js';
 import { selects } from '../../catalog/tool-selection.js';
-import { isRemovalCause, type SavedRemovals } from '../../catalog/tool-removals.js';
+import { isRemovalCause } from '../../catalog/removal-cause.js';
+import type { SavedRemovals } from '../../catalog/tool-removals.js';
 import { Toolset } from '../../catalog/toolset.js';
 import type { EntityHandles, EntityKey, RemovalCause } from '../../contracts/injection.js';
 import type { Tool } from '../../contracts/tool.js';

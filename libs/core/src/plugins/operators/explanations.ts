@@ -6,7 +6,7 @@ import { ToolCatalog } from '../../catalog/tool-catalog.js';
 import type { AuditEntry } from '../../contracts/audit.js';
 import type { LoopProfile } from '../../contracts/loop-request.js';
 import type { Operator } from '../../contracts/operator.js';
-import type { RegisteredActor } from '../../contracts/identity.js';
+import type { RegisteredActor } from '../../contracts/registered-actor.js';
 import {
   type ListingRequest,
   RunPreparation,

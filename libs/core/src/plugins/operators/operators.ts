@@ -6,7 +6,7 @@ import {
   OperatorError,
   type OperatorRule,
 } from '../../contracts/operator.js';
-import type { RegisteredActor } from '../../contracts/identity.js';
+import type { RegisteredActor } from '../../contracts/registered-actor.js';
 import { Logger } from '../../findings/logger.js';
 import type { ActorIdentity } from '../../policy/actor-identity.js';
 import type { AuditTrail } from '../audit/audit-trail.js';

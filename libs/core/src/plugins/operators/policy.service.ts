@@ -12,7 +12,7 @@ import type {
   PolicyStore,
   PolicyVersion,
 } from '../../contracts/policy-store.js';
-import type { RegisteredActor } from '../../contracts/identity.js';
+import type { RegisteredActor } from '../../contracts/registered-actor.js';
 import type { RunRecord } from '../../contracts/run-log.js';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { isWhole } from '../../findings/option-rules.js';

@@ -13,7 +13,7 @@ import { ToolCatalog } from '../../catalog/tool-catalog.js';
 import type { Operator } from '../../contracts/operator.js';
 import { PolicyEngine, policyList } from '../../contracts/policy.js';
 import type { RunLog, RunRecord } from '../../contracts/run-log.js';
-import type { RegisteredActor } from '../../contracts/identity.js';
+import type { RegisteredActor } from '../../contracts/registered-actor.js';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import type { CandidatePolicy } from '../../run/loop-options.js';
 import { LoopSettings } from '../../run/loop-settings.js';

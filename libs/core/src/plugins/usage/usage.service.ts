@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { InvalidRequestError } from '@toolloop/protocol';
 import { Operators } from '../operators/operators.js';
 import type { Operator } from '../../contracts/operator.js';
-import type { RegisteredActor } from '../../contracts/identity.js';
+import type { RegisteredActor } from '../../contracts/registered-actor.js';
 import {
   USAGE_DIMENSIONS,
   type UsageDimension,

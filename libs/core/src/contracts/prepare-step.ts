@@ -9,10 +9,18 @@ import type {
 } from '@toolloop/protocol';
 import { OBJECT, TEXT, listOf } from '../findings/option-rules.js';
 import { defineOptions } from '../findings/options.js';
-import type { RegisteredActor } from './identity.js';
+import type { RegisteredActor } from './registered-actor.js';
 import { OF_A_STEP } from './step-options.js';
 import type { RunContext } from './tool-call.js';
 import type { ToolSelector } from './tool-selector.js';
+
+/**
+ * Looks at every step before its model call, and may change it. What it throws ends the run with
+ * `error`.
+ */
+export type PrepareStep<Actor = RegisteredActor> = (
+  step: UpcomingStep<Actor>,
+) => StepChange | undefined | Promise<StepChange | undefined>;
 
 /** The step that is about to begin, as it will be unless it is changed. */
 export interface UpcomingStep<Actor = RegisteredActor> {
@@ -54,34 +62,6 @@ export interface StepChange {
   /** Replaces the request's options. */
   readonly modelOptions?: ModelOptions;
 }
-
-/**
- * Looks at every step before its model call, and may change it. What it throws ends the run with
- * `error`.
- */
-export type PrepareStep<Actor = RegisteredActor> = (
-  step: UpcomingStep<Actor>,
-) => StepChange | undefined | Promise<StepChange | undefined>;
-
-/** A step that is over: its answer is whole, and each of its calls has its result. */
-export interface FinishedStep {
-  /** From 1. */
-  readonly step: number;
-  /** The text of the step's answer. */
-  readonly text: string;
-  /** The calls of this step, in the order of the model. */
-  readonly toolCalls: readonly ToolInvocationRecord[];
-  /** The usage of the run so far. */
-  readonly usage: Usage;
-  readonly run: RunContext;
-}
-
-/**
- * Ends a run where it answers `true` for the step that has just ended; it is not asked of a step
- * that ends the run anyway. What it throws ends the run with `error`, and so does silence: it is
- * waited for no longer than a tool's call.
- */
-export type StopCondition = (step: FinishedStep) => boolean | Promise<boolean>;
 
 /** The options that `prepareStep` may return. */
 export const STEP_CHANGE = defineOptions<StepChange>({
