@@ -7,6 +7,7 @@ import {
 } from '@toolloop/core/stores';
 import { WakingPendingStore } from '@toolloop/durable';
 import type { Kept } from './fixtures/desk.process.js';
+import { pluginValuesSuite } from './plugin-values-suite.js';
 import { policyReplaySuite } from './policy-replay-suite.js';
 import { repeatedCallsSuite } from './repeated-calls-suite.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
@@ -27,3 +28,4 @@ repeatedCallsSuite('in memory', () => Promise.resolve(kept), describe);
 repeatedRunsSuite('in memory', () => Promise.resolve(kept), describe);
 unreadableRunsSuite('in memory', () => Promise.resolve(kept), describe);
 policyReplaySuite('in memory', () => Promise.resolve(kept), describe);
+pluginValuesSuite('in memory', () => Promise.resolve(kept), describe);

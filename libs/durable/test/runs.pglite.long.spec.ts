@@ -2,6 +2,7 @@ import { afterAll, describe } from '@jest/globals';
 import { JobQueue, SqlRunLog, SqlStores } from '@toolloop/durable';
 import { openInMemory } from './databases.js';
 import type { Kept } from './fixtures/desk.process.js';
+import { pluginValuesSuite } from './plugin-values-suite.js';
 import { policyReplaySuite } from './policy-replay-suite.js';
 import { repeatedCallsSuite } from './repeated-calls-suite.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
@@ -37,3 +38,4 @@ repeatedRunsSuite('on PGlite', shared, describe);
 unreadableRunsSuite('on PGlite', shared, describe);
 // A run that another suite has left would be continued by a process of this one, with its script.
 policyReplaySuite('on PGlite', keptOnce(), describe);
+pluginValuesSuite('on PGlite', shared, describe);

@@ -169,6 +169,11 @@ export interface ExecutionScope {
    * anybody is asked about one; what the audit has not taken, with the outcome of a call.
    */
   readonly journal?: Pick<RunJournal, 'calls' | 'kept' | 'owe'>;
+  /**
+   * Keeps what plugins have changed with the key of a call, or before it is taken. Absent in a run
+   * that is not durable.
+   */
+  readonly keepValues?: (callId: string) => Promise<void>;
   /** Set where an effect that was asked for before happens. */
   readonly performing?: EffectAttempt;
   /**

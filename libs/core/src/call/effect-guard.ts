@@ -204,6 +204,7 @@ export class EffectGuard {
    * given back.
    */
   private async acquire(call: AuthorisedCall, start: JournalStart): Promise<JournalClaim> {
+    await call.scope.keepValues?.(call.request.call.toolCallId);
     const claiming = this.callsOf(call).acquire(start);
     try {
       return await untilAborted(claiming, call.scope.signal);

@@ -22,7 +22,8 @@ import { StoreRefusalError } from './store-refusal.js';
  * Writing a key again replaces the entry. A run that is not durable has one entry, and only while
  * it is suspended: a `wait` with all of it.
  */
-export type RunEntry = RunStateEntry | RunCallEntry | RunInputEntry | SubRunEntry;
+export type RunEntry =
+  RunStateEntry | RunCallEntry | RunInputEntry | PluginValuesEntry | SubRunEntry;
 
 /**
  * The parts of a run that have changed by then. The first entry tells the version of all: a run of
@@ -37,6 +38,16 @@ export interface RunStateEntry {
 /** The outcome of one call. */
 export interface RunCallEntry {
   readonly type: 'tool';
+  readonly key: string;
+  readonly value: JsonObject;
+}
+
+/**
+ * The values of plugins before the effect of a call, kept with the key of the call: a process that
+ * continues the run knows what they were when the effect began.
+ */
+export interface PluginValuesEntry {
+  readonly type: 'values';
   readonly key: string;
   readonly value: JsonObject;
 }

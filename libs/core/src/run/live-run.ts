@@ -75,7 +75,7 @@ export class LiveRun implements EnclosingRun {
   reserve: RunReserve;
   /** Stores the entries of a durable run. */
   recorder: RunRecorder | undefined;
-  private recorded: Pick<ExecutionScope, 'journal'> = {};
+  private recorded: Pick<ExecutionScope, 'journal' | 'keepValues'> = {};
   private readonly ofModels: ModelAccounts;
   private knownValues: RunValues | undefined;
   private standing: Pick<ExecutionScope, 'standing'> = {};
@@ -168,7 +168,14 @@ export class LiveRun implements EnclosingRun {
       journal ?? within?.live.recorder?.within({ ...within, runId: execution.run.runId });
     if (!into) return;
     this.recorder = new RunRecorder(into, this, place, from);
-    this.recorded = { journal: into };
+    this.recorded = { journal: into, keepValues: (callId) => this.keepValues(callId) };
+  }
+
+  /** Keeps what plugins have changed, in the runs around as well, before the effect of a call. */
+  async keepValues(callId: string): Promise<void> {
+    const { within, execution } = this.plan;
+    await within?.live.keepValues(`${execution.run.runId}/${callId}`);
+    await this.recorder?.keepValues(callId);
   }
 
   /**

@@ -24,10 +24,12 @@ import type { SavedOutcome, SavedRun } from './saved-run.js';
 type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state'>;
 
 /**
- * The parts that a run and its sub-runs share. The latest handles are all of them; of the calls
- * each entry has those that no earlier one has.
+ * The parts that entries of every kind may have. The latest handles are all of them; of the calls
+ * each entry has those that no earlier one has. The run and its sub-runs share all of them but the
+ * values of plugins.
  */
-type SharedParts = Pick<SavedRun, 'spent'> & Partial<Pick<SavedRun, 'handles' | 'hasUnknownCost'>>;
+type SharedParts = Pick<SavedRun, 'spent'> &
+  Partial<Pick<SavedRun, 'handles' | 'hasUnknownCost' | 'slots'>>;
 
 /** The outcome of a call, with its count in budgets. */
 type SavedCall = SavedOutcome & Partial<Pick<SavedRun, 'spent'>>;
@@ -128,7 +130,8 @@ class RunReading {
     if (entry.type === 'sub-run') this.takeInner(entry);
     else if (entry.type === 'input') this.inputs.set(entry.number, entry);
     else if (entry.type === 'tool') this.takeOutcome(entry.value as unknown as SavedCall);
-    else if (entry.type !== 'end') this.takeState(partIn(entry)); // nothing is resumed from an end
+    // nothing is resumed from an end
+    else if (entry.type !== 'values' && entry.type !== 'end') this.takeState(partIn(entry));
     this.shared = sharedOn(this.shared, entry);
   }
 
@@ -183,8 +186,15 @@ class RunReading {
   }
 }
 
+const STATELESS: ReadonlySet<string> = new Set<RunEntry['type']>([
+  'tool',
+  'input',
+  'values',
+  'sub-run',
+]);
+
 function isState(entry: RunEntry): entry is RunStateEntry {
-  return entry.type !== 'tool' && entry.type !== 'input' && entry.type !== 'sub-run';
+  return !STATELESS.has(entry.type);
 }
 
 function versionOf(entry: RunEntry): unknown {
@@ -207,15 +217,25 @@ function joined(before: SavedPart | undefined, { pending, ...part }: SavedPart):
 }
 
 function sharedOn(before: SharedParts, entry: RunEntry): SharedParts {
-  if (entry.type === 'sub-run') return sharedOn(before, entry.entry);
+  if (entry.type === 'sub-run') return withValuesOf(before, sharedOn(before, entry.entry));
   if (entry.type === 'input') return before;
-  const { handles, hasUnknownCost, spent = [] } = entry.value as unknown as Partial<SharedParts>;
+  const parts = entry.value as unknown as Partial<SharedParts>;
+  const { handles, hasUnknownCost, slots, spent = [] } = parts;
   return {
     ...before,
     ...(handles && { handles }),
     ...(hasUnknownCost && { hasUnknownCost }),
+    ...(slots && { slots }),
     spent: [...before.spent, ...spent],
   };
+}
+
+/** The values of a sub-run's plugins are its own. */
+function withValuesOf(
+  { slots }: SharedParts,
+  { slots: _inner, ...parts }: SharedParts,
+): SharedParts {
+  return { ...parts, ...(slots && { slots }) };
 }
 
 /**

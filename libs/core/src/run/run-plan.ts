@@ -126,6 +126,8 @@ export interface EnclosingRun {
   /** Those of them that there are; undefined while nothing is hidden. */
   readonly hiddenTexts: RunValues | undefined;
   readonly recorder: RunRecorder | undefined;
+  /** Keeps what plugins have changed, in the runs around as well, before the effect of a call. */
+  keepValues(callId: string): Promise<void>;
   readonly plugins: PluginsOfRun;
   readonly isElsewhere: boolean;
   readonly emit: EmitEvent;

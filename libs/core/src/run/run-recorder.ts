@@ -99,6 +99,19 @@ export class RunRecorder {
   }
 
   /**
+   * Keeps the values of plugins that have changed since they were written, before the effect of a
+   * call: with its key if the log keeps that, and else at once.
+   */
+  async keepValues(callId: string): Promise<void> {
+    const slots = this.run.plugins.save();
+    if (slots === undefined || !this.hasChanged('slots', slots)) return;
+    const value = toJsonObject({ slots });
+    const entry: RunEntry = { type: 'values', key: `values:${callId}`, value };
+    if (this.journal.calls) this.journal.note(entry);
+    else await this.kept(entry);
+  }
+
+  /**
    * Notes the end of a step. It is stored with the next entry; with the run's end, or a wait, in
    * one write and not before.
    */

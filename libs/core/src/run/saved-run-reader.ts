@@ -229,6 +229,7 @@ function wrongInRun(run: unknown): string | undefined {
 }
 
 const CALL = partly({ spent: optional(SAVED_CALLS) });
+const VALUES = object({ slots: OPTIONAL_PARTS.slots.form });
 const INPUT = partly({ number: NUMBER, content: TEXT, from: optional(TEXT) });
 const OF_SUB_RUN = partly({
   runId: TEXT,
@@ -257,6 +258,8 @@ export function wrongInEntry(entry: RunEntry): string | undefined {
       return CHANGED.check(entry.value, 'value');
     case 'tool':
       return OUTCOME.check(entry.value, 'value') ?? CALL.check(entry.value, 'value');
+    case 'values':
+      return VALUES.check(entry.value, 'value');
     case 'input':
       return INPUT.check(entry, 'entry');
     case 'sub-run':
