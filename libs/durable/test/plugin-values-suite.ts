@@ -43,7 +43,8 @@ function counting(told: string[]): Provider {
   })
   class EffectCounter implements Plugin {
     beforeEffect({ run, input }: CheckedCall): void {
-      const key = String(input.args['key']);
+      const { key } = input.args;
+      if (typeof key !== 'string') throw new TypeError('The key is no text.');
       told.push(`${key} after ${run.get(COUNTED).join(' ') || 'nothing'}`);
       run.set(COUNTED, (now) => (now.includes(key) ? now : [...now, key]));
     }

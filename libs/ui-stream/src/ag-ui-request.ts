@@ -4,6 +4,7 @@ import { type DeclaredClientTool, declaredTools } from './declared-client-tool.j
 import { valueIn } from './from-text.js';
 import type { MessageCut } from './message-cut.js';
 import { contentText, type NamedAnswer } from './named-answer.js';
+import { objectsIn } from './objects-in.js';
 
 /**
  * A request of an AG-UI client, of which only the newest turn is read: the server has the earlier
@@ -45,10 +46,8 @@ export function readAgUiRequest(body: JsonValue | undefined): AgUiRequest {
       'The body must be an object with "threadId" and "runId", texts, and "messages", a list.',
     );
   const { threadId, runId } = body;
-  const messages = body['messages'].filter(isJsonObject);
-  const resumed = isJsonList(body['resume'])
-    ? body['resume'].filter(isJsonObject).flatMap(resumedOf)
-    : [];
+  const messages = objectsIn(body['messages'], 'messages');
+  const resumed = objectsIn(body['resume'], 'resume').flatMap(resumedOf);
   const results = messages
     .slice(messages.findLastIndex(({ role }) => role !== 'tool') + 1)
     .flatMap(resultOf);

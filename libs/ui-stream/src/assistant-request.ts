@@ -2,6 +2,7 @@ import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@tool
 import { type DeclaredClientTool, declaredTools } from './declared-client-tool.js';
 import { cutBefore, type MessageCut } from './message-cut.js';
 import type { NamedAnswer } from './named-answer.js';
+import { objectsIn } from './objects-in.js';
 
 /**
  * A request of a client of these protocols, of which only the newest turn is read: the server has
@@ -45,7 +46,7 @@ export interface AssistantRequest {
 export function readAssistantRequest(body: JsonValue | undefined): AssistantRequest {
   if (!isJsonObject(body) || !isJsonList(body['commands']))
     throw new TypeError('The body must be an object with "commands", a list.');
-  const commands = body['commands'].filter(isJsonObject);
+  const commands = objectsIn(body['commands'], 'commands');
   const { messages, ...state } = isJsonObject(body['state']) ? body['state'] : {};
   const adding = commands.filter(
     ({ type, message }) => type === 'add-message' && isJsonObject(message),

@@ -53,10 +53,6 @@ export function readChatCompletionsRequest(body: JsonValue | undefined): ChatCom
 const OPTIONAL = Object.entries({
   stream: { is: (value: JsonValue) => typeof value === 'boolean', wanted: 'true or false' },
   stream_options: { is: isJsonObject, wanted: 'an object' },
-  tools: {
-    is: (value: JsonValue) => isJsonList(value) && value.every(isJsonObject),
-    wanted: 'a list of objects',
-  },
 });
 
 const ROLES = ['user', 'assistant', 'system', 'developer', 'tool', 'function'];

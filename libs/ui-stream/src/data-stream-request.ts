@@ -2,6 +2,7 @@ import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@tool
 import type { AssistantRequest } from './assistant-request.js';
 import { declaredTools } from './declared-client-tool.js';
 import type { NamedAnswer } from './named-answer.js';
+import { objectsIn } from './objects-in.js';
 
 /**
  * Reads the body of a request of a data stream client: `messages` in the form of assistant-ui's
@@ -14,13 +15,13 @@ import type { NamedAnswer } from './named-answer.js';
 export function readDataStreamRequest(body: JsonValue | undefined): AssistantRequest {
   if (!isJsonObject(body) || !isJsonList(body['messages']))
     throw new TypeError('The body must be an object with "messages", a list.');
-  const last = body['messages'].at(-1);
-  if (!isJsonObject(last)) throw new TypeError('The last of "messages" must be an object.');
+  const last = objectsIn(body['messages'], 'messages').at(-1);
+  if (!last) throw new TypeError('"messages" must hold at least one message.');
   const thread = {
     ...(typeof body['threadId'] === 'string' && { threadId: body['threadId'] }),
     tools: declaredTools(body['tools']),
   };
-  const content = isJsonList(last['content']) ? last['content'].filter(isJsonObject) : [];
+  const content = typeof last['content'] === 'string' ? [] : objectsIn(last['content'], 'content');
   if (last['role'] === 'user') {
     const prompt =
       typeof last['content'] === 'string'

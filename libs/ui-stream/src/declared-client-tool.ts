@@ -1,5 +1,6 @@
-import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
+import { isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
 import type { ShownResults } from './named-answer.js';
+import { objectsIn } from './objects-in.js';
 
 /**
  * Tells whether a client has given this very result of a call, which it knows by the name of
@@ -20,15 +21,16 @@ export interface DeclaredClientTool {
 
 /**
  * The tools of a request: a list, also with each tool in `function`, or an object with the tools by
- * their names. What has no name, or is no tool, is left out; the server decides which of the others
- * it takes.
+ * their names. A tool without a name is left out; the server decides which of the others it takes.
+ *
+ * @throws {TypeError} for anything else
  */
 export function declaredTools(given: JsonValue | undefined): DeclaredClientTool[] {
-  if (isJsonList(given)) return given.filter(isJsonObject).flatMap(declaredTool);
-  if (!isJsonObject(given)) return [];
-  return Object.entries(given).flatMap(([name, tool]) =>
-    isJsonObject(tool) ? declaredTool({ ...tool, name }) : [],
-  );
+  if (!isJsonObject(given)) return objectsIn(given, 'tools').flatMap(declaredTool);
+  return Object.entries(given).flatMap(([name, tool]) => {
+    if (!isJsonObject(tool)) throw new TypeError(`"tools.${name}" must be an object.`);
+    return declaredTool({ ...tool, name });
+  });
 }
 
 function declaredTool({ function: inner, ...tool }: JsonObject): DeclaredClientTool[] {

@@ -7,6 +7,7 @@ import {
 } from '@toolloop/protocol';
 import { type DeclaredClientTool, declaredTools } from './declared-client-tool.js';
 import { cutBefore, type MessageCut } from './message-cut.js';
+import { objectsIn } from './objects-in.js';
 
 /**
  * A request of the AI SDK's `DefaultChatTransport`, of which only the newest message is read: the
@@ -59,7 +60,7 @@ export function readUiMessageRequest(body: JsonValue | undefined): UiMessageRequ
   const last = body['messages'].at(-1);
   if (!isJsonObject(last) || !isJsonList(last['parts']))
     throw new TypeError('The last of "messages" must be an object with "parts", a list.');
-  const parts = last['parts'].filter(isJsonObject);
+  const parts = objectsIn(last['parts'], 'parts');
   const chat = {
     chatId: body['id'],
     replies: [],

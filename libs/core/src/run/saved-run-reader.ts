@@ -248,25 +248,27 @@ const BEGINNING: Form<Partial<SavedRun>> = only({
 
 /** The same for an entry of a run's log. */
 export function wrongInEntry(entry: RunEntry): string | undefined {
-  switch (entry.type) {
-    case 'begin':
-      return BEGINNING.check(entry.value, 'value');
-    case 'model':
-    case 'step':
-    case 'wait':
-    case 'end':
-      return CHANGED.check(entry.value, 'value');
-    case 'tool':
-      return OUTCOME.check(entry.value, 'value') ?? CALL.check(entry.value, 'value');
-    case 'values':
-      return VALUES.check(entry.value, 'value');
-    case 'input':
-      return INPUT.check(entry, 'entry');
-    case 'sub-run':
-      return OF_SUB_RUN.check(entry, 'entry');
-    default:
-      return 'its type'; // of another release
-  }
+  // one of another release has no form
+  const check: EntryCheck | undefined = ENTRIES[entry.type];
+  return check ? check(entry) : 'its type';
+}
+
+type EntryCheck = (entry: RunEntry) => string | undefined;
+
+const ENTRIES: Readonly<Record<RunEntry['type'], EntryCheck>> = {
+  begin: valueIs(BEGINNING),
+  model: valueIs(CHANGED),
+  step: valueIs(CHANGED),
+  wait: valueIs(CHANGED),
+  end: valueIs(CHANGED),
+  tool: (entry) => valueIs(OUTCOME)(entry) ?? valueIs(CALL)(entry),
+  values: valueIs(VALUES),
+  input: (entry) => INPUT.check(entry, 'entry'),
+  'sub-run': (entry) => OF_SUB_RUN.check(entry, 'entry'),
+};
+
+function valueIs(form: Form<unknown>): EntryCheck {
+  return (entry) => form.check('value' in entry ? entry.value : undefined, 'value');
 }
 
 function formsIn(
