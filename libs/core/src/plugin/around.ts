@@ -1,49 +1,51 @@
 import { waitForHook } from './hook-time.js';
+import { type PluginAt, reportHook } from './installed-plugin.js';
+import type { PointName } from './plugin.js';
 import type { Next } from './run-points.js';
 import type { RunView } from './run-view.js';
-import type { PluginDeclaration } from './tool-loop-plugin.decorator.js';
 
-/** One hook around something, and whose it is. */
-export interface AroundHook<Made> {
-  readonly declaration: PluginDeclaration;
-  readonly call: (next: Next<Made>) => Promise<unknown>;
-  /** Tells of its failure, on which nothing else depends. */
-  readonly report: (error: unknown) => void;
+/** The hooks at a point around something. */
+export interface HooksAround<Point extends PointName, Made> {
+  readonly point: Point;
+  readonly run: RunView;
+  /** Calls the hook of one plugin. */
+  readonly call: (plugin: PluginAt<Point>['plugin'], next: Next<Made>) => Promise<unknown>;
 }
 
 /**
- * Does something within the hooks around it, the first of them outermost. A hook observes: what it
+ * Does something within the hooks of plugins, the first of them outermost. A hook observes: what it
  * returns is not looked at, and one that fails or hangs changes nothing about what is done.
  */
-export function doWithin<Made>(
-  [outermost, ...inner]: readonly AroundHook<Made>[],
-  run: Pick<RunView, 'signal' | 'limits'>,
+export function doWithin<Point extends PointName, Made>(
+  [outermost, ...inner]: readonly PluginAt<Point>[],
+  hooks: HooksAround<Point, Made>,
   work: Next<Made>,
 ): Promise<Made> {
-  return outermost ? doWithinOne(outermost, run, () => doWithin(inner, run, work)) : work();
+  return outermost ? doWithinOne(outermost, hooks, () => doWithin(inner, hooks, work)) : work();
 }
 
-async function doWithinOne<Made>(
-  { declaration, call, report }: AroundHook<Made>,
-  run: Pick<RunView, 'signal' | 'limits'>,
+async function doWithinOne<Point extends PointName, Made>(
+  one: PluginAt<Point>,
+  { point, run, call }: HooksAround<Point, Made>,
   work: Next<Made>,
 ): Promise<Made> {
+  const report = (error: unknown): void => reportHook(one, point, error, run);
   let made: Promise<Made> | undefined;
   const next = (): Promise<Made> => (made ??= work());
-  const { hook, asked } = begin(call, next);
-  await waitForHook(Promise.race([hook, asked]), declaration, run).catch(report);
+  const { hook, asked } = begin((inner) => call(one.plugin, inner), next);
+  await waitForHook(Promise.race([hook, asked]), one.declaration, run).catch(report);
   const result = next();
   const hasFailed = await result.then(
     () => false,
     () => true,
   );
-  await waitForHook(hook, declaration, run).catch(hasFailed ? () => undefined : report);
+  await waitForHook(hook, one.declaration, run).catch(hasFailed ? () => undefined : report);
   return result;
 }
 
 /** Calls a hook. `asked` resolves once it has asked for what it is around. */
 function begin<Made>(
-  call: AroundHook<Made>['call'],
+  call: (next: Next<Made>) => Promise<unknown>,
   next: Next<Made>,
 ): { readonly hook: Promise<unknown>; readonly asked: Promise<void> } {
   let hook: Promise<unknown> = Promise.resolve();

@@ -69,12 +69,12 @@ function compileAroundCall(plugins: readonly PluginAt<'aroundCall'>[]): CallHook
   if (plugins.length === 0) return undefined;
   return (call, work) =>
     doWithin(
-      plugins.map((one) => ({
-        declaration: one.declaration,
-        call: (next) => one.plugin.aroundCall(call, next),
-        report: (error) => reportHook(one, 'aroundCall', error, call.run),
-      })),
-      call.run,
+      plugins,
+      {
+        point: 'aroundCall',
+        run: call.run,
+        call: (plugin, next) => plugin.aroundCall(call, next),
+      },
       work,
     );
 }

@@ -1,7 +1,7 @@
 import { doWithin } from './around.js';
 import { askHook, tellHook } from './ask-hook.js';
 import { checkedFinish, checkedLimit } from './checked-answer.js';
-import { type InstalledPlugin, type PluginAt, pluginsAt, reportHook } from './installed-plugin.js';
+import { type InstalledPlugin, type PluginAt, pluginsAt } from './installed-plugin.js';
 import type {
   AnsweredQuestion,
   CallLimit,
@@ -57,12 +57,8 @@ function compileAroundRun(plugins: readonly PluginAt<'aroundRun'>[]): RunHooks['
   if (plugins.length === 0) return undefined;
   return (run, work) =>
     doWithin(
-      plugins.map((one) => ({
-        declaration: one.declaration,
-        call: (next) => one.plugin.aroundRun(run, next),
-        report: (error) => reportHook(one, 'aroundRun', error, run),
-      })),
-      run,
+      plugins,
+      { point: 'aroundRun', run, call: (plugin, next) => plugin.aroundRun(run, next) },
       work,
     );
 }
@@ -71,12 +67,12 @@ function compileAroundModel(plugins: readonly PluginAt<'aroundModel'>[]): RunHoo
   if (plugins.length === 0) return undefined;
   return (question, run, work) =>
     doWithin(
-      plugins.map((one) => ({
-        declaration: one.declaration,
-        call: (next) => one.plugin.aroundModel(question, next, run),
-        report: (error) => reportHook(one, 'aroundModel', error, run),
-      })),
-      run,
+      plugins,
+      {
+        point: 'aroundModel',
+        run,
+        call: (plugin, next) => plugin.aroundModel(question, next, run),
+      },
       work,
     );
 }
