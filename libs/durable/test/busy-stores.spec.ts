@@ -18,11 +18,10 @@ class BusyLog extends MemoryRunLog {
   putOffs = 0;
   written = 0;
 
-  override async append(...write: Parameters<RunLog['append']>): ReturnType<RunLog['append']> {
+  override async append(...write: Parameters<RunLog['append']>): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, BUSY_MS));
-    const leases = await super.append(...write);
+    await super.append(...write);
     this.written += 1;
-    return leases;
   }
 
   override release(...[hold, putOff]: Parameters<RunLog['release']>): Promise<void> {
