@@ -129,7 +129,7 @@ async function endedInTheDark() {
   log.isThere = false;
   const told = Promise.resolve(journal.sink.write(END, run)).catch((error: unknown) => error);
   while (log.asked < 2) await wait(1);
-  journal.handOver();
+  journal.handOver(new Error('A store failed.'));
   return { log, journal, told };
 }
 

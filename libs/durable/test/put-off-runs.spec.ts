@@ -113,6 +113,25 @@ describe('a durable run whose store fails before an effect', () => {
     expect([world.effects, audit.refused.length]).toEqual([[], 1]);
   });
 
+  it('tells the log each time for how long it is put off, and why', async () => {
+    const { audit, world } = desk();
+    const process = await start(world, script(), { ...options, options: { pauseMs: 2 } });
+    const warnings: unknown[][] = [];
+    process.module.useLogger({
+      log: () => undefined,
+      error: () => undefined,
+      warn: (...said: unknown[]) => void warnings.push(said),
+    });
+    const runId = await process.runs.start(alice);
+    while (audit.refused.length < 3) await new Promise((resolve) => setTimeout(resolve, 2));
+    audit.isMended = true;
+    await until(process, runId, 'ended');
+    expect(warnings.slice(0, 2)).toEqual([
+      [`The run ${runId} is put off for 2 ms: a store failed.`, expect.any(Error), 'RunEngine'],
+      [`The run ${runId} is put off for 4 ms: a store failed.`, expect.any(Error), 'RunEngine'],
+    ]);
+  });
+
   it('counts anew once it has ended a step', async () => {
     const { audit, runs, world } = desk();
     const turns = scripted(

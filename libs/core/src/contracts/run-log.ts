@@ -131,8 +131,10 @@ export interface RunJournal {
    * Gives the run, where it was begun, to any process with room after a pause: a store failed, so
    * this one cannot continue it now, and writes nothing more. A run whose end is being written is
    * not given away, but is not told here any more either.
+   *
+   * @param cause the failure, for the log
    */
-  handOver(): void;
+  handOver(cause: unknown): void;
   /**
    * Notes that the run was cancelled here. Where its end cannot be written, the process that has
    * the run then is told to end it.

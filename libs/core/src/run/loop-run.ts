@@ -109,7 +109,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const onFailure = (cause: unknown, sink: LoopEventSink): boolean => {
       const isSlow =
         sink === journal?.sink && cause instanceof Interruption && this.interruption.signal.aborted;
-      if (sink === journal?.sink) journal.handOver(); // what is not kept by now is not told here
+      if (sink === journal?.sink) journal.handOver(cause); // what is not kept by now is not told here
       this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
       return isSlow;
     };
@@ -243,7 +243,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const state = await this.drive(first, instruct).catch((error: unknown) =>
       this.failed(first, error),
     );
-    if (isUnavailable(state)) this.journal?.handOver();
+    this.handOver(state);
     return this.end(state, outer);
   }
 
@@ -260,10 +260,15 @@ export class LoopRun<Output> implements RunHandle<Output> {
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
     await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
     const last = (await this.refused(begun)) ?? (await this.services.loop.drive(begun, live));
-    if (isUnavailable(last)) this.journal?.handOver();
+    this.handOver(last);
     return this.isElsewhere || live.isElsewhere
       ? last
       : this.concluded({ ...last, read: live.flow.readIn(last.messages) }, { past, live });
+  }
+
+  /** Gives the run to another process if a store failed. */
+  private handOver({ finish }: LoopState): void {
+    if (isUnavailable({ finish })) this.journal?.handOver(finish?.cause);
   }
 
   /**

@@ -104,6 +104,7 @@ export class DurableJournal implements RunJournal {
   private hasKept = false;
   /** Set once a store failed, so that the run is handed over. */
   private hasFailed = false;
+  private cause: unknown;
   private hasEndedStep = false;
   /** Set once the reader does not wait any more for the end that is being written. */
   private isLate = false;
@@ -166,6 +167,11 @@ export class DurableJournal implements RunJournal {
   /** True where the run is given away since a store failed. */
   get isPutOff(): boolean {
     return this.hasFailed;
+  }
+
+  /** The first failure of a store for which the run is given away. */
+  get failure(): unknown {
+    return this.cause;
   }
 
   /** True once this process has ended a step of the run, or a part of it. */
@@ -279,7 +285,8 @@ export class DurableJournal implements RunJournal {
   }
 
   /** A run of which nothing is kept is no run of anybody else's: it ends here. */
-  handOver(): void {
+  handOver(cause: unknown): void {
+    this.cause ??= cause;
     this.hasFailed = this.hasBegun;
     if (this.hasEnd) this.isLate = this.hasBegun;
     else if (this.hasBegun) this.drop();
@@ -370,12 +377,17 @@ export class DurableJournal implements RunJournal {
       this.hasKept ||= write.ending !== undefined;
       this.hasEndedStep ||= write.entries.some(({ type }) => type === 'step');
     } catch (error) {
-      this.hasFailed ||= this.held && !(error instanceof RunLostError);
+      this.noteFailure(error);
       this.drop();
       this.finishApart(write.calls?.finished ?? []);
       this.oweApart(write.owed);
       throw error;
     }
+  }
+
+  private noteFailure(error: unknown): void {
+    this.cause ??= error;
+    this.hasFailed ||= this.held && !(error instanceof RunLostError);
   }
 
   /** Takes what is to be written by now. */

@@ -360,12 +360,13 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
    * by the process that has it, or gets it.
    */
   private async giveBack(hold: RunHold, { journal, putOffs }: OpenRun): Promise<void> {
-    const { cancelled, isPutOff, hasProgressed } = journal;
+    const { cancelled, isPutOff, hasProgressed, failure } = journal;
     if (cancelled !== undefined) await this.tellCancelled(hold, cancelled);
     if (!isPutOff) return this.log.release(hold);
     const times = hasProgressed ? 1 : putOffs + 1;
-    if (times >= MOST_PUT_OFFS) return this.park(hold);
+    if (times >= MOST_PUT_OFFS) return this.park(hold, failure);
     const pause = Math.min(this.options.pauseMs * 2 ** (times - 1), LONGEST_PAUSE_MS);
+    this.logger.warn(`The run ${hold.runId} is put off for ${pause} ms: a store failed.`, failure);
     await this.log.release(hold, { times, until: new Date(Date.now() + pause) });
   }
 
@@ -373,13 +374,14 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
    * Has a run wait until it is resumed. Its log stays as it is, so that it continues where it
    * was.
    */
-  private async park(hold: RunHold): Promise<void> {
+  private async park(hold: RunHold, failure: unknown): Promise<void> {
     const { runId } = hold;
     const run = await this.log.find(runId);
     if (!run) return;
     const correlationId = randomUUID();
     this.logger.error(
       `The run ${runId} was put off ${MOST_PUT_OFFS} times in a row and waits to be resumed (reference ${correlationId}).`,
+      failure,
     );
     const end = endOf(runId, run.lastSequence + 1, {
       code: 'storage_unavailable',
