@@ -28,22 +28,36 @@ export async function changedByPlugins(
   }
 }
 
-/** The entities of a result that was changed are not told: their names would tell of it. */
+/**
+ * The entities of a result that was changed are not told: their names would tell of it. Changed
+ * content may hold any text of the result, also one that was hidden from the model, so it is from
+ * outside unless all that the tool returns is the application's.
+ */
 function withChange(
   call: Call,
   { hinted: _hinted, ...outcome }: ToolOutcome,
   { content, result, isFromOutside }: ResultChange,
 ): ToolOutcome {
   const { resultBytes } = call.limits ?? call.run.limits;
-  const { reads = 'private' } = outcome.labels ?? outcome.tool?.spec.labels ?? {};
+  const labels = isFromOutside || content !== undefined ? labelsOf(outcome, isFromOutside) : {};
   return {
     ...outcome,
     ...(content !== undefined && {
       content: typeof content === 'string' ? cut(content, resultBytes) : content,
     }),
     ...(result !== undefined && { record: { ...outcome.record, result } }),
-    ...(isFromOutside && { labels: { returns: 'untrusted', reads } as const }),
+    ...labels,
   };
+}
+
+function labelsOf(
+  { labels, tool }: Omit<ToolOutcome, 'hinted'>,
+  isFromOutside = false,
+): Pick<ToolOutcome, 'labels'> {
+  const declared = tool?.spec.labels;
+  if (!isFromOutside && declared?.returns === 'trusted') return {};
+  const { reads = 'private' } = labels ?? declared ?? {};
+  return { labels: { returns: 'untrusted', reads } };
 }
 
 function isRead(call: Call): call is ReadCall {

@@ -1,7 +1,10 @@
 import type { RecordEntry } from '../plugin/call-points.js';
 import { PluginError } from '../plugin/plugin-error.js';
+import { Logger } from '../findings/logger.js';
 import { CallFailure } from './call-failure.js';
 import type { ReadCall } from './call.js';
+
+const logger = new Logger('Plugins');
 
 /**
  * Puts on record what a call is about to do, by every plugin that keeps records.
@@ -12,7 +15,9 @@ export async function putOnRecord(call: ReadCall, entry: RecordEntry): Promise<v
   try {
     await call.hooks.record?.(entry, call.run, call);
   } catch (error) {
-    throw error instanceof PluginError ? new CallFailure(UNRECORDED, { cause: error }) : error;
+    if (!(error instanceof PluginError)) throw error;
+    logger.error(error.message, error.cause);
+    throw new CallFailure(UNRECORDED, { cause: error });
   }
 }
 

@@ -9,7 +9,7 @@ import type {
   ResultChange,
   StartedCall,
 } from './call-points.js';
-import { askHook, tellHook } from './ask-hook.js';
+import { askHook, reportLate, tellHook } from './ask-hook.js';
 import { checkedChange, checkedRefusal } from './checked-answer.js';
 import { type InstalledPlugin, type PluginAt, pluginsAt, reportHook } from './installed-plugin.js';
 import type { RunView } from './run-view.js';
@@ -86,6 +86,7 @@ function compileJudge(plugins: readonly PluginAt<'judge'>[]): CallHooks['judge']
       const { name } = one.declaration;
       try {
         const ruling = one.plugin.judge(call);
+        reportLate(ruling, (error) => reportHook(one, 'judge', error, call.run));
         return ruling ? [{ name, ruling }] : [];
       } catch (error) {
         reportHook(one, 'judge', error, call.run);
@@ -118,7 +119,7 @@ function compileResult(plugins: readonly PluginAt<'result'>[]): CallHooks['resul
     for (const one of plugins) {
       const read = readAs(outcome, changed);
       const change = await askHook(one, 'result', call.run, (plugin) => plugin.result(call, read));
-      if (change) changed = joined(changed, checkedChange(change, read, one));
+      if (change !== undefined) changed = joined(changed, checkedChange(change, read, one));
     }
     return changed;
   };
@@ -150,11 +151,7 @@ function compileStarted(plugins: readonly PluginAt<'started'>[]): CallHooks['sta
   if (plugins.length === 0) return undefined;
   return (call) => {
     for (const one of plugins)
-      try {
-        one.plugin.started(call);
-      } catch (error) {
-        reportHook(one, 'started', error, call.run);
-      }
+      void tellHook(one, 'started', call.run, (plugin) => plugin.started(call));
   };
 }
 

@@ -66,7 +66,10 @@ export interface ResultChange {
   readonly content?: CallOutcome['content'];
   /** The result that the application shows. Set for a call that succeeded only. */
   readonly result?: JsonValue;
-  /** True if someone outside may have chosen a part of it. What is so already stays so. */
+  /**
+   * True if someone outside may have chosen a part of it. Changed content is taken for that anyway,
+   * unless the labels of its tool say that it returns what is trusted.
+   */
   readonly isFromOutside?: true;
 }
 

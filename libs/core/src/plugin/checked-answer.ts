@@ -1,4 +1,4 @@
-import type { ToolFailure } from '@toolloop/protocol';
+import type { JsonValue, ToolFailure } from '@toolloop/protocol';
 import type { CallOutcome, ResultChange } from './call-points.js';
 import type { InstalledPlugin } from './installed-plugin.js';
 import { PluginError } from './plugin-error.js';
@@ -22,7 +22,7 @@ export function checkedFinish(
 }
 
 /** @throws {PluginError} for a limit that refuses none of the calls */
-export function checkedLimit(
+function checkedLimit(
   { index, refusal, finish }: CallLimit,
   calls: readonly PlannedCall[],
   one: InstalledPlugin,
@@ -47,21 +47,70 @@ export function checkedRefusal(
   return refusal;
 }
 
+/** @throws {PluginError} for what is no list of limits */
+export function checkedLimits(
+  limits: readonly CallLimit[] | void,
+  calls: readonly PlannedCall[],
+  one: InstalledPlugin,
+): readonly CallLimit[] {
+  if (limits === undefined) return [];
+  const isList = Array.isArray(limits) && !limits.some((limit) => !isObject(limit));
+  if (!isList) throw wrong(one, 'admit', 'The answer is no list of limits.');
+  return limits.map((limit: CallLimit) => checkedLimit(limit, calls, one));
+}
+
+const OF_A_CHANGE: readonly string[] = [
+  'content',
+  'result',
+  'isFromOutside',
+] satisfies (keyof ResultChange)[];
+
 /** @throws {PluginError} for what cannot be read in the place of an outcome */
 export function checkedChange(
-  { content, result, isFromOutside }: ResultChange,
+  change: ResultChange,
   { record }: CallOutcome,
   one: InstalledPlugin,
 ): ResultChange {
-  if (content !== undefined && typeof content !== 'string' && !Array.isArray(content))
+  if (!isObject(change) || Object.keys(change).some((name) => !OF_A_CHANGE.includes(name)))
+    throw wrong(one, 'result', `The answer is no object of ${OF_A_CHANGE.join(', ')}.`);
+  const { content, result, isFromOutside } = change;
+  if (content !== undefined && !isContent(content))
     throw wrong(one, 'result', 'The `content` is neither text nor parts.');
   if (result !== undefined && record.status !== 'succeeded')
     throw wrong(one, 'result', 'A call that did not succeed has no `result`.');
   return {
     ...(content !== undefined && { content }),
-    ...(result !== undefined && { result: structuredClone(result) }),
+    ...(result !== undefined && { result: copyOf(result, one) }),
     ...(isFromOutside && { isFromOutside }),
   };
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isContent(content: unknown): boolean {
+  return typeof content === 'string' || (Array.isArray(content) && content.every(isPart));
+}
+
+function isPart(part: unknown): boolean {
+  if (!isObject(part) || !('type' in part)) return false;
+  return part.type === 'text' ? 'text' in part && typeof part.text === 'string' : isMedia(part);
+}
+
+function isMedia(part: object & { readonly type: unknown }): boolean {
+  const isKnown = part.type === 'image' || part.type === 'file';
+  return isKnown && 'url' in part && typeof part.url === 'string';
+}
+
+/** @throws {PluginError} for what JSON cannot carry */
+function copyOf(result: JsonValue, one: InstalledPlugin): JsonValue {
+  try {
+    JSON.stringify(result);
+    return structuredClone(result);
+  } catch {
+    throw wrong(one, 'result', 'The `result` is no JSON.');
+  }
 }
 
 function wrong({ declaration }: InstalledPlugin, point: PointName, message: string): PluginError {

@@ -4,6 +4,7 @@ import type { Tool } from '../contracts/tool.js';
 import type { RecordEntry } from './call-points.js';
 import { type CallHooks, compileCallHooks } from './call-hooks.js';
 import { type InstalledPlugin, pluginsAt } from './installed-plugin.js';
+import { reportLate } from './ask-hook.js';
 import { PluginError } from './plugin-error.js';
 import { compileRunHooks, type RunHooks } from './run-hooks.js';
 import { RunOfPlugins } from './run-of-plugins.js';
@@ -86,7 +87,10 @@ export class Plugins {
 /** @throws {PluginError} if the plugin does not say */
 function takesPart({ declaration, plugin }: InstalledPlugin, run: RunView): boolean {
   try {
-    return plugin.open?.(run) ?? true;
+    const isOpen: unknown = plugin.open?.(run) ?? true;
+    reportLate(isOpen, () => undefined);
+    if (typeof isOpen !== 'boolean') throw new TypeError('It answers with true or false, at once.');
+    return isOpen;
   } catch (cause) {
     throw new PluginError(declaration.name, 'open', { cause });
   }

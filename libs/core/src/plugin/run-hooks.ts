@@ -1,6 +1,6 @@
 import { doWithin } from './around.js';
 import { askHook, tellHook } from './ask-hook.js';
-import { checkedFinish, checkedLimit } from './checked-answer.js';
+import { checkedFinish, checkedLimits } from './checked-answer.js';
 import { type InstalledPlugin, type PluginAt, pluginsAt } from './installed-plugin.js';
 import type {
   AnsweredQuestion,
@@ -103,7 +103,7 @@ function compileAdmit(plugins: readonly PluginAt<'admit'>[]): RunHooks['admit'] 
     for (const one of plugins) {
       const left = calls.filter(({ index }) => !refused.some((limit) => limit.index === index));
       const limits = await askHook(one, 'admit', run, (plugin) => plugin.admit(left, run));
-      for (const limit of limits ?? []) refused.push(checkedLimit(limit, left, one));
+      refused.push(...checkedLimits(limits, left, one));
     }
     return refused;
   };
