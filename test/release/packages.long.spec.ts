@@ -27,7 +27,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   '@toolloop/telemetry': 70,
   '@toolloop/testing': 320,
   '@toolloop/toolbox': 105,
-  '@toolloop/ui-stream': 80,
+  '@toolloop/ui-stream': 90,
   '@toolloop/wire': 85,
   'create-toolloop': 10,
   toolloop: 110,
