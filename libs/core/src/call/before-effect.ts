@@ -1,10 +1,7 @@
 import type { CallHooks } from '../plugin/call-hooks.js';
-import { PluginError } from '../plugin/plugin-error.js';
-import { Logger } from '../findings/logger.js';
 import { CallFailure } from './call-failure.js';
 import type { AuthorisedCall } from './call.js';
-
-const logger = new Logger('Plugins');
+import { failedPlugin } from './failed-plugin.js';
 
 /**
  * Asks the plugins about a call that may be made. Nothing to wait for if there are none.
@@ -24,9 +21,7 @@ async function askAbout(
     const refusal = await ask(call);
     if (refusal) throw new CallFailure(refusal, { method: 'not_called' });
   } catch (error) {
-    if (!(error instanceof PluginError)) throw error;
-    logger.error(error.message, error.cause);
-    throw new CallFailure(UNASKED, { cause: error, method: 'not_called' });
+    throw failedPlugin(error, UNASKED, 'not_called');
   }
 }
 

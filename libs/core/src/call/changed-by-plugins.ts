@@ -39,25 +39,20 @@ function withChange(
   { content, result, isFromOutside }: ResultChange,
 ): ToolOutcome {
   const { resultBytes } = call.limits ?? call.run.limits;
-  const labels = isFromOutside || content !== undefined ? labelsOf(outcome, isFromOutside) : {};
+  const isTrusted = content === undefined || outcome.tool?.spec.labels.returns === 'trusted';
   return {
     ...outcome,
     ...(content !== undefined && {
       content: typeof content === 'string' ? cut(content, resultBytes) : content,
     }),
     ...(result !== undefined && { record: { ...outcome.record, result } }),
-    ...labels,
+    ...((isFromOutside || !isTrusted) && labelsFromOutside(outcome)),
   };
 }
 
-function labelsOf(
-  { labels, tool }: Omit<ToolOutcome, 'hinted'>,
-  isFromOutside = false,
-): Pick<ToolOutcome, 'labels'> {
-  const declared = tool?.spec.labels;
-  if (!isFromOutside && declared?.returns === 'trusted') return {};
-  const { reads = 'private' } = labels ?? declared ?? {};
-  return { labels: { returns: 'untrusted', reads } };
+function labelsFromOutside({ labels, tool }: Pick<ToolOutcome, 'labels' | 'tool'>) {
+  const { reads = 'private' } = labels ?? tool?.spec.labels ?? {};
+  return { labels: { returns: 'untrusted', reads } as const };
 }
 
 function isRead(call: Call): call is ReadCall {

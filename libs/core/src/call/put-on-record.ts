@@ -1,10 +1,6 @@
 import type { RecordEntry } from '../plugin/call-points.js';
-import { PluginError } from '../plugin/plugin-error.js';
-import { Logger } from '../findings/logger.js';
-import { CallFailure } from './call-failure.js';
 import type { ReadCall } from './call.js';
-
-const logger = new Logger('Plugins');
+import { failedPlugin } from './failed-plugin.js';
 
 /**
  * Puts on record what a call is about to do, by every plugin that keeps records.
@@ -15,9 +11,7 @@ export async function putOnRecord(call: ReadCall, entry: RecordEntry): Promise<v
   try {
     await call.hooks.record?.(entry, call.run, call);
   } catch (error) {
-    if (!(error instanceof PluginError)) throw error;
-    logger.error(error.message, error.cause);
-    throw new CallFailure(UNRECORDED, { cause: error });
+    throw failedPlugin(error, UNRECORDED);
   }
 }
 

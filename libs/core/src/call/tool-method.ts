@@ -15,6 +15,7 @@ import {
 } from 'rxjs';
 import { AttachedResult, type Attachment } from '../contracts/attachment.js';
 import type { ToolCallContext } from '../contracts/tool-call.js';
+import { isThenable } from '../contracts/thenable.js';
 import type { ToolInvocation } from '../contracts/tool-invocation.js';
 import type { Tool } from '../contracts/tool.js';
 import type { MethodState } from './call-failure.js';
@@ -250,13 +251,4 @@ function isIterator(value: unknown): value is IterableIterator<unknown> {
 
 function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
   return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'then' in value &&
-    typeof value.then === 'function'
-  );
 }

@@ -1,3 +1,4 @@
+import { isThenable } from '../contracts/thenable.js';
 import { waitForHook } from './hook-time.js';
 import { failureOfHook, type PluginAt, reportHook } from './installed-plugin.js';
 import type { PointName } from './plugin.js';
@@ -18,7 +19,7 @@ export function askHook<Point extends PointName, Answer>(
 ): Awaitable<Answer> {
   try {
     const answer = ask(one.plugin);
-    if (!isLater(answer)) return answer;
+    if (!isThenable(answer)) return answer;
     return waitForHook(Promise.resolve(answer), one.declaration, run).catch((error: unknown) => {
       throw failureOfHook(one, point, error, run);
     });
@@ -37,27 +38,14 @@ export function tellHook<Point extends PointName>(
   const report = (error: unknown): void => reportHook(one, point, error, run);
   try {
     const answer = tell(one.plugin);
-    if (isLater(answer))
+    if (isThenable(answer))
       return waitForHook(Promise.resolve(answer), one.declaration, run).catch(report);
   } catch (error) {
     report(error);
   }
 }
 
-/**
- * Tells whether a hook answers later, by a promise of any kind: one of a library has no time of its
- * own either.
- */
-export function isLater(answer: unknown): answer is PromiseLike<unknown> {
-  return (
-    typeof answer === 'object' &&
-    answer !== null &&
-    'then' in answer &&
-    typeof answer.then === 'function'
-  );
-}
-
 /** Tells of a rejection of a hook that is not waited for, which would end the process otherwise. */
 export function reportLate(answer: unknown, report: (error: unknown) => void): void {
-  if (isLater(answer)) Promise.resolve(answer).catch(report);
+  if (isThenable(answer)) Promise.resolve(answer).catch(report);
 }

@@ -9,24 +9,19 @@ import { ask, openModule } from '../fixtures/shop.module.js';
 
 const CARD = '4111111111111111';
 
-const look = tool({
-  id: 'cards__look',
-  description: 'Looks.',
-  effect: 'read_only',
-  reveal: 'all',
-  input: { type: 'object', properties: {} },
-  execute: () => `His card is ${CARD}.`,
-});
+const plain = (id: string, effect: 'read_only' | 'state_change', execute: () => string) =>
+  tool({
+    id,
+    description: 'Does it.',
+    effect,
+    reveal: 'all',
+    input: { type: 'object', properties: {} },
+    execute,
+  });
 
 const charged: string[] = [];
-const charge = tool({
-  id: 'cards__charge',
-  description: 'Charges.',
-  effect: 'state_change',
-  reveal: 'all',
-  input: { type: 'object', properties: {} },
-  execute: () => String(charged.push('charged')),
-});
+const look = plain('cards__look', 'read_only', () => `His card is ${CARD}.`);
+const charge = plain('cards__charge', 'state_change', () => String(charged.push('charged')));
 
 /** A promise of a library that is no `Promise`, and is never kept. */
 class Never {
