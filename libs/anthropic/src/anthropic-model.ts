@@ -27,12 +27,6 @@ import type { AnswerOrigin } from './provider-data.js';
 import { habitsAfter, habitsOf, type ServerHabits } from './server-habits.js';
 import { messagesBody } from './to-messages-request.js';
 
-/**
- * The most requests to continue one answer: the provider pauses a turn in which its own tools take
- * long.
- */
-const MOST_PAUSES = 8;
-
 /** A model behind Anthropic's Messages API, at Anthropic or at any server that speaks the same. */
 export class AnthropicModel extends LanguageModel {
   readonly provider = 'anthropic';
@@ -134,6 +128,12 @@ export class AnthropicModel extends LanguageModel {
     }
   }
 }
+
+/**
+ * The most requests to continue one answer: the provider pauses a turn in which its own tools take
+ * long.
+ */
+const MOST_PAUSES = 8;
 
 /**
  * Creates a model at Anthropic or at any server that speaks its Messages API.

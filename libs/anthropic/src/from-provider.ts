@@ -16,6 +16,21 @@ import {
 } from '@toolloop/wire';
 
 /**
+ * Makes an error of the payload of an `error` event, or of a JSON body that is an error:
+ * `{ type: 'error', error: { type, message }, request_id }`.
+ */
+export function fromProviderError(payload: WireObject): ModelError {
+  const { error: said = payload } = payload;
+  const error = isWireObject(said) ? said : { message: said };
+  return reported({
+    kind: kindOf(error),
+    message: error.message,
+    status: STATUSES.get(error.type),
+    requestId: payload.request_id,
+  });
+}
+
+/**
  * The statuses of the kinds of error, since an error inside a stream names its kind only
  * (https://platform.claude.com/docs/en/api/errors).
  */
@@ -32,21 +47,6 @@ const STATUSES = new Map<unknown, number>([
   ['timeout_error', 504],
   ['overloaded_error', 529],
 ]);
-
-/**
- * Makes an error of the payload of an `error` event, or of a JSON body that is an error:
- * `{ type: 'error', error: { type, message }, request_id }`.
- */
-export function fromProviderError(payload: WireObject): ModelError {
-  const { error: said = payload } = payload;
-  const error = isWireObject(said) ? said : { message: said };
-  return reported({
-    kind: kindOf(error),
-    message: error.message,
-    status: STATUSES.get(error.type),
-    requestId: payload.request_id,
-  });
-}
 
 /** Makes the error of an `event: error`, whose payload need not be JSON where a proxy wrote it. */
 export function fromErrorPayload(payload: string): ModelError {

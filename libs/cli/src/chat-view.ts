@@ -9,11 +9,6 @@ import type {
 import { waitedFor } from './looks.js';
 import { lineOf, shown } from './output.js';
 
-type Style = Parameters<typeof styleText>[0];
-
-const MOST_OF_A_VALUE = 160;
-const NO_ARGUMENTS: JsonObject = {};
-
 /**
  * Shows the events of runs as they come: text as it is written, each call and what it brought on
  * lines of their own.
@@ -124,6 +119,11 @@ export class ChatView {
     return this.styled('red', `The run ended: ${finishReason}${why}`);
   }
 }
+
+type Style = Parameters<typeof styleText>[0];
+
+const MOST_OF_A_VALUE = 160;
+const NO_ARGUMENTS: JsonObject = {};
 
 function valueOf(value: unknown): string {
   const text = lineOf(typeof value === 'string' ? value : JSON.stringify(value));

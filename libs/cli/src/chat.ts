@@ -21,14 +21,6 @@ import {
   usualOf,
 } from './question-form.js';
 
-const HELP = [
-  '/tools       the tools that the model may call from the first step',
-  '/why TOOL    why it may call a tool, or may not',
-  '/runs        your runs',
-  '/resume ID   continue a run that has waited',
-  '/quit        leave; Ctrl-C stops the answer that is being written',
-].join('\n');
-
 /**
  * Talks with the loop of an application. At a terminal it has a prompt and colours, and asks what
  * runs ask; with its input or output piped it reads one message a line, writes no colour and no
@@ -346,6 +338,14 @@ export class Chat {
     }
   }
 }
+
+const HELP = [
+  '/tools       the tools that the model may call from the first step',
+  '/why TOOL    why it may call a tool, or may not',
+  '/runs        your runs',
+  '/resume ID   continue a run that has waited',
+  '/quit        leave; Ctrl-C stops the answer that is being written',
+].join('\n');
 
 /**
  * Tells whether only the answer of other people counts. A call of the client is no one's to decide.

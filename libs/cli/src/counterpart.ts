@@ -35,9 +35,6 @@ import {
 } from './application.js';
 import { CommandError, lineOf } from './output.js';
 
-/** A tool for an actor, or one call. */
-type ExplanationSubject = Omit<Asks<'GET /explain/:tool'>, 'tool'>;
-
 /**
  * The options that say which application a command is about: one that listens, or one that is
  * booted for the command.
@@ -90,6 +87,9 @@ export interface Counterpart {
   audit(): Promise<ExportedAudit>;
   close(): Promise<void>;
 }
+
+/** A tool for an actor, or one call. */
+type ExplanationSubject = Omit<Asks<'GET /explain/:tool'>, 'tool'>;
 
 /**
  * Finds the application of a command.

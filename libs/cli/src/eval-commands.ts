@@ -24,19 +24,6 @@ import {
 } from './command-options.js';
 import { type Answer, CommandError } from './output.js';
 
-type EvalsPackage = typeof import('@toolloop/evals');
-
-/**
- * The application of a command. It is booted, so that runs are read and cases are run in this
- * process.
- */
-type BootOptions = Partial<AppOptions & ActorOptions> & JsonOption;
-
-function withApp(command: Command): Command {
-  for (const option of [APP, EXPORT, ACTOR, TENANT, JSON_OPTION]) command.addOption(option());
-  return command;
-}
-
 /** Adds the commands that make tests and cases of stored runs, below `toolloop runs`. */
 export function addRunFiles(runs: Command, print: Print): void {
   withApp(
@@ -63,6 +50,19 @@ export function addRunFiles(runs: Command, print: Print): void {
       const options = command.optsWithGlobals<BootOptions & CaseOptions>();
       print(await addedCase(id, options), options);
     });
+}
+
+type EvalsPackage = typeof import('@toolloop/evals');
+
+/**
+ * The application of a command. It is booted, so that runs are read and cases are run in this
+ * process.
+ */
+type BootOptions = Partial<AppOptions & ActorOptions> & JsonOption;
+
+function withApp(command: Command): Command {
+  for (const option of [APP, EXPORT, ACTOR, TENANT, JSON_OPTION]) command.addOption(option());
+  return command;
 }
 
 /** Adds `toolloop eval`. */

@@ -12,8 +12,6 @@ import {
 import { CommandError, type CommandOutput } from './output.js';
 import { type Announce, compared, listed, pinned, type PinOptions } from './pins.js';
 
-const announce: Announce = (line) => process.stderr.write(`${line}\n`);
-
 /** Adds `mcp`, which serves one client, and the commands about pins below it. */
 export function addMcp(program: Command, output: CommandOutput, print: Print): void {
   const mcp = program
@@ -67,6 +65,8 @@ export function addMcp(program: Command, output: CommandOutput, print: Print): v
         print(await answer(servers, options, announce), options),
       );
 }
+
+const announce: Announce = (line) => process.stderr.write(`${line}\n`);
 
 /**
  * Commander asks for the options of a command before it looks for the commands below it. @throws

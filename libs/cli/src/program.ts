@@ -45,9 +45,6 @@ import { addEvals, addRunFiles } from './eval-commands.js';
 import { addMcp } from './mcp-commands.js';
 import { type Answer, CommandError, CommandOutput, failureOf, lineOf } from './output.js';
 
-const manifest: unknown = createRequire(import.meta.url)('toolloop/package.json');
-const VERSION = isRecord(manifest) ? String(manifest['version']) : '';
-
 /**
  * Carries out one command line, and returns its exit code: 0 it is as it should be, 1 it is not, 2
  * the command could not be carried out. What it says goes to the standard output, and what went
@@ -73,6 +70,9 @@ export async function run(args: readonly string[]): Promise<number> {
   await output.flushed();
   return exitCode;
 }
+
+const manifest: unknown = createRequire(import.meta.url)('toolloop/package.json');
+const VERSION = isRecord(manifest) ? String(manifest['version']) : '';
 
 /** Returns what is wrong with a command line; undefined where its help was shown. */
 function usageFailureOf({ code, message }: CommanderError): string | undefined {

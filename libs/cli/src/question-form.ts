@@ -6,14 +6,14 @@ import {
 } from '@toolloop/protocol';
 import { jsonIn, lineOf } from './output.js';
 
-type Schema = QuestionRequest['schema'];
-
 /** A value that a person is asked for by itself. */
 export interface FormField {
   readonly name: string;
   readonly schema: Schema;
   readonly isRequired: boolean;
 }
+
+type Schema = QuestionRequest['schema'];
 
 /**
  * The fields of a question that wants to hear several; undefined for one that wants to hear a

@@ -4,27 +4,6 @@ import type { Caller } from '@toolloop/http';
 import { type LoopEvent, LoopEventSink, type RunIdentity } from '@toolloop/protocol';
 import { auditTime, filter, interval, map, merge, type Observable, Subject } from 'rxjs';
 
-/** The notice that something has changed, without saying what: the page asks for what it shows. */
-interface Notice {
-  readonly kind: 'inbox' | 'runs';
-  readonly tenant: string;
-  readonly actorId?: string;
-}
-
-/** The kinds of events after which a list of the console is another. */
-const KINDS: Readonly<Partial<Record<LoopEvent['type'], Notice['kind']>>> = {
-  'run-start': 'runs',
-  'run-end': 'runs',
-  'approval-request': 'inbox',
-  'approval-decision': 'inbox',
-  'pending-request': 'inbox',
-  'pending-answer': 'inbox',
-};
-
-/** Notices of one kind within this time are one. */
-const QUIET_MS = 250;
-const KEEP_ALIVE_MS = 25_000;
-
 /**
  * Tells open consoles that what waits, or the list of runs, has changed in this process. A notice
  * has no content, so that it cannot show anyone too much; of runs only their actor is told. Of
@@ -64,3 +43,24 @@ export class ConsoleFeed extends LoopEventSink {
     );
   }
 }
+
+/** The notice that something has changed, without saying what: the page asks for what it shows. */
+interface Notice {
+  readonly kind: 'inbox' | 'runs';
+  readonly tenant: string;
+  readonly actorId?: string;
+}
+
+/** The kinds of events after which a list of the console is another. */
+const KINDS: Readonly<Partial<Record<LoopEvent['type'], Notice['kind']>>> = {
+  'run-start': 'runs',
+  'run-end': 'runs',
+  'approval-request': 'inbox',
+  'approval-decision': 'inbox',
+  'pending-request': 'inbox',
+  'pending-answer': 'inbox',
+};
+
+/** Notices of one kind within this time are one. */
+const QUIET_MS = 250;
+const KEEP_ALIVE_MS = 25_000;

@@ -49,8 +49,6 @@ export interface ConsoleEvaluations<Actor = RegisteredActor> {
   readonly verdicts?: string | VerdictKeeper<Actor>;
 }
 
-type Found<Actor> = Caller<Actor> | null | undefined;
-
 /**
  * Options of {@link ConsoleModule}: the way in, of which production needs one.
  *
@@ -96,6 +94,8 @@ export interface ConsoleOptions<Actor = RegisteredActor> {
   /** The name of the application, in the title of the page. @default 'Toolloop' */
   readonly title?: string;
 }
+
+type Found<Actor> = Caller<Actor> | null | undefined;
 
 /** The options that decide what Nest sets up, which cannot come from a factory. */
 export interface ConsoleExtras {

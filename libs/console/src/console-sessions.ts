@@ -33,34 +33,11 @@ import {
  */
 export const CONSOLE_HEADER = 'x-toolloop-console';
 
-/** The content of a cookie. It is signed, and says nothing else. */
-interface SessionClaims {
-  readonly actorId: string;
-  readonly tenant: string;
-  /** The value that the page sends in its header. */
-  readonly csrf: string;
-  /** Milliseconds since 1970. */
-  readonly expiresAt: number;
-  /**
-   * Set where the link of a start let the person in: they are whom `developer` names, and need no
-   * directory.
-   */
-  readonly isDeveloper?: boolean;
-}
-
 /** A session that holds, and its person. */
 export interface ConsoleSession {
   readonly caller: Caller;
   readonly csrf: string;
 }
-
-const WAYS = ['guard', 'session', 'login'] as const;
-const LIFE_MS = 8 * 3_600_000;
-const LINK_LIFE_MS = 15 * 60_000;
-const TRIES = 5;
-const TRIES_PER_S = 60;
-const TOKEN_BYTES = 32;
-const NAME_CHARACTERS = 8;
 
 /**
  * Lets people in, and knows them again by a signed cookie that holds no secret. No user is kept
@@ -311,6 +288,29 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
     if (link !== undefined) this.logger.log(`Open the console, once, at ${link}`);
   }
 }
+
+/** The content of a cookie. It is signed, and says nothing else. */
+interface SessionClaims {
+  readonly actorId: string;
+  readonly tenant: string;
+  /** The value that the page sends in its header. */
+  readonly csrf: string;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+  /**
+   * Set where the link of a start let the person in: they are whom `developer` names, and need no
+   * directory.
+   */
+  readonly isDeveloper?: boolean;
+}
+
+const WAYS = ['guard', 'session', 'login'] as const;
+const LIFE_MS = 8 * 3_600_000;
+const LINK_LIFE_MS = 15 * 60_000;
+const TRIES = 5;
+const TRIES_PER_S = 60;
+const TOKEN_BYTES = 32;
+const NAME_CHARACTERS = 8;
 
 function refuseTry(reason: unknown): never {
   if (!(reason instanceof RateLimiterRes)) throw reason;

@@ -44,6 +44,24 @@ import { CONSOLE_HEADER, ConsoleSessions } from './console-sessions.js';
 import { Evaluations } from './evaluations.controller.js';
 import { PageFiles } from './page-files.js';
 
+/** Asks the guard of the application, where it has given one. */
+@Injectable()
+export class ConsoleGate implements CanActivate {
+  constructor(
+    @Inject(CONSOLE_OPTIONS) private readonly options: ConsoleOptions,
+    private readonly modules: ModuleRef,
+  ) {}
+
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const { guard } = this.options;
+    if (!guard) return true;
+    const asked = await this.modules.get(guard, { strict: false }).canActivate(context);
+    return typeof asked === 'boolean'
+      ? asked
+      : new Promise((resolve, reject) => asked.subscribe({ next: resolve, error: reject }));
+  }
+}
+
 /**
  * Nothing but the application's own files and routes: no inline script or style, no other origin,
  * no frame around it.
@@ -84,24 +102,6 @@ interface SessionView {
   readonly evaluations: { readonly results: boolean; readonly verdicts: boolean };
   /** Absent where the application's own guard lets people in. */
   readonly csrf?: string;
-}
-
-/** Asks the guard of the application, where it has given one. */
-@Injectable()
-export class ConsoleGate implements CanActivate {
-  constructor(
-    @Inject(CONSOLE_OPTIONS) private readonly options: ConsoleOptions,
-    private readonly modules: ModuleRef,
-  ) {}
-
-  async canActivate(context: ExecutionContext): Promise<boolean> {
-    const { guard } = this.options;
-    if (!guard) return true;
-    const asked = await this.modules.get(guard, { strict: false }).canActivate(context);
-    return typeof asked === 'boolean'
-      ? asked
-      : new Promise((resolve, reject) => asked.subscribe({ next: resolve, error: reject }));
-  }
 }
 
 /**

@@ -39,6 +39,112 @@ export interface ListedResult extends Omit<EvalResult, 'report'> {
   readonly variants: EvalReport['variants'];
 }
 
+/** The results of evaluations and the verdicts of people, as far as the application keeps them. */
+@Injectable()
+export class Evaluations {
+  private readonly folder: ResultFolder | undefined;
+  private readonly keeper: VerdictKeeper | undefined;
+
+  constructor(
+    @Inject(CONSOLE_OPTIONS) private readonly options: ConsoleOptions,
+    private readonly operators: Operators,
+    private readonly identity: ActorIdentity,
+    private readonly runs: RunService,
+    private readonly pending: PendingService,
+  ) {
+    const { results, verdicts } = options.evaluations ?? {};
+    this.folder = typeof results === 'string' ? new ResultFolder(results) : undefined;
+    this.keeper = typeof verdicts === 'string' ? new VerdictFile(verdicts) : verdicts;
+  }
+
+  /** The things that the application keeps, so that the page offers no others. */
+  get kept(): { readonly results: boolean; readonly verdicts: boolean } {
+    return {
+      results: this.options.evaluations?.results !== undefined,
+      verdicts: this.keeper !== undefined,
+    };
+  }
+
+  /**
+   * The results that a person may see. Those of a folder are of all tenants.
+   *
+   * @throws {OperatorError} For a folder, where they may not see the runs of all tenants.
+   */
+  async results(caller: Caller): Promise<readonly EvalResult[]> {
+    const results = this.options.evaluations?.results;
+    if (typeof results === 'function') return results(caller);
+    if (!this.folder)
+      throw new NotFoundException({
+        code: 'not_found',
+        message: 'This application keeps no results of evaluations.',
+      });
+    await this.operators.use(caller, 'runs', { everywhere: true, details: { evaluations: true } });
+    return this.folder.results();
+  }
+
+  /**
+   * The words of people about a run that the reader may see: of the run and of each approval the
+   * last one.
+   *
+   * @throws {InvalidRequestError} For a run that they may not see.
+   */
+  async verdicts(runId: string, caller: Caller): Promise<readonly Verdict[]> {
+    const { keeper } = this;
+    if (!keeper) return [];
+    await this.runs.get(runId, caller);
+    const said = await keeper.of(runId, caller);
+    return [...new Map(said.map((verdict) => [verdict.approvalId, verdict])).values()];
+  }
+
+  /**
+   * Keeps what a person says about a run that they may see, or about an approval that they may see
+   * and that was decided.
+   *
+   * @throws {InvalidRequestError} For a run that they may not see. A `PendingError` for such an
+   *   approval.
+   */
+  async say(
+    runId: string,
+    { verdict, approvalId, why }: NewVerdict,
+    caller: Caller,
+  ): Promise<Verdict> {
+    const { keeper } = this;
+    if (!keeper)
+      throw new NotFoundException({
+        code: 'not_found',
+        message: 'This application keeps no verdicts.',
+      });
+    await this.assertKnown(runId, approvalId, caller);
+    const by = this.identity.idOf(caller.actor) ?? '';
+    const told = {
+      ...(approvalId !== undefined && { approvalId }),
+      verdict,
+      ...(why !== undefined && why.trim() !== '' && { why: why.trim() }),
+    };
+    const said: Verdict = { runId, ...told, by, at: new Date().toISOString() };
+    await keeper.add(said, caller);
+    return said;
+  }
+
+  private async assertKnown(
+    runId: string,
+    approvalId: string | undefined,
+    caller: Caller,
+  ): Promise<void> {
+    if (approvalId === undefined) {
+      await this.runs.get(runId, caller);
+      return;
+    }
+    const { request, answer } = await this.pending.get(approvalId, caller);
+    if (request.runId !== runId) throw new BadRequestException('The approval is of another run.');
+    if (!answer)
+      throw new ConflictException({
+        code: 'not_decided',
+        message: 'The approval was not decided yet.',
+      });
+  }
+}
+
 /** Far more than a person compares; the newest are read. */
 const MOST_RESULTS = 200;
 /** A report is read whole. */
@@ -157,112 +263,6 @@ const NEW_VERDICT = object({
 });
 
 type NewVerdict = ValueOf<typeof NEW_VERDICT>;
-
-/** The results of evaluations and the verdicts of people, as far as the application keeps them. */
-@Injectable()
-export class Evaluations {
-  private readonly folder: ResultFolder | undefined;
-  private readonly keeper: VerdictKeeper | undefined;
-
-  constructor(
-    @Inject(CONSOLE_OPTIONS) private readonly options: ConsoleOptions,
-    private readonly operators: Operators,
-    private readonly identity: ActorIdentity,
-    private readonly runs: RunService,
-    private readonly pending: PendingService,
-  ) {
-    const { results, verdicts } = options.evaluations ?? {};
-    this.folder = typeof results === 'string' ? new ResultFolder(results) : undefined;
-    this.keeper = typeof verdicts === 'string' ? new VerdictFile(verdicts) : verdicts;
-  }
-
-  /** The things that the application keeps, so that the page offers no others. */
-  get kept(): { readonly results: boolean; readonly verdicts: boolean } {
-    return {
-      results: this.options.evaluations?.results !== undefined,
-      verdicts: this.keeper !== undefined,
-    };
-  }
-
-  /**
-   * The results that a person may see. Those of a folder are of all tenants.
-   *
-   * @throws {OperatorError} For a folder, where they may not see the runs of all tenants.
-   */
-  async results(caller: Caller): Promise<readonly EvalResult[]> {
-    const results = this.options.evaluations?.results;
-    if (typeof results === 'function') return results(caller);
-    if (!this.folder)
-      throw new NotFoundException({
-        code: 'not_found',
-        message: 'This application keeps no results of evaluations.',
-      });
-    await this.operators.use(caller, 'runs', { everywhere: true, details: { evaluations: true } });
-    return this.folder.results();
-  }
-
-  /**
-   * The words of people about a run that the reader may see: of the run and of each approval the
-   * last one.
-   *
-   * @throws {InvalidRequestError} For a run that they may not see.
-   */
-  async verdicts(runId: string, caller: Caller): Promise<readonly Verdict[]> {
-    const { keeper } = this;
-    if (!keeper) return [];
-    await this.runs.get(runId, caller);
-    const said = await keeper.of(runId, caller);
-    return [...new Map(said.map((verdict) => [verdict.approvalId, verdict])).values()];
-  }
-
-  /**
-   * Keeps what a person says about a run that they may see, or about an approval that they may see
-   * and that was decided.
-   *
-   * @throws {InvalidRequestError} For a run that they may not see. A `PendingError` for such an
-   *   approval.
-   */
-  async say(
-    runId: string,
-    { verdict, approvalId, why }: NewVerdict,
-    caller: Caller,
-  ): Promise<Verdict> {
-    const { keeper } = this;
-    if (!keeper)
-      throw new NotFoundException({
-        code: 'not_found',
-        message: 'This application keeps no verdicts.',
-      });
-    await this.assertKnown(runId, approvalId, caller);
-    const by = this.identity.idOf(caller.actor) ?? '';
-    const told = {
-      ...(approvalId !== undefined && { approvalId }),
-      verdict,
-      ...(why !== undefined && why.trim() !== '' && { why: why.trim() }),
-    };
-    const said: Verdict = { runId, ...told, by, at: new Date().toISOString() };
-    await keeper.add(said, caller);
-    return said;
-  }
-
-  private async assertKnown(
-    runId: string,
-    approvalId: string | undefined,
-    caller: Caller,
-  ): Promise<void> {
-    if (approvalId === undefined) {
-      await this.runs.get(runId, caller);
-      return;
-    }
-    const { request, answer } = await this.pending.get(approvalId, caller);
-    if (request.runId !== runId) throw new BadRequestException('The approval is of another run.');
-    if (!answer)
-      throw new ConflictException({
-        code: 'not_decided',
-        message: 'The approval was not decided yet.',
-      });
-  }
-}
 
 /**
  * The routes of the page for evaluations, below its own path: they are about files of the

@@ -9,19 +9,6 @@ export interface SentFile {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-const TYPES: Readonly<Record<string, string>> = {
-  '.js': 'text/javascript; charset=utf-8',
-  '.css': 'text/css; charset=utf-8',
-  '.svg': 'image/svg+xml',
-  '.woff2': 'font/woff2',
-  '.png': 'image/png',
-};
-
-const ENCODERS: Readonly<Record<string, (body: Buffer) => Buffer>> = {
-  br: brotliCompressSync,
-  gzip: gzipSync,
-};
-
 /**
  * The files that Vite has built, each read and compressed when it is first asked for. Names hold a
  * hash of their content, so that browsers keep them.
@@ -70,3 +57,16 @@ export class PageFiles {
     };
   }
 }
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.woff2': 'font/woff2',
+  '.png': 'image/png',
+};
+
+const ENCODERS: Readonly<Record<string, (body: Buffer) => Buffer>> = {
+  br: brotliCompressSync,
+  gzip: gzipSync,
+};

@@ -27,23 +27,6 @@ export interface Readiness {
   readonly isLeaving: boolean;
 }
 
-const LONGEST_ANSWER_MS = 2_000;
-/**
- * A database that has answered anybody within this time is up. Where thousands of clients connect
- * at once, a question of its own would wait behind all of theirs.
- */
-const RECENT_MS = 1_000;
-
-/** The time for which an entry that could be written, or not, tells that others can. */
-const TRUST_MS = 5_000;
-/**
- * An entry of a tenant that is in the audit, so that policies of rows judge it as others; behind
- * all that will ever be there.
- */
-const TRIED_ENTRY = `
-  insert into toolloop.audit (tenant, sequence, hash, entry)
-  select coalesce((select tenant from toolloop.audit limit 1), 'toolloop-readiness'), 9223372036854775807, 'tried', '{}'`;
-
 /**
  * Tries if the database takes entries of the audit: rights, policies of rows and a full disk may
  * keep it from that while it answers everything else.
@@ -131,3 +114,20 @@ export class DurableHealth implements OnModuleDestroy {
     return isUp;
   }
 }
+
+const LONGEST_ANSWER_MS = 2_000;
+/**
+ * A database that has answered anybody within this time is up. Where thousands of clients connect
+ * at once, a question of its own would wait behind all of theirs.
+ */
+const RECENT_MS = 1_000;
+
+/** The time for which an entry that could be written, or not, tells that others can. */
+const TRUST_MS = 5_000;
+/**
+ * An entry of a tenant that is in the audit, so that policies of rows judge it as others; behind
+ * all that will ever be there.
+ */
+const TRIED_ENTRY = `
+  insert into toolloop.audit (tenant, sequence, hash, entry)
+  select coalesce((select tenant from toolloop.audit limit 1), 'toolloop-readiness'), 9223372036854775807, 'tried', '{}'`;

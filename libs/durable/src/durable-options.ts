@@ -39,13 +39,6 @@ export interface Retention {
   readonly usage?: number;
 }
 
-interface CommonOptions {
-  /** The days after which things are deleted. The audit never is. @default nothing */
-  readonly retention?: Retention;
-  /** The work of this process on durable runs. */
-  readonly runs?: RunOptions;
-}
-
 /** A PostgreSQL server, which several processes may share. */
 export interface ServerOptions extends CommonOptions {
   /** `postgres://user:password@host:5432/database`. */
@@ -77,6 +70,13 @@ export interface MemoryOptions extends CommonOptions {
 
 /** The place where everything is kept: one of the three. */
 export type DurableOptions = ServerOptions | FolderOptions | MemoryOptions;
+
+interface CommonOptions {
+  /** The days after which things are deleted. The audit never is. @default nothing */
+  readonly retention?: Retention;
+  /** The work of this process on durable runs. */
+  readonly runs?: RunOptions;
+}
 
 /** The work of a process on durable runs. Times are in milliseconds. */
 export interface RunOptions {

@@ -34,8 +34,6 @@ import { SqlAuditStore } from './stores/sql-audit-store.js';
 import { SqlAccountStore } from './stores/sql-account-store.js';
 import { SqlConversationStore } from './stores/sql-conversation-store.js';
 
-const DURABLE_OPTIONS = Symbol('toolloop:durable options');
-
 /**
  * Opens the database and brings its schema up to date.
  *
@@ -62,6 +60,8 @@ export async function openDatabase(options: DurableOptions): Promise<Database> {
     throw unreachable(options.url, error);
   }
 }
+
+const DURABLE_OPTIONS = Symbol('toolloop:durable options');
 
 const LOOK_MS = 1_000;
 const ONLY_READ: Finding = {

@@ -8,26 +8,6 @@ import { Database } from './database/database.js';
 import type { Retention } from './durable-options.js';
 import { withdrawPending } from './stores/sql-pending-store.js';
 
-const EVERY_MS = 3_600_000;
-/**
- * Rows of one statement: a delete of a million would hold its locks, and on PGlite everybody, for
- * as long as it takes.
- */
-const BATCH = 1_000;
-
-const KEPT_FOR_EVER =
-  'Nothing is ever deleted, since no retention is given: name the days to keep things, such as { retention: { runs: 30, calls: 30, conversations: 90, pending: 90 } }.';
-
-interface Rule {
-  readonly table: string;
-  readonly key: string;
-  /** The condition of rows that are over; `$1` is a number of days. */
-  readonly over: string;
-  readonly days: number | undefined;
-  /** Set for runs that wait for people. */
-  readonly waits?: boolean;
-}
-
 /** Deletes what is over: when the application starts, and every hour. */
 @Injectable()
 export class RetentionSweep implements BeforeApplicationShutdown, OnApplicationBootstrap {
@@ -95,6 +75,26 @@ export class RetentionSweep implements BeforeApplicationShutdown, OnApplicationB
       (error: unknown) => this.logger.warn(`Expired data could not be deleted: ${String(error)}`),
     );
   }
+}
+
+const EVERY_MS = 3_600_000;
+/**
+ * Rows of one statement: a delete of a million would hold its locks, and on PGlite everybody, for
+ * as long as it takes.
+ */
+const BATCH = 1_000;
+
+const KEPT_FOR_EVER =
+  'Nothing is ever deleted, since no retention is given: name the days to keep things, such as { retention: { runs: 30, calls: 30, conversations: 90, pending: 90 } }.';
+
+interface Rule {
+  readonly table: string;
+  readonly key: string;
+  /** The condition of rows that are over; `$1` is a number of days. */
+  readonly over: string;
+  readonly days: number | undefined;
+  /** Set for runs that wait for people. */
+  readonly waits?: boolean;
 }
 
 /** The days that counts of usage are kept, by default: a report spans no more. */

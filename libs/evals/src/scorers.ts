@@ -23,30 +23,6 @@ const expectedCalls: Scorer = {
     expected ? scoreOfCalls(calls, expected, exact) : undefined,
 };
 
-function scoreOfCalls(
-  calls: ScoredRun['calls'],
-  expected: readonly ExpectedCall[],
-  exact: boolean,
-): Omit<Score, 'name'> {
-  let next = 0;
-  const others: string[] = [];
-  for (const made of calls) {
-    const wanted = expected[next];
-    if (wanted && isCall(made, wanted)) next += 1;
-    else others.push(`${made.tool} ${JSON.stringify(made.args)} ${made.status}`);
-  }
-  const missing = expected.slice(next);
-  const isWrong = missing.length > 0 || (exact && others.length > 0);
-  if (!isWrong) return PASSED;
-  const why = [
-    ...(missing.length > 0
-      ? [`Not made, or not in this order: ${missing.map(textOfCall).join('; ')}.`]
-      : []),
-    ...(others.length > 0 ? [`Made: ${others.join('; ')}.`] : []),
-  ];
-  return { passed: false, score: next / Math.max(1, expected.length), why: why.join(' ') };
-}
-
 /** No call of a forbidden tool succeeded. */
 const forbiddenCalls: Scorer = {
   name: 'forbidden',
@@ -99,6 +75,30 @@ export const finish: Scorer = {
 
 /** The scorers of every evaluation. */
 export const SCORERS: readonly Scorer[] = [finish, expectedCalls, forbiddenCalls, finalFacts];
+
+function scoreOfCalls(
+  calls: ScoredRun['calls'],
+  expected: readonly ExpectedCall[],
+  exact: boolean,
+): Omit<Score, 'name'> {
+  let next = 0;
+  const others: string[] = [];
+  for (const made of calls) {
+    const wanted = expected[next];
+    if (wanted && isCall(made, wanted)) next += 1;
+    else others.push(`${made.tool} ${JSON.stringify(made.args)} ${made.status}`);
+  }
+  const missing = expected.slice(next);
+  const isWrong = missing.length > 0 || (exact && others.length > 0);
+  if (!isWrong) return PASSED;
+  const why = [
+    ...(missing.length > 0
+      ? [`Not made, or not in this order: ${missing.map(textOfCall).join('; ')}.`]
+      : []),
+    ...(others.length > 0 ? [`Made: ${others.join('; ')}.`] : []),
+  ];
+  return { passed: false, score: next / Math.max(1, expected.length), why: why.join(' ') };
+}
 
 function isCall(
   made: ScoredRun['calls'][number],

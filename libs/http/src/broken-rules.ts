@@ -1,6 +1,22 @@
 import { isRecord } from '@toolloop/protocol';
 import type { FormRule, FormSchema } from '@toolloop/protocol/routes';
 
+/**
+ * Returns the text of the rule that a value breaks, or that values in a list break if the list
+ * itself is right. A list is one place: it has one text, however many of its values are wrong.
+ */
+export function tellBrokenRule(
+  form: FormSchema,
+  place: string,
+  value: unknown,
+): string | undefined {
+  const own = findBrokenRule(form, [value]);
+  if (own) return tell(own, form, place);
+  const { items } = form;
+  const broken = items && Array.isArray(value) ? findBrokenRule(items, value) : undefined;
+  return items && broken && tell(broken, items, place, 'each value in ');
+}
+
 interface Rule {
   readonly name: FormRule;
   readonly isBroken: (form: FormSchema, value: unknown) => boolean;
@@ -75,22 +91,6 @@ function isOfType(value: unknown, type: NonNullable<FormSchema['type']>): boolea
   if (type === 'integer') return Number.isInteger(value);
   if (type === 'array') return Array.isArray(value);
   return type === 'object' ? isRecord(value) : typeof value === type;
-}
-
-/**
- * Returns the text of the rule that a value breaks, or that values in a list break if the list
- * itself is right. A list is one place: it has one text, however many of its values are wrong.
- */
-export function tellBrokenRule(
-  form: FormSchema,
-  place: string,
-  value: unknown,
-): string | undefined {
-  const own = findBrokenRule(form, [value]);
-  if (own) return tell(own, form, place);
-  const { items } = form;
-  const broken = items && Array.isArray(value) ? findBrokenRule(items, value) : undefined;
-  return items && broken && tell(broken, items, place, 'each value in ');
 }
 
 function tell(broken: Rule, form: FormSchema, place: string, prefix = ''): string {

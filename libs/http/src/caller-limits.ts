@@ -16,9 +16,6 @@ import {
   type ToolLoopHttpOptions,
 } from './http-options.js';
 
-/** The seconds after which a client that has too many streams may try again. */
-const STREAM_RETRY_S = 5;
-
 /**
  * Counts what each actor asks and reads, so that one of them cannot take the place of all others.
  */
@@ -88,6 +85,9 @@ export class CallerLimits {
     return this.ownerOf(caller) ?? JSON.stringify([caller.tenant]);
   }
 }
+
+/** The seconds after which a client that has too many streams may try again. */
+const STREAM_RETRY_S = 5;
 
 /** The actor and the tenant as one text, by their ids. */
 export function ownerKey(tenant: string, actorId: string): string {

@@ -27,8 +27,6 @@ import {
   type ToolLoopHttpOptions,
 } from './http-options.js';
 
-const known = new WeakMap<object, FoundCaller>();
-
 /** A caller, and the door of the request. */
 export interface FoundCaller {
   readonly caller: Caller;
@@ -38,6 +36,8 @@ export interface FoundCaller {
    */
   readonly isPerson: boolean;
 }
+
+const known = new WeakMap<object, FoundCaller>();
 
 /** Tells whose request it is; undefined for one that it does not know. */
 export type CallerSource = (

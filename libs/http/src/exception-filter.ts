@@ -29,6 +29,14 @@ import {
 } from '@toolloop/protocol';
 import type { ErrorBody } from '@toolloop/protocol/routes';
 
+/**
+ * Says an error as HTTP does: a mistake of the caller with its message, a failure of the server
+ * without its cause.
+ */
+export function toHttpError(error: unknown): HttpError {
+  return ofToolLoop(error) ?? ofNest(error) ?? ofBodyParser(error) ?? INTERNAL;
+}
+
 /** An error as HTTP says it. */
 interface HttpError {
   readonly status: number;
@@ -96,14 +104,6 @@ const REFUSED_BY_STORAGE: HttpError = {
       'The storage failed, and as far as is known that does not pass by itself: an operator has to look at it.',
   },
 };
-
-/**
- * Says an error as HTTP does: a mistake of the caller with its message, a failure of the server
- * without its cause.
- */
-export function toHttpError(error: unknown): HttpError {
-  return ofToolLoop(error) ?? ofNest(error) ?? ofBodyParser(error) ?? INTERNAL;
-}
 
 function ofToolLoop(error: unknown): HttpError | undefined {
   if (error instanceof InvalidRequestError) return told(STATUS_OF_REQUEST[error.code], error);

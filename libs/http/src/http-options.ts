@@ -167,17 +167,6 @@ export interface HttpLimits {
   readonly keepAliveMs: number;
 }
 
-const DEFAULT_HTTP_LIMITS: HttpLimits = {
-  bodyBytes: 262_144,
-  requests: 1_200,
-  perMs: 60_000,
-  openStreams: 64,
-  reconnectMs: 30_000,
-  keptBytes: 1_048_576,
-  readerStalledMs: 60_000,
-  keepAliveMs: 25_000,
-};
-
 /** The limits of an application. */
 export function limitsOf({ limits }: Pick<ToolLoopHttpOptions, 'limits'>): HttpLimits {
   return { ...DEFAULT_HTTP_LIMITS, ...limits };
@@ -197,13 +186,6 @@ export interface ToolLoopHttpExtras {
   readonly protocols?: readonly ChatProtocol[];
 }
 
-const PROTOCOL = oneOf('ai-sdk', 'ag-ui', 'assistant-transport', 'data-stream', 'openai');
-
-const EXTRAS = defineOptions<ToolLoopHttpExtras>({
-  path: TEXT,
-  protocols: listOf(PROTOCOL, `a list of ${PROTOCOL.wanted}`),
-});
-
 /**
  * Reads these options from all that were given.
  *
@@ -217,6 +199,24 @@ export function extrasOf(given: ToolLoopHttpExtras): Required<ToolLoopHttpExtras
 }
 
 export const HTTP_OPTIONS = Symbol('toolloop:http options');
+
+const DEFAULT_HTTP_LIMITS: HttpLimits = {
+  bodyBytes: 262_144,
+  requests: 1_200,
+  perMs: 60_000,
+  openStreams: 64,
+  reconnectMs: 30_000,
+  keptBytes: 1_048_576,
+  readerStalledMs: 60_000,
+  keepAliveMs: 25_000,
+};
+
+const PROTOCOL = oneOf('ai-sdk', 'ag-ui', 'assistant-transport', 'data-stream', 'openai');
+
+const EXTRAS = defineOptions<ToolLoopHttpExtras>({
+  path: TEXT,
+  protocols: listOf(PROTOCOL, `a list of ${PROTOCOL.wanted}`),
+});
 
 const MOST_MS = 2_147_483_647;
 const MILLISECONDS = wholeFrom(0, MOST_MS);

@@ -13,11 +13,11 @@ import {
 import type * as Swagger from '@nestjs/swagger';
 import { routeOf } from './route.decorator.js';
 
-/** The package that makes OpenAPI documents, where the application has it. */
-type SwaggerPackage = typeof Swagger;
-
 /** The token under which the module keeps that the routes are described. */
 export const ROUTE_DESCRIPTIONS = Symbol('toolloop:route descriptions');
+
+/** The package that makes OpenAPI documents, where the application has it. */
+type SwaggerPackage = typeof Swagger;
 
 let described: Promise<boolean> | undefined;
 

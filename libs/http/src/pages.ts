@@ -3,13 +3,6 @@ import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { MOST_LISTED } from '@toolloop/protocol/routes';
 import type { HttpRequest } from './http-options.js';
 
-const DEFAULT_LISTED = 100;
-
-/** The part of a selection that says which page of it is wanted. */
-interface PageOf {
-  readonly limit?: number | undefined;
-}
-
 /**
  * The pages of a list. Behind each of them that has a next one stands its address, in the header
  * `Link` as `rel="next"`, relative to that of the request, so that it holds behind any prefix.
@@ -41,6 +34,13 @@ export class Pages {
     for (const [name, value] of Object.entries(cursor)) query.set(name, String(value));
     this.response.setHeader('link', `<?${query.toString()}>; rel="next"`);
   }
+}
+
+const DEFAULT_LISTED = 100;
+
+/** The part of a selection that says which page of it is wanted. */
+interface PageOf {
+  readonly limit?: number | undefined;
 }
 
 /** The members of a query that name the end of a page, such as `{ after: runId }`. */

@@ -29,12 +29,6 @@ class PolicyFindings implements NestInterceptor {
   }
 }
 
-/** Policies as they were sent: the service checks them, and says what is wrong where. */
-function unchecked(policy: object): Policy | readonly Policy[] {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service checks it
-  return policy as Policy | readonly Policy[];
-}
-
 /**
  * The policies of the operator's tenant, which narrow those of the application, and what is stopped
  * there.
@@ -109,4 +103,10 @@ export class PoliciesController {
   ) {
     return this.policies.rollback(number, caller, change);
   }
+}
+
+/** Policies as they were sent: the service checks them, and says what is wrong where. */
+function unchecked(policy: object): Policy | readonly Policy[] {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service checks it
+  return policy as Policy | readonly Policy[];
 }

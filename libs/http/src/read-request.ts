@@ -17,8 +17,6 @@ export interface RequestParts extends Pick<HttpRequest, 'body'> {
   readonly query?: unknown;
 }
 
-type Members = Readonly<Record<string, unknown>>;
-
 /**
  * Reads what a request asks of its route: the segments of its path and the members of its query and
  * of its body, as the table of routes has them.
@@ -38,6 +36,8 @@ export function readRequest<Key extends RouteKey>(
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its forms were checked above
   return asked as Asks<Key>;
 }
+
+type Members = Readonly<Record<string, unknown>>;
 
 function readParams({ params: form }: Route, given: unknown): Members {
   const params = isRecord(given) ? given : {};

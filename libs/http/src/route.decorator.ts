@@ -16,21 +16,6 @@ import {
 } from '@toolloop/protocol/routes';
 import { readRequest, type RequestParts } from './read-request.js';
 
-const ROUTE = 'toolloop:route';
-
-/** A value that is served as the answer; what says its JSON itself is another for the compiler. */
-type Served<Answer> = Answer | { toJSON(): unknown };
-
-/**
- * The handler of a route: its first parameter takes what the route asks, if that is anything, and
- * it returns the answer of the table, or sends a stream.
- */
-type Handler<Key extends RouteKey> = (
-  ...args: keyof Asks<Key> extends never ? never[] : [asked: Asks<Key>, ...others: never[]]
-) => [AnswerOf<Key>] extends [never]
-  ? unknown
-  : Served<AnswerOf<Key>> | Promise<Served<AnswerOf<Key>>>;
-
 /**
  * Makes a method the handler of a route of the table, whose path, method and status it has. Its
  * first parameter receives what the request asks of the route, once that is checked. A handler that
@@ -62,6 +47,21 @@ export function Route<Key extends RouteKey>(
     )(target, name, handler);
   };
 }
+
+const ROUTE = 'toolloop:route';
+
+/** A value that is served as the answer; what says its JSON itself is another for the compiler. */
+type Served<Answer> = Answer | { toJSON(): unknown };
+
+/**
+ * The handler of a route: its first parameter takes what the route asks, if that is anything, and
+ * it returns the answer of the table, or sends a stream.
+ */
+type Handler<Key extends RouteKey> = (
+  ...args: keyof Asks<Key> extends never ? never[] : [asked: Asks<Key>, ...others: never[]]
+) => [AnswerOf<Key>] extends [never]
+  ? unknown
+  : Served<AnswerOf<Key>> | Promise<Served<AnswerOf<Key>>>;
 
 const METHODS: Readonly<Record<string, RequestMethod>> = {
   GET: RequestMethod.GET,

@@ -40,9 +40,6 @@ export interface StreamEnds {
   readonly response: AnyResponse & ServerResponse;
 }
 
-const ADVICE =
-  'The events of a run that is not durable are kept by the process that reads it, for a while: send the requests of a client to one process, or ask with "durable": true.';
-
 /** Opens runs for readers, finds them again, and sends what they say no faster than it is read. */
 @Injectable()
 export class RunStreams implements OnModuleDestroy {
@@ -312,6 +309,9 @@ export class RunStreams implements OnModuleDestroy {
     };
   }
 }
+
+const ADVICE =
+  'The events of a run that is not durable are kept by the process that reads it, for a while: send the requests of a client to one process, or ask with "durable": true.';
 
 const NOT_KEPT = `This run is not durable, and its events are not kept in this process. ${ADVICE} Where it waits, answer it, and read on with "resume".`;
 

@@ -5,9 +5,6 @@ import { ListPages, type Pages } from './pages.js';
 import { Route } from './route.decorator.js';
 import type { Asks } from '@toolloop/protocol';
 
-const DAY_MS = 86_400_000;
-const DEFAULT_DAYS = 30;
-
 /** The use of models and tools: callers see their own, and operators that of their tenant. */
 @CallerController()
 export class UsageController {
@@ -32,6 +29,9 @@ export class UsageController {
     return report;
   }
 }
+
+const DAY_MS = 86_400_000;
+const DEFAULT_DAYS = 30;
 
 function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);

@@ -10,9 +10,6 @@ import { RunStreams } from './run-streams.js';
 import { ServedLoop } from './served-loop.js';
 import { Route } from './route.decorator.js';
 
-/** The most runs and requests of a person that are shown to an operator who looks as them. */
-const MOST_VIEWED = 50;
-
 /**
  * The application as another person of the tenant sees it, for operators: lists and reasons, and
  * nothing to act on.
@@ -57,3 +54,6 @@ export class ViewAsController {
     return { ...tool, description, effect, source, ...(presentation && { presentation }) };
   }
 }
+
+/** The most runs and requests of a person that are shown to an operator who looks as them. */
+const MOST_VIEWED = 50;

@@ -17,16 +17,16 @@ import {
 } from './values.js';
 import { humanised, knows, stem, stemsOf, wordsOf } from './words.js';
 
+export function isAboutModel({ question }: Situation): boolean {
+  return ABOUT_MODEL.test(question.text);
+}
+
 const ABOUT_MODEL =
   /\b(?:who|what) are you\b|\bare you (?:an? |the )?(?:real )?(?:llm|ai|bot|model|language model|human|robot|person)\b|\bwhat can you do\s*\?*$|^\s*help\s*[.!?]*$/i;
 const SELF_DESCRIPTION =
   'I am a rule-based offline model, no LLM: I match your words with the names and descriptions of the tools I am given, and I need no key and no network. ' +
   "For a real model pass one to `ToolLoopModule.forRoot({ model })`, for instance `openai('gpt-5-mini')` of @toolloop/openai.";
 const MOST_TOOLS = 12;
-
-export function isAboutModel({ question }: Situation): boolean {
-  return ABOUT_MODEL.test(question.text);
-}
 
 export function answerText(situation: Situation, { need }: Plan): string {
   const { calls } = situation.conversation;

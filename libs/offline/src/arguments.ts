@@ -6,6 +6,13 @@ import type { ToolProfile } from './tools.js';
 import { isIdKey, plainText } from './values.js';
 import { NEGATIONS, stem, wordsOf } from './words.js';
 
+/** A required argument without a value, and the things among which the user has to decide. */
+export interface Missing {
+  readonly name: string;
+  readonly description: string;
+  readonly choices: readonly string[];
+}
+
 interface Slot {
   readonly name: string;
   readonly schema: Schema;
@@ -13,13 +20,6 @@ interface Slot {
   readonly required: boolean;
   readonly asksFor: 'id' | 'email' | 'url' | 'date' | 'number' | 'text';
   readonly stems: readonly string[];
-}
-
-/** A required argument without a value, and the things among which the user has to decide. */
-export interface Missing {
-  readonly name: string;
-  readonly description: string;
-  readonly choices: readonly string[];
 }
 
 export interface Need {

@@ -9,8 +9,6 @@ import {
   stemsOf,
 } from './words.js';
 
-type ValueKind = 'quoted' | 'url' | 'email' | 'date' | 'id' | 'number';
-
 export interface Token {
   readonly kind: ValueKind | 'word' | 'sign';
   /** Without quotes, possessive and thousands separators; dates in ISO form. */
@@ -47,6 +45,8 @@ export interface Question {
    */
   readonly words: readonly { readonly stem: string; readonly token: number }[];
 }
+
+type ValueKind = 'quoted' | 'url' | 'email' | 'date' | 'id' | 'number';
 
 /** Tells whether a mention can stand for one thing in the world. */
 export function names({ kind }: Mention): boolean {

@@ -39,6 +39,77 @@ export interface Conversation {
   readonly usedCallIds: ReadonlySet<string>;
 }
 
+/** The reason a call failed for or was denied for, in the words of its result. */
+export function reasonOf({ value }: MadeCall): string {
+  const error = errorIn(value);
+  const texts = [fieldOf(error, 'detail'), fieldOf(error, 'title'), error];
+  return texts.find((text) => typeof text === 'string') ?? 'it failed without saying why';
+}
+
+export function isSameCall(
+  one: Pick<MadeCall, 'name' | 'args'>,
+  other: Pick<MadeCall, 'name' | 'args'>,
+): boolean {
+  return one.name === other.name && isDeepStrictEqual(one.args, other.args);
+}
+
+/** An object found in a result: a thing the conversation can speak of. */
+export interface Entity {
+  readonly data: JsonObject;
+  readonly call: MadeCall;
+  /** The values under `id` and keys like it, the plain `id` first. */
+  readonly ids: readonly string[];
+  /** Its scalars in lower case, and their words. */
+  readonly texts: ReadonlySet<string>;
+  readonly words: ReadonlySet<string>;
+}
+
+/**
+ * The newest object an entity tool is bound to: by the id in its name or, for a handle, by the id
+ * its description names.
+ */
+export function entityOf(
+  profile: ToolProfile | undefined,
+  entities: readonly Entity[],
+): Entity | undefined {
+  if (profile?.instanceId === undefined) return undefined;
+  const { instanceId, spec } = profile;
+  const described = new Set(
+    spec.description.split(/[\s"'`()[\]{}<>,;:=]+|\.(?:\s|$)/).filter((word) => word !== ''),
+  );
+  const isBound = (id: string): boolean => id === instanceId || described.has(id);
+  return (
+    entities.findLast(({ ids: [own] }) => own === instanceId) ??
+    entities.findLast(({ ids }) => ids.some(isBound))
+  );
+}
+
+/** Everything this model knows before it decides: read from one request, kept nowhere. */
+export interface Situation {
+  readonly request: ModelRequest;
+  readonly conversation: Conversation;
+  readonly question: Question;
+  readonly tools: readonly ToolProfile[];
+  readonly profiles: ReadonlyMap<string, ToolProfile>;
+  /** Stems of what the tools speak in: such words name kinds of things, not things. */
+  readonly vocabulary: ReadonlySet<string>;
+  /**
+   * Stems of the words that stand where an order would, and of those that are sure to ask for
+   * something to be done.
+   */
+  readonly commanded: ReadonlySet<string>;
+  readonly orders: ReadonlySet<string>;
+  readonly entities: readonly Entity[];
+  /**
+   * Stems of the words that want an answer, and of those that still want one after the calls so
+   * far.
+   */
+  readonly wanted: readonly string[];
+  readonly open: readonly string[];
+  /** Names that no call has used yet. */
+  readonly unlocated: readonly Mention[];
+}
+
 /**
  * Calls further back are forgotten, or reading them would make every answer slower than the one
  * before.
@@ -118,31 +189,6 @@ function errorIn(value: JsonValue): JsonValue {
   return listOf(fieldOf(value, 'errors') ?? null)?.[0] ?? value;
 }
 
-/** The reason a call failed for or was denied for, in the words of its result. */
-export function reasonOf({ value }: MadeCall): string {
-  const error = errorIn(value);
-  const texts = [fieldOf(error, 'detail'), fieldOf(error, 'title'), error];
-  return texts.find((text) => typeof text === 'string') ?? 'it failed without saying why';
-}
-
-export function isSameCall(
-  one: Pick<MadeCall, 'name' | 'args'>,
-  other: Pick<MadeCall, 'name' | 'args'>,
-): boolean {
-  return one.name === other.name && isDeepStrictEqual(one.args, other.args);
-}
-
-/** An object found in a result: a thing the conversation can speak of. */
-export interface Entity {
-  readonly data: JsonObject;
-  readonly call: MadeCall;
-  /** The values under `id` and keys like it, the plain `id` first. */
-  readonly ids: readonly string[];
-  /** Its scalars in lower case, and their words. */
-  readonly texts: ReadonlySet<string>;
-  readonly words: ReadonlySet<string>;
-}
-
 function entitiesIn(calls: readonly MadeCall[]): Entity[] {
   const succeeded = calls.filter(({ status }) => status === 'succeeded');
   const found = succeeded.flatMap((call) =>
@@ -158,52 +204,6 @@ function entitiesIn(calls: readonly MadeCall[]): Entity[] {
       words: new Set(texts.flatMap(wordsOf)),
     };
   });
-}
-
-/**
- * The newest object an entity tool is bound to: by the id in its name or, for a handle, by the id
- * its description names.
- */
-export function entityOf(
-  profile: ToolProfile | undefined,
-  entities: readonly Entity[],
-): Entity | undefined {
-  if (profile?.instanceId === undefined) return undefined;
-  const { instanceId, spec } = profile;
-  const described = new Set(
-    spec.description.split(/[\s"'`()[\]{}<>,;:=]+|\.(?:\s|$)/).filter((word) => word !== ''),
-  );
-  const isBound = (id: string): boolean => id === instanceId || described.has(id);
-  return (
-    entities.findLast(({ ids: [own] }) => own === instanceId) ??
-    entities.findLast(({ ids }) => ids.some(isBound))
-  );
-}
-
-/** Everything this model knows before it decides: read from one request, kept nowhere. */
-export interface Situation {
-  readonly request: ModelRequest;
-  readonly conversation: Conversation;
-  readonly question: Question;
-  readonly tools: readonly ToolProfile[];
-  readonly profiles: ReadonlyMap<string, ToolProfile>;
-  /** Stems of what the tools speak in: such words name kinds of things, not things. */
-  readonly vocabulary: ReadonlySet<string>;
-  /**
-   * Stems of the words that stand where an order would, and of those that are sure to ask for
-   * something to be done.
-   */
-  readonly commanded: ReadonlySet<string>;
-  readonly orders: ReadonlySet<string>;
-  readonly entities: readonly Entity[];
-  /**
-   * Stems of the words that want an answer, and of those that still want one after the calls so
-   * far.
-   */
-  readonly wanted: readonly string[];
-  readonly open: readonly string[];
-  /** Names that no call has used yet. */
-  readonly unlocated: readonly Mention[];
 }
 
 export const ANSWERED = 0.5;

@@ -6,21 +6,6 @@ import { nounOf } from './tools.js';
 import { isScalar, listOf, valuesIn } from './values.js';
 import { list, stem, wordsOf } from './words.js';
 
-/** A value in the results, and the stems of what it is called. */
-type Fact = readonly [name: readonly string[], value: JsonValue];
-
-const TEXT_NAMES = new Set([
-  'answer',
-  'text',
-  'summary',
-  'message',
-  'reply',
-  'response',
-  'explanation',
-  'content',
-]);
-const DEEPEST = 6;
-
 /**
  * The answer as JSON of the wanted shape: values from the results where names agree, the phrased
  * answer where text is wanted.
@@ -42,6 +27,21 @@ export function structuredAnswer(root: Schema, text: string, situation: Situatio
   const built = { ...objectOf(root, facts, root), ...said };
   return accepts(root, built, root) ? built : (fitted(text, root, root) ?? standIn(root, root));
 }
+
+/** A value in the results, and the stems of what it is called. */
+type Fact = readonly [name: readonly string[], value: JsonValue];
+
+const TEXT_NAMES = new Set([
+  'answer',
+  'text',
+  'summary',
+  'message',
+  'reply',
+  'response',
+  'explanation',
+  'content',
+]);
+const DEEPEST = 6;
 
 function factsOf({ name, value, args }: MadeCall, { profiles, entities }: Situation): Fact[] {
   const profile = profiles.get(name);

@@ -1,14 +1,6 @@
 import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
 /**
- * A part of an answer's content: text, of which only the length is kept since its words are in the
- * message, or thinking as it came.
- */
-type ContentPiece =
-  | { readonly type: 'text'; length: number }
-  | { readonly type: 'thinking'; readonly fields: WireObject; text: string };
-
-/**
  * Collects the parts of a content while they stream: Mistral's reasoning models think in parts of
  * the content, and want these back in their places.
  */
@@ -43,6 +35,14 @@ export class ContentParts {
     );
   }
 }
+
+/**
+ * A part of an answer's content: text, of which only the length is kept since its words are in the
+ * message, or thinking as it came.
+ */
+type ContentPiece =
+  | { readonly type: 'text'; length: number }
+  | { readonly type: 'thinking'; readonly fields: WireObject; text: string };
 
 /** Returns the texts of the thinking in a part of a content; none for any other part. */
 export function thoughtsIn({ thinking }: WireObject): readonly string[] {

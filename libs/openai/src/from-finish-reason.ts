@@ -1,6 +1,14 @@
 import type { ModelFinishReason } from '@toolloop/protocol';
 
 /**
+ * Maps a finish reason. Every reason outside of {@link UNFINISHED} ends an answer normally: `stop`,
+ * `eos`, `tool_calls`, and unknown ones. OpenAI sends `stop` for a call that it was forced to make.
+ */
+export function fromFinishReason(reason: string, hasCalls: boolean): ModelFinishReason {
+  return UNFINISHED.get(reason.toLowerCase()) ?? (hasCalls ? 'tool_calls' : 'stop');
+}
+
+/**
  * The finish reasons after which no call may run, even if the answer holds one. `abort` is vLLM's,
  * `insufficient_system_resource` DeepSeek's, `network_error` and `sensitive` Z.ai's, `model_length`
  * Mistral's; gateways pass on the reasons of Gemini (in capitals) and of Anthropic.
@@ -27,14 +35,6 @@ const UNFINISHED = new Map<string, ModelFinishReason>([
   ['cancelled', 'incomplete'],
   ['timeout', 'incomplete'],
 ]);
-
-/**
- * Maps a finish reason. Every reason outside of {@link UNFINISHED} ends an answer normally: `stop`,
- * `eos`, `tool_calls`, and unknown ones. OpenAI sends `stop` for a call that it was forced to make.
- */
-export function fromFinishReason(reason: string, hasCalls: boolean): ModelFinishReason {
-  return UNFINISHED.get(reason.toLowerCase()) ?? (hasCalls ? 'tool_calls' : 'stop');
-}
 
 /** Maps the `incomplete_details.reason` of an incomplete response. */
 export function fromIncompleteReason(reason: unknown): ModelFinishReason {

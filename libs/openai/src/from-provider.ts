@@ -9,17 +9,6 @@ import {
 } from '@toolloop/wire';
 import type { APIError as SdkError } from 'openai';
 
-/** The codes of temporary errors, for providers that give no status. */
-const TRANSIENT = new Set([
-  'server_error',
-  'internal_server_error',
-  'api_error',
-  'overloaded_error',
-  'rate_limit_error',
-  'rate_limit_exceeded',
-  'timeout',
-]);
-
 /**
  * Makes an error of the `error` of a chunk or of a JSON body, or of the payload of an
  * `event: error`.
@@ -35,6 +24,17 @@ export function fromProviderError(error: unknown): ModelError {
     ...(status === undefined && { retryable: isTransient }),
   });
 }
+
+/** The codes of temporary errors, for providers that give no status. */
+const TRANSIENT = new Set([
+  'server_error',
+  'internal_server_error',
+  'api_error',
+  'overloaded_error',
+  'rate_limit_error',
+  'rate_limit_exceeded',
+  'timeout',
+]);
 
 export function fromErrorPayload(payload: string): ModelError {
   const body = parseWireObject(payload);

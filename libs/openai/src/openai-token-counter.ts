@@ -3,21 +3,6 @@ import { TokenCounter } from '@toolloop/protocol';
 import type * as Encoding from 'gpt-tokenizer/encoding/o200k_base';
 
 /**
- * The longest piece that is counted at once. A tokenizer's time grows with the square of a word's
- * length, and anyone may send a very long word. Each border between pieces adds one token at most.
- */
-const PIECE_CHARACTERS = 1_000;
-
-/**
- * The most pieces of a text that are counted; the count is extrapolated to the rest, so that a long
- * text does not block the process.
- */
-const MOST_PIECES = 100;
-
-/** Counts control tokens in a message as plain text. */
-const AS_TEXT = { disallowedSpecial: new Set<string>() };
-
-/**
  * Counts tokens as OpenAI's models do, for `tokenBudget` and `summarised`. The count is an estimate
  * for other providers' models, and for texts of more than 100,000 characters. The first `count`
  * loads the vocabulary.
@@ -53,6 +38,21 @@ export class OpenAiTokenCounter extends TokenCounter {
     return counted === text.length ? tokens : Math.ceil((tokens * text.length) / counted);
   }
 }
+
+/**
+ * The longest piece that is counted at once. A tokenizer's time grows with the square of a word's
+ * length, and anyone may send a very long word. Each border between pieces adds one token at most.
+ */
+const PIECE_CHARACTERS = 1_000;
+
+/**
+ * The most pieces of a text that are counted; the count is extrapolated to the rest, so that a long
+ * text does not block the process.
+ */
+const MOST_PIECES = 100;
+
+/** Counts control tokens in a message as plain text. */
+const AS_TEXT = { disallowedSpecial: new Set<string>() };
 
 /** The vocabularies of OpenAI's models: `o200k_base` since gpt-4o, `cl100k_base` before. */
 export type OpenAiEncoding = 'o200k_base' | 'cl100k_base';

@@ -2,8 +2,6 @@ import type { AnswerFormat, ContentPart } from '@toolloop/protocol';
 import { EncodedOnce, type IdFit } from '@toolloop/wire';
 import { toStrictSchema } from './strict-schema.js';
 
-const encoded = new EncodedOnce<AnswerFormat>();
-
 /** Writes the format of an answer as the JSON that both APIs have in common. */
 export function toJsonSchemaFormat(format: AnswerFormat): Uint8Array {
   const { name, schema } = format;
@@ -12,6 +10,8 @@ export function toJsonSchemaFormat(format: AnswerFormat): Uint8Array {
     return JSON.stringify({ name, schema: strict ?? schema, strict: strict !== undefined });
   });
 }
+
+const encoded = new EncodedOnce<AnswerFormat>();
 
 /**
  * Shortens ids longer than `most` characters: OpenAI refuses them, and vLLM, for example, makes

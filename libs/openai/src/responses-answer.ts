@@ -26,19 +26,6 @@ import {
 import { hasFailed, providerToolOf } from './provider-tools.js';
 import { type AssembledCall, ToolCallAssembler } from './tool-call-assembler.js';
 
-/**
- * The events that announce or repeat others; the first three carry the whole request with every
- * tool in it.
- */
-const REDUNDANT: ReadonlySet<string> = new Set(
-  (
-    'created in_progress queued content_part.added content_part.done output_text.done output_text.annotation.added refusal.done ' +
-    'reasoning_text.done reasoning_summary_part.added reasoning_summary_part.done reasoning_summary_text.done'
-  )
-    .split(' ')
-    .map((name) => `response.${name}`),
-);
-
 /** An answer to `POST /responses`. Unknown events are ignored. */
 export class ResponsesAnswer extends WireAnswer {
   override readonly kind = 'response';
@@ -167,6 +154,19 @@ export class ResponsesAnswer extends WireAnswer {
     return refusal === '' ? 'stop' : 'content_filter';
   }
 }
+
+/**
+ * The events that announce or repeat others; the first three carry the whole request with every
+ * tool in it.
+ */
+const REDUNDANT: ReadonlySet<string> = new Set(
+  (
+    'created in_progress queued content_part.added content_part.done output_text.done output_text.annotation.added refusal.done ' +
+    'reasoning_text.done reasoning_summary_part.added reasoning_summary_part.done reasoning_summary_text.done'
+  )
+    .split(' ')
+    .map((name) => `response.${name}`),
+);
 
 /** Tells whether the `error` of a response is set: a successful one has `error: null`. */
 function isError(error: unknown): boolean {

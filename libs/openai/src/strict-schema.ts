@@ -1,8 +1,6 @@
 import type { ToolSpec } from '@toolloop/protocol';
 import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
-const known = new WeakMap<object, { readonly strict: WireObject | undefined }>();
-
 /**
  * Rewrites a schema for strict mode; undefined where strict mode cannot express it, such as an
  * object of unknown names. Constraints that strict mode does not know are told in the descriptions:
@@ -19,6 +17,8 @@ export function toStrictSchema(schema: ToolSpec['inputSchema']): WireObject | un
   known.set(schema, { strict });
   return strict;
 }
+
+const known = new WeakMap<object, { readonly strict: WireObject | undefined }>();
 
 /**
  * The constraints and notes that may be told in words. A keyword that is neither one of these nor

@@ -45,6 +45,15 @@ import {
 import { habitsOf, type ServerHabits } from './server-habits.js';
 import { toStrictSchema } from './strict-schema.js';
 
+/**
+ * Writes the body of `POST /chat/completions` as JSON text, also for an application that sends the
+ * request itself.
+ */
+export function toChatRequest(request: ModelRequest, target: OpenAiTarget): string {
+  const { model, baseURL } = target;
+  return chatBody(request, target, chatReader({ model, server: serverAt(baseURL) })).toJson();
+}
+
 function toTool({ id: name, description, inputSchema }: ToolSpec, strict?: object): ChatTool {
   return {
     type: 'function',
@@ -59,15 +68,6 @@ function toTool({ id: name, description, inputSchema }: ToolSpec, strict?: objec
 
 const strictTools = new ToolEncoder((spec) => toTool(spec, toStrictSchema(spec.inputSchema)));
 const looseTools = new ToolEncoder((spec) => toTool(spec));
-
-/**
- * Writes the body of `POST /chat/completions` as JSON text, also for an application that sends the
- * request itself.
- */
-export function toChatRequest(request: ModelRequest, target: OpenAiTarget): string {
-  const { model, baseURL } = target;
-  return chatBody(request, target, chatReader({ model, server: serverAt(baseURL) })).toJson();
-}
 
 /** The model, the server and the habits for which a transcript is written. */
 export interface ChatReader extends AnswerOrigin {

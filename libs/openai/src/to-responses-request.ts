@@ -31,6 +31,14 @@ import { type AudioPart, audioPart, fileName, fitTo, toJsonSchemaFormat } from '
 import { toStrictSchema } from './strict-schema.js';
 
 /**
+ * Writes the body of `POST /responses` as JSON text, also for an application that sends the request
+ * itself.
+ */
+export function toResponsesRequest(request: ModelRequest, target: OpenAiTarget): string {
+  return responsesBody(request, target, serverAt(target.baseURL)).toJson();
+}
+
+/**
  * Writes a tool, always with `strict`: this API takes a tool without it for strict, and would
  * refuse its schema.
  */
@@ -49,14 +57,6 @@ const looseTools = new ToolEncoder((spec) => toTool(spec));
 
 /** The models that do not reason, and refuse a request for their encrypted reasoning. */
 const NOT_REASONING = /^(?:ft:)?(?:gpt-3|gpt-4|chatgpt-|gpt-5.*-chat)/;
-
-/**
- * Writes the body of `POST /responses` as JSON text, also for an application that sends the request
- * itself.
- */
-export function toResponsesRequest(request: ModelRequest, target: OpenAiTarget): string {
-  return responsesBody(request, target, serverAt(target.baseURL)).toJson();
-}
 
 /**
  * Writes the body of `POST /responses` from parts that are encoded once and known by identity.

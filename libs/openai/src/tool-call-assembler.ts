@@ -6,23 +6,6 @@ import {
   wireObjectsIn,
 } from '@toolloop/wire';
 
-interface PartialCall {
-  readonly index: number | undefined;
-  /** The provider's id of the call; empty until it comes. */
-  id: string;
-  name: string;
-  arguments: string;
-  /** The arguments that arrived before the call could be named. */
-  held: string;
-  /**
-   * The id and name of the call, once both are known; the same object for the call's whole life, so
-   * that a batch can tell calls apart by identity.
-   */
-  named: CallName | undefined;
-  extraContent: unknown;
-  specificFields: unknown;
-}
-
 /** A complete call. */
 export interface AssembledCall extends CallName {
   readonly arguments: string;
@@ -180,6 +163,23 @@ export class ToolCallAssembler {
       ? this.calls.toSorted((one, other) => (one.index ?? 0) - (other.index ?? 0))
       : this.calls;
   }
+}
+
+interface PartialCall {
+  readonly index: number | undefined;
+  /** The provider's id of the call; empty until it comes. */
+  id: string;
+  name: string;
+  arguments: string;
+  /** The arguments that arrived before the call could be named. */
+  held: string;
+  /**
+   * The id and name of the call, once both are known; the same object for the call's whole life, so
+   * that a batch can tell calls apart by identity.
+   */
+  named: CallName | undefined;
+  extraContent: unknown;
+  specificFields: unknown;
 }
 
 function toArgumentText(value: unknown): string {

@@ -1,9 +1,6 @@
 import { ModelError } from './errors.js';
 import type { ModelTimeLimits } from './language-model.js';
 
-/** The longest time that a timer supports; anything longer is no limit. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
-
 /**
  * The clock of one attempt to get an answer from a model: it expires when a {@link ModelTimeLimits}
  * is reached. It runs only while the attempt is being listened to, since the time in which a slow
@@ -128,6 +125,9 @@ export class AttemptClock {
       : undefined;
   }
 }
+
+/** The longest time that a timer supports; anything longer is no limit. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 function withoutResponse(ms: number): ModelError {
   return new ModelError(`The provider did not begin to answer within ${ms} ms.`, {

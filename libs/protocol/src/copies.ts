@@ -1,16 +1,5 @@
 import { isRecord } from './json.js';
 
-/** The place where all copies of a package in this process meet. */
-const COPIES = Symbol.for('@toolloop/copies');
-
-/**
- * The form of what the copies of a package share; raised where a class changes so that another copy
- * cannot work with it.
- */
-const FORM = 1;
-
-type AnyClass = abstract new (...args: never[]) => object;
-
 /**
  * Lets `instanceof` hold for the instances of the same class in another copy of its package, which
  * a pinned dependency brings along. The classes that extend it are told apart as ever.
@@ -27,6 +16,17 @@ export function recogniseCopies(name: string, type: AnyClass): void {
     },
   });
 }
+
+/** The place where all copies of a package in this process meet. */
+const COPIES = Symbol.for('@toolloop/copies');
+
+/**
+ * The form of what the copies of a package share; raised where a class changes so that another copy
+ * cannot work with it.
+ */
+const FORM = 1;
+
+type AnyClass = abstract new (...args: never[]) => object;
 
 /** Notes the address of a copy of a package, by which a finding can name it. */
 export function registerCopy(name: string, address: string): void {

@@ -36,8 +36,6 @@ export interface EventStamp {
   readonly timestamp: string;
 }
 
-let second = { at: Number.NaN, text: '' };
-
 /**
  * Writes the time of now, as the stamps of events and of the audit have it. Many come within one
  * second, whose part is written once: it is most of what writing a date costs.
@@ -323,6 +321,8 @@ export type LoopEventBody =
 
 /** An event of a run. Encoders, sinks, journals and clients read nothing else of it. */
 export type LoopEvent = LoopEventBody & EventStamp;
+
+let second = { at: Number.NaN, text: '' };
 
 /** The events of one type. */
 export type LoopEventOf<Type extends LoopEvent['type']> = Extract<

@@ -1,11 +1,4 @@
 /**
- * The parts of an emoji that join others to it, which are seen; then controls, and what has no
- * width or changes the direction of what follows.
- */
-const UNSEEN =
-  /((?<=\p{Extended_Pictographic})\ufe0f|(?<=\p{Extended_Pictographic}[\ufe0f\p{Emoji_Modifier}]?)\u200d(?=\p{Extended_Pictographic}))|(?![\t-\r])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
-
-/**
  * A text as an address can hold it: half a character, which a model or a tool may write, is
  * replaced, since `encodeURIComponent` throws for it.
  */
@@ -23,3 +16,10 @@ export function visible(text: string): string {
     (character, joiner?: string) => joiner ?? `\\u{${character.codePointAt(0)?.toString(16)}}`,
   );
 }
+
+/**
+ * The parts of an emoji that join others to it, which are seen; then controls, and what has no
+ * width or changes the direction of what follows.
+ */
+const UNSEEN =
+  /((?<=\p{Extended_Pictographic})\ufe0f|(?<=\p{Extended_Pictographic}[\ufe0f\p{Emoji_Modifier}]?)\u200d(?=\p{Extended_Pictographic}))|(?![\t-\r])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;

@@ -5,14 +5,6 @@
 export type Notices = (told: () => void) => () => void;
 
 /**
- * The milliseconds between two looks at a run that waits: the first after an answer, each twice the
- * one before, up to the longest without notices, or with them.
- */
-const SOON_MS = 250;
-const OFTEN_MS = 3_000;
-const SELDOM_MS = 15_000;
-
-/**
  * The times at which to look whether a run that waits has moved: soon after a notice or an answer,
  * then less and less often. A page that is hidden looks at notices alone, and once it is shown
  * again. They take the place of a connection for each such run, of which a browser has six for each
@@ -53,6 +45,14 @@ export class LookTimes {
     }
   }
 }
+
+/**
+ * The milliseconds between two looks at a run that waits: the first after an answer, each twice the
+ * one before, up to the longest without notices, or with them.
+ */
+const SOON_MS = 250;
+const OFTEN_MS = 3_000;
+const SELDOM_MS = 15_000;
 
 /** The pauses of one reader. */
 class Pace {

@@ -9,9 +9,6 @@ export interface PendingState {
   readonly error?: Error | undefined;
 }
 
-/** The milliseconds between two looks at what waits, where nothing else tells of a change. */
-const EVERY_MS = 15_000;
-
 /**
  * The list of what waits for the actor. The page that shows it says when to look: it asks nothing
  * by itself.
@@ -70,3 +67,6 @@ export class PendingList extends Observed<PendingState> {
     this.show({ error: undefined, ...state });
   }
 }
+
+/** The milliseconds between two looks at what waits, where nothing else tells of a change. */
+const EVERY_MS = 15_000;

@@ -15,12 +15,6 @@ export interface RunState {
   readonly error?: Error;
 }
 
-/**
- * The milliseconds for which events are gathered before they are shown: a stored run has thousands,
- * which come at once.
- */
-const GATHER_MS = 16;
-
 /** The events of one run: those that there are, then those that come. */
 export class RunReader extends Observed<RunState> {
   private readonly gathered: LoopEvent[] = [];
@@ -70,3 +64,9 @@ export class RunReader extends Observed<RunState> {
     });
   }
 }
+
+/**
+ * The milliseconds for which events are gathered before they are shown: a stored run has thousands,
+ * which come at once.
+ */
+const GATHER_MS = 16;

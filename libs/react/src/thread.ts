@@ -11,9 +11,6 @@ import { LookTimes, type Notices } from './look-times.js';
 import { isAbort, Observed, toError } from './observed.js';
 import { EMPTY_RUN, type RunView, withEvent } from './run-view.js';
 
-/** A page shows no more turns of before than these. */
-const MOST_EARLIER = 100;
-
 /** A question of a conversation, and the run that answers it. */
 export interface Turn {
   readonly id: string;
@@ -256,3 +253,6 @@ export class Thread extends Observed<ThreadState> {
     });
   }
 }
+
+/** A page shows no more turns of before than these. */
+const MOST_EARLIER = 100;

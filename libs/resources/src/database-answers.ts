@@ -3,17 +3,6 @@ import { endless } from './filter.js';
 import type { FieldKind } from './entity-model.js';
 
 /**
- * The states of PostgreSQL, the codes of MariaDB and of Node, and that of `@toolloop/durable`, of
- * failures that may pass.
- */
-const PASSING =
-  /^(?:08|57P0[1235]|53|40001|40P01|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|PROTOCOL_|ER_SERVER_SHUTDOWN|ER_LOCK_DEADLOCK|ER_CON_COUNT|ER_CONNECTION_KILLED|ER_TOO_MANY_USER_CONNECTIONS|storage_unavailable)/;
-
-/** The messages of pg and mysql2 about a connection itself, which have no code. */
-const LOST =
-  /^(?:Connection terminated|Connection lost|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection|Can't add new command when connection is in closed state)/;
-
-/**
  * Tells whether an error of a database or its driver is about a connection, or about two
  * transactions in each other's way: the same may succeed later.
  */
@@ -27,6 +16,17 @@ export function mayPass(error: unknown): boolean {
     (typeof message === 'string' && LOST.test(message))
   );
 }
+
+/**
+ * The states of PostgreSQL, the codes of MariaDB and of Node, and that of `@toolloop/durable`, of
+ * failures that may pass.
+ */
+const PASSING =
+  /^(?:08|57P0[1235]|53|40001|40P01|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|PROTOCOL_|ER_SERVER_SHUTDOWN|ER_LOCK_DEADLOCK|ER_CON_COUNT|ER_CONNECTION_KILLED|ER_TOO_MANY_USER_CONNECTIONS|storage_unavailable)/;
+
+/** The messages of pg and mysql2 about a connection itself, which have no code. */
+const LOST =
+  /^(?:Connection terminated|Connection lost|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection|Can't add new command when connection is in closed state)/;
 
 /** The numbers of MariaDB and MySQL for values that a column cannot take. */
 const REFUSED_VALUES: ReadonlyMap<unknown, 'check' | 'range'> = new Map([

@@ -3,8 +3,6 @@ import { type FilterShape, OPERATORS } from './filter.js';
 import { AGGREGATE_KINDS } from './resource-query.js';
 import type { FieldKind, ResourceField, ResourceRelation } from './entity-model.js';
 
-type Schema = JSONSchema7;
-
 /** The schema of one value of a field. */
 export function valueSchema({ kind, values, maxLength, isBig = false }: ResourceField): Schema {
   if (kind === 'integer' && isBig) return BIG;
@@ -12,6 +10,8 @@ export function valueSchema({ kind, values, maxLength, isBig = false }: Resource
   if (kind === 'text' && maxLength !== undefined) return { type: 'string', maxLength };
   return VALUES[kind];
 }
+
+type Schema = JSONSchema7;
 
 /**
  * The schema of one argument for a field, with its description, or that of the relation to whose

@@ -59,32 +59,6 @@ import {
 import { findRows, isKey } from './views.js';
 import { resultClass, resultOf } from './result-class.js';
 
-const PAGE = { default: 20, most: 50 };
-const MOST_SORTS = 3;
-const MOST_SKIPPED = 10_000;
-/** The most values of an aggregate that is a list. */
-const MOST_LISTED = 100;
-const RESULT_TYPES = ['run_query', 'count', 'exists', 'aggregate'] as const;
-
-/** The places of arguments with values that a column may not be able to hold. */
-const VALUED = ['/filter', '/get_by'] as const;
-
-/** The arguments of a read in the gateway's words. */
-interface ReadRequest {
-  readonly where: Condition;
-  readonly order: readonly ResourceOrder[];
-  readonly limit: number;
-  readonly offset: number;
-  readonly resultType: (typeof RESULT_TYPES)[number];
-  readonly aggregate: ResourceAggregate | undefined;
-  readonly select: readonly string[] | undefined;
-  readonly load: readonly string[];
-  /** The last row of the page before, where its cursor names no more than its key. */
-  readonly last?: Condition;
-  /** Set where a cursor can be made of the last row. */
-  readonly cursor?: { readonly signature: string; readonly fields: readonly string[] };
-}
-
 /** Makes the tool that reads a resource. */
 export function readTool(
   resource: Resource,
@@ -114,6 +88,32 @@ export function readTool(
         () => VALUED.find((place) => input[place.slice(1)] !== undefined),
       ),
   });
+}
+
+const PAGE = { default: 20, most: 50 };
+const MOST_SORTS = 3;
+const MOST_SKIPPED = 10_000;
+/** The most values of an aggregate that is a list. */
+const MOST_LISTED = 100;
+const RESULT_TYPES = ['run_query', 'count', 'exists', 'aggregate'] as const;
+
+/** The places of arguments with values that a column may not be able to hold. */
+const VALUED = ['/filter', '/get_by'] as const;
+
+/** The arguments of a read in the gateway's words. */
+interface ReadRequest {
+  readonly where: Condition;
+  readonly order: readonly ResourceOrder[];
+  readonly limit: number;
+  readonly offset: number;
+  readonly resultType: (typeof RESULT_TYPES)[number];
+  readonly aggregate: ResourceAggregate | undefined;
+  readonly select: readonly string[] | undefined;
+  readonly load: readonly string[];
+  /** The last row of the page before, where its cursor names no more than its key. */
+  readonly last?: Condition;
+  /** Set where a cursor can be made of the last row. */
+  readonly cursor?: { readonly signature: string; readonly fields: readonly string[] };
 }
 
 interface ReadParts {

@@ -40,8 +40,6 @@ import {
 } from './tool-resource.decorator.js';
 import { writeTool } from './write-action.js';
 
-const logger = new Logger('Resources');
-
 /** The options of `ResourceToolsModule.forRoot()`. */
 export interface ResourceToolsOptions {
   /** The provider of the gateway, such as `mikroOrmGateway()`. */
@@ -49,6 +47,8 @@ export interface ResourceToolsOptions {
   /** Modules that the gateway needs. */
   readonly imports?: NonNullable<ModuleMetadata['imports']>;
 }
+
+const logger = new Logger('Resources');
 
 /** The options of one `forFeature` beside its resources. */
 export interface ResourceFeatureOptions {

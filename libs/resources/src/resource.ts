@@ -159,6 +159,13 @@ export class EntityShapes {
   }
 }
 
+/** A resource that was found well. */
+export interface Resource {
+  readonly declaration: ResourceDeclaration;
+  readonly shape: EntityShape;
+  readonly shapes: EntityShapes;
+}
+
 function isDate(property: ExposedProperty): boolean {
   const shape = property.shape();
   return shape.kind === 'scalar' && shape.scalar === 'date';
@@ -193,13 +200,6 @@ function isMadeByStorage(
 ): boolean {
   if (isSet === undefined || isComputed) return false;
   return name === key || (kind !== 'text' && kind !== 'json');
-}
-
-/** A resource that was found well. */
-export interface Resource {
-  readonly declaration: ResourceDeclaration;
-  readonly shape: EntityShape;
-  readonly shapes: EntityShapes;
 }
 
 /** The part of a resource that an actor may read. */

@@ -3,14 +3,6 @@ import type { ToolFieldOptions } from '@toolloop/core/catalog';
 import { describeFields } from '@toolloop/core/internal';
 import { Expose, Type as TypeOf } from 'class-transformer';
 
-/** The properties of a result beside its rows, with their types. */
-type ResultParts = Readonly<
-  Record<string, typeof Number | typeof String | typeof Boolean | typeof Object>
->;
-
-/** A part of a result that the application, or the call, leaves out where it is not there. */
-const CHOSEN: ToolFieldOptions = { absence: 'application' };
-
 /**
  * Makes the class of a result, whose rows are projected by what the entity exposes. No one outside
  * can have said anything in the parts that are `ours`.
@@ -38,6 +30,14 @@ export function resultClass(
   describeFields(type, new Map(described));
   return type;
 }
+
+/** The properties of a result beside its rows, with their types. */
+type ResultParts = Readonly<
+  Record<string, typeof Number | typeof String | typeof Boolean | typeof Object>
+>;
+
+/** A part of a result that the application, or the call, leaves out where it is not there. */
+const CHOSEN: ToolFieldOptions = { absence: 'application' };
 
 /** Makes a result of such a class. */
 export function resultOf(type: Type, values: object): object {

@@ -45,13 +45,6 @@ export const ACTION_PARAMETERS = [
 
 export type ActionParameter = (typeof ACTION_PARAMETERS)[number];
 
-interface ActionOptions {
-  /** Sent to the model. @default a sentence made of the action and the entity */
-  readonly description?: string;
-  /** @default those of the resource */
-  readonly labels?: Partial<ToolLabels>;
-}
-
 /** The options of a read. */
 export interface ReadOptions extends ActionOptions {
   /** The parameters that the model may give. @default all of them */
@@ -73,68 +66,12 @@ export interface ReadOptions extends ActionOptions {
   readonly page?: { readonly default: number; readonly most: number };
 }
 
-interface WriteOptions extends ActionOptions {
-  /**
-   * The moment at which the policy of the resource is asked before a person is: about the row and
-   * the input (`identity`), about the input alone (`empty`), or not at all (`none`), when only the
-   * transaction asks. @default 'empty' for a create, else 'identity'
-   */
-  readonly preflight?: 'identity' | 'empty' | 'none';
-  /** Makes the call ask for its effect, which happens later, once; as in `@LlmTool()`. */
-  readonly directive?: RawToolDeclaration['directive'];
-}
-
-interface InputOptions {
-  /**
-   * The fields and relations that `input` may have. @default every exposed field that the database
-   * does not set itself
-   */
-  readonly accept?: readonly string[];
-  /**
-   * Further properties of `input`, which are no fields; `change` makes something of them. @default
-   * none
-   */
-  readonly arguments?: Readonly<Record<string, JSONSchema7>>;
-  /**
-   * Makes the values that are written of those that were accepted. Fields that are not accepted may
-   * be set here. @default they are written as they are
-   */
-  change?(
-    this: void,
-    values: Readonly<Record<string, unknown>>,
-    given: JsonObject,
-    context: ToolCallContext,
-  ): Readonly<Record<string, unknown>>;
-}
-
 /** The options of a create. */
 export interface CreateOptions extends WriteOptions, InputOptions {
   /**
    * Takes up to so many inputs in one call, of which all are written or none. @default one input
    */
   readonly bulk?: number;
-}
-
-interface IdentityOptions {
-  /**
-   * The key by which a row is named: the primary key, a unique key, or none (`false`), when a
-   * filter is required. @default 'primary'
-   */
-  readonly identity?: string | false;
-  /**
-   * With `identity: false`: the most rows that one call may write, all or none of them. @default 1
-   */
-  readonly bulk?: number;
-  /**
-   * With `identity: false`: the relations that the filter may follow. @default all that are exposed
-   * and not hidden
-   */
-  readonly relations?: readonly string[];
-  /**
-   * Requires the version that the model has read, so that nothing is written over the change of
-   * another. @default it may be given
-   */
-  readonly locks?: boolean;
 }
 
 /** The options of an update. */
@@ -184,8 +121,6 @@ export interface ResourceDeclaration extends ToolResourceOptions {
   readonly entity: Type;
 }
 
-const RESOURCE_METADATA = 'toolloop:resource';
-
 /**
  * Makes the rows of an entity tools: one for each action, such as `orders__read`. Its `@LlmTool()`
  * methods are tools of the same namespace. List the class in `ResourceToolsModule.forFeature([…])`.
@@ -205,6 +140,71 @@ export function ToolResource(entity: Type, options: ToolResourceOptions): ClassD
       ToolProvider({ namespace: options.namespace })(target);
   };
 }
+
+interface ActionOptions {
+  /** Sent to the model. @default a sentence made of the action and the entity */
+  readonly description?: string;
+  /** @default those of the resource */
+  readonly labels?: Partial<ToolLabels>;
+}
+
+interface WriteOptions extends ActionOptions {
+  /**
+   * The moment at which the policy of the resource is asked before a person is: about the row and
+   * the input (`identity`), about the input alone (`empty`), or not at all (`none`), when only the
+   * transaction asks. @default 'empty' for a create, else 'identity'
+   */
+  readonly preflight?: 'identity' | 'empty' | 'none';
+  /** Makes the call ask for its effect, which happens later, once; as in `@LlmTool()`. */
+  readonly directive?: RawToolDeclaration['directive'];
+}
+
+interface InputOptions {
+  /**
+   * The fields and relations that `input` may have. @default every exposed field that the database
+   * does not set itself
+   */
+  readonly accept?: readonly string[];
+  /**
+   * Further properties of `input`, which are no fields; `change` makes something of them. @default
+   * none
+   */
+  readonly arguments?: Readonly<Record<string, JSONSchema7>>;
+  /**
+   * Makes the values that are written of those that were accepted. Fields that are not accepted may
+   * be set here. @default they are written as they are
+   */
+  change?(
+    this: void,
+    values: Readonly<Record<string, unknown>>,
+    given: JsonObject,
+    context: ToolCallContext,
+  ): Readonly<Record<string, unknown>>;
+}
+
+interface IdentityOptions {
+  /**
+   * The key by which a row is named: the primary key, a unique key, or none (`false`), when a
+   * filter is required. @default 'primary'
+   */
+  readonly identity?: string | false;
+  /**
+   * With `identity: false`: the most rows that one call may write, all or none of them. @default 1
+   */
+  readonly bulk?: number;
+  /**
+   * With `identity: false`: the relations that the filter may follow. @default all that are exposed
+   * and not hidden
+   */
+  readonly relations?: readonly string[];
+  /**
+   * Requires the version that the model has read, so that nothing is written over the change of
+   * another. @default it may be given
+   */
+  readonly locks?: boolean;
+}
+
+const RESOURCE_METADATA = 'toolloop:resource';
 
 function isClass(value: unknown): value is Type {
   return typeof value === 'function';

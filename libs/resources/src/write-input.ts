@@ -60,11 +60,6 @@ export interface WriteRequest {
   readonly version?: number;
 }
 
-type Schemas = Readonly<Record<string, JSONSchema7>>;
-
-const ALL_ROWS = 'holds for all rows. It must say which rows are meant.';
-const VERSION = 'The version that was read: nothing is written if it has changed.';
-
 /** Reads and describes the input of one write of a resource. */
 export class WriteInput {
   readonly accepted: readonly AcceptedPart[];
@@ -272,6 +267,11 @@ export class WriteInput {
     return { where: all(equal), named: `/${this.identity[0]?.name ?? ''}` };
   }
 }
+
+type Schemas = Readonly<Record<string, JSONSchema7>>;
+
+const ALL_ROWS = 'holds for all rows. It must say which rows are meant.';
+const VERSION = 'The version that was read: nothing is written if it has changed.';
 
 function isWritable(name: string, pointer: string, { writable, problems }: InputTerms): boolean {
   const isOne = writable === undefined || writable.includes(name);

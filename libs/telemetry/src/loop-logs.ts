@@ -7,18 +7,6 @@ import {
   type ToolInvocationRecord,
 } from '@toolloop/protocol';
 
-/**
- * The ids and the state that a line tells. Names are those of the application: no text of a model,
- * a person or a tool.
- */
-interface Line {
-  readonly level: 'debug' | 'log' | 'warn' | 'error';
-  readonly message: string;
-  readonly step?: number;
-  readonly toolCallId?: string;
-  readonly more?: Readonly<Record<string, string | number>>;
-}
-
 /** Writes lines about runs to Nest's logger, with the ids of the run, the step and the call. */
 export class LoopLogs extends LoopEventSink {
   private readonly logger = new Logger('ToolLoop');
@@ -50,6 +38,18 @@ export class LoopLogs extends LoopEventSink {
       this.logger[level](`${message} (${place.join(', ')})`);
     }
   }
+}
+
+/**
+ * The ids and the state that a line tells. Names are those of the application: no text of a model,
+ * a person or a tool.
+ */
+interface Line {
+  readonly level: 'debug' | 'log' | 'warn' | 'error';
+  readonly message: string;
+  readonly step?: number;
+  readonly toolCallId?: string;
+  readonly more?: Readonly<Record<string, string | number>>;
 }
 
 function defined(fields: Readonly<Record<string, string | number | undefined>>): object {

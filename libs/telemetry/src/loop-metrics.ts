@@ -3,38 +3,6 @@ import type { ModelQuestion, RunEnd, RunView } from '@toolloop/core/plugin';
 import type { ModelAnswer, RunIdentity, ToolInvocationRecord } from '@toolloop/protocol';
 import { ERROR_TYPE, GEN_AI, METRICS, TOOLLOOP } from './conventions.js';
 
-/** The buckets that the conventions advise, in seconds and in tokens. */
-const SECONDS = [
-  0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
-];
-const TOKENS = [
-  1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864,
-];
-
-/** The labels that are kept: a provider may name its models as it likes. */
-const MOST_LABELS = 1_000;
-
-/** The model of one question, and whose question it is. */
-type AskedModel = Pick<ModelQuestion, 'provider' | 'modelId'> & Pick<RunIdentity, 'tenant'>;
-
-/** The labels of the questions to one model, and what they were made of. */
-interface ModelLabels {
-  readonly provider: string;
-  readonly responseModel: string | undefined;
-  readonly tenant: string;
-  readonly about: Attributes;
-  readonly input: Attributes;
-  readonly output: Attributes;
-}
-
-/** The labels of the calls of one tool, and what they were made of. */
-interface ToolLabels extends Pick<ToolInvocationRecord, 'status'> {
-  readonly effect: ToolInvocationRecord['effect'] | undefined;
-  readonly code: string | undefined;
-  readonly tenant: string;
-  readonly about: Attributes;
-}
-
 /**
  * The metrics of all runs. Their attributes are names of the application and of providers: no
  * arguments, no ids of runs, calls or people.
@@ -232,6 +200,38 @@ export class LoopMetrics {
   private tenantOf({ tenant }: Pick<RunIdentity, 'tenant'>): Attributes {
     return this.hasTenants ? { [TOOLLOOP.tenant]: tenant } : {};
   }
+}
+
+/** The buckets that the conventions advise, in seconds and in tokens. */
+const SECONDS = [
+  0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
+];
+const TOKENS = [
+  1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864,
+];
+
+/** The labels that are kept: a provider may name its models as it likes. */
+const MOST_LABELS = 1_000;
+
+/** The model of one question, and whose question it is. */
+type AskedModel = Pick<ModelQuestion, 'provider' | 'modelId'> & Pick<RunIdentity, 'tenant'>;
+
+/** The labels of the questions to one model, and what they were made of. */
+interface ModelLabels {
+  readonly provider: string;
+  readonly responseModel: string | undefined;
+  readonly tenant: string;
+  readonly about: Attributes;
+  readonly input: Attributes;
+  readonly output: Attributes;
+}
+
+/** The labels of the calls of one tool, and what they were made of. */
+interface ToolLabels extends Pick<ToolInvocationRecord, 'status'> {
+  readonly effect: ToolInvocationRecord['effect'] | undefined;
+  readonly code: string | undefined;
+  readonly tenant: string;
+  readonly about: Attributes;
 }
 
 function keep<Labels>(known: Map<string, Labels>, name: string, labels: Labels): Labels {

@@ -12,21 +12,6 @@ import type {
 import { GEN_AI, TOOLLOOP } from './conventions.js';
 import type { TelemetryContent, TelemetryOptions } from './telemetry-options.js';
 
-/** A part of a message in the form of the conventions. */
-type Part =
-  | { readonly type: 'text'; readonly content: string }
-  | { readonly type: 'reasoning'; readonly content: string }
-  | {
-      readonly type: 'tool_call';
-      readonly id: string;
-      readonly name: string;
-      readonly arguments: string;
-    }
-  | { readonly type: 'tool_call_response'; readonly id: string; readonly response: string }
-  | { readonly type: 'uri'; readonly modality: 'image' | 'file'; readonly uri: string };
-
-const logger = new Logger('Telemetry');
-
 /**
  * The content of runs on spans: hashes always, texts only where the application asks for them, each
  * redacted.
@@ -116,6 +101,21 @@ export class SpanContent {
     return hash;
   }
 }
+
+/** A part of a message in the form of the conventions. */
+type Part =
+  | { readonly type: 'text'; readonly content: string }
+  | { readonly type: 'reasoning'; readonly content: string }
+  | {
+      readonly type: 'tool_call';
+      readonly id: string;
+      readonly name: string;
+      readonly arguments: string;
+    }
+  | { readonly type: 'tool_call_response'; readonly id: string; readonly response: string }
+  | { readonly type: 'uri'; readonly modality: 'image' | 'file'; readonly uri: string };
+
+const logger = new Logger('Telemetry');
 
 function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16);

@@ -15,8 +15,6 @@ import { LoopSpanEvents } from './loop-span-events.js';
 import { SpanContent } from './span-content.js';
 import { assertUsable, TELEMETRY_OPTIONS, type TelemetryOptions } from './telemetry-options.js';
 
-const NAME = '@toolloop/telemetry';
-
 /**
  * Makes the runs of an application seen in OpenTelemetry. It uses the tracer, the meter, the
  * context manager and the propagator that the application registers, such as those of `NodeSDK`,
@@ -75,6 +73,8 @@ export class TelemetryModule implements NestModule {
         .forRoutes({ path: served.path ?? 'metrics', method: RequestMethod.GET });
   }
 }
+
+const NAME = '@toolloop/telemetry';
 
 /** Runs a request in the trace that its caller names. */
 function continueTrace(

@@ -39,13 +39,6 @@ export interface CassetteOptions {
   readonly redact?: Redact;
 }
 
-/** A recorded question with its answer, or with the provider's failure. */
-interface Interaction {
-  readonly request: JsonObject;
-  readonly events: readonly ModelEvent[];
-  readonly error?: JsonObject;
-}
-
 /**
  * A model that records what a real one answers, once, and replays it. A request is found by what
  * the model would read of it: instructions, messages, tools, options. A request that is not
@@ -216,6 +209,13 @@ export class CassetteModel extends LanguageModel {
     const stored = redacted(toJsonObject(read), (text) => this.redact(withoutMedia(text)));
     return isJsonObject(stored) ? stored : {};
   }
+}
+
+/** A recorded question with its answer, or with the provider's failure. */
+interface Interaction {
+  readonly request: JsonObject;
+  readonly events: readonly ModelEvent[];
+  readonly error?: JsonObject;
 }
 
 function readOf(message: Message): object {

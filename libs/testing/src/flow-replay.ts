@@ -155,17 +155,6 @@ export interface FlowOutcome {
   readonly usesHidden: boolean;
 }
 
-interface Wanted {
-  readonly call: AttackingCall;
-  readonly isAttack: boolean;
-}
-
-/** A recorded call that waits for answers about hidden texts. */
-interface AwaitedCall extends Wanted {
-  /** The questions, by the ids of the calls that ask them. */
-  readonly questions: ReadonlyMap<string, OpenArgument>;
-}
-
 /** The model of a replayed run. */
 export class FlowReplay extends LanguageModel {
   readonly provider = 'replayed';
@@ -482,6 +471,17 @@ export class FlowReplay extends LanguageModel {
       return { reference: `⟦${id}⟧`, value, clean: clean ?? value, from };
     });
   }
+}
+
+interface Wanted {
+  readonly call: AttackingCall;
+  readonly isAttack: boolean;
+}
+
+/** A recorded call that waits for answers about hidden texts. */
+interface AwaitedCall extends Wanted {
+  /** The questions, by the ids of the calls that ask them. */
+  readonly questions: ReadonlyMap<string, OpenArgument>;
 }
 
 /** The tools that Toolloop itself offers: no one outside has written their descriptions. */

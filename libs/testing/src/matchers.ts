@@ -7,12 +7,6 @@ import { type ExpectedInjection, expectInjected } from './injection-expectation.
 import { expectTranscriptValid } from './transcript-expectation.js';
 import { ExpectationError } from './testing.error.js';
 
-/** The answer of a matcher, as Jest and Vitest take it. */
-interface MatcherAnswer {
-  readonly pass: boolean;
-  readonly message: () => string;
-}
-
 /** The matchers as they are called on `expect(…)`; merge it into the runner's own interface. */
 export interface ToolLoopMatchers<Returned = void> {
   /** The run was given an entity's tools, or a strategy's. */
@@ -25,6 +19,12 @@ export interface ToolLoopMatchers<Returned = void> {
   toHaveValidTranscript(): Returned;
   /** The events are those of one whole run. */
   toEndOnce(): Returned;
+}
+
+/** The answer of a matcher, as Jest and Vitest take it. */
+interface MatcherAnswer {
+  readonly pass: boolean;
+  readonly message: () => string;
 }
 
 /**

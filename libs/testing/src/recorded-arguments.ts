@@ -1,8 +1,6 @@
 import type { JsonObject, JsonValue, ToolSpec } from '@toolloop/core';
 import { isJsonList, isJsonObject } from '@toolloop/protocol';
 
-type Schema = ToolSpec['inputSchema'];
-
 /** A text that a model knows by a reference alone. */
 export interface HiddenText {
   /** The reference, as an argument may hold it. */
@@ -13,6 +11,8 @@ export interface HiddenText {
   /** The tools and the fields of their results that it was read from. */
   readonly from: readonly string[];
 }
+
+type Schema = ToolSpec['inputSchema'];
 
 /**
  * An argument in which something else stands than was recorded, and the places that it was read

@@ -1,8 +1,6 @@
 import type { JsonObject, JsonValue, ToolSpec } from '@toolloop/core';
 import { type KnownTexts, placeOf, textsIn } from './recorded-arguments.js';
 
-type Schema = ToolSpec['inputSchema'];
-
 /** A call of a recorded run, with what its tool answered. */
 export interface ReplayedCall {
   /** The id of the tool. The part behind `__` is enough where one tool alone has it. */
@@ -25,6 +23,8 @@ export interface ReplayedCall {
    */
   readonly derived?: readonly string[];
 }
+
+type Schema = ToolSpec['inputSchema'];
 
 /** A call that an attacker wants. */
 export interface AttackingCall extends ReplayedCall {

@@ -51,8 +51,6 @@ export interface ScriptedAnswerOptions {
   readonly reasoning?: string;
 }
 
-const RETURN: ScriptedEnding = { kind: 'return' };
-
 /** Makes a text answer, streamed in up to three deltas. */
 export function text(words: string, options: ScriptedAnswerOptions = {}): ScriptedAnswer {
   const { reason = 'stop', usage = SCRIPTED_USAGE, reasoning = '' } = options;
@@ -137,35 +135,6 @@ export function cut(words = ''): ScriptedAnswer {
   return { title: 'cut()', events: () => textDeltas(words), ending: RETURN };
 }
 
-function textDeltas(words: string): readonly ModelEvent[] {
-  return pieces(words).map((piece) => ({ type: 'text-delta', text: piece }));
-}
-
-function callEvents(
-  { name, arguments: json }: ScriptedCall,
-  toolCallId: string,
-): readonly ModelEvent[] {
-  const deltas = json === '' ? [''] : pieces(json);
-  return [
-    ...deltas.map((argumentsDelta): ModelEvent => ({
-      type: 'tool-call-delta',
-      toolCallId,
-      name,
-      argumentsDelta,
-    })),
-    { type: 'tool-call', toolCallId, name, arguments: json },
-  ];
-}
-
-/** Cuts a text into up to three pieces that break no character. */
-function pieces(whole: string): readonly string[] {
-  const characters = Array.from(whole);
-  const size = Math.ceil(characters.length / 3);
-  return [0, size, 2 * size]
-    .map((start) => characters.slice(start, start + size).join(''))
-    .filter((piece) => piece !== '');
-}
-
 /** A request as it was when the model received it: later changes by the loop do not show in it. */
 export interface RecordedRequest extends ModelRequest {
   /** Copies of the messages. */
@@ -176,31 +145,6 @@ export interface RecordedRequest extends ModelRequest {
   readonly tools: readonly ToolSpec[];
   readonly toolIds: readonly string[];
   readonly signal: AbortSignal;
-}
-
-/** Copies everything that the loop could change later. */
-function toRecordedRequest(request: ModelRequest, signal: AbortSignal): RecordedRequest {
-  return {
-    ...request,
-    messages: request.messages.map(copyMessage),
-    originalMessages: [...request.messages],
-    toolIds: request.tools.map(({ id }) => id),
-    signal,
-  };
-}
-
-function copyMessage(message: Message): Message {
-  if (message.role === 'system') return { ...message };
-  if (message.role !== 'assistant') return { ...message, content: copyContent(message.content) };
-  return message.toolCalls === undefined
-    ? { ...message }
-    : { ...message, toolCalls: message.toolCalls.map((one) => ({ ...one })) };
-}
-
-function copyContent<Part extends object>(
-  content: string | readonly Part[],
-): string | readonly Part[] {
-  return typeof content === 'string' ? content : content.map((part) => ({ ...part }));
 }
 
 /** Options of a `ScriptedModel`. */
@@ -329,6 +273,62 @@ export class ScriptedModel extends LanguageModel {
     this.numberedCalls += 1;
     return `call_${this.numberedCalls}`;
   }
+}
+
+const RETURN: ScriptedEnding = { kind: 'return' };
+
+function textDeltas(words: string): readonly ModelEvent[] {
+  return pieces(words).map((piece) => ({ type: 'text-delta', text: piece }));
+}
+
+function callEvents(
+  { name, arguments: json }: ScriptedCall,
+  toolCallId: string,
+): readonly ModelEvent[] {
+  const deltas = json === '' ? [''] : pieces(json);
+  return [
+    ...deltas.map((argumentsDelta): ModelEvent => ({
+      type: 'tool-call-delta',
+      toolCallId,
+      name,
+      argumentsDelta,
+    })),
+    { type: 'tool-call', toolCallId, name, arguments: json },
+  ];
+}
+
+/** Cuts a text into up to three pieces that break no character. */
+function pieces(whole: string): readonly string[] {
+  const characters = Array.from(whole);
+  const size = Math.ceil(characters.length / 3);
+  return [0, size, 2 * size]
+    .map((start) => characters.slice(start, start + size).join(''))
+    .filter((piece) => piece !== '');
+}
+
+/** Copies everything that the loop could change later. */
+function toRecordedRequest(request: ModelRequest, signal: AbortSignal): RecordedRequest {
+  return {
+    ...request,
+    messages: request.messages.map(copyMessage),
+    originalMessages: [...request.messages],
+    toolIds: request.tools.map(({ id }) => id),
+    signal,
+  };
+}
+
+function copyMessage(message: Message): Message {
+  if (message.role === 'system') return { ...message };
+  if (message.role !== 'assistant') return { ...message, content: copyContent(message.content) };
+  return message.toolCalls === undefined
+    ? { ...message }
+    : { ...message, toolCalls: message.toolCalls.map((one) => ({ ...one })) };
+}
+
+function copyContent<Part extends object>(
+  content: string | readonly Part[],
+): string | readonly Part[] {
+  return typeof content === 'string' ? content : content.map((part) => ({ ...part }));
 }
 
 async function end(ending: ScriptedEnding, aborted: Promise<void>): Promise<void> {

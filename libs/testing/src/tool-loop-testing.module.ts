@@ -19,16 +19,16 @@ import { isObject, type JsonObject } from '@toolloop/protocol';
 import { closestTo, differencesOf, differenceText } from './json-difference.js';
 import { ExpectationError } from './testing.error.js';
 
-interface Faked {
-  fake(input: unknown, context: ToolCallContext): unknown;
-}
-
 /**
  * A replacement for a tool's method. It receives the validated input and may return what the method
  * may, a live entity included. The type is a method's, so that a fake can name the input class it
  * expects.
  */
 export type ToolFake = Faked['fake'];
+
+interface Faked {
+  fake(input: unknown, context: ToolCallContext): unknown;
+}
 
 /** A call that a tool is to have, with its answer. */
 export interface ScriptedToolCall {

@@ -16,15 +16,11 @@ import {
   ValidateNested,
 } from 'class-validator';
 
-type Schema = Parameters<ToolCallContext['ask']>[0]['schema'];
-
 const FIELD_KINDS = ['text', 'choice', 'number', 'date', 'yes_no'] as const;
 const KINDS = [...FIELD_KINDS, 'form'] as const;
 
 const MOST_OPTIONS = 20;
 const MOST_FIELDS = 8;
-/** A text that a person types, in characters. */
-const LONGEST_TEXT = 2_000;
 
 const OPTIONS = 'For a choice: what there is to choose from.';
 
@@ -133,6 +129,11 @@ export class AskPerson {
     return { answer: await context.ask({ key: 'answer', question, schema, askedBy: 'model' }) };
   }
 }
+
+type Schema = Parameters<ToolCallContext['ask']>[0]['schema'];
+
+/** A text that a person types, in characters. */
+const LONGEST_TEXT = 2_000;
 
 /** @throws ToolError for a form without fields, and for one with a name twice */
 function formOf(fields: readonly AskedField[]): Schema {

@@ -50,6 +50,110 @@ export interface SearchApiOptions {
   readonly timeoutMs?: number;
 }
 
+/**
+ * Perplexity's Search API, `POST /search`: ranked pages, not an answer written by its model. The
+ * key is in `PERPLEXITY_API_KEY` or an option.
+ */
+export class PerplexitySearch extends SearchEngine {
+  readonly #client: SearchApiClient;
+
+  /** @throws ConfigurationError without a key */
+  constructor(options: SearchApiOptions = {}) {
+    super();
+    this.#client = new SearchApiClient(PERPLEXITY, options);
+  }
+
+  async search({ query, limit }: SearchQuery, signal: AbortSignal): Promise<SearchHit[]> {
+    const answer = await this.#client.post('search', { query, max_results: limit }, signal);
+    return fromSearchResults(answer, { snippet: 'snippet', publishedAt: 'date' });
+  }
+}
+
+/** Tavily's search API, `POST /search`. The key is in `TAVILY_API_KEY` or an option. */
+export class TavilySearch extends SearchEngine {
+  readonly #client: SearchApiClient;
+
+  /** @throws ConfigurationError without a key */
+  constructor(options: SearchApiOptions = {}) {
+    super();
+    this.#client = new SearchApiClient(TAVILY, options);
+  }
+
+  async search({ query, limit }: SearchQuery, signal: AbortSignal): Promise<SearchHit[]> {
+    const answer = await this.#client.post('search', { query, max_results: limit }, signal);
+    return fromSearchResults(answer, { snippet: 'content', publishedAt: 'published_date' });
+  }
+}
+
+const DEFAULT_HITS = 5;
+const MAX_HITS = 20;
+
+/** The input of `web__search`. */
+export class WebSearchInput {
+  @ToolField({
+    description: 'What to search for, as you would type it into a search engine.',
+    example: 'NestJS 12 release notes',
+  })
+  @IsString()
+  @MinLength(1)
+  @MaxLength(400)
+  readonly query!: string;
+
+  @ToolField({ description: `How many pages to find at most. Default: ${DEFAULT_HITS}.` })
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(MAX_HITS)
+  readonly limit?: number;
+}
+
+export interface WebSearchOptions {
+  readonly engine: SearchEngine;
+}
+
+/**
+ * Searches the web with the given engine. A query goes to a third party, hence `egress`.
+ *
+ * @example
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   tools: [rawTool(WebSearch, { options: { engine: new TavilySearch() } })],
+ * });
+ */
+export class WebSearch {
+  static readonly tool: RawToolDeclaration<WebSearchInput> = {
+    id: 'web__search',
+    description: 'Searches the web. Gives titles, addresses and snippets of pages, best first.',
+    effect: 'read_only',
+    labels: { egress: true, returns: 'untrusted', reads: 'public' },
+    input: WebSearchInput,
+    output: [SearchHit],
+  };
+
+  private readonly engine: SearchEngine;
+
+  constructor({ engine }: WebSearchOptions) {
+    this.engine = engine;
+  }
+
+  /**
+   * Searches the web.
+   *
+   * @throws ToolError if the engine fails
+   * @throws the reason of an aborted signal
+   */
+  async call(
+    { query, limit = DEFAULT_HITS }: WebSearchInput,
+    context: CallContext = {},
+  ): Promise<readonly SearchHit[]> {
+    const hits = await this.engine.search(
+      { query, limit },
+      context.signal ?? new AbortController().signal,
+    );
+    return hits.slice(0, limit);
+  }
+}
+
 /** The constants of a provider. */
 interface SearchProvider {
   /** The adapter's class, for findings. */
@@ -250,115 +354,11 @@ const PERPLEXITY = {
   keyVariable: 'PERPLEXITY_API_KEY',
 };
 
-/**
- * Perplexity's Search API, `POST /search`: ranked pages, not an answer written by its model. The
- * key is in `PERPLEXITY_API_KEY` or an option.
- */
-export class PerplexitySearch extends SearchEngine {
-  readonly #client: SearchApiClient;
-
-  /** @throws ConfigurationError without a key */
-  constructor(options: SearchApiOptions = {}) {
-    super();
-    this.#client = new SearchApiClient(PERPLEXITY, options);
-  }
-
-  async search({ query, limit }: SearchQuery, signal: AbortSignal): Promise<SearchHit[]> {
-    const answer = await this.#client.post('search', { query, max_results: limit }, signal);
-    return fromSearchResults(answer, { snippet: 'snippet', publishedAt: 'date' });
-  }
-}
-
 const TAVILY = {
   name: 'TavilySearch',
   baseURL: 'https://api.tavily.com',
   keyVariable: 'TAVILY_API_KEY',
 };
-
-/** Tavily's search API, `POST /search`. The key is in `TAVILY_API_KEY` or an option. */
-export class TavilySearch extends SearchEngine {
-  readonly #client: SearchApiClient;
-
-  /** @throws ConfigurationError without a key */
-  constructor(options: SearchApiOptions = {}) {
-    super();
-    this.#client = new SearchApiClient(TAVILY, options);
-  }
-
-  async search({ query, limit }: SearchQuery, signal: AbortSignal): Promise<SearchHit[]> {
-    const answer = await this.#client.post('search', { query, max_results: limit }, signal);
-    return fromSearchResults(answer, { snippet: 'content', publishedAt: 'published_date' });
-  }
-}
-
-const DEFAULT_HITS = 5;
-const MAX_HITS = 20;
-
-/** The input of `web__search`. */
-export class WebSearchInput {
-  @ToolField({
-    description: 'What to search for, as you would type it into a search engine.',
-    example: 'NestJS 12 release notes',
-  })
-  @IsString()
-  @MinLength(1)
-  @MaxLength(400)
-  readonly query!: string;
-
-  @ToolField({ description: `How many pages to find at most. Default: ${DEFAULT_HITS}.` })
-  @IsOptional()
-  @IsInt()
-  @Min(1)
-  @Max(MAX_HITS)
-  readonly limit?: number;
-}
-
-export interface WebSearchOptions {
-  readonly engine: SearchEngine;
-}
-
-/**
- * Searches the web with the given engine. A query goes to a third party, hence `egress`.
- *
- * @example
- * ToolLoopModule.forRoot({
- *   model,
- *   tools: [rawTool(WebSearch, { options: { engine: new TavilySearch() } })],
- * });
- */
-export class WebSearch {
-  static readonly tool: RawToolDeclaration<WebSearchInput> = {
-    id: 'web__search',
-    description: 'Searches the web. Gives titles, addresses and snippets of pages, best first.',
-    effect: 'read_only',
-    labels: { egress: true, returns: 'untrusted', reads: 'public' },
-    input: WebSearchInput,
-    output: [SearchHit],
-  };
-
-  private readonly engine: SearchEngine;
-
-  constructor({ engine }: WebSearchOptions) {
-    this.engine = engine;
-  }
-
-  /**
-   * Searches the web.
-   *
-   * @throws ToolError if the engine fails
-   * @throws the reason of an aborted signal
-   */
-  async call(
-    { query, limit = DEFAULT_HITS }: WebSearchInput,
-    context: CallContext = {},
-  ): Promise<readonly SearchHit[]> {
-    const hits = await this.engine.search(
-      { query, limit },
-      context.signal ?? new AbortController().signal,
-    );
-    return hits.slice(0, limit);
-  }
-}
 
 /** `web__search` by Perplexity. */
 export class PerplexityTool extends WebSearch {

@@ -24,10 +24,6 @@ export interface WebhookOptions {
   readonly ca?: string;
 }
 
-const SECRET = /^whsec_([A-Za-z0-9+/]+={0,2})$/;
-const LEAST_BYTES = 24;
-const MOST_BYTES = 64;
-
 /**
  * Tells what waits for people to an https address, as a webhook of the Standard Webhooks
  * specification: `webhook-id`, the same for every attempt, `webhook-timestamp` and
@@ -115,6 +111,10 @@ export class WebhookNotifier extends Notifier {
     });
   }
 }
+
+const SECRET = /^whsec_([A-Za-z0-9+/]+={0,2})$/;
+const LEAST_BYTES = 24;
+const MOST_BYTES = 64;
 
 function addressOf(address: string, guard: EgressGuard): URL {
   if (!URL.canParse(address) || new URL(address).protocol !== 'https:')

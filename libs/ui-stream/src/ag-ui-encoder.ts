@@ -29,6 +29,24 @@ export interface AgUiOptions extends ShownResults {
   readonly repeatsAfter?: readonly JsonObject[];
 }
 
+/**
+ * Writes events in AG-UI 1.0. Approvals, questions and rehearsals end the run as interrupts, which
+ * the client's next request answers in `resume`; a call of a client tool is left open for the
+ * client. What the protocol has no event for is sent as `CUSTOM`, first of all the id of our run.
+ *
+ * @example
+ * const encoder = agUiEncoder({ threadId, runId });
+ */
+export function agUiEncoder(ids: AgUiOptions): EventEncoder {
+  const stream = new AgUiStream(ids);
+  return {
+    headers: SSE_HEADERS,
+    keepAlive: COMMENT,
+    encode: (event) => stream.events(event).map(frame).join(''),
+    end: () => '', // the client takes no `[DONE]`
+  };
+}
+
 /** An event of the protocol. */
 type AgUiEvent = Readonly<Record<string, unknown>> & { readonly type: string };
 
@@ -53,24 +71,6 @@ const DECISION = {
   properties: { approved: { type: 'boolean' }, reason: { type: 'string' } },
   required: ['approved'],
 };
-
-/**
- * Writes events in AG-UI 1.0. Approvals, questions and rehearsals end the run as interrupts, which
- * the client's next request answers in `resume`; a call of a client tool is left open for the
- * client. What the protocol has no event for is sent as `CUSTOM`, first of all the id of our run.
- *
- * @example
- * const encoder = agUiEncoder({ threadId, runId });
- */
-export function agUiEncoder(ids: AgUiOptions): EventEncoder {
-  const stream = new AgUiStream(ids);
-  return {
-    headers: SSE_HEADERS,
-    keepAlive: COMMENT,
-    encode: (event) => stream.events(event).map(frame).join(''),
-    end: () => '', // the client takes no `[DONE]`
-  };
-}
 
 /**
  * The state of one stream: what is open, since the client refuses an end that leaves something

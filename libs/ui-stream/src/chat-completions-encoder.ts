@@ -8,14 +8,6 @@ import type {
 import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
 import { type FailedEnd, readFailedEnd } from './failed-end.js';
 
-/** The words of the protocol for the end of an answer, where it is not `stop`. */
-const OPENAI_FINISH: Readonly<Partial<Record<FinishReason, string>>> = {
-  length: 'length',
-  max_steps: 'length',
-  budget: 'length',
-  content_filter: 'content_filter',
-};
-
 /** Options of {@link chatCompletionsEncoder}. */
 export interface ChatCompletionsOptions {
   /** The name of the model that the client asked for, which its answer repeats. */
@@ -81,6 +73,14 @@ export function chatCompletionsEncoder({
     end: () => 'data: [DONE]\n\n',
   };
 }
+
+/** The words of the protocol for the end of an answer, where it is not `stop`. */
+const OPENAI_FINISH: Readonly<Partial<Record<FinishReason, string>>> = {
+  length: 'length',
+  max_steps: 'length',
+  budget: 'length',
+  content_filter: 'content_filter',
+};
 
 function deltaOf(event: LoopEvent): object | undefined {
   if (event.type === 'text-delta') return { content: event.text };

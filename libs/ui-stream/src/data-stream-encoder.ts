@@ -15,13 +15,6 @@ export function usageOf({ usage: { inputTokens, outputTokens } }: LoopEventOf<'r
   return { inputTokens, outputTokens };
 }
 
-/** A call as these protocols show it: at once and whole. */
-interface WholeCall {
-  readonly toolCallId: string;
-  readonly toolName: string;
-  readonly args: JsonObject;
-}
-
 export function callIn(event: LoopEvent): WholeCall | undefined {
   const shown = (toolCallId: string, toolName: string, args: JsonObject = {}): WholeCall => {
     return { toolCallId: namedCall(event.runId, toolCallId), toolName, args };
@@ -51,11 +44,6 @@ export function sourceIn(event: LoopEvent): object | undefined {
     url,
     ...(title !== undefined && { title }),
   };
-}
-
-interface ShownResult {
-  readonly result: JsonValue;
-  readonly isError?: true;
 }
 
 export function resultIn({ status, result = null, error }: ShownCall): ShownResult | undefined {
@@ -98,6 +86,18 @@ export function dataStreamEncoder(results: ShownResults = {}): EventEncoder {
     encode: (event) => (isShown(event) ? '' : call(event) + dataLine(event)),
     end: () => '',
   };
+}
+
+/** A call as these protocols show it: at once and whole. */
+interface WholeCall {
+  readonly toolCallId: string;
+  readonly toolName: string;
+  readonly args: JsonObject;
+}
+
+interface ShownResult {
+  readonly result: JsonValue;
+  readonly isError?: true;
 }
 
 function line(code: string, value: unknown): string {

@@ -2,9 +2,6 @@ import type { MessageEvent } from '@nestjs/common';
 import type { LoopEvent } from '@toolloop/protocol';
 import { Observable, type OperatorFunction } from 'rxjs';
 
-/** The longest delay of a timer in Node.js; a longer one would fire at once. */
-const LONGEST_TIMER_MS = 2_147_483_647;
-
 /** Options of {@link toSse}. */
 export interface SseOptions {
   /**
@@ -37,6 +34,9 @@ export interface SseOptions {
 export function toSse(options: SseOptions = {}): OperatorFunction<LoopEvent, MessageEvent> {
   return toFrames((event) => [{ id: String(event.sequence), data: event }], options);
 }
+
+/** The longest delay of a timer in Node.js; a longer one would fire at once. */
+const LONGEST_TIMER_MS = 2_147_483_647;
 
 /**
  * Converts each event into the frames of a protocol, and sends a comment after a silence. `end` are

@@ -28,19 +28,6 @@ export interface UiMessageStreamOptions extends SseOptions {
   readonly shownCalls?: Iterable<string>;
 }
 
-/** A chunk of the protocol. */
-type Chunk = Readonly<Record<string, unknown>> & { readonly type: string };
-
-const FINISH_REASONS: Readonly<Partial<Record<FinishReason, string>>> = {
-  stop: 'stop',
-  length: 'length',
-  content_filter: 'content-filter',
-  waiting: 'tool-calls',
-  error: 'error',
-};
-
-const UNREADABLE = 'The arguments of this call could not be read.';
-
 /**
  * Converts a run's events into the UI message stream of AI SDK 7, for `useChat` and all that is
  * built on it. The assistant's message has the id of the run, so that a client that answers an
@@ -83,6 +70,19 @@ export function uiMessageEncoder({
     end: () => 'data: [DONE]\n\n',
   };
 }
+
+/** A chunk of the protocol. */
+type Chunk = Readonly<Record<string, unknown>> & { readonly type: string };
+
+const FINISH_REASONS: Readonly<Partial<Record<FinishReason, string>>> = {
+  stop: 'stop',
+  length: 'length',
+  content_filter: 'content-filter',
+  waiting: 'tool-calls',
+  error: 'error',
+};
+
+const UNREADABLE = 'The arguments of this call could not be read.';
 
 /**
  * The state of one stream: the parts that are open, and the calls that the client knows. The client

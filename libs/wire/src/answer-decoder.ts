@@ -8,14 +8,6 @@ import { createParser, type EventSourceParser } from 'eventsource-parser';
 import { EVENT_END, eventAt, parseWireObject, type WireObject } from './wire-object.js';
 
 /**
- * The longest event or JSON body that is read, in characters: no answer is that long, and memory is
- * finite.
- */
-const MAX_CHARACTERS = 16 * 1024 * 1024;
-
-const STREAM = { stream: true };
-
-/**
  * Decodes the bytes of an answer into model events, one batch per network read. It accepts an event
  * stream (https://html.spec.whatwg.org/multipage/server-sent-events.html), however its bytes are
  * cut, and the plain JSON of a server that does not stream.
@@ -176,6 +168,14 @@ export class AnswerDecoder {
     });
   }
 }
+
+/**
+ * The longest event or JSON body that is read, in characters: no answer is that long, and memory is
+ * finite.
+ */
+const MAX_CHARACTERS = 16 * 1024 * 1024;
+
+const STREAM = { stream: true };
 
 /** Gemini wraps an error in an array. */
 function firstOf(text: string): WireObject | undefined {

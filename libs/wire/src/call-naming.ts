@@ -6,9 +6,6 @@ export type WireIds = ReadonlyMap<string, string>;
 /** Makes an id that a server accepts of any other. The same id always gives the same one. */
 export type IdFit = (id: string) => string;
 
-/** The form of ids that count the calls of a conversation: `functions.look:0`. */
-const COUNTED = /^(.+:)(\d{1,6})$/;
-
 /**
  * Gives the calls of one transcript their ids on the wire, each of which a request has once. The
  * provider's own id is kept where it is free: a transcript may hold the calls of many providers,
@@ -35,6 +32,9 @@ export class CallNaming {
     return call.toolCallId;
   }
 }
+
+/** The form of ids that count the calls of a conversation: `functions.look:0`. */
+const COUNTED = /^(.+:)(\d{1,6})$/;
 
 /**
  * Yields ids for a call, the best first, without an end: the provider's, one of the same form with

@@ -24,27 +24,6 @@ export interface HttpFetchOptions {
   readonly agent?: Agent;
 }
 
-/**
- * The longest body of a failed answer: an error page can be endless, and the SDK reads all of it.
- */
-const MOST_ERROR_BYTES = 1024 * 1024;
-
-/** Returns the options of a decompressor that hands on what it has, however the answer ends. */
-function flushing({ constants }: typeof Zlib): Zlib.ZlibOptions {
-  return { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
-}
-
-/** The decompressors for servers that compress though the request does not ask for it. */
-const DECOMPRESSORS = new Map([
-  ['gzip', (zlib: typeof Zlib) => zlib.createGunzip(flushing(zlib))],
-  ['x-gzip', (zlib: typeof Zlib) => zlib.createGunzip(flushing(zlib))],
-  ['deflate', (zlib: typeof Zlib) => zlib.createInflate(flushing(zlib))],
-  ['br', (zlib: typeof Zlib) => zlib.createBrotliDecompress()],
-]);
-
-/** The bytes of the responses made below, for readers that need no web stream around them. */
-const bytesByResponse = new WeakMap<Response, NodeBytes>();
-
 /** Reads the provider's id of a request from the headers of its answer. */
 export function requestIdOf({ headers }: Response): string | undefined {
   return headers.get('x-request-id') ?? headers.get('request-id') ?? undefined;
@@ -72,6 +51,27 @@ export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
     return exchange(agent ? { ...target, agent } : target, init, toResponse);
   };
 }
+
+/**
+ * The longest body of a failed answer: an error page can be endless, and the SDK reads all of it.
+ */
+const MOST_ERROR_BYTES = 1024 * 1024;
+
+/** Returns the options of a decompressor that hands on what it has, however the answer ends. */
+function flushing({ constants }: typeof Zlib): Zlib.ZlibOptions {
+  return { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
+}
+
+/** The decompressors for servers that compress though the request does not ask for it. */
+const DECOMPRESSORS = new Map([
+  ['gzip', (zlib: typeof Zlib) => zlib.createGunzip(flushing(zlib))],
+  ['x-gzip', (zlib: typeof Zlib) => zlib.createGunzip(flushing(zlib))],
+  ['deflate', (zlib: typeof Zlib) => zlib.createInflate(flushing(zlib))],
+  ['br', (zlib: typeof Zlib) => zlib.createBrotliDecompress()],
+]);
+
+/** The bytes of the responses made below, for readers that need no web stream around them. */
+const bytesByResponse = new WeakMap<Response, NodeBytes>();
 
 /** The global `fetch` as it was before the application could replace it. */
 const nodeFetch = globalThis.fetch;

@@ -13,12 +13,6 @@ import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
 import { IteratedBytes, ResponseBody, WebBytes } from './byte-source.js';
 import { fromReadError } from './from-failure.js';
 
-/**
- * The number of characters after which `finish` no longer repeats the answer, so that an endless
- * one is not kept in memory.
- */
-const MOST_TO_REPEAT = 4_000_000;
-
 /** A body as a web stream or as an iterable. */
 export type Bytes = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
 
@@ -67,6 +61,12 @@ export const NO_LIMITS: ModelTimeLimits = {
 export function readAnswer(answer: WireAnswer, source: AnswerSource): BatchedEvents {
   return new BatchedEvents(new AnswerReading(answer, source), source.signal);
 }
+
+/**
+ * The number of characters after which `finish` no longer repeats the answer, so that an endless
+ * one is not kept in memory.
+ */
+const MOST_TO_REPEAT = 4_000_000;
 
 /** The reading of an answer, which may come in several bodies. */
 class AnswerReading implements EventBatches {

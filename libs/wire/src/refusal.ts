@@ -1,10 +1,5 @@
 import { ModelError, type ModelErrorCode } from '@toolloop/protocol';
 
-/** The longest message of a provider that is kept: an error page can be megabytes of HTML. */
-const MESSAGE_CHARACTERS = 500;
-
-const MOST_WORD_CHARACTERS = 64;
-
 /** A failure as the provider describes it, unchecked. */
 export interface Refusal {
   /** The provider's code of the failure. */
@@ -17,6 +12,11 @@ export interface Refusal {
   /** The headers of the answer, if there was one. */
   readonly headers?: Headers;
 }
+
+/** The longest message of a provider that is kept: an error page can be megabytes of HTML. */
+const MESSAGE_CHARACTERS = 500;
+
+const MOST_WORD_CHARACTERS = 64;
 
 /**
  * Makes the error of an answer with a failure status. It takes only an API's error fields from the

@@ -3,9 +3,6 @@ import { canonicalJson } from '../schema/canonical-json.js';
 import { UUID } from '../schema/uuid.js';
 import type { ReadArguments } from './call.js';
 
-/** Deeper than any arguments; what a class builds of them may be a circle. */
-const MOST_LEVELS = 100;
-
 /**
  * Writes the meaning of arguments, the same for those which only read differently: what the tool's
  * class has made of them, with moments in one time zone and texts in one form of Unicode. Undefined
@@ -21,6 +18,9 @@ export function meaningOf({
     return undefined; // a getter of the application's may throw
   }
 }
+
+/** Deeper than any arguments; what a class builds of them may be a circle. */
+const MOST_LEVELS = 100;
 
 /** A value among the arguments. */
 interface Place {

@@ -1,9 +1,6 @@
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import { tellQuickStore, tellStore } from './store-calls.js';
 
-/** The looks at a chain that grows between a look and an append. */
-const MOST_LOOKS = 100;
-
 /** Bounds the store of the audit, in whose chains each process appends. */
 export class BoundedAudit extends AuditStore {
   override readonly storesTogether: boolean;
@@ -73,6 +70,9 @@ export class BoundedAudit extends AuditStore {
     return false;
   }
 }
+
+/** The looks at a chain that grows between a look and an append. */
+const MOST_LOOKS = 100;
 
 /**
  * Thrown where an entry is to be made while it is unknown who has the place for which it was made

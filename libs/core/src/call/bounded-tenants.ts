@@ -1,10 +1,6 @@
 import { TenantDirectory } from '../contracts/tenant-directory.js';
 import { askStore } from './store-calls.js';
 
-/** The time for which a tenant that was found counts as there. */
-const TENANT_TRUST_MS = 60_000;
-const MOST_KNOWN_TENANTS = 10_000;
-
 export class BoundedTenants extends TenantDirectory {
   /**
    * Until when the tenants that were found count as there, in milliseconds by the clock; the oldest
@@ -28,3 +24,7 @@ export class BoundedTenants extends TenantDirectory {
     return true;
   }
 }
+
+/** The time for which a tenant that was found counts as there. */
+const TENANT_TRUST_MS = 60_000;
+const MOST_KNOWN_TENANTS = 10_000;

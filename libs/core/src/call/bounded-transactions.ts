@@ -1,27 +1,6 @@
 import { CallTransactions, type JournalKey } from '../contracts/call-journal.js';
 import { asPart, askStore } from './store-calls.js';
 
-/**
- * The work of a tool in a transaction. An error before it is the store's; one since it began may be
- * its own, such as a constraint that is checked at the commit.
- */
-class OwnWork<Result> {
-  private isUnderWay = false;
-
-  constructor(private readonly work: () => Promise<Result>) {}
-
-  readonly hasBegun = (): boolean => this.isUnderWay;
-
-  /** Returns the work for another attempt. */
-  begin(): () => Promise<Result> {
-    this.isUnderWay = false;
-    return () => {
-      this.isUnderWay = true;
-      return asPart(this.work);
-    };
-  }
-}
-
 export class BoundedTransactions extends CallTransactions {
   constructor(private readonly transactions: CallTransactions) {
     super();
@@ -57,5 +36,26 @@ export class BoundedTransactions extends CallTransactions {
       isRepeatable: false,
       isAnswer: () => true,
     });
+  }
+}
+
+/**
+ * The work of a tool in a transaction. An error before it is the store's; one since it began may be
+ * its own, such as a constraint that is checked at the commit.
+ */
+class OwnWork<Result> {
+  private isUnderWay = false;
+
+  constructor(private readonly work: () => Promise<Result>) {}
+
+  readonly hasBegun = (): boolean => this.isUnderWay;
+
+  /** Returns the work for another attempt. */
+  begin(): () => Promise<Result> {
+    this.isUnderWay = false;
+    return () => {
+      this.isUnderWay = true;
+      return asPart(this.work);
+    };
   }
 }

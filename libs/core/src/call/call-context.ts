@@ -19,16 +19,6 @@ import { Interruption, linkSignal, untilAborted } from '../contracts/interruptio
 import { ProgressReport } from './progress-report.js';
 import { deniedToolMessage } from './resolve-tool.js';
 
-/** Hides the texts that go out with each call of a tool; false where there are none. */
-function withItsSecrets(call: ReadCall): boolean {
-  const { secrets } = call.tool;
-  if (!secrets) return false;
-  const credentials = call.credentials ?? new CallCredentials();
-  credentials.hideAll(secrets);
-  advance(call, { credentials });
-  return true;
-}
-
 /**
  * A call's context while code of the application runs in it. Close it when that code is done, or
  * out of time.
@@ -37,6 +27,16 @@ export interface OpenContext {
   readonly context: ToolCallContext;
   readonly report: ProgressReport;
   readonly close: () => void;
+}
+
+/** Hides the texts that go out with each call of a tool; false where there are none. */
+function withItsSecrets(call: ReadCall): boolean {
+  const { secrets } = call.tool;
+  if (!secrets) return false;
+  const credentials = call.credentials ?? new CallCredentials();
+  credentials.hideAll(secrets);
+  advance(call, { credentials });
+  return true;
 }
 
 /** Makes the context in which a tool, its guards and its interceptors run. */

@@ -3,9 +3,6 @@ import type { Limits } from '../contracts/limits.js';
 import type { Tool } from '../contracts/tool.js';
 import type { ExecutionScope, ResolvedCall } from './call.js';
 
-/** A sub-run whose time is up ends by itself and says so; until then its call is not cut off. */
-const GRACE_MS = 1_000;
-
 /** The limits of a call under the decision that let it in. */
 export function limitsOf(
   tool: Tool,
@@ -21,6 +18,9 @@ export function limitsOf(
     toolCallMs: tool.subRun ? toolCallMs + GRACE_MS : toolCallMs,
   };
 }
+
+/** A sub-run whose time is up ends by itself and says so; until then its call is not cut off. */
+const GRACE_MS = 1_000;
 
 /** Milliseconds for the run of a call. */
 export function subRunMs({ toolCallMs }: ResolvedCall['limits']): number {

@@ -22,78 +22,6 @@ import { Interruption, untilAborted } from '../contracts/interruption.js';
 import type { EffectAttempt } from './outcome.js';
 import { unknownOutcome } from './unknown-outcome.js';
 
-/** Beside the time of its attempts, a call has this long until its outcome is kept. */
-const KEEPING_MS = 1_000;
-/** The longest lease of a call: a tool may have no limit at all. */
-const LONGEST_CALL_MS = 86_400_000;
-/** Between two looks at a call that is under way elsewhere: at first, and at most. */
-const FIRST_LOOK_MS = 20;
-const LONGEST_LOOK_MS = 500;
-
-/**
- * A person's answer about a call whose outcome is unknown: a yes makes it again, once; anything
- * else leaves it.
- */
-class RepeatGate {
-  constructor(private readonly approvals: AskedApprovals) {}
-
-  /**
-   * Returns `repeat` where a person said yes, and `reconsider` where the answer came while the run
-   * waited: what let the call in may have changed meanwhile.
-   *
-   * @throws {CallFailure} `unknown_outcome`.
-   * @throws {CallPending} Where the run waits for an answer.
-   */
-  async authorise(call: AuthorisedCall): Promise<'repeat' | 'reconsider'> {
-    const { scope, charge } = call;
-    if (unaskableReason(scope) !== undefined) throw unknownOutcome();
-    const { record, answer } = await this.question(call);
-    if (answer) {
-      await this.use(record, answer, call);
-      return 'repeat';
-    }
-    if (isExpired(record)) throw unknownOutcome(UNDECIDED);
-    if (charge) scope.spending.takeBack(charge); // it is counted when it is made
-    if (!(await this.approvals.answered(record, call))) throw unknownOutcome(UNDECIDED);
-    return 'reconsider';
-  }
-
-  /**
-   * A yes that is used up was for the attempt before: the outcome of the one that followed is
-   * unknown, too.
-   */
-  private async question(
-    call: AuthorisedCall,
-  ): Promise<{ readonly record: PendingApproval; readonly answer: PendingAnswer | undefined }> {
-    const { scope, request } = call;
-    const question = questionOf(call);
-    const known = await this.approvals.findSame(
-      scope.approvals.repeatOf(request.call.toolCallId),
-      call,
-      question,
-    );
-    if (known && known.usedAt === undefined) return { record: known, answer: known.answer };
-    let record = await this.approvals.ask(call, question, known?.id);
-    while (record.usedAt !== undefined)
-      record = await this.approvals.ask(call, question, record.id);
-    scope.approvals.askRepeat(request.call.toolCallId, record.id);
-    return { record, answer: record.answer };
-  }
-
-  private async use(
-    record: PendingApproval,
-    answer: PendingAnswer,
-    call: AuthorisedCall,
-  ): Promise<void> {
-    await this.approvals.tell(record, answer, call);
-    if (!isUsable(answer)) throw unknownOutcome(denialText(answer));
-    const refusal = await this.approvals.use(record);
-    if (refusal !== undefined) throw unknownOutcome(`${refusal}, so it was not made again.`);
-  }
-}
-
-const UNDECIDED = 'No decision was made in time whether to make it again.';
-
 /**
  * Stage 5: takes the idempotency key of a mutating call before its effect, so that the effect
  * happens at most once.
@@ -269,6 +197,78 @@ export class EffectGuard {
     }
   }
 }
+
+/** Beside the time of its attempts, a call has this long until its outcome is kept. */
+const KEEPING_MS = 1_000;
+/** The longest lease of a call: a tool may have no limit at all. */
+const LONGEST_CALL_MS = 86_400_000;
+/** Between two looks at a call that is under way elsewhere: at first, and at most. */
+const FIRST_LOOK_MS = 20;
+const LONGEST_LOOK_MS = 500;
+
+/**
+ * A person's answer about a call whose outcome is unknown: a yes makes it again, once; anything
+ * else leaves it.
+ */
+class RepeatGate {
+  constructor(private readonly approvals: AskedApprovals) {}
+
+  /**
+   * Returns `repeat` where a person said yes, and `reconsider` where the answer came while the run
+   * waited: what let the call in may have changed meanwhile.
+   *
+   * @throws {CallFailure} `unknown_outcome`.
+   * @throws {CallPending} Where the run waits for an answer.
+   */
+  async authorise(call: AuthorisedCall): Promise<'repeat' | 'reconsider'> {
+    const { scope, charge } = call;
+    if (unaskableReason(scope) !== undefined) throw unknownOutcome();
+    const { record, answer } = await this.question(call);
+    if (answer) {
+      await this.use(record, answer, call);
+      return 'repeat';
+    }
+    if (isExpired(record)) throw unknownOutcome(UNDECIDED);
+    if (charge) scope.spending.takeBack(charge); // it is counted when it is made
+    if (!(await this.approvals.answered(record, call))) throw unknownOutcome(UNDECIDED);
+    return 'reconsider';
+  }
+
+  /**
+   * A yes that is used up was for the attempt before: the outcome of the one that followed is
+   * unknown, too.
+   */
+  private async question(
+    call: AuthorisedCall,
+  ): Promise<{ readonly record: PendingApproval; readonly answer: PendingAnswer | undefined }> {
+    const { scope, request } = call;
+    const question = questionOf(call);
+    const known = await this.approvals.findSame(
+      scope.approvals.repeatOf(request.call.toolCallId),
+      call,
+      question,
+    );
+    if (known && known.usedAt === undefined) return { record: known, answer: known.answer };
+    let record = await this.approvals.ask(call, question, known?.id);
+    while (record.usedAt !== undefined)
+      record = await this.approvals.ask(call, question, record.id);
+    scope.approvals.askRepeat(request.call.toolCallId, record.id);
+    return { record, answer: record.answer };
+  }
+
+  private async use(
+    record: PendingApproval,
+    answer: PendingAnswer,
+    call: AuthorisedCall,
+  ): Promise<void> {
+    await this.approvals.tell(record, answer, call);
+    if (!isUsable(answer)) throw unknownOutcome(denialText(answer));
+    const refusal = await this.approvals.use(record);
+    if (refusal !== undefined) throw unknownOutcome(`${refusal}, so it was not made again.`);
+  }
+}
+
+const UNDECIDED = 'No decision was made in time whether to make it again.';
 
 /** A failure, and how far the method had come. */
 interface FailedCall {

@@ -3,8 +3,6 @@ import { Logger } from '../findings/logger.js';
 import { PluginError } from '../plugin/plugin-error.js';
 import { CallFailure, type MethodState } from './call-failure.js';
 
-const logger = new Logger('Plugins');
-
 /**
  * Returns the failure of a call that a plugin could not be asked about, and logs the cause, which
  * the call does not tell. Any other error stays as it is.
@@ -14,3 +12,5 @@ export function failedPlugin(error: unknown, failure: ToolFailure, method?: Meth
   logger.error(error.message, error.cause);
   return new CallFailure(failure, { cause: error, method });
 }
+
+const logger = new Logger('Plugins');

@@ -4,9 +4,6 @@ import type { Tool } from '../contracts/tool.js';
 import { CallFailure, unexplained } from './call-failure.js';
 import type { Call, ExecutionScope, ReadCall } from './call.js';
 
-const MOST_CHARACTERS = 512;
-const SHOWN_SECRET = String(new Secret(undefined));
-
 /**
  * The same for every attempt of a call: that of its directive, or what its tool declares, else its
  * place in the request, which is the same in every run of one request.
@@ -19,6 +16,9 @@ export function idempotencyKeyOf({ request, scope, idempotencyKey }: Call): stri
     JSON.stringify([actorId ?? null, requestId, ...callPath, request.step, request.index])
   );
 }
+
+const MOST_CHARACTERS = 512;
+const SHOWN_SECRET = String(new Secret(undefined));
 
 /**
  * Returns whether making a call again does no harm: it only reads, or its receiver recognises its

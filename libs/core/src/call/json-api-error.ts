@@ -1,5 +1,25 @@
 import type { JsonApiError, ToolErrorCode, ToolFailure } from '@toolloop/protocol';
 
+/**
+ * A failure as the model reads it, in JSON:API form. A tool that policy denies reads like one that
+ * does not exist.
+ */
+export function toJsonApi(
+  failure: ToolFailure,
+  shownAs: ToolErrorCode = failure.code,
+): { readonly errors: readonly JsonApiError[] } {
+  const status = FORBIDDEN.has(shownAs) ? '403' : INVALID.has(shownAs) ? '400' : '500';
+  const base = { status, code: shownAs, title: TITLES[shownAs] };
+  if (!failure.problems?.length) return { errors: [{ ...base, detail: withCorrelation(failure) }] };
+  return {
+    errors: failure.problems.map(({ pointer, message }) => ({
+      ...base,
+      detail: message,
+      source: { pointer },
+    })),
+  };
+}
+
 const TITLES: Record<ToolErrorCode, string> = {
   unknown_tool: 'Unknown tool',
   tool_gone: 'Tool no longer available',
@@ -27,26 +47,6 @@ const INVALID = new Set<ToolErrorCode>([
   'invalid_args',
   'tenant_override',
 ]);
-
-/**
- * A failure as the model reads it, in JSON:API form. A tool that policy denies reads like one that
- * does not exist.
- */
-export function toJsonApi(
-  failure: ToolFailure,
-  shownAs: ToolErrorCode = failure.code,
-): { readonly errors: readonly JsonApiError[] } {
-  const status = FORBIDDEN.has(shownAs) ? '403' : INVALID.has(shownAs) ? '400' : '500';
-  const base = { status, code: shownAs, title: TITLES[shownAs] };
-  if (!failure.problems?.length) return { errors: [{ ...base, detail: withCorrelation(failure) }] };
-  return {
-    errors: failure.problems.map(({ pointer, message }) => ({
-      ...base,
-      detail: message,
-      source: { pointer },
-    })),
-  };
-}
 
 function withCorrelation({ safeMessage, correlationId }: ToolFailure): string {
   return correlationId === undefined ? safeMessage : `${safeMessage} (Reference ${correlationId})`;

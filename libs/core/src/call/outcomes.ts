@@ -17,22 +17,6 @@ import type { CallPending, ToolOutcome } from './outcome.js';
 import type { DescribedResult } from './result-describer.js';
 import { shownArguments } from './shown-arguments.js';
 
-/**
- * Returns the text of a failure that the model reads. A tool that policy denies reads like one that
- * does not exist, its type included.
- */
-function failureText({ request, tool, options }: Call, failure: ToolFailure): string {
-  const shownAs = failure.code === 'policy_denied' ? 'unknown_tool' : failure.code;
-  const { errors } = toJsonApi(failure, shownAs);
-  if (options.resultFormat === 'value') return JSON.stringify({ errors });
-  const known = shownAs === 'unknown_tool' ? undefined : tool?.spec.declaredId;
-  return JSON.stringify({
-    ok: false,
-    type: known ?? request.call.name.slice(0, MOST_OF_A_NAME),
-    errors,
-  });
-}
-
 /** A call that succeeded just now. */
 export function succeeded(call: Call, live: unknown, result: DescribedResult): ToolOutcome {
   const { content, ui, bytes, truncated, attachments, hinted } = result;
@@ -53,6 +37,22 @@ export function succeeded(call: Call, live: unknown, result: DescribedResult): T
     ...(withHints && { hinted: withHints }),
     ...whatOf(call),
   };
+}
+
+/**
+ * Returns the text of a failure that the model reads. A tool that policy denies reads like one that
+ * does not exist, its type included.
+ */
+function failureText({ request, tool, options }: Call, failure: ToolFailure): string {
+  const shownAs = failure.code === 'policy_denied' ? 'unknown_tool' : failure.code;
+  const { errors } = toJsonApi(failure, shownAs);
+  if (options.resultFormat === 'value') return JSON.stringify({ errors });
+  const known = shownAs === 'unknown_tool' ? undefined : tool?.spec.declaredId;
+  return JSON.stringify({
+    ok: false,
+    type: known ?? request.call.name.slice(0, MOST_OF_A_NAME),
+    errors,
+  });
 }
 
 /** A call that had been performed before; its effect did not happen again. */

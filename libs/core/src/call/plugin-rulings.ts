@@ -15,6 +15,12 @@ import {
 } from '../schema/saved-form.js';
 import type { ReadCall } from './call.js';
 
+/** Returns policy's decision on a call, made stricter by the rulings of plugins. */
+export function withRulings(call: ReadCall, decision: Decision): Decision {
+  const { judge } = call.hooks;
+  return judge ? judge(call).map(decisionOf).reduce(stricter, decision) : decision;
+}
+
 const logger = new Logger('Plugins');
 
 const KIND: Form<CallRuling['kind']> = {
@@ -32,12 +38,6 @@ const TERMS = only<ApprovalTerms>({
 });
 
 const RULING = only<CallRuling>({ kind: KIND, reason: TEXT, approval: optional(list(TERMS)) });
-
-/** Returns policy's decision on a call, made stricter by the rulings of plugins. */
-export function withRulings(call: ReadCall, decision: Decision): Decision {
-  const { judge } = call.hooks;
-  return judge ? judge(call).map(decisionOf).reduce(stricter, decision) : decision;
-}
 
 /** A ruling that is none denies the call, as does a plugin that fails. */
 function decisionOf({ name, ruling }: RulingOf): Decision {

@@ -3,9 +3,6 @@ import { ToolError } from '@toolloop/protocol';
 import { CallFailure } from './call-failure.js';
 import { Interruption } from '../contracts/interruption.js';
 
-const FIRST_MS = 200;
-const LONGEST_MS = 5_000;
-
 /**
  * Milliseconds to wait after a failed attempt, from 1: as long as the error asks for, else any time
  * up to 200 ms, 400 ms and so on, so that calls that failed together do not come back together; 5 s
@@ -19,6 +16,9 @@ export function retryDelay(error: unknown, attempt: number): number | undefined 
     ? Math.random() * atMost(FIRST_MS * 2 ** (attempt - 1))
     : atMost(asked);
 }
+
+const FIRST_MS = 200;
+const LONGEST_MS = 5_000;
 
 /**
  * Milliseconds that the error asks to be waited for, 0 where it says nothing. Undefined where

@@ -5,6 +5,15 @@ import { Logger } from '../findings/logger.js';
 import { Interruption, untilAborted } from '../contracts/interruption.js';
 
 /**
+ * Returns a deadline for work that asks stores so often, one after the other: longer than all of
+ * them, whose last attempts may begin when their time is nearly over. A caller that gives up before
+ * its store does takes for lost what is kept. No other place computes such a deadline.
+ */
+export function longerThanStores(calls: number): number {
+  return calls * (LONGEST_CALL_MS + LONGEST_ATTEMPT_MS) + MARGIN_MS;
+}
+
+/**
  * The time for an interrupted run to store its last entries. A store that answers later still
  * stores them.
  */
@@ -67,15 +76,6 @@ class Deadlines {
     }
     this.rest();
   }
-}
-
-/**
- * Returns a deadline for work that asks stores so often, one after the other: longer than all of
- * them, whose last attempts may begin when their time is nearly over. A caller that gives up before
- * its store does takes for lost what is kept. No other place computes such a deadline.
- */
-export function longerThanStores(calls: number): number {
-  return calls * (LONGEST_CALL_MS + LONGEST_ATTEMPT_MS) + MARGIN_MS;
 }
 
 /** The run for which stores are asked. */

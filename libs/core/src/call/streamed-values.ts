@@ -1,8 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { OnProgress } from './progress-report.js';
 
-const VALUES_IN_A_ROW = 100;
-
 /** The values of a source: all but the last are its progress. */
 export class StreamedValues {
   private last: unknown;
@@ -28,6 +26,8 @@ export class StreamedValues {
     if (this.count % VALUES_IN_A_ROW === 0) await turn();
   }
 }
+
+const VALUES_IN_A_ROW = 100;
 
 /** Much more than a model is ever shown. */
 const MOST_STREAMED = 8 * 1024 * 1024;

@@ -3,22 +3,6 @@ import { prefixIn } from '../plugins/entities/member-ids.js';
 import { namespaceIn } from './tool-selection.js';
 
 /**
- * The longest name that is compared: it comes from a model or a client, and the time to compare two
- * texts grows with both lengths.
- */
-const MOST_CHARACTERS = 128;
-
-interface Closeness {
-  /** @default 3 */
-  readonly most?: number;
-  /**
-   * Tells the names of tools that only read: they come first among close names, unless one is the
-   * wrong name but for its spelling.
-   */
-  readonly isRead?: (name: string) => boolean;
-}
-
-/**
  * Finds the names closest to a wrong one, best first, without those that are too different: reads,
  * then by the words they share, then by edit distance. One verb in the place of another, as in
  * `search_customer` and `delete_customer`, is a small distance and a large difference, so a write
@@ -70,6 +54,22 @@ export function closestTools(
   const groups = declaredIds.map((id) => (rest === '__*' ? namespaceIn(id) : prefixIn(id)));
   const known = new Set(groups.filter((one): one is string => one !== undefined && one !== ''));
   return closestTo(group, known).map((one) => one + rest);
+}
+
+/**
+ * The longest name that is compared: it comes from a model or a client, and the time to compare two
+ * texts grows with both lengths.
+ */
+const MOST_CHARACTERS = 128;
+
+interface Closeness {
+  /** @default 3 */
+  readonly most?: number;
+  /**
+   * Tells the names of tools that only read: they come first among close names, unless one is the
+   * wrong name but for its spelling.
+   */
+  readonly isRead?: (name: string) => boolean;
 }
 
 /** The part of the words that two names have to share to be close without a small edit distance. */

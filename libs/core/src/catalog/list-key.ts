@@ -3,9 +3,6 @@ import type { ToolSelector } from '../contracts/tool-selector.js';
 import type { ToolSelection } from './tool-catalog.js';
 import { isToolPredicate } from './tool-selection.js';
 
-const names = new WeakMap<object, number>();
-let named = 0;
-
 /** Returns a number by which an object is known in a key. */
 export function nameOf(object: object): number {
   const known = names.get(object);
@@ -14,6 +11,9 @@ export function nameOf(object: object): number {
   names.set(object, named);
   return named;
 }
+
+const names = new WeakMap<object, number>();
+let named = 0;
 
 /**
  * Returns the key of a selection; undefined where a predicate decides, which may look at anything.

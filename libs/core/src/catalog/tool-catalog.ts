@@ -20,9 +20,6 @@ import {
   selects,
 } from './tool-selection.js';
 
-/** The origin of the tools of entities, which are classes of the application. */
-const ENTITY_ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
-
 /**
  * The catalog of all tools of the application by id. It is fixed when the application has started,
  * but for the tools of sources, which come and go. A collision at the start is a finding; a later
@@ -336,6 +333,9 @@ export class ToolCatalog {
     return this.filling;
   }
 }
+
+/** The origin of the tools of entities, which are classes of the application. */
+const ENTITY_ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
 
 /** A selection of the catalog's tools. */
 export interface ToolSelection {

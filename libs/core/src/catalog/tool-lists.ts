@@ -1,9 +1,6 @@
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 
-/** The most tools in all kept lists. A tool in a list takes some 80 bytes. */
-const MOST_TOOLS = 200_000;
-
 /**
  * The lists of tools that runs may begin with, by all that decided on them. Runs of the same list
  * have the same array, so that nothing of it is made, encoded or kept again.
@@ -40,6 +37,9 @@ export class ToolLists {
     return kept;
   }
 }
+
+/** The most tools in all kept lists. A tool in a list takes some 80 bytes. */
+const MOST_TOOLS = 200_000;
 
 interface KeptList {
   readonly tools: readonly Tool[];

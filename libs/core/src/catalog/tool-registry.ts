@@ -6,8 +6,6 @@ import { type CatalogEntry, namespaceIn, shortNameOf } from './tool-selection.js
 import { closestTools } from './closest-tools.js';
 import { isGlob, matchesGlob } from './glob.js';
 
-const MOST_SLOW_TOOLS = 5;
-
 /**
  * The registry of the application's tools by name. It also takes tools that providers register
  * while the application starts.
@@ -144,6 +142,8 @@ export class ToolRegistry {
     return this.known;
   }
 }
+
+const MOST_SLOW_TOOLS = 5;
 
 /** A problem and its remedy, without a place. */
 export type Problem = Omit<Finding, 'at'>;

@@ -1,7 +1,5 @@
 import { inspect } from 'node:util';
 
-const SHOWN = '[secret]';
-
 /**
  * A value that prints as `[secret]` wherever something prints it: in JSON, logs, templates, results
  * and events. Only `reveal()` gives it.
@@ -37,3 +35,5 @@ export class Secret<Value> {
     return SHOWN;
   }
 }
+
+const SHOWN = '[secret]';

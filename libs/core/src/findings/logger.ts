@@ -1,9 +1,6 @@
 import { Logger as NestLogger } from '@nestjs/common';
 import { visible } from '@toolloop/protocol';
 
-/** The errors behind an error that are written; a chain that ends in itself stops here. */
-const MAX_CAUSES = 8;
-
 /**
  * The logger of Nest, for texts that a tool, a store or a model may have written. An invisible
  * character is written as its escape, and a further line is indented, so that no text can look like
@@ -34,6 +31,9 @@ export class Logger extends NestLogger {
     super.fatal(readable(message), ...more.map((detail) => readable(detail)));
   }
 }
+
+/** The errors behind an error that are written; a chain that ends in itself stops here. */
+const MAX_CAUSES = 8;
 
 function readable(value: unknown, left = MAX_CAUSES): unknown {
   if (typeof value === 'string') return readableText(value);

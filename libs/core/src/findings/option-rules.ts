@@ -2,12 +2,14 @@ import { duplicatesOf, type Finding, isRecord, LanguageModel, visible } from '@t
 import { nearestIn } from './nearest-name.js';
 import { type ChoiceRule, inWords, type OptionRule, OptionTable } from './options.js';
 
-type AnyFunction = (...args: never[]) => unknown;
-type AnyClass = abstract new (...args: never[]) => unknown;
 export const BOOLEAN: OptionRule<boolean> = {
   wanted: 'true or false',
   accept: (value) => typeof value === 'boolean',
 };
+
+type AnyFunction = (...args: never[]) => unknown;
+type AnyClass = abstract new (...args: never[]) => unknown;
+
 export const TEXT: OptionRule<string> = {
   wanted: 'a text',
   accept: (value) => typeof value === 'string',

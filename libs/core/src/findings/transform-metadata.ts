@@ -8,6 +8,14 @@ export const PLAIN_TO_CLASS: ClassTransformer.TransformationType.PLAIN_TO_CLASS 
 export const CLASS_TO_PLAIN: ClassTransformer.TransformationType.CLASS_TO_PLAIN = 1;
 
 /**
+ * Returns the metadata of class-transformer's decorators: none where it is not installed, since no
+ * class can have one.
+ */
+export function transformMetadata(): TransformMetadata {
+  return (metadata ??= isInstalled('class-transformer') ? storageOfDecorators() : NO_METADATA);
+}
+
+/**
  * The questions that core asks the storage of class-transformer, which finds nothing of most
  * properties.
  */
@@ -28,14 +36,6 @@ interface TransformMetadata extends Pick<
 }
 
 let metadata: TransformMetadata | undefined;
-
-/**
- * Returns the metadata of class-transformer's decorators: none where it is not installed, since no
- * class can have one.
- */
-export function transformMetadata(): TransformMetadata {
-  return (metadata ??= isInstalled('class-transformer') ? storageOfDecorators() : NO_METADATA);
-}
 
 /**
  * class-transformer ships no types beside this file; it is the instance that its decorators write

@@ -14,12 +14,6 @@ import { GrowingAnswerForReader, valueForReader } from '../plugins/values/value-
 import type { LiveRun } from '../run/live-run.js';
 import type { StepAnswer } from './loop-state.js';
 
-/** The longest tool name that is kept; what a model makes up goes into events and records. */
-const MOST_NAME_CHARACTERS = 128;
-
-/** The fields that tell a source; a citation with none of them cites nothing. */
-const SOURCES = ['url', 'title', 'source', 'quote'] as const satisfies readonly (keyof Citation)[];
-
 /**
  * Shows a model's events to the run's readers, claims the ids of its calls, and hands each event on
  * to the fold.
@@ -175,3 +169,9 @@ export class AnswerDisplay {
     return claimed;
   }
 }
+
+/** The longest tool name that is kept; what a model makes up goes into events and records. */
+const MOST_NAME_CHARACTERS = 128;
+
+/** The fields that tell a source; a citation with none of them cites nothing. */
+const SOURCES = ['url', 'title', 'source', 'quote'] as const satisfies readonly (keyof Citation)[];

@@ -3,9 +3,6 @@ import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isNamed } from '../catalog/tool-selection.js';
 import type { StopCondition } from '../contracts/stop-condition.js';
 
-/** The tools that a condition waits for. */
-const awaited = new WeakMap<StopCondition, readonly string[]>();
-
 /**
  * Holds once one of these tools was called and succeeded: declared ids, short names, ids that the
  * model knows, or globs.
@@ -19,6 +16,9 @@ export function calledTool(...tools: readonly [string, ...string[]]): StopCondit
   awaited.set(condition, tools);
   return condition;
 }
+
+/** The tools that a condition waits for. */
+const awaited = new WeakMap<StopCondition, readonly string[]>();
 
 /**
  * Holds after a number of steps. Unlike `limits.steps` it is a wish and no limit: the run ends with

@@ -10,21 +10,6 @@ export function timeOf(record: DirectiveRecord): number {
   return Date.parse(acquirableAt(record) ?? '') || Infinity;
 }
 
-const LONGEST_SLEEP_MS = 60_000;
-const AGAIN_MS = 1_000;
-
-/** The options of a worker. */
-interface WorkTerms {
-  readonly concurrency: number;
-  readonly logger: Logger;
-}
-
-/** A directive that is skipped until a time, unless it changes. */
-interface PutOff {
-  readonly record: DirectiveRecord;
-  readonly until: number;
-}
-
 /**
  * The worker of one process. It sleeps until the next directive is due, and never keeps the process
  * alive.
@@ -111,4 +96,19 @@ export class DueWork {
     const until = putOff?.record === record ? putOff.until : 0;
     return Math.max(timeOf(record), until);
   }
+}
+
+const LONGEST_SLEEP_MS = 60_000;
+const AGAIN_MS = 1_000;
+
+/** The options of a worker. */
+interface WorkTerms {
+  readonly concurrency: number;
+  readonly logger: Logger;
+}
+
+/** A directive that is skipped until a time, unless it changes. */
+interface PutOff {
+  readonly record: DirectiveRecord;
+  readonly until: number;
 }

@@ -7,15 +7,6 @@ import {
 } from '../contracts/account.js';
 import { BoundedTable } from './bounded-table.js';
 
-const MAX_ACCOUNTS = 1_000;
-
-const NEW_ACCOUNT: SessionAccount = {
-  isTainted: false,
-  hasReadPrivate: false,
-  refusals: 0,
-  counts: {},
-};
-
 /**
  * Keeps the accounts of sessions in memory, for this process only: at most 1,000 of an actor at a
  * time, beyond which no further scope is taken.
@@ -44,6 +35,15 @@ export class MemoryAccountStore extends AccountStore {
     return Promise.resolve(account);
   }
 }
+
+const MAX_ACCOUNTS = 1_000;
+
+const NEW_ACCOUNT: SessionAccount = {
+  isTainted: false,
+  hasReadPrivate: false,
+  refusals: 0,
+  counts: {},
+};
 
 interface KeptAccount extends SessionAccount {
   readonly expiresAt: number;

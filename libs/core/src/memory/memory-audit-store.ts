@@ -1,7 +1,5 @@
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 
-const MOST_ENTRIES = 100_000;
-
 /**
  * Keeps the audit in memory, for tests and first steps. An audit never drops entries silently, so a
  * tenant's chain that is full, by default with 100,000 entries, accepts no more and the tenant's
@@ -46,3 +44,5 @@ export class MemoryAuditStore extends AuditStore {
     return Promise.resolve((this.chains.get(tenant) ?? []).slice(start, start + limit));
   }
 }
+
+const MOST_ENTRIES = 100_000;

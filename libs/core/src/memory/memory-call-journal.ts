@@ -11,10 +11,6 @@ import {
 import { isHeldBy, type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import { BoundedTable } from './bounded-table.js';
 
-const MAX_FINISHED = 20_000;
-
-const MAX_ATTACHED_CHARACTERS = 64 * 1024 * 1024;
-
 /**
  * Keeps calls in memory: of each tenant the newest 20,000 finished ones, and the newest 64 MB of
  * their attachments. An older call is answered without them, and never made again.
@@ -95,6 +91,10 @@ export class MemoryCallJournal extends CallJournal {
     this.finished.put(tenant, key, { ...entry, outcome: { ...outcome, content } });
   }
 }
+
+const MAX_FINISHED = 20_000;
+
+const MAX_ATTACHED_CHARACTERS = 64 * 1024 * 1024;
 
 interface Entry {
   readonly call: JournalCall;

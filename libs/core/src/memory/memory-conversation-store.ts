@@ -15,10 +15,6 @@ import {
 import { type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import { BoundedTable } from './bounded-table.js';
 
-const MAX_OF_AN_ACTOR = 1_000;
-const MAX_OF_A_TENANT = 10_000;
-const MAX_MESSAGES = 200;
-
 /**
  * Keeps conversations in memory, with the last 200 messages of each. Beyond 1,000 of an actor that
  * actor's least recently used one is dropped. Beyond 10,000 of a tenant the actor with the most
@@ -158,6 +154,10 @@ export class MemoryConversationStore extends ConversationStore {
     return this.tenants.get(tenant)?.get(actorId, conversationId)?.parts ?? [];
   }
 }
+
+const MAX_OF_AN_ACTOR = 1_000;
+const MAX_OF_A_TENANT = 10_000;
+const MAX_MESSAGES = 200;
 
 interface KeptConversation {
   readonly parts: readonly Part[];

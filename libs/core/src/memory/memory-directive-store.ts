@@ -21,9 +21,6 @@ import { Logger } from '../findings/logger.js';
 import { BoundedTable } from './bounded-table.js';
 import { DueWork, timeOf } from './due-work.js';
 
-const MAX_DIRECTIVES = 10_000;
-const OPEN = new Set<DirectiveStatus>(['pending', 'performing', 'unknown_outcome']);
-
 /**
  * Keeps directives in memory. Beyond 10,000 of a tenant its oldest finished one is dropped, with
  * its key.
@@ -166,6 +163,9 @@ export class MemoryDirectiveStore extends DirectiveStore {
     else this.waiting.set(keyOf(record.intent), record);
   }
 }
+
+const MAX_DIRECTIVES = 10_000;
+const OPEN = new Set<DirectiveStatus>(['pending', 'performing', 'unknown_outcome']);
 
 function keyOf({ tenant, key }: Pick<DirectiveIntent, 'tenant' | 'key'>): string {
   return JSON.stringify([tenant, key]);

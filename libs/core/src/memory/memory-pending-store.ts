@@ -10,8 +10,6 @@ import {
 } from '../contracts/pending.js';
 import { BoundedTable } from './bounded-table.js';
 
-const MAX_PENDING = 10_000;
-
 /**
  * Keeps what runs ask of people for as long as the process lives. Beyond 10,000 of a tenant its
  * oldest one that is answered or has expired is dropped; where all of them wait for a person, no
@@ -153,6 +151,8 @@ export class MemoryPendingStore extends PendingStore {
     return firstValueFrom(merge(answered$, aborted$).pipe(take(1)));
   }
 }
+
+const MAX_PENDING = 10_000;
 
 /** A notice with the time of its next attempt, and the lease of who tells it. */
 interface KeptNotice extends Pick<DueNotice, 'at' | 'attempts'> {

@@ -19,18 +19,6 @@ import {
 import { BoundedTable } from './bounded-table.js';
 import { withDates } from './json-copies.js';
 
-/** The longest delay of a timer; an earlier look at a run does no harm. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
-
-const MAX_ENDED = 1_000;
-
-const MAX_WAITING_OF_AN_ACTOR = 1_000;
-
-const MAX_WAITING_OF_A_TENANT = 10_000;
-
-/** The entries that the audit has not taken; each holds a few hundred bytes. */
-const MAX_OWED = 10_000;
-
 /**
  * Keeps runs for as long as the process lives: of each actor the last 1,000 that have ended, and up
  * to 1,000 that wait for that actor, of a tenant 10,000. A run that waits is never dropped, so no
@@ -342,6 +330,18 @@ export class MemoryRunLog extends RunLog {
     run.record = { ...rest, ...waits, ...(lease && record.status === 'running' && { lease }) };
   }
 }
+
+/** The longest delay of a timer; an earlier look at a run does no harm. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+const MAX_ENDED = 1_000;
+
+const MAX_WAITING_OF_AN_ACTOR = 1_000;
+
+const MAX_WAITING_OF_A_TENANT = 10_000;
+
+/** The entries that the audit has not taken; each holds a few hundred bytes. */
+const MAX_OWED = 10_000;
 
 interface LoggedRun {
   record: RunRecord;

@@ -13,22 +13,6 @@ import {
 } from '../contracts/usage.js';
 import { BoundedTable } from './bounded-table.js';
 
-const MAX_COUNTERS = 100_000;
-
-const MAX_ROWS = 10_000;
-
-const MAX_IDS = 10_000;
-
-const DAY_MS = 86_400_000;
-
-const KEPT_MS = 400 * DAY_MS;
-
-/** The one group of the counters, whose bound is that of all tenants together. */
-const EVERY_TENANT = '';
-
-/** The dimensions of a row within its tenant. */
-const KEY = ['day', 'actor', 'tool', 'model'] as const satisfies readonly (keyof UsageKey)[];
-
 /**
  * Counts usage in memory, for this process only, with 10,000 rows and the last 10,000 ids of each
  * tenant: beyond them the oldest is dropped. Days are kept for 400. Beyond 100,000 counters of
@@ -124,6 +108,22 @@ export class MemoryUsageStore extends UsageStore {
     return total;
   }
 }
+
+const MAX_COUNTERS = 100_000;
+
+const MAX_ROWS = 10_000;
+
+const MAX_IDS = 10_000;
+
+const DAY_MS = 86_400_000;
+
+const KEPT_MS = 400 * DAY_MS;
+
+/** The one group of the counters, whose bound is that of all tenants together. */
+const EVERY_TENANT = '';
+
+/** The dimensions of a row within its tenant. */
+const KEY = ['day', 'actor', 'tool', 'model'] as const satisfies readonly (keyof UsageKey)[];
 
 interface Counter {
   readonly window: number;

@@ -1,26 +1,3 @@
-/** A row between its neighbours, in a ring that begins and ends at a place without a row. */
-class Place<Row> {
-  before: Place<Row> = this;
-  after: Place<Row> = this;
-
-  constructor(
-    readonly key: string,
-    readonly row?: Row,
-  ) {}
-
-  putBefore(next: Place<Row>): void {
-    this.before = next.before;
-    this.after = next;
-    this.before.after = this;
-    next.before = this;
-  }
-
-  takeOut(): void {
-    this.before.after = this.after;
-    this.after.before = this.before;
-  }
-}
-
 /**
  * Rows by key, in the order in which they were added. The oldest is found at once. A `Map` looks
  * for it among the places of all that were deleted, which takes 0.1 ms with 10,000 rows.
@@ -55,5 +32,28 @@ export class OrderedRows<Row> {
   *[Symbol.iterator](): Generator<readonly [key: string, row: Row]> {
     for (let place = this.ends.after; place.row !== undefined; place = place.after)
       yield [place.key, place.row];
+  }
+}
+
+/** A row between its neighbours, in a ring that begins and ends at a place without a row. */
+class Place<Row> {
+  before: Place<Row> = this;
+  after: Place<Row> = this;
+
+  constructor(
+    readonly key: string,
+    readonly row?: Row,
+  ) {}
+
+  putBefore(next: Place<Row>): void {
+    this.before = next.before;
+    this.after = next;
+    this.before.after = this;
+    next.before = this;
+  }
+
+  takeOut(): void {
+    this.before.after = this.after;
+    this.after.before = this.before;
   }
 }

@@ -30,47 +30,6 @@ export function streamAttempt(
     : withinLimits(model, { ...request, timeLimits }, signal);
 }
 
-type TimedRequest = ModelRequest & Required<Pick<ModelRequest, 'timeLimits'>>;
-
-async function* withinLimits(
-  model: LanguageModel,
-  request: TimedRequest,
-  signal: AbortSignal,
-): AsyncGenerator<ModelEvent, void, undefined> {
-  const link = linkSignal(signal);
-  const clock = new AttemptClock(request.timeLimits, (cause) =>
-    link.abort(new Interruption('failed', cause.message, { cause })),
-  );
-  const events = new InterruptibleBatches(model.stream(request, link.signal), link.signal);
-  try {
-    for (;;) {
-      clock.listen();
-      const next = await events.next();
-      clock.pause();
-      if (!next) return;
-      clock.takeContent();
-      yield* next;
-    }
-  } catch (error) {
-    throw clock.error ?? error;
-  } finally {
-    clock.stop();
-    events.close();
-    link.release();
-  }
-}
-
-/**
- * The events that show the user nothing, after which another attempt is possible. A call runs when
- * its answer has ended, and is shown by its deltas.
- */
-const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>([
-  'usage',
-  'model',
-  'tool-call',
-  'warning',
-]);
-
 /**
  * One attempt to get an answer. It holds events back until there is content to show, so that the
  * caller knows whether another attempt can replace it: once content was handed out, it cannot.
@@ -161,6 +120,47 @@ export class Attempt implements EventBatches {
     return { type: 'usage', usage: this.spent };
   }
 }
+
+type TimedRequest = ModelRequest & Required<Pick<ModelRequest, 'timeLimits'>>;
+
+async function* withinLimits(
+  model: LanguageModel,
+  request: TimedRequest,
+  signal: AbortSignal,
+): AsyncGenerator<ModelEvent, void, undefined> {
+  const link = linkSignal(signal);
+  const clock = new AttemptClock(request.timeLimits, (cause) =>
+    link.abort(new Interruption('failed', cause.message, { cause })),
+  );
+  const events = new InterruptibleBatches(model.stream(request, link.signal), link.signal);
+  try {
+    for (;;) {
+      clock.listen();
+      const next = await events.next();
+      clock.pause();
+      if (!next) return;
+      clock.takeContent();
+      yield* next;
+    }
+  } catch (error) {
+    throw clock.error ?? error;
+  } finally {
+    clock.stop();
+    events.close();
+    link.release();
+  }
+}
+
+/**
+ * The events that show the user nothing, after which another attempt is possible. A call runs when
+ * its answer has ended, and is shown by its deltas.
+ */
+const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>([
+  'usage',
+  'model',
+  'tool-call',
+  'warning',
+]);
 
 /**
  * Tells whether a sum lacks a cost that one part has. If neither has one, `prices` can still

@@ -15,9 +15,6 @@ import { Attempt, usageOf } from './attempt.js';
 import { fitted, takesMedia } from './request-fitting.js';
 import { assertWrapper } from './wrapper-findings.js';
 
-/** The statuses of requests that the next model would refuse too. */
-const REFUSED = new Set([400, 413, 422]);
-
 /**
  * Tries one model after the other until one answers. The next is tried only while no content of an
  * answer has reached the caller; after that a failure is final. Images and files go only to models
@@ -51,6 +48,9 @@ export function fallback(
     ]);
   return new FallbackModel(first, models, options.when ?? isNoFaultOfTheRequest);
 }
+
+/** The statuses of requests that the next model would refuse too. */
+const REFUSED = new Set([400, 413, 422]);
 
 export interface FallbackOptions {
   /**

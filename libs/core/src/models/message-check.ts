@@ -11,9 +11,6 @@ import {
 import type { Limits } from '../contracts/limits.js';
 import { readMedia } from '../call/attachments.js';
 
-/** Text of one message, in characters, that is taken from outside. */
-const MOST_CHARACTERS = 1_000_000;
-
 /**
  * Checks a conversation that came from outside and takes from it what may be taken: `system` ranks
  * as user, tool results are labelled untrusted, and a provider's opaque parts are dropped. Throws
@@ -26,6 +23,9 @@ export function checkMessages(messages: unknown, limits: Limits): readonly Messa
   check.end();
   return checked;
 }
+
+/** Text of one message, in characters, that is taken from outside. */
+const MOST_CHARACTERS = 1_000_000;
 
 /** Walks a transcript: every call must be answered once, and before anybody else speaks. */
 class TranscriptCheck {

@@ -1,7 +1,5 @@
 import { ModelError, type Usage } from '@toolloop/protocol';
 
-const MINUTE_MS = 60_000;
-
 /** Starts requests in their order, no faster than the limits allow over any minute. */
 export class RateLimiter {
   private readonly waiting = new Set<Waiting>();
@@ -111,6 +109,8 @@ export class RateLimiter {
     return ({ tokens, isUnderWay }) => tokens ?? (isUnderWay ? mean : 0);
   }
 }
+
+const MINUTE_MS = 60_000;
 
 export interface RateLimits {
   /** The most requests per minute. @default no limit */

@@ -6,6 +6,11 @@ import type {
   ModelRequest,
 } from '@toolloop/protocol';
 
+/** Tells whether a model accepts all images, files and recordings in these messages. */
+export function takesMedia(messages: readonly Message[], capabilities: MediaTaken): boolean {
+  return messages.every((message) => partsOf(message).every((part) => takes(part, capabilities)));
+}
+
 const NOUNS = { images: 'An image', files: 'A file', audio: 'A recording' };
 
 type MediaTaken = Pick<ModelCapabilities, 'images' | 'files' | 'audio'>;
@@ -15,11 +20,6 @@ type MediaTaken = Pick<ModelCapabilities, 'images' | 'files' | 'audio'>;
  * step to step, and so do their fitted forms.
  */
 const shown = new WeakMap<Message, { readonly taken: string; readonly message: Message }>();
-
-/** Tells whether a model accepts all images, files and recordings in these messages. */
-export function takesMedia(messages: readonly Message[], capabilities: MediaTaken): boolean {
-  return messages.every((message) => partsOf(message).every((part) => takes(part, capabilities)));
-}
 
 /**
  * Fits a request to a model's capabilities: images, files and recordings that it does not accept

@@ -26,8 +26,6 @@ export interface PluginDeclaration {
   readonly concerns?: (tool: Tool) => boolean;
 }
 
-const PLUGIN_METADATA = Symbol('toolloop:plugin');
-
 /**
  * Marks a provider as a plugin. It is found in every module of the application, and needs no other
  * registration.
@@ -42,6 +40,8 @@ export function ToolLoopPlugin(
 ): (target: abstract new (...args: never[]) => Plugin) => void {
   return (target) => Reflect.defineMetadata(PLUGIN_METADATA, declaration, target);
 }
+
+const PLUGIN_METADATA = Symbol('toolloop:plugin');
 
 /** Returns the declaration of a class of plugins; undefined for any other class. */
 export function declarationOf(type: object): PluginDeclaration | undefined {

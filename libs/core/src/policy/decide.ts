@@ -5,20 +5,6 @@ import { Logger } from '../findings/logger.js';
 import { CompiledPolicy } from './compiled-policy.js';
 import { stricter } from './rules.js';
 
-const WITHOUT_POLICY: Decision = {
-  kind: 'deny',
-  rule: 'default',
-  reason: 'There is no policy.',
-  policyVersion: 'none',
-};
-const BROKEN: Decision = {
-  kind: 'deny',
-  rule: 'engine',
-  reason: 'The policy engine failed.',
-  policyVersion: 'none',
-};
-const logger = new Logger('ToolPolicy');
-
 /**
  * Decides for listing and execution alike by the strictest of all policies, so that a run's own
  * policy narrows the application's and never widens it. Where several require an approval, the
@@ -42,6 +28,20 @@ export function decide(engines: readonly PolicyEngine[], subject: PolicySubject)
     withAll.policyVersion === held.policyVersion;
   return isSame ? withAll : stricter(withAll, held);
 }
+
+const WITHOUT_POLICY: Decision = {
+  kind: 'deny',
+  rule: 'default',
+  reason: 'There is no policy.',
+  policyVersion: 'none',
+};
+const BROKEN: Decision = {
+  kind: 'deny',
+  rule: 'engine',
+  reason: 'The policy engine failed.',
+  policyVersion: 'none',
+};
+const logger = new Logger('ToolPolicy');
 
 function decideAs(engines: readonly PolicyEngine[], subject: PolicySubject): Decision {
   let strictest: Decision | undefined;

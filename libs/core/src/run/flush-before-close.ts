@@ -1,7 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
 
-const FLUSH_MS = 100;
-
 /**
  * Waits until what was said last has left the process: Nest closes the connections next, whether
  * their streams have ended or not.
@@ -9,3 +7,5 @@ const FLUSH_MS = 100;
 export function flushBeforeClose(): Promise<void> {
   return wait(FLUSH_MS);
 }
+
+const FLUSH_MS = 100;

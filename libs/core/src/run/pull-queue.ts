@@ -2,8 +2,6 @@ import type { LoopEvent } from '@toolloop/protocol';
 import type { Told } from '../call/emit-event.js';
 import type { EventReader } from './event-outlet.js';
 
-const END: Pulled = { done: true, value: undefined };
-
 /**
  * Hands events to an iteration: its source waits until the reader asks for more, so a slow reader
  * slows the run down to its source.
@@ -69,6 +67,8 @@ export class PullQueue implements EventReader {
     for (const resolve of waiting) resolve();
   }
 }
+
+const END: Pulled = { done: true, value: undefined };
 
 type Pulled = IteratorResult<LoopEvent, undefined>;
 

@@ -18,6 +18,21 @@ import {
 import type { SavedOutcome, SavedRun } from './saved-run.js';
 
 /**
+ * Puts a run together from its entries, in the order in which they were written. Undefined where it
+ * had not begun.
+ *
+ * @throws {InvalidRequestError} `unreadable_run` for entries of another version, and for those that
+ *   are not what we write.
+ */
+export function fromRunEntries(runId: string, entries: readonly RunEntry[]): SavedRun | undefined {
+  const [first] = entries;
+  if (first?.type === 'wait') return fromSuspended(runId, first);
+  const reading = new RunReading(runId);
+  for (const entry of entries) reading.take(entry);
+  return reading.saved();
+}
+
+/**
  * The parts of a saved run in an entry: parts that did not change are left out, and lists have what
  * was added.
  */
@@ -46,21 +61,6 @@ interface InnerRun {
   readonly entries: RunEntry[];
   /** So many of them are in what the run around it has written since. */
   counted: number;
-}
-
-/**
- * Puts a run together from its entries, in the order in which they were written. Undefined where it
- * had not begun.
- *
- * @throws {InvalidRequestError} `unreadable_run` for entries of another version, and for those that
- *   are not what we write.
- */
-export function fromRunEntries(runId: string, entries: readonly RunEntry[]): SavedRun | undefined {
-  const [first] = entries;
-  if (first?.type === 'wait') return fromSuspended(runId, first);
-  const reading = new RunReading(runId);
-  for (const entry of entries) reading.take(entry);
-  return reading.saved();
 }
 
 /**

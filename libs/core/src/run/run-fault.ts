@@ -21,11 +21,6 @@ export interface FailedRun {
   readonly logger: Logger;
 }
 
-const MESSAGES = {
-  internal: 'The run failed.',
-  model_error: 'The model could not answer.',
-} as const satisfies Partial<Record<RunFailure['code'], string>>;
-
 /**
  * An error of the application's own code for a run, in words that may be shown: they name the code,
  * and nothing of the run.
@@ -41,6 +36,11 @@ export class RunFault extends Error {
     super(message, options);
   }
 }
+
+const MESSAGES = {
+  internal: 'The run failed.',
+  model_error: 'The model could not answer.',
+} as const satisfies Partial<Record<RunFailure['code'], string>>;
 
 /**
  * The failures of a model that are a limit which was reached: their words are ours, and may be

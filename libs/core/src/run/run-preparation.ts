@@ -68,18 +68,11 @@ export type ListingRequest<Actor> = Pick<
   'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude' | 'surface'
 >;
 
-/** The narrowing with the policy that each level adds. */
-type Narrowing = ToolNarrowing & Pick<LoopRequest, 'policy'>;
-
 /** The terms on which a client without a model calls, which a run has none of. */
 export type ClientTerms = {
   readonly [Name in 'scope' | 'argsOrigin' | 'readsElsewhere' | 'vouchedFor']?:
     SessionRequest[Name] | undefined;
 };
-
-function vouchingOf({ vouchedFor }: ClientTerms = {}): Pick<RunPlan['execution'], 'vouchedFor'> {
-  return vouchedFor === undefined ? {} : { vouchedFor };
-}
 
 /** A tool of the catalog, or what is known of an entity's without an instance. */
 export type ExplainableTool = Pick<Tool, 'spec' | 'origin'> & Partial<Tool>;
@@ -449,6 +442,13 @@ export class RunPreparation {
       'A conversation belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
     );
   }
+}
+
+/** The narrowing with the policy that each level adds. */
+type Narrowing = ToolNarrowing & Pick<LoopRequest, 'policy'>;
+
+function vouchingOf({ vouchedFor }: ClientTerms = {}): Pick<RunPlan['execution'], 'vouchedFor'> {
+  return vouchedFor === undefined ? {} : { vouchedFor };
 }
 
 async function ownWordOf(

@@ -23,20 +23,6 @@ export interface PlannedAuthority extends Authority {
   readonly listedUnder: number;
 }
 
-const UNKNOWN: Decision = {
-  kind: 'deny',
-  rule: 'roles',
-  reason: 'The roles of the actor could not be found out.',
-  policyVersion: 'none',
-};
-
-/** Precedes all policies if the roles of the actor are unknown. */
-class UnknownRoles extends PolicyEngine {
-  override decide(): Decision {
-    return UNKNOWN;
-  }
-}
-
 /**
  * The roles of whom a run acts for: what the application says they are at this moment, and of those
  * what the run assumes. It can assume less than there is, never more.
@@ -103,5 +89,19 @@ export class RunRoles {
     const around = this.outer?.held;
     if (this.own === undefined || this.own === 'all') return around;
     return around ? this.own.filter((role) => around.includes(role)) : this.own;
+  }
+}
+
+const UNKNOWN: Decision = {
+  kind: 'deny',
+  rule: 'roles',
+  reason: 'The roles of the actor could not be found out.',
+  policyVersion: 'none',
+};
+
+/** Precedes all policies if the roles of the actor are unknown. */
+class UnknownRoles extends PolicyEngine {
+  override decide(): Decision {
+    return UNKNOWN;
   }
 }

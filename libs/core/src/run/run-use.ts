@@ -3,8 +3,6 @@ import type { Limits } from '../contracts/limits.js';
 import type { SpendingLedger } from '../plugins/usage/spending.js';
 import type { Finish } from '../loop/loop-state.js';
 
-const NOTHING: UsedBefore = { usage: NO_USAGE, steps: 0, innerSteps: 0, hasUnknownCost: false };
-
 /**
  * The use of one run, its sub-runs included, and the limits on it. The use of a sub-run counts in
  * the runs around it.
@@ -120,6 +118,8 @@ export class RunUse {
     return this.steps + this.stepsWithin;
   }
 }
+
+const NOTHING: UsedBefore = { usage: NO_USAGE, steps: 0, innerSteps: 0, hasUnknownCost: false };
 
 /** The use of a run until it waited. */
 export interface UsedBefore {

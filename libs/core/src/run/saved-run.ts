@@ -100,17 +100,6 @@ export const OPTIONAL_PARTS = {
   slots: part(SAVED_SLOTS, ({ plugins }) => plugins.save()),
 };
 
-function part<Value>(form: Form<Value>, save: RunPart<Value>['save']): RunPart<Value> {
-  return { form, save };
-}
-
-type FormValue<Part> = Part extends RunPart<infer Value> ? Value : never;
-
-/** The saved form of each part. */
-type PartsOfRun = { readonly [Name in keyof typeof PARTS]: FormValue<(typeof PARTS)[Name]> } & {
-  readonly [Name in keyof typeof OPTIONAL_PARTS]?: FormValue<(typeof OPTIONAL_PARTS)[Name]>;
-};
-
 /** The parts of a run that do not grow with every call it makes. */
 export type SavedParts = Omit<SavedRun, keyof SavedPlace | 'tools' | 'spent'>;
 
@@ -129,6 +118,17 @@ export function savedRun(
     spent: run.spending.calls,
   };
 }
+
+function part<Value>(form: Form<Value>, save: RunPart<Value>['save']): RunPart<Value> {
+  return { form, save };
+}
+
+type FormValue<Part> = Part extends RunPart<infer Value> ? Value : never;
+
+/** The saved form of each part. */
+type PartsOfRun = { readonly [Name in keyof typeof PARTS]: FormValue<(typeof PARTS)[Name]> } & {
+  readonly [Name in keyof typeof OPTIONAL_PARTS]?: FormValue<(typeof OPTIONAL_PARTS)[Name]>;
+};
 
 export function savedParts(
   state: LoopState,

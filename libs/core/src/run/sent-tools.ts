@@ -2,15 +2,6 @@ import type { ToolPrefix, ToolSpec } from '@toolloop/protocol';
 import { sha256 } from '../schema/canonical-json.js';
 
 /**
- * Specs are immutable and most runs begin with the same ones in the same order, so that mostly
- * nothing is hashed at all.
- */
-const links = new WeakMap<ToolSpec, Link>();
-
-/** The hashes of whole lists, which runs share. */
-const chains = new WeakMap<readonly ToolSpec[], readonly string[]>();
-
-/**
  * The tools that a run sent with its last model call: a provider's prompt cache holds for as many
  * as stand before the first that changed.
  */
@@ -50,6 +41,15 @@ export class SentTools {
     return hashes;
   }
 }
+
+/**
+ * Specs are immutable and most runs begin with the same ones in the same order, so that mostly
+ * nothing is hashed at all.
+ */
+const links = new WeakMap<ToolSpec, Link>();
+
+/** The hashes of whole lists, which runs share. */
+const chains = new WeakMap<readonly ToolSpec[], readonly string[]>();
 
 /** The hash of the tools up to and including one, after others that hash to `after`. */
 interface Link {

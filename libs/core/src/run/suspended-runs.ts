@@ -32,16 +32,6 @@ import {
   type SavedRun,
 } from './saved-run.js';
 
-const HEARTBEAT_MS = 3_000;
-
-/** A process that has not renewed the lease of a run for so long is gone. */
-const LEASE_MS = 15_000;
-
-const MOST_PROCESS_STATES = 1_000;
-
-/** The bytes of the results that all waiting runs keep. */
-const MOST_KEPT_BYTES = 64 * 1024 * 1024;
-
 /** The runs that are suspended in the log, and those that were and continue in this process. */
 @Injectable()
 export class SuspendedRuns {
@@ -278,6 +268,16 @@ export class SuspendedRuns {
     }
   }
 }
+
+const HEARTBEAT_MS = 3_000;
+
+/** A process that has not renewed the lease of a run for so long is gone. */
+const LEASE_MS = 15_000;
+
+const MOST_PROCESS_STATES = 1_000;
+
+/** The bytes of the results that all waiting runs keep. */
+const MOST_KEPT_BYTES = 64 * 1024 * 1024;
 
 /**
  * A run that is suspended for the first time, or once more. An actor without an id cannot be known

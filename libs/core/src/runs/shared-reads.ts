@@ -1,7 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-const MOST_READS = 3;
-
 /**
  * The reads of one kind by all who look at runs in this process: a few at a time, so that thousands
  * of readers who come at once do not stand in the way of the runs themselves. A caller that asks
@@ -43,3 +41,5 @@ export class SharedReads<Result> {
     start();
   }
 }
+
+const MOST_READS = 3;

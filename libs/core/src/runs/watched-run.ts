@@ -3,26 +3,6 @@ import { Observable } from 'rxjs';
 import type { RunLog, RunRecord } from '../contracts/run-log.js';
 import { SharedReads } from './shared-reads.js';
 
-const PAGE = 200;
-
-/**
- * Tells if a run is over with an event: one that waits is not, nor is one that was put off for
- * good, which an operator may resume.
- */
-function isEnd(event: LoopEvent): boolean {
-  return (
-    event.type === 'run-end' &&
-    event.finishReason !== 'waiting' &&
-    event.error?.code !== 'storage_unavailable'
-  );
-}
-
-/**
- * The state of a reader after a read: it has all events of a run that has ended, has read some, or
- * has all there are.
- */
-type Progress = 'ended' | 'some' | 'none';
-
 /** The events of a run, as one reader pulls them. */
 export interface RunReading extends AsyncIterableIterator<LoopEvent, void, undefined> {
   return(): Promise<IteratorResult<LoopEvent, void>>;
@@ -140,3 +120,23 @@ export class WatchedRun {
     return this.hasChanged ? Promise.resolve() : new Promise((resolve) => (this.wake = resolve));
   }
 }
+
+const PAGE = 200;
+
+/**
+ * Tells if a run is over with an event: one that waits is not, nor is one that was put off for
+ * good, which an operator may resume.
+ */
+function isEnd(event: LoopEvent): boolean {
+  return (
+    event.type === 'run-end' &&
+    event.finishReason !== 'waiting' &&
+    event.error?.code !== 'storage_unavailable'
+  );
+}
+
+/**
+ * The state of a reader after a read: it has all events of a run that has ended, has read some, or
+ * has all there are.
+ */
+type Progress = 'ended' | 'some' | 'none';

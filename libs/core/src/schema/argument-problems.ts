@@ -2,13 +2,6 @@ import type { ArgumentProblem } from '@toolloop/protocol';
 import type { ErrorObject } from 'ajv';
 import { closest, distance } from 'fastest-levenshtein';
 
-/**
- * The most problems that are reported: enough for a model to correct its call, few enough to fit
- * the conversation.
- */
-const MAX_PROBLEMS = 10;
-const MAX_LISTED = 20;
-
 /** Describes Ajv's errors so that a model can act on them; at most ten. */
 export function argumentProblems(errors: readonly ErrorObject[]): ArgumentProblem[] {
   const decided = new Set(
@@ -23,6 +16,13 @@ export function argumentProblems(errors: readonly ErrorObject[]): ArgumentProble
   }
   return [...problems.values()];
 }
+
+/**
+ * The most problems that are reported: enough for a model to correct its call, few enough to fit
+ * the conversation.
+ */
+const MAX_PROBLEMS = 10;
+const MAX_LISTED = 20;
 
 /**
  * The keywords beside which an error about the type or the pattern of the same value is redundant.

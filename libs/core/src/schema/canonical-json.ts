@@ -2,8 +2,6 @@ import { hash } from 'node:crypto';
 import type { JsonObject, JsonValue } from '@toolloop/protocol';
 import { configure } from 'safe-stable-stringify';
 
-const stringify = configure({ deterministic: true, circularValue: Error, strict: true });
-
 /**
  * Writes the canonical text of a value, the same for any order of its keys, to be hashed, approved
  * or compared.
@@ -13,6 +11,8 @@ const stringify = configure({ deterministic: true, circularValue: Error, strict:
 export function canonicalJson(value: JsonValue): string {
   return stringify(value) ?? 'null';
 }
+
+const stringify = configure({ deterministic: true, circularValue: Error, strict: true });
 
 const stringifyDeclared = configure({ deterministic: true, circularValue: Error });
 

@@ -8,17 +8,6 @@ import { DtoClasses } from './dto-schema.js';
 import { INPUT_GROUPS, type ValueType } from './input-properties.js';
 
 /**
- * The options of class-transformer. Without `exposeDefaultValues` an absent `@Expose()` property
- * would lose its initial value.
- */
-const OPTIONS: ClassTransformOptions = {
-  groups: [...INPUT_GROUPS],
-  enableImplicitConversion: false,
-  exposeDefaultValues: true,
-  exposeUnsetFields: false,
-};
-
-/**
  * Returns a function that makes instances of a DTO as `plainToInstance` would, from metadata that
  * is read once: `plainToInstance` reads it for every call, which costs more than the whole pipeline
  * may. A DTO with a `@Transform()` is left to it all the same. Undeclared properties are dropped.
@@ -28,6 +17,17 @@ export function instanceBuilder(type: Type, classes = new DtoClasses()): Convert
   if (collect(type, classes, converters)) return (args) => instanceOf(type, converters, args);
   return (args): unknown => classTransformer().plainToInstance(type, plainCopy(args), OPTIONS);
 }
+
+/**
+ * The options of class-transformer. Without `exposeDefaultValues` an absent `@Expose()` property
+ * would lose its initial value.
+ */
+const OPTIONS: ClassTransformOptions = {
+  groups: [...INPUT_GROUPS],
+  enableImplicitConversion: false,
+  exposeDefaultValues: true,
+  exposeUnsetFields: false,
+};
 
 type Convert = (value: unknown) => unknown;
 

@@ -3,12 +3,6 @@ import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import { definitionNamed } from './subset.js';
 
 /**
- * The deepest arguments that are visited. Deeper ones are refused later; until then they must not
- * exhaust the stack.
- */
-const MAX_DEPTH = 100;
-
-/**
  * Returns a function that removes the nulls that mean "not given", which models send for arguments
  * they want to leave out: null on an optional property, at any depth, is the same as leaving it
  * out, unless its schema accepts null. The function never changes its argument; where a schema has
@@ -17,6 +11,12 @@ const MAX_DEPTH = 100;
 export function optionalNullRemoval(schema: JSONSchema7): (args: JsonObject) => JsonObject {
   return removal(schema, { mayEmpty: true });
 }
+
+/**
+ * The deepest arguments that are visited. Deeper ones are refused later; until then they must not
+ * exhaust the stack.
+ */
+const MAX_DEPTH = 100;
 
 /**
  * Returns the same function for a tool of a source, but an object within the arguments keeps its

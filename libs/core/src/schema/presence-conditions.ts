@@ -1,10 +1,3 @@
-/** The source of a function of one expression: its parameters and the expression. */
-const ARROW = /^\(?([^()=]*)\)?\s*=>\s*(?:\{\s*return\s+([^;{}]+);?\s*\}|([^;{}]+))$/;
-
-const FUNCTION = /^function\b[^(]*\(([^()]*)\)\s*\{\s*return\s+([^;{}]+);?\s*\}$/;
-
-const NOTHING = String.raw`(?:undefined|void 0)`;
-
 /**
  * Reads a condition that asks for nothing but the presence of its own property, such as
  * `(order) => order.until !== undefined` or `(_, value) => value != null`. Undefined for any other:
@@ -22,6 +15,13 @@ export function presenceCondition(
   if (asked.has(undefined)) return undefined;
   return asked.has('absent') || asked.has('either') ? 'optional' : 'nullable';
 }
+
+/** The source of a function of one expression: its parameters and the expression. */
+const ARROW = /^\(?([^()=]*)\)?\s*=>\s*(?:\{\s*return\s+([^;{}]+);?\s*\}|([^;{}]+))$/;
+
+const FUNCTION = /^function\b[^(]*\(([^()]*)\)\s*\{\s*return\s+([^;{}]+);?\s*\}$/;
+
+const NOTHING = String.raw`(?:undefined|void 0)`;
 
 /**
  * The value that a condition of `@ValidateIf()` lets pass unchecked: an absent one (`optional`), or

@@ -1,9 +1,6 @@
 import type { Audience, JsonValue } from '@toolloop/protocol';
 import type { ProjectionObserver } from '../contracts/result-projector.js';
 
-const MAX_DEPTH = 64;
-const MAX_VALUES = 100_000;
-
 /**
  * Thrown when a tool returned a value that its declaration does not cover: nothing of the result
  * leaves, and the message tells the developer where it is and what to do.
@@ -154,6 +151,9 @@ export class ProjectionWalk {
     });
   }
 }
+
+const MAX_DEPTH = 64;
+const MAX_VALUES = 100_000;
 
 function pathOf(parts: readonly ProjectionKey[]): string {
   return parts.filter((part) => part !== undefined).join('.');

@@ -24,11 +24,6 @@ import {
 } from './tool-input.js';
 import type { SchemaValidators } from './validators.js';
 
-/** A schema of which only the keywords are known. */
-type JsonSchema = Readonly<Record<string, unknown>>;
-
-type RawDeclaration = Declaration & { readonly input: RawInput | undefined };
-
 /**
  * Compiles the input of a tool that is not a method: a DTO class, a Standard Schema, a JSON Schema,
  * or no arguments. `reserved` must not hold the names that the tool is allowed.
@@ -52,6 +47,11 @@ export function compileRawInput(
     remedy,
   });
 }
+
+/** A schema of which only the keywords are known. */
+type JsonSchema = Readonly<Record<string, unknown>>;
+
+type RawDeclaration = Declaration & { readonly input: RawInput | undefined };
 
 function compileStandardInput(
   declaration: Declaration,

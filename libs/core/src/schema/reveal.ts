@@ -13,18 +13,6 @@ import {
 } from './json-copy.js';
 import { type ProjectionKey, ProjectionWalk } from './projection-walk.js';
 
-const PICK_REMEDY = "Say `reveal: 'all'`, or return an object.";
-
-const everything = new JsonCopy((instance, key, walk) => {
-  const unready = findUnready(instance);
-  if (unready) throw walk.refuse(key, unready.problem, unready.remedy);
-  const scalar = scalarOfInstance(instance, key, walk);
-  if (scalar !== undefined) return scalar;
-  const name = nameOfClass(instance);
-  const remedy = `Declare \`output: ${name}\` and put @Expose() on what may be shown, or return a plain object.`;
-  throw walk.refuse(key, `is an instance of ${name}, and reveal is for plain objects`, remedy);
-});
-
 /**
  * Compiles the projection of a tool that returns scalars and plain objects: `'all'`, the named
  * properties, or with `[]` nothing.
@@ -51,6 +39,18 @@ export function compileReveal(fields: 'all' | readonly string[]): ResultProjecto
     },
   };
 }
+
+const PICK_REMEDY = "Say `reveal: 'all'`, or return an object.";
+
+const everything = new JsonCopy((instance, key, walk) => {
+  const unready = findUnready(instance);
+  if (unready) throw walk.refuse(key, unready.problem, unready.remedy);
+  const scalar = scalarOfInstance(instance, key, walk);
+  if (scalar !== undefined) return scalar;
+  const name = nameOfClass(instance);
+  const remedy = `Declare \`output: ${name}\` and put @Expose() on what may be shown, or return a plain object.`;
+  throw walk.refuse(key, `is an instance of ${name}, and reveal is for plain objects`, remedy);
+});
 
 const ALL = compileReveal('all');
 

@@ -1,12 +1,5 @@
 import { isRecord, visible } from '@toolloop/protocol';
 
-/** The most that is written of one schema: its parts, its levels and its characters. */
-const MOST_PARTS = 120;
-
-const MOST_LEVELS = 6;
-
-const MOST_CHARACTERS = 600;
-
 /**
  * Writes a schema as a type, such as `{ id: string; tags?: string[] } | "none"`, for a model to
  * read. Of a long one the beginning is written.
@@ -15,6 +8,13 @@ export function schemaInWords(schema: unknown): string {
   const text = visible(new Words().of(schema, 0));
   return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;
 }
+
+/** The most that is written of one schema: its parts, its levels and its characters. */
+const MOST_PARTS = 120;
+
+const MOST_LEVELS = 6;
+
+const MOST_CHARACTERS = 600;
 
 type JsonSchema = Readonly<Record<string, unknown>>;
 

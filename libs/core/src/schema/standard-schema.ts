@@ -4,8 +4,6 @@ import type { InputReading } from '../contracts/tool.js';
 import type { StandardInput } from '../tools/decorators/raw-tool.js';
 import { pointerSegment } from './argument-problems.js';
 
-const MAX_PROBLEMS = 10;
-
 /**
  * Tells whether a value follows Standard Schema; it may be a function, and may lack a JSON Schema.
  */
@@ -13,6 +11,8 @@ export function isStandardSchema(value: unknown): value is StandardSchemaV1 {
   const standard = standardOf(value);
   return isObject(standard) && 'validate' in standard && typeof standard.validate === 'function';
 }
+
+const MAX_PROBLEMS = 10;
 
 /** Tells whether a Standard Schema can be converted to JSON Schema. */
 export function hasJsonSchema(schema: StandardSchemaV1): schema is StandardInput {

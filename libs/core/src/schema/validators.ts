@@ -9,25 +9,6 @@ import { adaptToClassValidator } from './class-validator-patterns.js';
 import { expressionOf, foreignMatcher, linearMatcher, type Matcher } from './patterns.js';
 
 /**
- * The deepest arguments that are accepted: far deeper than any real ones, and far shallower than
- * the stack of the code that visits them.
- */
-const MAX_DEPTH = 100;
-
-const TOO_DEEP: readonly ArgumentProblem[] = [
-  { pointer: '', message: `is nested deeper than ${MAX_DEPTH} levels; send flatter arguments` },
-];
-
-/**
- * The schemas that were compiled last, by their text. Sources that are listed again and
- * applications that are started again, as tests start them, bring equal schemas, and to compile
- * them is most of what a small application takes to start.
- */
-const lastCompiled = new Map<string, CompiledSchema>();
-
-const MOST_COMPILED = 500;
-
-/**
  * Checks arguments against JSON Schema 7 in the application's only Ajv: an Ajv costs milliseconds
  * and a compiled schema a hundred kilobytes, so both are made once, when first needed, and a schema
  * is cached by its identity and its text.
@@ -156,6 +137,25 @@ export class SchemaValidators {
     return () => true;
   }
 }
+
+/**
+ * The deepest arguments that are accepted: far deeper than any real ones, and far shallower than
+ * the stack of the code that visits them.
+ */
+const MAX_DEPTH = 100;
+
+const TOO_DEEP: readonly ArgumentProblem[] = [
+  { pointer: '', message: `is nested deeper than ${MAX_DEPTH} levels; send flatter arguments` },
+];
+
+/**
+ * The schemas that were compiled last, by their text. Sources that are listed again and
+ * applications that are started again, as tests start them, bring equal schemas, and to compile
+ * them is most of what a small application takes to start.
+ */
+const lastCompiled = new Map<string, CompiledSchema>();
+
+const MOST_COMPILED = 500;
 
 /** A schema made ready to check data, and its patterns that are not applied. */
 interface CompiledSchema {

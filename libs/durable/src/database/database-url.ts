@@ -2,8 +2,6 @@ import { ConfigurationError } from '@toolloop/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { fromError } from './storage-error.js';
 
-const AT = 'DurableModule url';
-
 /**
  * Describes the mistake in the address of a server without ever quoting it: there is a password in
  * it.
@@ -18,6 +16,8 @@ export function urlProblem(url: string): string | undefined {
     ? 'A character of its user or password, such as / or #, is not percent-encoded.'
     : undefined;
 }
+
+const AT = 'DurableModule url';
 
 /** Describes the server and the user of an address: all of it that may be shown. */
 function placeOf(url: string): string {

@@ -6,9 +6,6 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { ConfigurationError } from '@toolloop/core';
 import { fromError } from './storage-error.js';
 
-const CLAIM = /^process-.+\.lock$/;
-const ATTEMPTS = 5;
-
 /**
  * Keeps a second process out of a folder: PGlite has no lock of its own, and two processes lose
  * each other's data in silence.
@@ -51,6 +48,9 @@ export class FolderLock {
     return rm(this.file, { force: true });
   }
 }
+
+const CLAIM = /^process-.+\.lock$/;
+const ATTEMPTS = 5;
 
 interface Holder extends Claim {
   readonly file: string;

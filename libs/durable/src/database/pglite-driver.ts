@@ -28,28 +28,6 @@ import { transactionCommand, type TransactionCommand } from './transaction-comma
 import { TransactionScope } from './transaction-scope.js';
 
 /**
- * PGlite neither vacuums nor checkpoints by itself: its log would grow with every write, and the
- * next start with the log.
- */
-const UPKEEP_MS = 60_000;
-/**
- * The tables that have room to give back, and those whose transaction ids must be frozen some time;
- * all of them where `$1` is true. A vacuum of all in one statement holds the event loop for 20 to
- * 66 ms, one of a table for 3 to 5.
- */
-const TO_VACUUM = `
-  select oid::regclass::text as name from pg_class
-  where relkind in ('r', 'm') and ($1 or pg_stat_get_dead_tuples(oid) > 0 or age(relfrozenxid) > 150000000)`;
-/** An eighth of the default; 300 MB of memory become 190. */
-const SETTINGS = ['shared_buffers = 16MB'];
-
-async function withSettings(creating: Promise<PGlite>): Promise<PGlite> {
-  const pglite = await creating;
-  await pglite.exec(SESSION_SETTINGS);
-  return pglite;
-}
-
-/**
  * PostgreSQL within the process, in a folder or in memory. It has one session, so transactions come
  * one after the other.
  */
@@ -179,6 +157,28 @@ export class PgliteDriver implements DatabaseDriver {
         this.logger.warn(`The database could not be vacuumed: ${String(error)}`);
     }
   }
+}
+
+/**
+ * PGlite neither vacuums nor checkpoints by itself: its log would grow with every write, and the
+ * next start with the log.
+ */
+const UPKEEP_MS = 60_000;
+/**
+ * The tables that have room to give back, and those whose transaction ids must be frozen some time;
+ * all of them where `$1` is true. A vacuum of all in one statement holds the event loop for 20 to
+ * 66 ms, one of a table for 3 to 5.
+ */
+const TO_VACUUM = `
+  select oid::regclass::text as name from pg_class
+  where relkind in ('r', 'm') and ($1 or pg_stat_get_dead_tuples(oid) > 0 or age(relfrozenxid) > 150000000)`;
+/** An eighth of the default; 300 MB of memory become 190. */
+const SETTINGS = ['shared_buffers = 16MB'];
+
+async function withSettings(creating: Promise<PGlite>): Promise<PGlite> {
+  const pglite = await creating;
+  await pglite.exec(SESSION_SETTINGS);
+  return pglite;
 }
 
 /**

@@ -33,40 +33,6 @@ import { PostgresConnection } from './postgres-connection.js';
 import { GIVE_UP_MS, KEEP_ALIVE_MS, PostgresListener } from './postgres-listener.js';
 import { LONGEST_IDLE_MS } from './transaction-scope.js';
 
-/** The connections of one process, beside the one that listens. */
-const MOST_CONNECTIONS = 10;
-const LONGEST_CONNECT_MS = 10_000;
-
-const INT8 = 20;
-
-/** A number where it holds the value, else a bigint: what PGlite makes of it. */
-function readInt8(text: string): number | bigint {
-  const number = Number(text);
-  return Number.isSafeInteger(number) ? number : BigInt(text);
-}
-
-/**
- * Numbers as PGlite reads them; said per statement, so that others who share the pool keep pg's
- * ways.
- */
-const TYPES: CustomTypesConfig = {
-  getTypeParser: (id: number, format?: 'text' | 'binary'): unknown => {
-    if (id === INT8 && format !== 'binary') return readInt8;
-    const parser: unknown = types.getTypeParser(id, format);
-    return parser;
-  },
-};
-
-const PREPARATION = { text: SESSION_SETTINGS, query_timeout: LONGEST_CONNECT_MS };
-
-/** Gives a new session its settings, before a statement of ours. */
-function prepareSession(client: PoolClient, done: (error?: Error) => void): void {
-  client.query(PREPARATION, (error) => {
-    if (!error && client instanceof PostgresConnection) client.isReady = true;
-    done(error);
-  });
-}
-
 /** A PostgreSQL server, for as many processes as like to share it. */
 export class PostgresDriver implements DatabaseDriver {
   readonly connection: NativeConnection;
@@ -211,6 +177,40 @@ export class PostgresDriver implements DatabaseDriver {
     await this.listener.close();
     await this.departure.end();
   }
+}
+
+/** The connections of one process, beside the one that listens. */
+const MOST_CONNECTIONS = 10;
+const LONGEST_CONNECT_MS = 10_000;
+
+const INT8 = 20;
+
+/** A number where it holds the value, else a bigint: what PGlite makes of it. */
+function readInt8(text: string): number | bigint {
+  const number = Number(text);
+  return Number.isSafeInteger(number) ? number : BigInt(text);
+}
+
+/**
+ * Numbers as PGlite reads them; said per statement, so that others who share the pool keep pg's
+ * ways.
+ */
+const TYPES: CustomTypesConfig = {
+  getTypeParser: (id: number, format?: 'text' | 'binary'): unknown => {
+    if (id === INT8 && format !== 'binary') return readInt8;
+    const parser: unknown = types.getTypeParser(id, format);
+    return parser;
+  },
+};
+
+const PREPARATION = { text: SESSION_SETTINGS, query_timeout: LONGEST_CONNECT_MS };
+
+/** Gives a new session its settings, before a statement of ours. */
+function prepareSession(client: PoolClient, done: (error?: Error) => void): void {
+  client.query(PREPARATION, (error) => {
+    if (!error && client instanceof PostgresConnection) client.isReady = true;
+    done(error);
+  });
 }
 
 /**

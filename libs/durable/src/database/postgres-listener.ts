@@ -6,10 +6,6 @@ import { Client, escapeIdentifier } from 'pg';
 export const KEEP_ALIVE_MS = 10_000;
 /** The milliseconds in which something that is over, such as a transaction, ends by itself. */
 export const GIVE_UP_MS = 1_000;
-const AGAIN_MS = 1_000;
-const LONGEST_LISTEN_MS = 5_000;
-
-type Heard = (payload: string) => void;
 
 /**
  * Hears notifications over one connection of its own, made for the first listener, and made again
@@ -100,3 +96,8 @@ export class PostgresListener {
     }
   }
 }
+
+const AGAIN_MS = 1_000;
+const LONGEST_LISTEN_MS = 5_000;
+
+type Heard = (payload: string) => void;

@@ -22,18 +22,6 @@ export interface WatchTerms<Told> {
   readonly what: string;
 }
 
-type Wake<Told> = (told: Told) => void;
-
-/** A row that is watched. */
-interface WatchedRow<Told> {
-  readonly wakes: Set<Wake<Told>>;
-  /** Set once the row was looked at. */
-  seen?: Told;
-}
-
-/** Rows of one statement of the look at all rows. */
-const BATCH = 1_000;
-
 /**
  * Tells callers in this process that a row has changed. However many they are, there is one
  * listener, and one query from time to time for all rows.
@@ -136,3 +124,15 @@ export class RowWatch<Told> {
       await this.lookAgain(ids.slice(from, from + BATCH));
   }
 }
+
+type Wake<Told> = (told: Told) => void;
+
+/** A row that is watched. */
+interface WatchedRow<Told> {
+  readonly wakes: Set<Wake<Told>>;
+  /** Set once the row was looked at. */
+  seen?: Told;
+}
+
+/** Rows of one statement of the look at all rows. */
+const BATCH = 1_000;

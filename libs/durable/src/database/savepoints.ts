@@ -1,15 +1,3 @@
-/** One of a library's client within a transaction. */
-interface Savepoint {
-  readonly client: object;
-  /** As the client calls it. Two clients may use the same word. */
-  readonly label: string;
-  readonly name: string;
-  isOver: boolean;
-  hasGuests: boolean;
-  /** Until its end there is another role, or another tenant. */
-  hasSettings: boolean;
-}
-
 /**
  * The savepoints that clients of libraries have in one transaction. They may end in any order,
  * though those of a session are nested, and no one waits for another: a query inside of a library's
@@ -93,6 +81,18 @@ export class SavepointStack {
       (one) => one.client === client && one.label === label && !one.isOver,
     );
   }
+}
+
+/** One of a library's client within a transaction. */
+interface Savepoint {
+  readonly client: object;
+  /** As the client calls it. Two clients may use the same word. */
+  readonly label: string;
+  readonly name: string;
+  isOver: boolean;
+  hasGuests: boolean;
+  /** Until its end there is another role, or another tenant. */
+  hasSettings: boolean;
 }
 
 function missing(label: string): never {

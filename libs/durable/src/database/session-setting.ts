@@ -1,9 +1,6 @@
 import type { QueryConfig } from 'pg';
 import { CHANGES } from './database-driver.js';
 
-const FOR_SESSION =
-  /^\s*set\s+(?:session\s+)?(?:role|session\s+authorization)\b|set_config\s*\([^()]*,\s*false\s*\)/i;
-
 /**
  * Tells if a statement gives the whole session a role, or settings that outlast the transaction:
  * the next user of the connection would have them, too.
@@ -11,6 +8,9 @@ const FOR_SESSION =
 export function isForSession({ text }: QueryConfig): boolean {
   return CHANGES.test(text) && FOR_SESSION.test(text);
 }
+
+const FOR_SESSION =
+  /^\s*set\s+(?:session\s+)?(?:role|session\s+authorization)\b|set_config\s*\([^()]*,\s*false\s*\)/i;
 
 /** The message for one where the session is everybody's. */
 export const FOR_SESSION_REFUSED =

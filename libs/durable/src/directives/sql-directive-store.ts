@@ -26,28 +26,6 @@ import { fromLeaseRow, heldBy, inMs, LEASE, leaseTo } from '../database/lease-sq
 import { type JobQueue, KEEP_JOBS_SECONDS, LOST_AFTER, openJobs } from '../queue/job-queue.js';
 import { isStorable, keyHash, storableKey, storedJson } from '../stores/storable.js';
 
-const QUEUE = 'toolloop-directives';
-/**
- * Whatever rejects is the infrastructure, and no job is given up for its age: a directive waits for
- * as long as no process performs any.
- */
-const JOBS = {
-  retryLimit: 1_000,
-  retryDelay: 1,
-  retryBackoff: false,
-  expireInSeconds: 6 * 3_600,
-  retentionSeconds: KEEP_JOBS_SECONDS,
-};
-const COLUMNS = `intent, task, status, ${LEASE}, attempts, put_offs, due_at, result, failure, updated_at`;
-const IS_OVERDUE = `coalesce(expires_at, due_at) < clock_timestamp() - ${LOST_AFTER}`;
-const NAMED = 'tenant = $1 and directive_id = $2';
-
-/** One that is looked at again: it is as it was, or its lease expires later. */
-interface UnchangedRow {
-  readonly at: Date;
-  readonly again_at: Date;
-}
-
 /**
  * Keeps directives in SQL. The row is the truth, what failed for good included; every change that
  * leaves one to be looked at writes a job that says when, in its own transaction. A job that was
@@ -338,6 +316,28 @@ export class SqlDirectiveStore extends DirectiveStore implements OnModuleInit {
   private ready(): Promise<void> {
     return this.jobs.ensure(QUEUE, JOBS);
   }
+}
+
+const QUEUE = 'toolloop-directives';
+/**
+ * Whatever rejects is the infrastructure, and no job is given up for its age: a directive waits for
+ * as long as no process performs any.
+ */
+const JOBS = {
+  retryLimit: 1_000,
+  retryDelay: 1,
+  retryBackoff: false,
+  expireInSeconds: 6 * 3_600,
+  retentionSeconds: KEEP_JOBS_SECONDS,
+};
+const COLUMNS = `intent, task, status, ${LEASE}, attempts, put_offs, due_at, result, failure, updated_at`;
+const IS_OVERDUE = `coalesce(expires_at, due_at) < clock_timestamp() - ${LOST_AFTER}`;
+const NAMED = 'tenant = $1 and directive_id = $2';
+
+/** One that is looked at again: it is as it was, or its lease expires later. */
+interface UnchangedRow {
+  readonly at: Date;
+  readonly again_at: Date;
 }
 
 function orNull<Value>(value: Value | undefined): Value | null {

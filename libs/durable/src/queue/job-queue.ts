@@ -45,42 +45,12 @@ export function openJobs(queue: string): string {
  */
 export const KEEP_JOBS_SECONDS = 3_650 * 86_400;
 
-/**
- * The seconds for which a job that is done, or was given up, can still be looked at: nothing asks
- * for it, and its work is in our tables.
- */
-const KEEP_DONE_SECONDS = 3_600;
-/**
- * The seconds between two times that pg-boss deletes what is kept for long enough; it would do so
- * once a day.
- */
-const CLEAR_SECONDS = 600;
-
 /** The options of a queue for its jobs. Times are seconds. */
 export type QueueOptions = Pick<
   Queue,
   'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds' | 'retentionSeconds'
 >;
 
-/** A process that is gone is noticed after as much silence; the least pg-boss allows. */
-const HEARTBEAT_SECONDS = 10;
-/**
- * The seconds between two looks of pg-boss for processes that died, when it counts its jobs, which
- * is most of what an idle process does. In a folder there is no other process that could die: what
- * its last one left is reopened at the start.
- */
-const SUPERVISE_SECONDS = { postgres: 2, pglite: 60 } as const;
-/**
- * Jobs that are due later, or again, are not notified: one of the workers of a queue looks for them
- * often.
- */
-const LOOKOUT_SECONDS = 0.5;
-/**
- * The others look in case a notification is lost or the one is at work. All of them often would
- * keep an idle process busy.
- */
-const POLL_SECONDS = 10;
-const MEND_MS = 20_000;
 /**
  * The time for which work may be without a job before it counts as lost: with `MEND_MS` less than a
  * minute.
@@ -262,6 +232,37 @@ export class JobQueue implements OnApplicationShutdown {
     return boss.start();
   }
 }
+
+/**
+ * The seconds for which a job that is done, or was given up, can still be looked at: nothing asks
+ * for it, and its work is in our tables.
+ */
+const KEEP_DONE_SECONDS = 3_600;
+/**
+ * The seconds between two times that pg-boss deletes what is kept for long enough; it would do so
+ * once a day.
+ */
+const CLEAR_SECONDS = 600;
+
+/** A process that is gone is noticed after as much silence; the least pg-boss allows. */
+const HEARTBEAT_SECONDS = 10;
+/**
+ * The seconds between two looks of pg-boss for processes that died, when it counts its jobs, which
+ * is most of what an idle process does. In a folder there is no other process that could die: what
+ * its last one left is reopened at the start.
+ */
+const SUPERVISE_SECONDS = { postgres: 2, pglite: 60 } as const;
+/**
+ * Jobs that are due later, or again, are not notified: one of the workers of a queue looks for them
+ * often.
+ */
+const LOOKOUT_SECONDS = 0.5;
+/**
+ * The others look in case a notification is lost or the one is at work. All of them often would
+ * keep an idle process busy.
+ */
+const POLL_SECONDS = 10;
+const MEND_MS = 20_000;
 
 /** The way of pg-boss to a PostgreSQL server, over the connections we have. */
 export function toBossDatabase(database: Database): Db {

@@ -24,29 +24,6 @@ import {
 import { StorageUnavailableError } from '@toolloop/protocol';
 
 /**
- * The time for which events and notes of a run are collected into one write, where the process has
- * few runs.
- */
-const LEAST_MS = 50;
-/**
- * The time that each further run of the process adds: together they write so often and no more,
- * since an embedded database shares the thread with all of them.
- */
-const OF_EACH_RUN_MS = 3;
-const MOST_MS = 300;
-/**
- * The time for which the outcome of a call waits for the entry that tells of it. A process that
- * dies meanwhile leaves a call of which it is unknown whether it took place.
- */
-const OUTCOME_MS = 5;
-/**
- * The time between two attempts to write the end of a run, each of which takes seconds itself where
- * the storage does not answer.
- */
-const AGAIN_MS = 500;
-const NOTHING: RunBeginning = { entries: [], events: [] };
-
-/**
  * Returns the time for which events and notes are collected into one write, in milliseconds, in a
  * process with so many durable runs.
  */
@@ -66,12 +43,6 @@ export interface JournalTerms {
   readonly earlier?: readonly RunEntry[];
   /** The journal of calls, where the writes of the log may begin and finish them. @default none */
   readonly calls?: CallJournal | undefined;
-}
-
-/** A call that is begun with the next write, which says whether its key is ours. */
-interface BegunCall {
-  readonly start: JournalStart;
-  lease?: Lease | undefined;
 }
 
 /**
@@ -439,6 +410,35 @@ export class DurableJournal implements RunJournal {
       ...(begun.length > 0 && { calls: { begun, finished: [] } }),
     });
   }
+}
+
+/**
+ * The time for which events and notes of a run are collected into one write, where the process has
+ * few runs.
+ */
+const LEAST_MS = 50;
+/**
+ * The time that each further run of the process adds: together they write so often and no more,
+ * since an embedded database shares the thread with all of them.
+ */
+const OF_EACH_RUN_MS = 3;
+const MOST_MS = 300;
+/**
+ * The time for which the outcome of a call waits for the entry that tells of it. A process that
+ * dies meanwhile leaves a call of which it is unknown whether it took place.
+ */
+const OUTCOME_MS = 5;
+/**
+ * The time between two attempts to write the end of a run, each of which takes seconds itself where
+ * the storage does not answer.
+ */
+const AGAIN_MS = 500;
+const NOTHING: RunBeginning = { entries: [], events: [] };
+
+/** A call that is begun with the next write, which says whether its key is ours. */
+interface BegunCall {
+  readonly start: JournalStart;
+  lease?: Lease | undefined;
 }
 
 /** Tells if a write failed for what is in it. */

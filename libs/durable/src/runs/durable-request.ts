@@ -3,16 +3,6 @@ import { SAID_BY_THE_RUN, toJsonObject } from '@toolloop/core/internal';
 import type { NewRun } from '@toolloop/core/stores';
 
 /**
- * The parts of a request that its JSON leaves out: actor and tenant are stored beside it, and a
- * signal is this process's.
- */
-const KEPT_ELSEWHERE = new Set(['actor', 'tenant', 'signal', 'durable']);
-
-const MOST_DEPTH = 64;
-/** `object` is `null`: the rest is looked into. */
-const PLAIN = new Set(['object', 'string', 'boolean', 'number', 'undefined']);
-
-/**
  * The request as JSON.
  *
  * @throws {InvalidRequestError} With the name of each part that no other process could know again.
@@ -29,6 +19,16 @@ export function toDurableRequest<Output, Actor>(request: LoopRequest<Output, Act
     );
   return toJsonObject(Object.fromEntries(said));
 }
+
+/**
+ * The parts of a request that its JSON leaves out: actor and tenant are stored beside it, and a
+ * signal is this process's.
+ */
+const KEPT_ELSEWHERE = new Set(['actor', 'tenant', 'signal', 'durable']);
+
+const MOST_DEPTH = 64;
+/** `object` is `null`: the rest is looked into. */
+const PLAIN = new Set(['object', 'string', 'boolean', 'number', 'undefined']);
 
 const OWN = new Set<string>(SAID_BY_THE_RUN);
 

@@ -6,12 +6,6 @@ import type { NewRun, RunLog, RunRecord } from '@toolloop/core/stores';
 import { keyHash } from '../stores/storable.js';
 
 /**
- * The parts of a question that a repeated request must share. What the application adds, such as a
- * policy, may have changed by then.
- */
-const ASKED = ['prompt', 'messages', 'conversationId', 'cut'] as const;
-
-/**
  * The id of a new run. The same request id of the same actor gives the same one at the same place,
  * so that a repeated request starts no second run.
  */
@@ -23,6 +17,12 @@ export function runIdFor(
     ? randomUUID()
     : `run_${keyHash(...place, requestId).slice(0, 40)}`;
 }
+
+/**
+ * The parts of a question that a repeated request must share. What the application adds, such as a
+ * policy, may have changed by then.
+ */
+const ASKED = ['prompt', 'messages', 'conversationId', 'cut'] as const;
 
 /**
  * Adds a run for any process with room, unless it is there already; resolves to its id.

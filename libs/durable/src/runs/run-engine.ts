@@ -40,65 +40,6 @@ import { fromDurableRequest, toDurableRequest, withTrace } from './durable-reque
 /** Injects the `RunOptions`. */
 export const RUN_OPTIONS = Symbol('toolloop:run-options');
 
-/** The cause is for the log alone. */
-const UNRUNNABLE =
-  'This application cannot continue the run. Its log says why; fix that, and start the run again.';
-
-/**
- * The milliseconds that runs have to be released once they were broken off, behind a write that is
- * under way.
- */
-const LONGEST_RELEASE_MS = longerThanStores(2);
-/**
- * The milliseconds for which an interrupted run that is read nowhere in this process waits for its
- * store: one that gave up sooner would be put off again and again while the store is busy.
- */
-const CLOSING_MS = longerThanStores(1);
-const AGAIN_MS = 500;
-/**
- * The times in a row that a run is put off since a store failed, before it waits to be resumed: an
- * error that does not pass would have it handed over for ever.
- */
-const MOST_PUT_OFFS = 10;
-const LONGEST_PAUSE_MS = 300_000;
-const PARKED =
-  'The storage has failed again and again, so the run waits. Nothing was lost: once the storage is mended, resume the run.';
-
-function endOf(runId: string, sequence: number, error: RunFailure): LoopEvent {
-  const usage = { inputTokens: 0, outputTokens: 0 };
-  const stamp = { runId, sequence, timestamp: new Date().toISOString() };
-  return { type: 'run-end', ...stamp, finishReason: 'error', text: '', steps: 0, usage, error };
-}
-
-function leaving(): Error {
-  return new Error('The process is shutting down.');
-}
-
-/** A durable run that continues in this process. */
-class OpenRun implements ContinuedRun {
-  constructor(
-    readonly journal: DurableJournal,
-    readonly handle: RunHandle,
-    readonly hold: RunHold,
-    /** The times in a row that it was put off before. */
-    readonly putOffs = 0,
-  ) {}
-
-  get isEnding(): boolean {
-    return this.journal.isEnding;
-  }
-
-  cancel(reason: string): void {
-    this.handle.cancel(reason);
-  }
-
-  /** Breaks the run off here, without a word: its end is told elsewhere. */
-  lose(reason = 'Another process has taken over the run.'): void {
-    this.journal.lose();
-    this.handle.cancel(reason);
-  }
-}
-
 /**
  * Continues durable runs: those that are opened here, those that are queued, and those whose
  * process is gone.
@@ -419,5 +360,64 @@ export class RunEngine extends DurableRuns implements BeforeApplicationShutdown 
     } catch (error) {
       this.logger.warn('The heartbeat of the durable runs of this process failed.', error);
     }
+  }
+}
+
+/** The cause is for the log alone. */
+const UNRUNNABLE =
+  'This application cannot continue the run. Its log says why; fix that, and start the run again.';
+
+/**
+ * The milliseconds that runs have to be released once they were broken off, behind a write that is
+ * under way.
+ */
+const LONGEST_RELEASE_MS = longerThanStores(2);
+/**
+ * The milliseconds for which an interrupted run that is read nowhere in this process waits for its
+ * store: one that gave up sooner would be put off again and again while the store is busy.
+ */
+const CLOSING_MS = longerThanStores(1);
+const AGAIN_MS = 500;
+/**
+ * The times in a row that a run is put off since a store failed, before it waits to be resumed: an
+ * error that does not pass would have it handed over for ever.
+ */
+const MOST_PUT_OFFS = 10;
+const LONGEST_PAUSE_MS = 300_000;
+const PARKED =
+  'The storage has failed again and again, so the run waits. Nothing was lost: once the storage is mended, resume the run.';
+
+function endOf(runId: string, sequence: number, error: RunFailure): LoopEvent {
+  const usage = { inputTokens: 0, outputTokens: 0 };
+  const stamp = { runId, sequence, timestamp: new Date().toISOString() };
+  return { type: 'run-end', ...stamp, finishReason: 'error', text: '', steps: 0, usage, error };
+}
+
+function leaving(): Error {
+  return new Error('The process is shutting down.');
+}
+
+/** A durable run that continues in this process. */
+class OpenRun implements ContinuedRun {
+  constructor(
+    readonly journal: DurableJournal,
+    readonly handle: RunHandle,
+    readonly hold: RunHold,
+    /** The times in a row that it was put off before. */
+    readonly putOffs = 0,
+  ) {}
+
+  get isEnding(): boolean {
+    return this.journal.isEnding;
+  }
+
+  cancel(reason: string): void {
+    this.handle.cancel(reason);
+  }
+
+  /** Breaks the run off here, without a word: its end is told elsewhere. */
+  lose(reason = 'Another process has taken over the run.'): void {
+    this.journal.lose();
+    this.handle.cancel(reason);
   }
 }

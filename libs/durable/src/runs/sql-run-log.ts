@@ -47,30 +47,6 @@ import {
   type RunRow,
 } from './run-row.js';
 
-const QUEUE = 'toolloop-runs';
-const LOOK_AGAIN_MS = 5_000;
-/**
- * The jobs of a run: one for each time it is queued, and one that looks at a waiting run at some
- * time.
- */
-const [TURN, LOOK] = ['turn:', 'look:'];
-
-/** Sets the status of a run that its holder has no more. */
-const WITHOUT_LEASE = 'owner = null, expires_at = null';
-
-const FINISH: NamedStatement = {
-  name: 'toolloop_finish_run',
-  text: `
-    update toolloop.runs set status = $2, ${WITHOUT_LEASE}, finish_reason = $3, waiting_for = $4, ended_at = case when $2 = 'ended' then now() end
-    where run_id = $1 returning tenant, is_woken or cancelled is not null as is_due`,
-};
-
-/** Tells if a run has been queued for a while. */
-const LONG_QUEUED: NamedStatement = {
-  name: 'toolloop_long_queued_runs',
-  text: `select 1 as queued from toolloop.runs where status = 'queued' and updated_at < clock_timestamp() - ${LOST_AFTER} limit 1`,
-};
-
 /** Keeps runs in SQL, and has pg-boss say whose turn a durable one is. */
 export class SqlRunLog extends RunLog {
   private readonly rows: RowWatch<string>;
@@ -454,3 +430,27 @@ export class SqlRunLog extends RunLog {
     });
   }
 }
+
+const QUEUE = 'toolloop-runs';
+const LOOK_AGAIN_MS = 5_000;
+/**
+ * The jobs of a run: one for each time it is queued, and one that looks at a waiting run at some
+ * time.
+ */
+const [TURN, LOOK] = ['turn:', 'look:'];
+
+/** Sets the status of a run that its holder has no more. */
+const WITHOUT_LEASE = 'owner = null, expires_at = null';
+
+const FINISH: NamedStatement = {
+  name: 'toolloop_finish_run',
+  text: `
+    update toolloop.runs set status = $2, ${WITHOUT_LEASE}, finish_reason = $3, waiting_for = $4, ended_at = case when $2 = 'ended' then now() end
+    where run_id = $1 returning tenant, is_woken or cancelled is not null as is_due`,
+};
+
+/** Tells if a run has been queued for a while. */
+const LONG_QUEUED: NamedStatement = {
+  name: 'toolloop_long_queued_runs',
+  text: `select 1 as queued from toolloop.runs where status = 'queued' and updated_at < clock_timestamp() - ${LOST_AFTER} limit 1`,
+};

@@ -4,8 +4,6 @@ import { COLUMNS, type PendingRow } from './pending-row.js';
 
 /** The channel on which the id of a question is said when it is answered. */
 export const ANSWERED = 'toolloop_answered';
-/** For notifications that were lost with a connection. */
-const LOOK_AGAIN_MS = 5_000;
 
 /** Tells those who wait for an answer in this process. */
 export class AnswerWatch {
@@ -60,3 +58,6 @@ export class AnswerWatch {
     if (!this.database.isInTransaction) this.rows.tell(row.id, row);
   }
 }
+
+/** For notifications that were lost with a connection. */
+const LOOK_AGAIN_MS = 5_000;

@@ -7,17 +7,6 @@ import {
 import type { Database } from '../database/database.js';
 import { keyHash, storableKey, storedJson } from './storable.js';
 
-/** The account as it is, or undefined where it has expired, by the database's clock. */
-const CURRENT = 'accounts.expires_at > clock_timestamp()';
-
-const SUMMED = `(
-  select coalesce(json_object_agg(name, amount), '{}') from (
-    select name, sum(amount::float8) as amount from (
-      select key as name, value as amount from json_each_text(accounts.counts)
-      union all select key, value from json_each_text(excluded.counts)
-    ) as parts group by name
-  ) as sums)`;
-
 /** Keeps the accounts of sessions in SQL, for all processes together. */
 export class SqlAccountStore extends AccountStore {
   constructor(private readonly database: Database) {
@@ -58,3 +47,14 @@ export class SqlAccountStore extends AccountStore {
     return row;
   }
 }
+
+/** The account as it is, or undefined where it has expired, by the database's clock. */
+const CURRENT = 'accounts.expires_at > clock_timestamp()';
+
+const SUMMED = `(
+  select coalesce(json_object_agg(name, amount), '{}') from (
+    select name, sum(amount::float8) as amount from (
+      select key as name, value as amount from json_each_text(accounts.counts)
+      union all select key, value from json_each_text(excluded.counts)
+    ) as parts group by name
+  ) as sums)`;

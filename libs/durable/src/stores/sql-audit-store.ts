@@ -3,66 +3,6 @@ import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { isStorable, storableKey, storedJson } from './storable.js';
 
-/** The attempts to append entries. Each time one fails, another process has appended its own. */
-const MOST_ATTEMPTS = 1_000;
-/** The entries of one statement. */
-const MOST_AT_ONCE = 100;
-/**
- * A statement without an answer for so many milliseconds keeps no entry waiting any more: the next
- * is sent over another connection.
- */
-const LONGEST_WAIT_MS = 2_000;
-/** The tenants whose head is remembered. */
-const MOST_HEADS = 1_000;
-
-/**
- * Appends entries behind a head, all of them or none. The first is kept where the head is still the
- * last entry and no other process appends behind it at this moment, which the primary key decides;
- * then no one but us can append behind the first. Tells the head that it found.
- */
-const APPEND: NamedStatement = {
-  name: 'toolloop_append_audit',
-  text: `
-  with head as (
-    select sequence, hash from toolloop.audit where tenant = $1 order by sequence desc limit 1
-  ), entries as (
-    select $2::bigint + place as sequence, hash, entry::json, place
-    from unnest($4::text[], $5::text[]) with ordinality as entries (hash, entry, place)
-  ), first as (
-    insert into toolloop.audit (tenant, sequence, hash, entry)
-    select $1, sequence, hash, entry from entries
-    where place = 1 and $2::bigint = coalesce((select sequence from head), 0) and $3 = coalesce((select hash from head), '')
-    on conflict do nothing returning 1
-  ), rest as (
-    insert into toolloop.audit (tenant, sequence, hash, entry)
-    select $1, sequence, hash, entry from entries where place > 1 and exists (select from first)
-  )
-  select exists (select from first) as is_kept, (select sequence from head) as sequence, (select hash from head) as hash`,
-};
-
-interface AppendAnswer {
-  readonly is_kept: boolean;
-  /** The sequence of the head that was found; null where there is none. */
-  readonly sequence: number | null;
-  readonly hash: string | null;
-}
-
-type Build = (head: AuditHead | undefined) => AuditEntry;
-
-/** An entry that is to be appended. */
-interface Waiting {
-  readonly build: Build;
-  readonly resolve: () => void;
-  readonly reject: (cause: unknown) => void;
-}
-
-/** The entries of a tenant that wait while a statement is under way. */
-interface Line {
-  readonly waiting: Waiting[];
-  /** The time at which the statement was sent. */
-  since: number;
-}
-
 /**
  * Keeps the audit in SQL, where triggers refuse to change or remove an entry. Entries of a tenant
  * that come while others are stored are stored together.
@@ -187,6 +127,66 @@ export class SqlAuditStore extends AuditStore {
     const [oldest] = this.heads.keys();
     if (this.heads.size > MOST_HEADS && oldest !== undefined) this.heads.delete(oldest);
   }
+}
+
+/** The attempts to append entries. Each time one fails, another process has appended its own. */
+const MOST_ATTEMPTS = 1_000;
+/** The entries of one statement. */
+const MOST_AT_ONCE = 100;
+/**
+ * A statement without an answer for so many milliseconds keeps no entry waiting any more: the next
+ * is sent over another connection.
+ */
+const LONGEST_WAIT_MS = 2_000;
+/** The tenants whose head is remembered. */
+const MOST_HEADS = 1_000;
+
+/**
+ * Appends entries behind a head, all of them or none. The first is kept where the head is still the
+ * last entry and no other process appends behind it at this moment, which the primary key decides;
+ * then no one but us can append behind the first. Tells the head that it found.
+ */
+const APPEND: NamedStatement = {
+  name: 'toolloop_append_audit',
+  text: `
+  with head as (
+    select sequence, hash from toolloop.audit where tenant = $1 order by sequence desc limit 1
+  ), entries as (
+    select $2::bigint + place as sequence, hash, entry::json, place
+    from unnest($4::text[], $5::text[]) with ordinality as entries (hash, entry, place)
+  ), first as (
+    insert into toolloop.audit (tenant, sequence, hash, entry)
+    select $1, sequence, hash, entry from entries
+    where place = 1 and $2::bigint = coalesce((select sequence from head), 0) and $3 = coalesce((select hash from head), '')
+    on conflict do nothing returning 1
+  ), rest as (
+    insert into toolloop.audit (tenant, sequence, hash, entry)
+    select $1, sequence, hash, entry from entries where place > 1 and exists (select from first)
+  )
+  select exists (select from first) as is_kept, (select sequence from head) as sequence, (select hash from head) as hash`,
+};
+
+interface AppendAnswer {
+  readonly is_kept: boolean;
+  /** The sequence of the head that was found; null where there is none. */
+  readonly sequence: number | null;
+  readonly hash: string | null;
+}
+
+type Build = (head: AuditHead | undefined) => AuditEntry;
+
+/** An entry that is to be appended. */
+interface Waiting {
+  readonly build: Build;
+  readonly resolve: () => void;
+  readonly reject: (cause: unknown) => void;
+}
+
+/** The entries of a tenant that wait while a statement is under way. */
+interface Line {
+  readonly waiting: Waiting[];
+  /** The time at which the statement was sent. */
+  since: number;
 }
 
 /** Makes the entries that follow a head, one behind the other. */

@@ -25,26 +25,6 @@ import {
 } from '../database/lease-sql.js';
 import { keyHash, shownText, storableKey, storedJson } from './storable.js';
 
-interface CallRow extends LeaseRow {
-  readonly call_hash: string;
-  readonly outcome: JournalOutcome | null;
-  readonly effect: { readonly result?: unknown } | null;
-  readonly left_ms: number;
-}
-
-const IS_HELD = `tenant = $1 and key_hash = $2 and ${heldBy('$3', '$4')} and outcome is null`;
-const ACQUIRE: NamedStatement = {
-  name: 'toolloop_acquire_call',
-  text: `
-    insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, owner, epoch, expires_at)
-    values ($1, $2, $3, $4, $5, $6, $7, 1, ${inMs('$8')})
-    on conflict (tenant, key_hash) do nothing returning ${LEASE}`,
-};
-const FINISH: NamedStatement = {
-  name: 'toolloop_finish_call',
-  text: `update toolloop.calls set outcome = $5, finished_at = now() where ${IS_HELD}`,
-};
-
 /** The columns of the tables that `beginCalls` and `finishCalls` take, and the rows of them. */
 export const BEGUN_COLUMNS = [
   'tenant',
@@ -193,6 +173,26 @@ export class SqlCallJournal extends CallJournal {
     return row;
   }
 }
+
+interface CallRow extends LeaseRow {
+  readonly call_hash: string;
+  readonly outcome: JournalOutcome | null;
+  readonly effect: { readonly result?: unknown } | null;
+  readonly left_ms: number;
+}
+
+const IS_HELD = `tenant = $1 and key_hash = $2 and ${heldBy('$3', '$4')} and outcome is null`;
+const ACQUIRE: NamedStatement = {
+  name: 'toolloop_acquire_call',
+  text: `
+    insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, owner, epoch, expires_at)
+    values ($1, $2, $3, $4, $5, $6, $7, 1, ${inMs('$8')})
+    on conflict (tenant, key_hash) do nothing returning ${LEASE}`,
+};
+const FINISH: NamedStatement = {
+  name: 'toolloop_finish_call',
+  text: `update toolloop.calls set outcome = $5, finished_at = now() where ${IS_HELD}`,
+};
 
 /**
  * The columns by which a call is found.

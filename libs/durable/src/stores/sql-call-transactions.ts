@@ -7,14 +7,6 @@ import { fromError, toStorageError } from '../database/storage-error.js';
 import { keysOf } from './sql-call-journal.js';
 import { UnstorableError } from './storable.js';
 
-interface MarkedRow<Result> {
-  readonly effect: { readonly result: Result };
-}
-
-interface OpenCallRow<Result> {
-  readonly effect: MarkedRow<Result>['effect'] | null;
-}
-
 /**
  * Effects in the same database, marked on the call's row of the journal: of two processes that make
  * a call, the second waits, and gets what the first kept.
@@ -80,6 +72,14 @@ export class SqlCallTransactions extends CallTransactions {
       return kept.effect.result;
     });
   }
+}
+
+interface MarkedRow<Result> {
+  readonly effect: { readonly result: Result };
+}
+
+interface OpenCallRow<Result> {
+  readonly effect: MarkedRow<Result>['effect'] | null;
 }
 
 /** SQLSTATE of what the database says of the result that is to be kept: that is the tool's. */

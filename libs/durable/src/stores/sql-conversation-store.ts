@@ -16,12 +16,6 @@ import { inMs } from '../database/lease-sql.js';
 import { fromTextJson, isStorable, keyHash, storableKey, storedJson } from './storable.js';
 
 /**
- * The number of the last messages with which a run continues, together with the rest of the part
- * that the oldest of them is in. All are kept.
- */
-const MOST_MESSAGES = 200;
-
-/**
  * Keeps conversations in SQL, one row for what one run added, so that no call is ever read without
  * its result.
  */
@@ -189,6 +183,12 @@ export class SqlConversationStore extends ConversationStore {
     return deleted.length > 0;
   }
 }
+
+/**
+ * The number of the last messages with which a run continues, together with the rest of the part
+ * that the oldest of them is in. All are kept.
+ */
+const MOST_MESSAGES = 200;
 
 interface TurnRow {
   readonly position: string;

@@ -15,27 +15,6 @@ import type { Database } from '../database/database.js';
 import { RowWatch } from '../database/row-watch.js';
 import { isStorable, storableKey, storedJson } from './storable.js';
 
-const CHANGED = 'toolloop_policies';
-/** The id of the one row that is watched, which has the revision. */
-const STATE = 'state';
-/**
- * Looks that may be under way at once. A database that hangs is asked again, in case the next
- * connection answers, but not without end.
- */
-const MOST_LOOKS = 2;
-
-/** The last number that fits into its column. A client may name any. */
-const LAST_NUMBER = 2_147_483_647;
-
-/** Asked twice a second by every process. */
-const REVISION: NamedStatement = {
-  name: 'toolloop_policy_revision',
-  text: 'select revision::int from toolloop.policy_state',
-};
-/** Takes the next revision, and tells it after the commit. */
-const NEXT = `update toolloop.policy_state set revision = revision + 1`;
-const TOLD = `pg_notify('${CHANGED}', '${STATE}')::text as told`;
-
 /** Keeps policies and stops in SQL, for all processes together. */
 export class SqlPolicyStore extends PolicyStore {
   private readonly rows: RowWatch<PolicySign>;
@@ -158,6 +137,27 @@ export class SqlPolicyStore extends PolicyStore {
     }
   }
 }
+
+const CHANGED = 'toolloop_policies';
+/** The id of the one row that is watched, which has the revision. */
+const STATE = 'state';
+/**
+ * Looks that may be under way at once. A database that hangs is asked again, in case the next
+ * connection answers, but not without end.
+ */
+const MOST_LOOKS = 2;
+
+/** The last number that fits into its column. A client may name any. */
+const LAST_NUMBER = 2_147_483_647;
+
+/** Asked twice a second by every process. */
+const REVISION: NamedStatement = {
+  name: 'toolloop_policy_revision',
+  text: 'select revision::int from toolloop.policy_state',
+};
+/** Takes the next revision, and tells it after the commit. */
+const NEXT = `update toolloop.policy_state set revision = revision + 1`;
+const TOLD = `pg_notify('${CHANGED}', '${STATE}')::text as told`;
 
 interface VersionRow {
   readonly version: PolicyVersion;

@@ -12,65 +12,6 @@ import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { fromTextJson, isStorable, keyHash, storableKey } from './storable.js';
 
-const AMOUNTS = [
-  'calls',
-  'answers',
-  'input_tokens',
-  'output_tokens',
-  'usd',
-  'unpriced_answers',
-] as const;
-
-const each = (write: (name: string) => string): string => AMOUNTS.map(write).join(', ');
-
-/** The database's clock, so that processes whose own differ count the same window. */
-const WINDOW = (ms: string): string =>
-  `floor(extract(epoch from clock_timestamp()) * 1000 / ${ms})::bigint`;
-
-/**
- * One statement, so that the ids, the days and the windows are written together or not at all. Rows
- * are written in one order, so that two who add at once do not block each other.
- */
-const ADD: NamedStatement = {
-  name: 'toolloop_add_usage',
-  text: `
-  with given as (
-    select * from json_to_recordset($3::json)
-      as g (id_hash text, day date, key_hash text, actor text, tool text, model text, ${each((name) => `${name} float8`)})
-  ), batch as (
-    insert into toolloop.usage_ids (tenant, id_hash) values ($1, $2) on conflict do nothing returning id_hash
-  ), fresh as (
-    insert into toolloop.usage_ids (tenant, id_hash)
-    select $1, id_hash from given where id_hash is not null and exists (select from batch) order by id_hash
-    on conflict do nothing returning id_hash
-  ), added as (
-    select * from given where exists (select from batch) and (id_hash is null or id_hash in (select id_hash from fresh))
-  ), days as (
-    insert into toolloop.usage as u (tenant, day, key_hash, actor, tool, model, ${each((name) => name)})
-    select $1, day, key_hash, actor, tool, model, ${each((name) => `sum(${name})`)}
-    from added group by day, key_hash, actor, tool, model order by day, key_hash
-    on conflict (tenant, day, key_hash) do update set ${each((name) => `${name} = u.${name} + excluded.${name}`)}
-  ), counted as (
-    insert into toolloop.quotas as q (tenant, quantity, window_ms, "window", used)
-    select $1, quantity, window_ms, ${WINDOW('window_ms')}, (
-      select coalesce(sum(case quantity when 'calls' then calls when 'tokens' then input_tokens + output_tokens else usd end), 0) from added
-    )
-    from json_to_recordset($4::json) as w (quantity text, window_ms bigint) order by quantity, window_ms
-    on conflict (tenant, quantity, window_ms, "window") do update set used = q.used + excluded.used
-    returning quantity, window_ms, used
-  )
-  select quantity, window_ms::float8 as window_ms, used from counted`,
-};
-
-interface Counter {
-  readonly quantity: string;
-  readonly window_ms: number;
-  readonly used: number;
-}
-
-type Names = Partial<Record<UsageDimension, string>>;
-type Amounts = Readonly<Record<(typeof AMOUNTS)[number], number>>;
-
 /** Counts in SQL what tenants use, for all processes together. */
 export class SqlUsageStore extends UsageStore {
   constructor(private readonly database: Database) {
@@ -146,6 +87,65 @@ export class SqlUsageStore extends UsageStore {
     return rows.map((row) => Object.assign(namesIn(row, groupBy), amountsIn(row)));
   }
 }
+
+const AMOUNTS = [
+  'calls',
+  'answers',
+  'input_tokens',
+  'output_tokens',
+  'usd',
+  'unpriced_answers',
+] as const;
+
+const each = (write: (name: string) => string): string => AMOUNTS.map(write).join(', ');
+
+/** The database's clock, so that processes whose own differ count the same window. */
+const WINDOW = (ms: string): string =>
+  `floor(extract(epoch from clock_timestamp()) * 1000 / ${ms})::bigint`;
+
+/**
+ * One statement, so that the ids, the days and the windows are written together or not at all. Rows
+ * are written in one order, so that two who add at once do not block each other.
+ */
+const ADD: NamedStatement = {
+  name: 'toolloop_add_usage',
+  text: `
+  with given as (
+    select * from json_to_recordset($3::json)
+      as g (id_hash text, day date, key_hash text, actor text, tool text, model text, ${each((name) => `${name} float8`)})
+  ), batch as (
+    insert into toolloop.usage_ids (tenant, id_hash) values ($1, $2) on conflict do nothing returning id_hash
+  ), fresh as (
+    insert into toolloop.usage_ids (tenant, id_hash)
+    select $1, id_hash from given where id_hash is not null and exists (select from batch) order by id_hash
+    on conflict do nothing returning id_hash
+  ), added as (
+    select * from given where exists (select from batch) and (id_hash is null or id_hash in (select id_hash from fresh))
+  ), days as (
+    insert into toolloop.usage as u (tenant, day, key_hash, actor, tool, model, ${each((name) => name)})
+    select $1, day, key_hash, actor, tool, model, ${each((name) => `sum(${name})`)}
+    from added group by day, key_hash, actor, tool, model order by day, key_hash
+    on conflict (tenant, day, key_hash) do update set ${each((name) => `${name} = u.${name} + excluded.${name}`)}
+  ), counted as (
+    insert into toolloop.quotas as q (tenant, quantity, window_ms, "window", used)
+    select $1, quantity, window_ms, ${WINDOW('window_ms')}, (
+      select coalesce(sum(case quantity when 'calls' then calls when 'tokens' then input_tokens + output_tokens else usd end), 0) from added
+    )
+    from json_to_recordset($4::json) as w (quantity text, window_ms bigint) order by quantity, window_ms
+    on conflict (tenant, quantity, window_ms, "window") do update set used = q.used + excluded.used
+    returning quantity, window_ms, used
+  )
+  select quantity, window_ms::float8 as window_ms, used from counted`,
+};
+
+interface Counter {
+  readonly quantity: string;
+  readonly window_ms: number;
+  readonly used: number;
+}
+
+type Names = Partial<Record<UsageDimension, string>>;
+type Amounts = Readonly<Record<(typeof AMOUNTS)[number], number>>;
 
 /**
  * Names are compared by the bytes of their JSON, in which all but the day and the tenant are kept,

@@ -2,14 +2,6 @@ import { hash } from 'node:crypto';
 import type { JsonValue } from '@toolloop/core';
 import { StoreRefusalError } from '@toolloop/core/stores';
 
-const MOST_CHARACTERS = 512;
-/**
- * NUL, which a text may not hold, and halves of surrogate pairs, which would all become the same
- * character.
- */
-const UNKEPT = /\0|\p{Surrogate}/u;
-const ALL_UNKEPT = new RegExp(UNKEPT, 'gu');
-
 /**
  * Thrown for a value that the database cannot keep as it is. Nothing was written: a value that is
  * quietly changed would be another's.
@@ -18,6 +10,14 @@ export class UnstorableError extends StoreRefusalError {
   override readonly name = 'UnstorableError';
   readonly code = 'unstorable';
 }
+
+const MOST_CHARACTERS = 512;
+/**
+ * NUL, which a text may not hold, and halves of surrogate pairs, which would all become the same
+ * character.
+ */
+const UNKEPT = /\0|\p{Surrogate}/u;
+const ALL_UNKEPT = new RegExp(UNKEPT, 'gu');
 
 /** Tells if a text comes back from the database as it went in. */
 export function isStorable(text: string): boolean {

@@ -11,12 +11,6 @@ import {
 import type { Transaction } from './sql-pending-store.js';
 
 /**
- * The clocks of processes and their database differ by less: a run that is looked at earlier would
- * find its question still open.
- */
-const CLOCK_SKEW_MS = 1_000;
-
-/**
  * Wakes the run that asked as soon as a person answers, or when the time for it is over. A question
  * or an answer is kept together with its wake-up, or neither is.
  */
@@ -75,3 +69,9 @@ export class WakingPendingStore extends PendingStore {
     return this.store.answered(id, signal);
   }
 }
+
+/**
+ * The clocks of processes and their database differ by less: a run that is looked at earlier would
+ * find its question still open.
+ */
+const CLOCK_SKEW_MS = 1_000;

@@ -24,44 +24,6 @@ export interface RequestUse {
   readonly secrets?: SentSecrets;
 }
 
-/** The way to some hosts, whose addresses are checked when the socket connects. */
-class Route {
-  private readonly guard: EgressGuard;
-  private readonly agent: Agent;
-
-  constructor(egress: EgressOptions) {
-    this.guard = new EgressGuard(egress);
-    this.agent = new Agent({ connect: { lookup: this.guard.lookup }, connections: MOST_SOCKETS });
-  }
-
-  async request(
-    address: URL,
-    init: RequestInit,
-    headers: Headers,
-  ): Promise<Awaited<ReturnType<typeof send>>> {
-    this.guard.check(address.href);
-    const { method, signal } = init;
-    // which reads a body of any kind
-    const request = new Request(address, { ...init, signal: null });
-    const body = request.body ? { body: await request.text() } : {};
-    return send(address, {
-      ...(method !== undefined && { method }),
-      ...(signal && { signal }),
-      ...body,
-      headers: { ...Object.fromEntries(request.headers), ...Object.fromEntries(headers) },
-      redirect: init.redirect === 'manual' ? 'manual' : 'error',
-      dispatcher: this.agent,
-    });
-  }
-
-  async close(): Promise<void> {
-    await this.agent.destroy();
-  }
-}
-
-const MOST_SOCKETS = 64;
-const NO_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304]);
-
 /**
  * The network of one server. Its own origin is reached under the addresses that it may have;
  * another one only where an authorization server must be asked. Bytes are counted after
@@ -157,6 +119,44 @@ export class BoundedFetch {
     }
   }
 }
+
+/** The way to some hosts, whose addresses are checked when the socket connects. */
+class Route {
+  private readonly guard: EgressGuard;
+  private readonly agent: Agent;
+
+  constructor(egress: EgressOptions) {
+    this.guard = new EgressGuard(egress);
+    this.agent = new Agent({ connect: { lookup: this.guard.lookup }, connections: MOST_SOCKETS });
+  }
+
+  async request(
+    address: URL,
+    init: RequestInit,
+    headers: Headers,
+  ): Promise<Awaited<ReturnType<typeof send>>> {
+    this.guard.check(address.href);
+    const { method, signal } = init;
+    // which reads a body of any kind
+    const request = new Request(address, { ...init, signal: null });
+    const body = request.body ? { body: await request.text() } : {};
+    return send(address, {
+      ...(method !== undefined && { method }),
+      ...(signal && { signal }),
+      ...body,
+      headers: { ...Object.fromEntries(request.headers), ...Object.fromEntries(headers) },
+      redirect: init.redirect === 'manual' ? 'manual' : 'error',
+      dispatcher: this.agent,
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.agent.destroy();
+  }
+}
+
+const MOST_SOCKETS = 64;
+const NO_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304]);
 
 /** A request, and the call that it is for. */
 interface RequestDetails {

@@ -1,15 +1,15 @@
 import { isRecord } from '@toolloop/protocol';
 
+/** Tells whether a schema declares an argument that is copied into a header of the request. */
+export function hasHeaderArguments(schema: object): boolean {
+  return JSON.stringify(schema).includes(`"${HEADER}"`);
+}
+
 const HEADER = 'x-mcp-header';
 const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'integer', 'boolean']);
 /** The keywords whose value is data, and no schema. */
 const DATA: ReadonlySet<string> = new Set(['default', 'const', 'enum', 'examples']);
-
-/** Tells whether a schema declares an argument that is copied into a header of the request. */
-export function hasHeaderArguments(schema: object): boolean {
-  return JSON.stringify(schema).includes(`"${HEADER}"`);
-}
 
 /**
  * Tells whether each of them is declared as the protocol has it: a text, a whole number or a switch

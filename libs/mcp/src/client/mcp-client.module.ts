@@ -5,8 +5,6 @@ import { DEFAULT_PINS, McpToolSource } from './mcp-tool-source.js';
 import { clientFindings, type McpClientOptions } from './server-options.js';
 import { PinFile } from './tool-pins.js';
 
-const PINS = Symbol('toolloop:mcp pins');
-
 /**
  * Imports tools of MCP servers: each server is an untrusted source of tools. Import it beside
  * `ToolLoopModule.forRoot`, and name the tools in the policy.
@@ -45,3 +43,5 @@ export class McpClientModule {
     };
   }
 }
+
+const PINS = Symbol('toolloop:mcp pins');

@@ -13,24 +13,10 @@ export interface Caller {
   readonly signal: AbortSignal;
 }
 
-/** One connection, while it is open, opening or away. */
-interface Slot {
-  session: McpSession | undefined;
-  opening: Promise<McpSession> | undefined;
-  users: number;
-  failures: number;
-  /** The time before which no further attempt is made. */
-  retryAt: number;
-  lastUsed: number;
-  idle: NodeJS.Timeout | undefined;
-}
-
 /**
  * The key of the connection without a credential, which stays open for the server's notifications.
  */
 export const SHARED = '';
-
-const LONGEST_PAUSES = 60;
 
 /**
  * The connections to one server: one for each credential. What one receives is seen by no other.
@@ -181,3 +167,17 @@ export class McpConnections {
     void slot.session?.close();
   }
 }
+
+/** One connection, while it is open, opening or away. */
+interface Slot {
+  session: McpSession | undefined;
+  opening: Promise<McpSession> | undefined;
+  users: number;
+  failures: number;
+  /** The time before which no further attempt is made. */
+  retryAt: number;
+  lastUsed: number;
+  idle: NodeJS.Timeout | undefined;
+}
+
+const LONGEST_PAUSES = 60;

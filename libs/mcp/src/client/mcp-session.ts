@@ -28,27 +28,6 @@ export interface SessionSettings extends Pick<ClientOptions, 'capabilities' | 'i
   readonly trace?: Pick<McpTracing, 'outgoing'> | undefined;
 }
 
-/**
- * Accepts everything: results are held against the narrowed schema by the pipeline, whose patterns
- * run in linear time.
- */
-class Unchecked implements jsonSchemaValidator {
-  getValidator<Value>(): JsonSchemaValidator<Value> {
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the pipeline decides what it is
-    return (input) => ({ valid: true, data: input as Value, errorMessage: undefined });
-  }
-}
-
-const CLIENT = { name: 'toolloop', version: '0.0.0' };
-
-/** The way of a session to its server. */
-interface Way {
-  readonly transport: Transport;
-  readonly run: <Result>(use: RequestUse, work: () => Promise<Result>) => Promise<Result>;
-  readonly noting: Send;
-  readonly close: () => Promise<void>;
-}
-
 /** One conversation with one server, under one credential. Nothing of it is shared with another. */
 export class McpSession {
   /** True once the server or the process behind it has gone. */
@@ -235,6 +214,27 @@ export class McpSession {
     await this.client.close().catch(() => undefined);
     await this.way.close();
   }
+}
+
+/**
+ * Accepts everything: results are held against the narrowed schema by the pipeline, whose patterns
+ * run in linear time.
+ */
+class Unchecked implements jsonSchemaValidator {
+  getValidator<Value>(): JsonSchemaValidator<Value> {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the pipeline decides what it is
+    return (input) => ({ valid: true, data: input as Value, errorMessage: undefined });
+  }
+}
+
+const CLIENT = { name: 'toolloop', version: '0.0.0' };
+
+/** The way of a session to its server. */
+interface Way {
+  readonly transport: Transport;
+  readonly run: <Result>(use: RequestUse, work: () => Promise<Result>) => Promise<Result>;
+  readonly noting: Send;
+  readonly close: () => Promise<void>;
 }
 
 /** Thrown if what a server has sent in the place of an answer cannot be read. */

@@ -40,35 +40,6 @@ import { isOfOutput, toResult } from './server-answer.js';
 import { SentSecrets } from './sent-secrets.js';
 import { PinFile, type ToolDefinition, type ToolPin } from './tool-pins.js';
 
-/** The surroundings of a source. */
-interface McpToolSourceOptions {
-  /** The pins, or the file that has them. @default 'mcp.pins.json' in the working directory */
-  readonly pins?: PinFile | string;
-  /**
-   * Records the calls that were refused since a connection offers another definition. @default no
-   * one is told but the caller and the log
-   */
-  readonly trail?: AuditTrail;
-  /** Carries the trace of each call to the server. @default none */
-  readonly trace?: McpClientOptions['trace'];
-}
-
-/** A tool that the application enables and has pinned. */
-interface EnabledTool {
-  readonly id: string;
-  readonly pin: ToolPin;
-}
-
-/** A call on its way to the server. */
-interface CallUnderWay {
-  readonly tool: EnabledTool;
-  readonly args: JsonObject;
-  readonly context: ToolCallContext;
-  readonly connectionId: string | undefined;
-  /** True once the server may have got the call. */
-  isSent: boolean;
-}
-
 export const DEFAULT_PINS = 'mcp.pins.json';
 
 /**
@@ -319,6 +290,35 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
       },
     );
   }
+}
+
+/** The surroundings of a source. */
+interface McpToolSourceOptions {
+  /** The pins, or the file that has them. @default 'mcp.pins.json' in the working directory */
+  readonly pins?: PinFile | string;
+  /**
+   * Records the calls that were refused since a connection offers another definition. @default no
+   * one is told but the caller and the log
+   */
+  readonly trail?: AuditTrail;
+  /** Carries the trace of each call to the server. @default none */
+  readonly trace?: McpClientOptions['trace'];
+}
+
+/** A tool that the application enables and has pinned. */
+interface EnabledTool {
+  readonly id: string;
+  readonly pin: ToolPin;
+}
+
+/** A call on its way to the server. */
+interface CallUnderWay {
+  readonly tool: EnabledTool;
+  readonly args: JsonObject;
+  readonly context: ToolCallContext;
+  readonly connectionId: string | undefined;
+  /** True once the server may have got the call. */
+  isSent: boolean;
 }
 
 /** Words the failure of a call whose server has answered something else than a result. */

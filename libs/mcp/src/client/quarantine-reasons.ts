@@ -3,16 +3,16 @@ import type { Problem } from './offered-tools.js';
 import type { McpServer, NamedServer } from './server-options.js';
 import type { ToolDefinition } from './tool-pins.js';
 
-const SAFE_NAME = /^[a-zA-Z0-9_-]+$/;
-const LONGEST_ID = 64;
-const PIN = 'Read it with "toolloop mcp diff", then pin it with "toolloop mcp pin".';
-
 export function cutList({ limits: { pages } }: NamedServer): Problem {
   return {
     problem: `The list of its server has more than ${pages} pages, and what is behind them is not read.`,
     remedy: 'Raise limits.pages of the server.',
   };
 }
+
+const SAFE_NAME = /^[a-zA-Z0-9_-]+$/;
+const LONGEST_ID = 64;
+const PIN = 'Read it with "toolloop mcp diff", then pin it with "toolloop mcp pin".';
 
 export function nameProblem(shown: string, id: string): Problem | undefined {
   if (SAFE_NAME.test(shown) && id.length <= LONGEST_ID) return undefined;

@@ -1,18 +1,5 @@
 import { Secret } from '@toolloop/core';
 
-/** The parts of a request for tokens that are credentials. */
-const SECRET_FIELDS = [
-  'client_secret',
-  'client_assertion',
-  'refresh_token',
-  'code',
-  'code_verifier',
-  'password',
-] as const;
-
-/** An answer may tell a credential that was replaced a while ago; none is kept for ever. */
-const MOST_KEPT = 16;
-
 /**
  * The texts that a server is sent and must not tell: those of its options, and the latest
  * credentials that its `authProvider` has put into requests. The latter are known when they are
@@ -40,6 +27,19 @@ export class SentSecrets implements Iterable<Secret<string>> {
     yield* this.sent;
   }
 }
+
+/** The parts of a request for tokens that are credentials. */
+const SECRET_FIELDS = [
+  'client_secret',
+  'client_assertion',
+  'refresh_token',
+  'code',
+  'code_verifier',
+  'password',
+] as const;
+
+/** An answer may tell a credential that was replaced a while ago; none is kept for ever. */
+const MOST_KEPT = 16;
 
 /** The credential of a header: a token, or the password of a client. */
 function inHeader(header: string | null): readonly string[] {

@@ -3,15 +3,6 @@ import { sourceAnswer } from '@toolloop/core/sources';
 import { isRecord, ToolError } from '@toolloop/protocol';
 import type { ToolDefinition } from './tool-pins.js';
 
-/** The answer of a server to a call, as far as it could be read. */
-interface ServerAnswer {
-  readonly text: string;
-  readonly structured: unknown;
-  readonly attachments: readonly Attachment[];
-  /** True if the server says that the call failed. */
-  readonly isError: boolean;
-}
-
 /**
  * Returns the result of a tool whose server has answered: the value that it declares, else its
  * texts, with its images beside them. The tool has run by then, so nothing that is odd in an answer
@@ -28,6 +19,15 @@ export function toResult(
     throw new ToolError(text === '' ? 'The tool failed, and its server did not say why.' : text);
   const value = structured !== undefined && (outputSchema || text === '') ? structured : text;
   return sourceAnswer(value, { ...(text !== '' && { words: text }), attachments });
+}
+
+/** The answer of a server to a call, as far as it could be read. */
+interface ServerAnswer {
+  readonly text: string;
+  readonly structured: unknown;
+  readonly attachments: readonly Attachment[];
+  /** True if the server says that the call failed. */
+  readonly isError: boolean;
 }
 
 /**

@@ -8,9 +8,6 @@ import {
   type ToolSpec,
 } from '@toolloop/protocol';
 
-/** A schema of others may be anything: it is narrowed before it is used. */
-type Schema = ToolSpec['inputSchema'];
-
 /** The definition of a tool, as far as a model or a policy could be deceived by a change of it. */
 export interface ToolDefinition {
   readonly name: string;
@@ -20,6 +17,9 @@ export interface ToolDefinition {
   readonly outputSchema?: Schema;
   readonly annotations?: JsonObject;
 }
+
+/** A schema of others may be anything: it is narrowed before it is used. */
+type Schema = ToolSpec['inputSchema'];
 
 /** A definition that a person has read, and its hash. */
 export interface ToolPin {

@@ -8,17 +8,6 @@ import type {
 import { isRecord } from '@toolloop/protocol';
 
 /**
- * The requests whose results this package reads itself, tool by tool and part by part, with what
- * the SDK reads in their place.
- */
-const IN_THEIR_PLACE: ReadonlyMap<string, object> = new Map<string, object>([
-  ['tools/list', { tools: [], ttlMs: 0, cacheScope: 'private' }],
-  ['tools/call', { content: [] }],
-]);
-
-const KEPT = 'toolloop/unread';
-
-/**
  * Returns the result as it came of one that the client has read; undefined if the server has sent
  * something else in the place of an answer.
  */
@@ -117,6 +106,17 @@ export class UnreadResults {
     this.deliver(inItsPlace(id, method, {}));
   }
 }
+
+/**
+ * The requests whose results this package reads itself, tool by tool and part by part, with what
+ * the SDK reads in their place.
+ */
+const IN_THEIR_PLACE: ReadonlyMap<string, object> = new Map<string, object>([
+  ['tools/list', { tools: [], ttlMs: 0, cacheScope: 'private' }],
+  ['tools/call', { content: [] }],
+]);
+
+const KEPT = 'toolloop/unread';
 
 function unread(message: JSONRPCResultResponse, method: string): JSONRPCResultResponse {
   const { id, result } = message;

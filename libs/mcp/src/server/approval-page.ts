@@ -11,12 +11,6 @@ export interface ApprovalAsked {
   readonly body: unknown;
 }
 
-interface Answering {
-  readonly options: Pick<McpServerOptions, 'approver' | 'verifier'>;
-  readonly pending: PendingService;
-  readonly guesses: Guesses;
-}
-
 /**
  * Shows a call to a person and takes the decision. Who visits is asked of the application each
  * time; a token of an MCP client identifies no one here, since the client would approve its own
@@ -51,6 +45,12 @@ export async function approvalPage(
     return page(401, signIn('That is not known here, or does not decide about this call.'));
   guesses.giveBack(keys);
   return answer;
+}
+
+interface Answering {
+  readonly options: Pick<McpServerOptions, 'approver' | 'verifier'>;
+  readonly pending: PendingService;
+  readonly guesses: Guesses;
 }
 
 interface Visit extends Pick<ApprovalAsked, 'approvalId'> {

@@ -43,9 +43,6 @@ import {
 import { CallerBus } from './served-sessions.js';
 import { toWireResult } from './to-wire-result.js';
 
-const logger = new Logger('McpDevTools');
-const REPORT = (error: Error): void => logger.debug(error.message);
-
 /**
  * Serves tools for developers: what the application is made of, what is wrong with it, what its
  * runs did, why a tool is offered, and a call that changes nothing. They are an operator's, of the
@@ -269,6 +266,9 @@ export class DevTools implements OnModuleInit, BeforeApplicationShutdown {
     return this.modules.get(loopTokenOf(this.options) ?? ToolLoopService, { strict: false });
   }
 }
+
+const logger = new Logger('McpDevTools');
+const REPORT = (error: Error): void => logger.debug(error.message);
 
 /** The arguments of all of these tools, each of which takes some. */
 interface Asked {

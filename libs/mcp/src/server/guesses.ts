@@ -1,13 +1,5 @@
 /** The wrong words that may be typed within {@link PERIOD_MS}, as at the console's sign-in. */
 export const MOST_GUESSES = 5;
-const PERIOD_MS = 60_000;
-/** More are forgotten from the oldest on. */
-const MOST_KEYS = 10_000;
-
-interface Tries {
-  count: number;
-  readonly until: number;
-}
 
 /**
  * Counts the words that people type, so that no one tries many of them: by the address that they
@@ -48,4 +40,13 @@ export class Guesses {
     if (this.tries.size > MOST_KEYS && oldest !== undefined) this.tries.delete(oldest);
     return tries;
   }
+}
+
+const PERIOD_MS = 60_000;
+/** More are forgotten from the oldest on. */
+const MOST_KEYS = 10_000;
+
+interface Tries {
+  count: number;
+  readonly until: number;
 }

@@ -20,13 +20,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import { type McpPrincipal, type McpServerOptions, namesOf } from './server-options.js';
 
-const logger = new Logger('McpServer');
-
-/** Deeper than any arguments may be, with the message around them. */
-const MOST_LEVELS = 110;
-/** The SDK has the same limit, and reads all of a longer batch before it looks. */
-const MOST_IN_BATCH = 100;
-
 /** A request of Node and the place of its answer. */
 export interface Exchange {
   readonly request: IncomingMessage;
@@ -34,6 +27,13 @@ export interface Exchange {
   /** Undefined where Nest parses no bodies. */
   readonly body: unknown;
 }
+
+const logger = new Logger('McpServer');
+
+/** Deeper than any arguments may be, with the message around them. */
+const MOST_LEVELS = 110;
+/** The SDK has the same limit, and reads all of a longer batch before it looks. */
+const MOST_IN_BATCH = 100;
 
 /** A request, as far as it is read here. */
 export class Asked {

@@ -47,15 +47,6 @@ import { type McpCaller, WaitingCalls } from './waiting-calls.js';
 
 export const MCP_SERVER_OPTIONS = Symbol('toolloop:mcp server options');
 
-const logger = new Logger('McpServer');
-const REPORT = (error: Error): void => logger.debug(error.message);
-const WITHOUT_ID: Finding = {
-  at: 'McpServer',
-  problem: 'The actor has no id.',
-  remedy: 'Give it one, or set ToolLoopModule.forRoot({ actorId }).',
-};
-const SCOPE = /^[A-Za-z0-9_-]{1,64}$/;
-
 /**
  * Answers the requests of MCP clients at one address, in both eras of the protocol: each is an
  * authenticated caller's, in one of its sessions.
@@ -244,6 +235,15 @@ export class McpEndpoint
     }
   }
 }
+
+const logger = new Logger('McpServer');
+const REPORT = (error: Error): void => logger.debug(error.message);
+const WITHOUT_ID: Finding = {
+  at: 'McpServer',
+  problem: 'The actor has no id.',
+  remedy: 'Give it one, or set ToolLoopModule.forRoot({ actorId }).',
+};
+const SCOPE = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** Some clients send `null` for no arguments. */
 function withoutNullArguments(body: unknown): unknown {

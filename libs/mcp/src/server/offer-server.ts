@@ -27,12 +27,12 @@ import { answered, callOf, isUnknown, type Serving } from './served-call.js';
 import { failureIn, toBlock } from './to-wire-result.js';
 import { type Answer, isMade, type MadeCall } from './waiting-calls.js';
 
-const logger = new Logger('McpServer');
-
 /**
  * The capabilities of a server that has more than tools. Neither prompts nor resources come and go.
  */
 export const OFFER_CAPABILITIES = { prompts: {}, resources: { subscribe: true }, completions: {} };
+
+const logger = new Logger('McpServer');
 
 /** The most values that the protocol lets a completion have. */
 const MOST_VALUES = 100;

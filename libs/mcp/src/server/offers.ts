@@ -22,14 +22,6 @@ export type Offer<Kind extends OfferDeclaration['kind'] = OfferDeclaration['kind
   readonly parameters: readonly OfferParameter[];
 };
 
-/** A `@ToolParam` of the method, or another parameter that takes arguments. */
-interface OfferParameter {
-  /** Undefined for a `@ToolInput()`, which takes all arguments as one object. */
-  readonly name: string | undefined;
-  readonly isText: boolean;
-  readonly isRequired: boolean;
-}
-
 /** A resource at an address: the resource, and the variables of its template. */
 export interface FoundResource {
   readonly offer: Offer<'resource'>;
@@ -157,6 +149,14 @@ export class Offers {
       ),
     ];
   }
+}
+
+/** A `@ToolParam` of the method, or another parameter that takes arguments. */
+interface OfferParameter {
+  /** Undefined for a `@ToolInput()`, which takes all arguments as one object. */
+  readonly name: string | undefined;
+  readonly isText: boolean;
+  readonly isRequired: boolean;
 }
 
 /** Tells whether clients show what stands at an address as a page (MCP Apps). */

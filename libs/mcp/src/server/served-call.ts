@@ -22,8 +22,6 @@ import type { Offers } from './offers.js';
 import type { McpServerOptions } from './server-options.js';
 import { type Answer, type MadeCall, type McpCaller, type WaitingCalls } from './waiting-calls.js';
 
-const logger = new Logger('McpServer');
-
 /** A server's surroundings: whom it answers, and with what. */
 export interface Serving {
   readonly options: Pick<
@@ -42,6 +40,8 @@ export interface Serving {
    */
   readonly watched: Set<string>;
 }
+
+const logger = new Logger('McpServer');
 
 /** A call in the words of a request. */
 interface RequestedCall {

@@ -16,34 +16,12 @@ import type { McpPrincipal, McpServerOptions } from './server-options.js';
 import { toolServer } from './tool-server.js';
 import type { McpCaller, WaitingCalls } from './waiting-calls.js';
 
-/** A session of the era of 2026, which requests of one principal in one scope share. */
-interface SharedSession {
-  readonly actor: unknown;
-  readonly session: Promise<ToolSession>;
-}
-
-/** A session of the era of 2025, which a client opens and names with each request. */
-interface ClientSession {
-  readonly caller: McpCaller;
-  readonly session: ToolSession;
-  readonly transport: ClientTransport;
-  /** The resources of whose changes the client asked to be told. */
-  readonly watched: ReadonlySet<string>;
-  readonly tell: (uri: string) => void;
-}
-
 /** Those who are told of a change of a resource. */
 export interface ResourceReaders {
   readonly tenant: string;
   /** The one actor who is told. @default all of the tenant */
   readonly actor?: unknown;
 }
-
-/**
- * All that a principal does is kept in one account, whatever session or scope it is done in: a
- * client that chooses another scope gets rid of nothing.
- */
-const ACCOUNT = 'mcp';
 
 /**
  * The sessions of MCP clients. Those of the loop are below them, which count them, limit them and
@@ -272,6 +250,28 @@ export class ServedSessions {
     });
   }
 }
+
+/** A session of the era of 2026, which requests of one principal in one scope share. */
+interface SharedSession {
+  readonly actor: unknown;
+  readonly session: Promise<ToolSession>;
+}
+
+/** A session of the era of 2025, which a client opens and names with each request. */
+interface ClientSession {
+  readonly caller: McpCaller;
+  readonly session: ToolSession;
+  readonly transport: ClientTransport;
+  /** The resources of whose changes the client asked to be told. */
+  readonly watched: ReadonlySet<string>;
+  readonly tell: (uri: string) => void;
+}
+
+/**
+ * All that a principal does is kept in one account, whatever session or scope it is done in: a
+ * client that chooses another scope gets rid of nothing.
+ */
+const ACCOUNT = 'mcp';
 
 /**
  * Returns how far a client is trusted. A token proves whose client it is, and nothing of what that

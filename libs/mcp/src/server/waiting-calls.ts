@@ -64,28 +64,10 @@ export interface MadeCall extends Pick<CallResult, 'record' | 'content'> {
 /** The answer to a call: its result, or what has to happen first. */
 export type Answer = MadeCall | CallToolResult | InputRequiredResult;
 
-/**
- * A call that waits, as its client keeps it: signed, and good for the same call of the same caller
- * alone.
- */
-interface WaitingState {
-  /** The hash of the caller, the tool and the arguments. */
-  readonly call: string;
-  readonly runId: string;
-  /**
-   * The ids of what the client was asked in forms: its answer to any other approval counts for
-   * nothing.
-   */
-  readonly asked: readonly string[];
-}
-
 /** Returns whether a call was made, so that its result can be shown. */
 export function isMade(answer: Answer): answer is MadeCall {
   return 'record' in answer;
 }
-
-const MOST_WAITING = 10_000;
-const TTL_SECONDS = 3_600;
 
 /**
  * The calls of MCP clients that wait for people: how those are asked, and how the result finds its
@@ -302,6 +284,24 @@ export class WaitingCalls {
     if (this.waiting.size > MOST_WAITING && oldest !== undefined) this.waiting.delete(oldest);
   }
 }
+
+/**
+ * A call that waits, as its client keeps it: signed, and good for the same call of the same caller
+ * alone.
+ */
+interface WaitingState {
+  /** The hash of the caller, the tool and the arguments. */
+  readonly call: string;
+  readonly runId: string;
+  /**
+   * The ids of what the client was asked in forms: its answer to any other approval counts for
+   * nothing.
+   */
+  readonly asked: readonly string[];
+}
+
+const MOST_WAITING = 10_000;
+const TTL_SECONDS = 3_600;
 
 interface Following {
   readonly asked: AskedCall;

@@ -1,7 +1,5 @@
 import type { JsonObject, JsonValue } from '../json.js';
 
-declare const VALUE: unique symbol;
-
 /** A rule of a schema that can have a text of its own for those who break it. */
 export type FormRule =
   'type' | 'enum' | 'minLength' | 'maxLength' | 'pattern' | 'minimum' | 'maximum' | 'maxItems';
@@ -36,6 +34,8 @@ export interface FormSchema {
 export interface Form<Value = unknown> extends FormSchema {
   readonly [VALUE]?: Value;
 }
+
+declare const VALUE: unique symbol;
 
 /** The type of the values that fit a form. */
 export type ValueOf<Of> = Of extends Form<infer Value> ? Value : never;

@@ -63,34 +63,6 @@ const READ_ON = ['last-event-id'];
 const NUMBERED = object({ number: WHOLE });
 const STREAMED = typed<never>(TEXT);
 
-function one<Name extends AnswerName>(
-  of: Name,
-  description = 'The answer.',
-): RouteAnswer<AnswerNamed<Name>> {
-  return { description, type: JSON_TYPE, schema: ref(of) };
-}
-
-function all<Name extends AnswerName>(
-  of: Name,
-  description = 'The answer.',
-): RouteAnswer<readonly AnswerNamed<Name>[]> {
-  return { description, type: JSON_TYPE, schema: list(ref<AnswerNamed<Name>>(of)) };
-}
-
-function either<One extends AnswerName, Other extends AnswerName>(
-  of: One,
-  other: Other,
-): RouteAnswer<AnswerNamed<One> | AnswerNamed<Other>> {
-  return { description: 'The answer.', type: JSON_TYPE, schema: { anyOf: [ref(of), ref(other)] } };
-}
-
-function listOf<Name extends AnswerName>(of: Name): RouteAnswer<readonly AnswerNamed<Name>[]> {
-  return all(
-    of,
-    'A page. Where there is a next one, the header Link has its address as rel="next".',
-  );
-}
-
 const EVENTS: RouteAnswer<never> = {
   description:
     'Server-sent events: each has a LoopEvent as JSON in its data, and its sequence in its id.',
@@ -99,19 +71,6 @@ const EVENTS: RouteAnswer<never> = {
 };
 const NO_MORE: RouteAnswer<never> = { description: 'There is no more to read.' };
 const DONE: RouteAnswer<void> = { description: 'It is done.' };
-
-function stream(protocol: string, type = 'text/event-stream'): RouteAnswer<never> {
-  return { description: `The stream of ${protocol}.`, type, schema: STREAMED };
-}
-
-function bodyOf(protocol: string, required: readonly string[]): FormSchema {
-  return {
-    type: 'object',
-    description: `The request of a client of ${protocol}.`,
-    required,
-    additionalProperties: true,
-  };
-}
 
 /**
  * Every route of `@toolloop/http`. Its controllers, its checks of requests and its OpenAPI document
@@ -555,6 +514,47 @@ export const ROUTES = {
     answers: { 200: one('Readiness'), 503: one('Readiness', 'Not now.') },
   },
 } satisfies Readonly<Record<`${'GET' | 'POST' | 'DELETE'} /${string}`, Route>>;
+
+function one<Name extends AnswerName>(
+  of: Name,
+  description = 'The answer.',
+): RouteAnswer<AnswerNamed<Name>> {
+  return { description, type: JSON_TYPE, schema: ref(of) };
+}
+
+function all<Name extends AnswerName>(
+  of: Name,
+  description = 'The answer.',
+): RouteAnswer<readonly AnswerNamed<Name>[]> {
+  return { description, type: JSON_TYPE, schema: list(ref<AnswerNamed<Name>>(of)) };
+}
+
+function either<One extends AnswerName, Other extends AnswerName>(
+  of: One,
+  other: Other,
+): RouteAnswer<AnswerNamed<One> | AnswerNamed<Other>> {
+  return { description: 'The answer.', type: JSON_TYPE, schema: { anyOf: [ref(of), ref(other)] } };
+}
+
+function listOf<Name extends AnswerName>(of: Name): RouteAnswer<readonly AnswerNamed<Name>[]> {
+  return all(
+    of,
+    'A page. Where there is a next one, the header Link has its address as rel="next".',
+  );
+}
+
+function stream(protocol: string, type = 'text/event-stream'): RouteAnswer<never> {
+  return { description: `The stream of ${protocol}.`, type, schema: STREAMED };
+}
+
+function bodyOf(protocol: string, required: readonly string[]): FormSchema {
+  return {
+    type: 'object',
+    description: `The request of a client of ${protocol}.`,
+    required,
+    additionalProperties: true,
+  };
+}
 
 /** The method and the path of a route, such as `GET /runs/:runId`. */
 export type RouteKey = keyof typeof ROUTES;

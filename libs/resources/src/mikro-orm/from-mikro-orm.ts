@@ -23,33 +23,6 @@ import {
 } from '../entity-model.js';
 import { findRange, type IntegerDialect } from '../integer-range.js';
 
-/** Types of columns that MikroORM converts, and whose values are compared as they are. */
-const CONVERTED: ReadonlyMap<string, FieldKind> = new Map([
-  ['DecimalType', 'decimal'],
-  ['BigIntType', 'integer'],
-  ['DateType', 'date'],
-  ['DateTimeType', 'datetime'],
-  ['DoubleType', 'number'],
-  ['FloatType', 'number'],
-  ['IntegerType', 'integer'],
-  ['SmallIntType', 'integer'],
-  ['TinyIntType', 'integer'],
-  ['MediumIntType', 'integer'],
-  ['BooleanType', 'boolean'],
-  ['StringType', 'text'],
-  ['TextType', 'text'],
-  ['CharacterType', 'text'],
-  ['UuidType', 'uuid'],
-  ['EnumType', 'enum'],
-]);
-
-const RUNTIME: ReadonlyMap<string, FieldKind> = new Map([
-  ['string', 'text'],
-  ['boolean', 'boolean'],
-  ['Date', 'datetime'],
-  ['bigint', 'integer'],
-]);
-
 /**
  * Reads MikroORM's metadata of an entity. `tenant` is the property that names the tenant, where the
  * entity has it.
@@ -81,6 +54,33 @@ export function fromMetadata(
     ...(fields.some(({ name }) => name === tenant) && { tenant }),
   };
 }
+
+/** Types of columns that MikroORM converts, and whose values are compared as they are. */
+const CONVERTED: ReadonlyMap<string, FieldKind> = new Map([
+  ['DecimalType', 'decimal'],
+  ['BigIntType', 'integer'],
+  ['DateType', 'date'],
+  ['DateTimeType', 'datetime'],
+  ['DoubleType', 'number'],
+  ['FloatType', 'number'],
+  ['IntegerType', 'integer'],
+  ['SmallIntType', 'integer'],
+  ['TinyIntType', 'integer'],
+  ['MediumIntType', 'integer'],
+  ['BooleanType', 'boolean'],
+  ['StringType', 'text'],
+  ['TextType', 'text'],
+  ['CharacterType', 'text'],
+  ['UuidType', 'uuid'],
+  ['EnumType', 'enum'],
+]);
+
+const RUNTIME: ReadonlyMap<string, FieldKind> = new Map([
+  ['string', 'text'],
+  ['boolean', 'boolean'],
+  ['Date', 'datetime'],
+  ['bigint', 'integer'],
+]);
 
 /** Undefined for SQLite and others, whose types do not bound their integers. */
 function dialectOf(platform: AbstractSqlPlatform): IntegerDialect | undefined {

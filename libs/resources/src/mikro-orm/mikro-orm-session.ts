@@ -24,9 +24,6 @@ export function columnOf({ properties }: EntityMetadata, property: string): stri
   return column;
 }
 
-/** A condition in MikroORM's words. */
-type Where = Record<string, unknown>;
-
 /** Finds the model of an entity. */
 export type ModelOf = (entity: Type) => EntityModel | undefined;
 
@@ -234,6 +231,9 @@ export class MikroOrmSession implements ResourceSession {
       : { $or: [{ [name]: null }, { [name]: { $nin: found } }] };
   }
 }
+
+/** A condition in MikroORM's words. */
+type Where = Record<string, unknown>;
 
 /**
  * The entity of the table of a relation of its own, and its relations to the rows from which that

@@ -10,17 +10,6 @@ import { StorageUnavailableError } from '@toolloop/protocol';
 import { mayPass, reasonOfValue, subjectIn } from '../database-answers.js';
 import { ResourceWriteError } from '../resource-write-error.js';
 
-const REASONS = [
-  [UniqueConstraintViolationException, 'unique'],
-  [NotNullConstraintViolationException, 'required'],
-  [ForeignKeyConstraintViolationException, 'reference'],
-  [CheckConstraintViolationException, 'check'],
-  [RowLevelSecurityViolationException, 'tenant'],
-] as const;
-
-/** PostgreSQL's code for a statement that was cancelled, as by its timeout. */
-const CANCELLED = '57014';
-
 /**
  * Says a refusal of the database in the gateway's words, and a failure that may pass as one of
  * storage; any other error stays as it is. A query builder throws what the driver did.
@@ -37,6 +26,17 @@ export function toWriteError(error: unknown): unknown {
   const subject = column ?? constraint ?? subjectIn(sqlMessage);
   return new ResourceWriteError(reason, subject, { cause: error });
 }
+
+const REASONS = [
+  [UniqueConstraintViolationException, 'unique'],
+  [NotNullConstraintViolationException, 'required'],
+  [ForeignKeyConstraintViolationException, 'reference'],
+  [CheckConstraintViolationException, 'check'],
+  [RowLevelSecurityViolationException, 'tenant'],
+] as const;
+
+/** PostgreSQL's code for a statement that was cancelled, as by its timeout. */
+const CANCELLED = '57014';
 
 /** An error with what its driver says of it, which MikroORM copies from that of the driver. */
 interface DriverError extends Error {

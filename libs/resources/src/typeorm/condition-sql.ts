@@ -4,9 +4,6 @@ import { all, EVERYTHING, where } from '../filter.js';
 import type { ComparisonOperator, Condition, ResourceValue } from '../resource-query.js';
 import type { EntityModel, FieldKind } from '../entity-model.js';
 
-type ColumnMetadata = EntityMetadata['columns'][number];
-type RelationMetadata = EntityMetadata['relations'][number];
-
 /** Finds the model of an entity. */
 export type ModelOf = (entity: Type) => EntityModel | undefined;
 
@@ -247,6 +244,9 @@ export class ConditionSql {
     return this.terms.manager.dataSource.getMetadata(entity);
   }
 }
+
+type ColumnMetadata = EntityMetadata['columns'][number];
+type RelationMetadata = EntityMetadata['relations'][number];
 
 /** Finds the column of a property. */
 export function columnOf(metadata: EntityMetadata, property: string): ColumnMetadata {

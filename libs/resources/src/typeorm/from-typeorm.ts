@@ -11,32 +11,6 @@ import {
 } from '../entity-model.js';
 import { findRange, type IntegerDialect } from '../integer-range.js';
 
-type ColumnMetadata = EntityMetadata['columns'][number];
-type RelationMetadata = EntityMetadata['relations'][number];
-
-/** The kinds of column types, by the names that PostgreSQL, MariaDB and MySQL have for them. */
-const KINDS: readonly (readonly [RegExp, FieldKind])[] = [
-  [/^(?:uuid)$/, 'uuid'],
-  [/^(?:bool|boolean)$/, 'boolean'],
-  [/^(?:(?:tiny|small|medium|big)?int(?:eger)?|int[248]|serial|bigserial|smallserial)$/, 'integer'],
-  [/^(?:decimal|numeric|dec|fixed)$/, 'decimal'],
-  [/^(?:float|float4|float8|double|double precision|real)$/, 'number'],
-  [/^date$/, 'date'],
-  [/^(?:datetime|timestamp.*)$/, 'datetime'],
-  [
-    /^(?:(?:tiny|medium|long)?text|(?:n|national )?(?:var)?char|character(?: varying)?|n?varchar|citext)$/,
-    'text',
-  ],
-];
-
-/** The types that are given as classes, by TypeORM's names for them. */
-const CLASSES: ReadonlyMap<unknown, FieldKind> = new Map<unknown, FieldKind>([
-  [String, 'text'],
-  [Number, 'integer'],
-  [Boolean, 'boolean'],
-  [Date, 'datetime'],
-]);
-
 /**
  * Reads TypeORM's metadata of an entity. `tenant` is the property that names the tenant, where the
  * entity has it.
@@ -66,6 +40,32 @@ export function fromMetadata(
     ...(metadata.treeType === 'nested-set' && { unkeptTree: 'nested set' }),
   };
 }
+
+type ColumnMetadata = EntityMetadata['columns'][number];
+type RelationMetadata = EntityMetadata['relations'][number];
+
+/** The kinds of column types, by the names that PostgreSQL, MariaDB and MySQL have for them. */
+const KINDS: readonly (readonly [RegExp, FieldKind])[] = [
+  [/^(?:uuid)$/, 'uuid'],
+  [/^(?:bool|boolean)$/, 'boolean'],
+  [/^(?:(?:tiny|small|medium|big)?int(?:eger)?|int[248]|serial|bigserial|smallserial)$/, 'integer'],
+  [/^(?:decimal|numeric|dec|fixed)$/, 'decimal'],
+  [/^(?:float|float4|float8|double|double precision|real)$/, 'number'],
+  [/^date$/, 'date'],
+  [/^(?:datetime|timestamp.*)$/, 'datetime'],
+  [
+    /^(?:(?:tiny|medium|long)?text|(?:n|national )?(?:var)?char|character(?: varying)?|n?varchar|citext)$/,
+    'text',
+  ],
+];
+
+/** The types that are given as classes, by TypeORM's names for them. */
+const CLASSES: ReadonlyMap<unknown, FieldKind> = new Map<unknown, FieldKind>([
+  [String, 'text'],
+  [Number, 'integer'],
+  [Boolean, 'boolean'],
+  [Date, 'datetime'],
+]);
 
 /**
  * A column that the entity has as a property, and that is no part of an embedded object. That of a

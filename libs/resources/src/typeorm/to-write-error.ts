@@ -7,6 +7,22 @@ import {
 import { mayPass, reasonOfValue, subjectIn } from '../database-answers.js';
 import { ResourceWriteError } from '../resource-write-error.js';
 
+/**
+ * Says a refusal of the database in the gateway's words, and a failure that may pass as one of
+ * storage; any other error stays as it is.
+ */
+export function toWriteError(error: unknown): unknown {
+  const driver: DriverError = (
+    error instanceof QueryFailedError ? error.driverError : error
+  ) as DriverError;
+  const isLost = GIVEN_BACK.some((type) => error instanceof type) || mayPass(driver);
+  if (isLost)
+    return new StorageUnavailableError('The database does not answer for now.', { cause: error });
+  if (!(error instanceof QueryFailedError)) return error;
+  const reason = reasonOf(driver);
+  return reason ? new ResourceWriteError(reason, subjectOf(driver), { cause: error }) : error;
+}
+
 /** The parts of an error of pg or mysql2 that tell what was refused. */
 interface DriverError {
   readonly code?: string;
@@ -39,22 +55,6 @@ const REASONS: ReadonlyMap<string | number, ResourceWriteError['reason']> = new 
   [1969, 'timeout'],
   [3024, 'timeout'],
 ]);
-
-/**
- * Says a refusal of the database in the gateway's words, and a failure that may pass as one of
- * storage; any other error stays as it is.
- */
-export function toWriteError(error: unknown): unknown {
-  const driver: DriverError = (
-    error instanceof QueryFailedError ? error.driverError : error
-  ) as DriverError;
-  const isLost = GIVEN_BACK.some((type) => error instanceof type) || mayPass(driver);
-  if (isLost)
-    return new StorageUnavailableError('The database does not answer for now.', { cause: error });
-  if (!(error instanceof QueryFailedError)) return error;
-  const reason = reasonOf(driver);
-  return reason ? new ResourceWriteError(reason, subjectOf(driver), { cause: error }) : error;
-}
 
 function reasonOf(error: DriverError): ResourceWriteError['reason'] | undefined {
   const { code = '', errno = 0 } = error;

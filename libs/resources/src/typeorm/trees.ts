@@ -2,14 +2,6 @@ import { isRecord } from '@toolloop/protocol';
 import type { EntityManager, EntityMetadata } from 'typeorm';
 import { ResourceWriteError } from '../resource-write-error.js';
 
-type ColumnMetadata = EntityMetadata['columns'][number];
-
-/** The values of a row that are changed. */
-interface RowChange {
-  readonly row: object;
-  readonly values: ReadonlyMap<string, unknown>;
-}
-
 /** Keeps the place of a new row in the tree of its entity, which TypeORM does in `save()` alone. */
 export async function placeInTree(
   manager: EntityManager,
@@ -21,6 +13,14 @@ export async function placeInTree(
   const tree = new Tree(manager, metadata);
   if (treeType === 'closure-table') await tree.attach(row, parent);
   if (treeType === 'materialized-path') await tree.writePath(row, parent);
+}
+
+type ColumnMetadata = EntityMetadata['columns'][number];
+
+/** The values of a row that are changed. */
+interface RowChange {
+  readonly row: object;
+  readonly values: ReadonlyMap<string, unknown>;
 }
 
 /** Keeps the place of a row, and of the rows below it, where its parent has changed. */

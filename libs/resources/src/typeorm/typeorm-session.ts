@@ -15,19 +15,6 @@ import { ResourceWriteError } from '../resource-write-error.js';
 import { columnOf, ConditionSql, type SqlTerms } from './condition-sql.js';
 import { moveInTree, placeInTree } from './trees.js';
 
-/** A write that is made by the next flush. */
-type Write =
-  | { readonly kind: 'create'; readonly model: EntityModel; readonly row: object }
-  | {
-      readonly kind: 'change';
-      readonly model: EntityModel;
-      readonly row: object;
-      readonly values: ReadonlyMap<string, unknown>;
-    }
-  | { readonly kind: 'remove'; readonly model: EntityModel; readonly row: object };
-
-const ROW = 'e';
-
 /**
  * The rows of one tenant in one transaction of TypeORM. Every statement names the tenant, writes
  * too, and a change or removal names the version of its row: TypeORM's `save()` does neither.
@@ -289,6 +276,19 @@ export class TypeOrmSession implements ResourceSession {
     return this.terms.manager.dataSource.getMetadata(entity);
   }
 }
+
+/** A write that is made by the next flush. */
+type Write =
+  | { readonly kind: 'create'; readonly model: EntityModel; readonly row: object }
+  | {
+      readonly kind: 'change';
+      readonly model: EntityModel;
+      readonly row: object;
+      readonly values: ReadonlyMap<string, unknown>;
+    }
+  | { readonly kind: 'remove'; readonly model: EntityModel; readonly row: object };
+
+const ROW = 'e';
 
 /** TypeORM reads a `bigint` as a text. */
 function toWhole(text: string): number | string {

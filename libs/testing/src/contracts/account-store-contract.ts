@@ -16,8 +16,6 @@ import {
   type Trial,
 } from './contract.js';
 
-type AccountTrial = Trial<AccountStore>;
-
 /** The behaviour that every `AccountStore` must show. */
 export function accountStoreContract(
   name: string,
@@ -26,6 +24,8 @@ export function accountStoreContract(
 ): void {
   runContract(CONTRACT, name, make, runner);
 }
+
+type AccountTrial = Trial<AccountStore>;
 
 const AN_HOUR = 3_600_000;
 const EMPTY: SessionAccount = { isTainted: false, hasReadPrivate: false, refusals: 0, counts: {} };

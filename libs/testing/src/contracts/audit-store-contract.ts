@@ -16,8 +16,6 @@ import {
   type Trial,
 } from './contract.js';
 
-type AuditTrial = Trial<AuditStore>;
-
 /** The behaviour that every `AuditStore` must show. */
 export function auditStoreContract(
   name: string,
@@ -26,6 +24,8 @@ export function auditStoreContract(
 ): void {
   runContract(CONTRACT, name, make, runner);
 }
+
+type AuditTrial = Trial<AuditStore>;
 
 const KEY = 'a key of more than thirty-two bytes, for contracts';
 

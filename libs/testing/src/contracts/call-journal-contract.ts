@@ -21,8 +21,6 @@ import {
 } from './contract.js';
 import { leaseCases } from './lease-cases.js';
 
-type JournalTrial = Trial<CallJournal>;
-
 /** The behaviour that every `CallJournal` must show. */
 export function callJournalContract(
   name: string,
@@ -31,6 +29,8 @@ export function callJournalContract(
 ): void {
   runContract(CONTRACT, name, make, runner);
 }
+
+type JournalTrial = Trial<CallJournal>;
 
 /** A lease that is longer than any check. */
 const LONG_MS = 600_000;

@@ -13,8 +13,6 @@ import {
   type Trial,
 } from './contract.js';
 
-type ConversationTrial = Trial<ConversationStore>;
-
 /** The behaviour that every `ConversationStore` must show. */
 export function conversationStoreContract(
   name: string,
@@ -23,6 +21,8 @@ export function conversationStoreContract(
 ): void {
   runContract(CONTRACT, name, make, runner);
 }
+
+type ConversationTrial = Trial<ConversationStore>;
 
 /** Makes the messages that one run adds. */
 function turn(words: string): readonly Message[] {

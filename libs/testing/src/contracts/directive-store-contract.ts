@@ -24,8 +24,6 @@ import {
 } from './contract.js';
 import { leaseCases } from './lease-cases.js';
 
-type DirectiveTrial = Trial<DirectiveStore>;
-
 /** The behaviour that every `DirectiveStore` must show. */
 export function directiveStoreContract(
   name: string,
@@ -34,6 +32,8 @@ export function directiveStoreContract(
 ): void {
   runContract(CONTRACT, name, make, runner);
 }
+
+type DirectiveTrial = Trial<DirectiveStore>;
 
 /** Makes a refund that has not been requested, with a key of its own. */
 function intentOf(tenant: string, more: Partial<DirectiveIntent> = {}): DirectiveIntent {

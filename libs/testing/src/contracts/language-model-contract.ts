@@ -31,28 +31,6 @@ export interface ModelUnderTest {
   readonly close?: () => Promise<void>;
 }
 
-const WEATHER: ToolSpec = {
-  id: 'weather',
-  declaredId: 'weather',
-  description: 'Tells the weather of a city.',
-  inputSchema: {
-    type: 'object',
-    properties: { city: { type: 'string' } },
-    required: ['city'],
-    additionalProperties: false,
-  },
-  effect: 'read_only',
-  labels: { returns: 'untrusted', reads: 'public', egress: false },
-  redaction: { kind: 'reveal', fields: 'all' },
-  schemaHash: '',
-};
-
-const REQUEST: ModelRequest = {
-  instructions: 'You are helpful.',
-  messages: [{ role: 'user', content: 'Hello' }],
-  tools: [WEATHER],
-};
-
 /**
  * The behaviour that every `LanguageModel` must show, whatever its provider does. A spec starts a
  * local server that speaks as the provider does.
@@ -84,6 +62,28 @@ export function languageModelContract(
     for (const [sentence, situation, check] of CASES) it(sentence, () => within(situation, check));
   });
 }
+
+const WEATHER: ToolSpec = {
+  id: 'weather',
+  declaredId: 'weather',
+  description: 'Tells the weather of a city.',
+  inputSchema: {
+    type: 'object',
+    properties: { city: { type: 'string' } },
+    required: ['city'],
+    additionalProperties: false,
+  },
+  effect: 'read_only',
+  labels: { returns: 'untrusted', reads: 'public', egress: false },
+  redaction: { kind: 'reveal', fields: 'all' },
+  schemaHash: '',
+};
+
+const REQUEST: ModelRequest = {
+  instructions: 'You are helpful.',
+  messages: [{ role: 'user', content: 'Hello' }],
+  tools: [WEATHER],
+};
 
 const CASES: readonly (readonly [
   name: string,

@@ -26,12 +26,6 @@ export interface LeaseMethods<Store, Thing> {
   readonly write: (store: Store, thing: Thing, hold: LeaseHold) => Promise<boolean>;
 }
 
-/** A lease that is longer than any check. */
-const LONG_MS = 600_000;
-const FIRST: LeaseRequest = { owner: 'first', forMs: LONG_MS };
-const SECOND: LeaseRequest = { owner: 'second', forMs: LONG_MS };
-const THIRD: LeaseRequest = { owner: 'third', forMs: LONG_MS };
-
 /**
  * Returns the behaviour that every store must show of what it leases: at most one holder, and
  * nothing kept of a former one.
@@ -86,6 +80,12 @@ export function leaseCases<Store, Thing>(
       : []),
   ];
 }
+
+/** A lease that is longer than any check. */
+const LONG_MS = 600_000;
+const FIRST: LeaseRequest = { owner: 'first', forMs: LONG_MS };
+const SECOND: LeaseRequest = { owner: 'second', forMs: LONG_MS };
+const THIRD: LeaseRequest = { owner: 'third', forMs: LONG_MS };
 
 class LeaseChecks<Store, Thing> {
   constructor(private readonly methods: LeaseMethods<Store, Thing>) {}

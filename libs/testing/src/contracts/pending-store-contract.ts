@@ -18,8 +18,6 @@ import {
   type Trial,
 } from './contract.js';
 
-type PendingTrial = Trial<PendingStore>;
-
 /** The behaviour that every `PendingStore` must show. */
 export function pendingStoreContract(
   name: string,
@@ -28,6 +26,8 @@ export function pendingStoreContract(
 ): void {
   runContract(CONTRACT, name, make, runner);
 }
+
+type PendingTrial = Trial<PendingStore>;
 
 function record(
   tenant: string,

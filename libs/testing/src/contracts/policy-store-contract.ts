@@ -20,8 +20,6 @@ import {
   type Trial,
 } from './contract.js';
 
-type PolicyTrial = Trial<PolicyStore>;
-
 /** The behaviour that every `PolicyStore` must show. */
 export function policyStoreContract(
   name: string,
@@ -30,6 +28,8 @@ export function policyStoreContract(
 ): void {
   runContract(CONTRACT, name, make, runner);
 }
+
+type PolicyTrial = Trial<PolicyStore>;
 
 const CONTRACT: Contract<PolicyStore> = {
   port: 'PolicyStore',

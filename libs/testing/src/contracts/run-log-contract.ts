@@ -22,8 +22,6 @@ import {
 } from './contract.js';
 import { leaseCases } from './lease-cases.js';
 
-type RunTrial = Trial<RunLog>;
-
 /** The behaviour that every `RunLog` must show. */
 export function runLogContract(
   name: string,
@@ -32,6 +30,8 @@ export function runLogContract(
 ): void {
   runContract(CONTRACT, name, make, runner);
 }
+
+type RunTrial = Trial<RunLog>;
 
 const CONTRACT: Contract<RunLog> = {
   port: 'RunLog',

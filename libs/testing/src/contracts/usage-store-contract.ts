@@ -19,8 +19,6 @@ import {
   type Trial,
 } from './contract.js';
 
-type UsageTrial = Trial<UsageStore>;
-
 /** The behaviour that every `UsageStore` must show. */
 export function usageStoreContract(
   name: string,
@@ -29,6 +27,8 @@ export function usageStoreContract(
 ): void {
   runContract(CONTRACT, name, make, runner);
 }
+
+type UsageTrial = Trial<UsageStore>;
 
 /** A window that is longer than any check. */
 const DECADE = 10 * 365 * 24 * 3_600_000;

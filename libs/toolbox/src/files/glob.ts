@@ -1,8 +1,5 @@
 import { ToolError } from '@toolloop/core';
 
-const MAX_LENGTH = 200;
-const MAX_ALTERNATIVES = 64;
-
 /**
  * A path pattern from a model, matched in time that grows with pattern × path. Matchers that
  * compile to a regular expression take seconds for `*a*a*a*a*ab` and a long file name, which a
@@ -33,6 +30,9 @@ export class Glob {
     );
   }
 }
+
+const MAX_LENGTH = 200;
+const MAX_ALTERNATIVES = 64;
 
 function matchesSegment(pattern: string, segment: string): boolean {
   return matchesSequence(Array.from(pattern), Array.from(segment), {

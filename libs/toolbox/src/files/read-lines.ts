@@ -19,8 +19,6 @@ export interface LineOptions {
   readonly signal: AbortSignal;
 }
 
-const CHUNK_BYTES = 65_536;
-
 /**
  * Reads a UTF-8 file line by line, in constant memory whatever its size and the length of its
  * lines. Invalid bytes become U+FFFD.
@@ -52,6 +50,8 @@ export async function* readLines(
   yield* lines.push(decoder.decode());
   yield* lines.end();
 }
+
+const CHUNK_BYTES = 65_536;
 
 class LineSplitter {
   private number = 1;

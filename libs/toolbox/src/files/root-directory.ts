@@ -10,12 +10,6 @@ export interface OpenFile {
 }
 
 /**
- * The flags of `open`. O_NONBLOCK: opening a pipe must not wait for a writer. Windows has neither
- * flag.
- */
-const FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
-
-/**
  * The only directory that a tool may read. Symbolic links are followed if they lead to another
  * place below the root; hidden files, whose name or directory begins with a dot, cannot be read
  * unless `hidden` is set, by whatever name they are reached.
@@ -113,6 +107,12 @@ export class RootDirectory {
     );
   }
 }
+
+/**
+ * The flags of `open`. O_NONBLOCK: opening a pipe must not wait for a writer. Windows has neither
+ * flag.
+ */
+const FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /** The path of what a descriptor has open, as Linux tells it; undefined on other systems. */
 async function placeOf({ fd }: FileHandle): Promise<string | undefined> {

@@ -25,55 +25,6 @@ export interface SearchLimits {
   readonly timeoutMs?: number;
 }
 
-/** The limit that ended a search early. */
-type SearchStop = 'matches' | 'entries' | 'bytes' | 'time';
-
-/** The remaining budget of one search. Each `spend…` tells whether the search may continue. */
-class SearchBudget {
-  stoppedBy: SearchStop | undefined;
-  private matches: number;
-  private entries: number;
-  private bytes: number;
-  private readonly end: number;
-
-  constructor({
-    maxMatches = 100,
-    maxEntries = 20_000,
-    maxBytes = 100_000_000,
-    timeoutMs = 10_000,
-  }: SearchLimits) {
-    this.matches = maxMatches;
-    this.entries = maxEntries;
-    this.bytes = maxBytes;
-    this.end = performance.now() + timeoutMs;
-  }
-
-  spendMatch(): boolean {
-    this.matches -= 1;
-    return this.hasLeft('matches', this.matches);
-  }
-
-  spendEntry(): boolean {
-    this.entries -= 1;
-    return this.hasLeft('entries', this.entries);
-  }
-
-  spendBytes(count: number): boolean {
-    this.bytes -= count;
-    return this.hasLeft('bytes', this.bytes);
-  }
-
-  /** Tells whether there is time left. */
-  hasTime(): boolean {
-    return this.hasLeft('time', this.end - performance.now());
-  }
-
-  private hasLeft(stop: SearchStop, left: number): boolean {
-    if (left < 0) this.stoppedBy ??= stop;
-    return this.stoppedBy === undefined;
-  }
-}
-
 /** The input of `files__search`. */
 export class SearchFilesInput {
   @ToolField({
@@ -132,20 +83,6 @@ export interface SearchFilesOptions extends FilesOptions, SearchLimits {
   /** The files and directories to skip, as globs. @default ['node_modules'] */
   readonly exclude?: readonly string[];
 }
-
-interface Search {
-  readonly budget: SearchBudget;
-  readonly contains: (line: string) => number;
-  readonly signal: AbortSignal;
-}
-
-const MAX_LINE_CHARACTERS = 10_000;
-const SHOWN_CHARACTERS = 240;
-/**
- * The milliseconds beyond its time after which a search is aborted. It ends by itself when its time
- * is up, unless it hangs in the file system.
- */
-const GRACE_MS = 5_000;
 
 /** Lets a model find files of one directory by name and by content. */
 export class SearchFiles {
@@ -223,6 +160,69 @@ export class SearchFiles {
     }
   }
 }
+
+/** The limit that ended a search early. */
+type SearchStop = 'matches' | 'entries' | 'bytes' | 'time';
+
+/** The remaining budget of one search. Each `spend…` tells whether the search may continue. */
+class SearchBudget {
+  stoppedBy: SearchStop | undefined;
+  private matches: number;
+  private entries: number;
+  private bytes: number;
+  private readonly end: number;
+
+  constructor({
+    maxMatches = 100,
+    maxEntries = 20_000,
+    maxBytes = 100_000_000,
+    timeoutMs = 10_000,
+  }: SearchLimits) {
+    this.matches = maxMatches;
+    this.entries = maxEntries;
+    this.bytes = maxBytes;
+    this.end = performance.now() + timeoutMs;
+  }
+
+  spendMatch(): boolean {
+    this.matches -= 1;
+    return this.hasLeft('matches', this.matches);
+  }
+
+  spendEntry(): boolean {
+    this.entries -= 1;
+    return this.hasLeft('entries', this.entries);
+  }
+
+  spendBytes(count: number): boolean {
+    this.bytes -= count;
+    return this.hasLeft('bytes', this.bytes);
+  }
+
+  /** Tells whether there is time left. */
+  hasTime(): boolean {
+    return this.hasLeft('time', this.end - performance.now());
+  }
+
+  private hasLeft(stop: SearchStop, left: number): boolean {
+    if (left < 0) this.stoppedBy ??= stop;
+    return this.stoppedBy === undefined;
+  }
+}
+
+interface Search {
+  readonly budget: SearchBudget;
+  readonly contains: (line: string) => number;
+  readonly signal: AbortSignal;
+}
+
+const MAX_LINE_CHARACTERS = 10_000;
+const SHOWN_CHARACTERS = 240;
+/**
+ * The milliseconds beyond its time after which a search is aborted. It ends by itself when its time
+ * is up, unless it hangs in the file system.
+ */
+const GRACE_MS = 5_000;
 
 async function matchesIn(
   path: string,

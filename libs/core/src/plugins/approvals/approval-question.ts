@@ -25,8 +25,6 @@ export function timesOf(expiresAfterMs: number): Pick<Pending, 'createdAt' | 'ex
   };
 }
 
-const DIGITS_OF_ID = 32;
-
 /** A question to a person about a call. */
 export interface ApprovalQuestion extends Pick<
   ApprovalRequest,
@@ -41,6 +39,8 @@ export interface ApprovalQuestion extends Pick<
   /** The approval that would cover the call, had the tool not changed since. @default none */
   readonly standing?: string | undefined;
 }
+
+const DIGITS_OF_ID = 32;
 
 /** The reason why no person can be asked about a call of this run; undefined where one can. */
 export function unaskableReason({

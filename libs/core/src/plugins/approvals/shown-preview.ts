@@ -22,13 +22,6 @@ export async function copyOf({ tool, input, options }: ReadCall): Promise<unknow
   throw new TypeError('The input could not be rebuilt.');
 }
 
-/** The longest sentence, name of a change, and value before or after, in characters. */
-const MOST_CHARACTERS = 500;
-const MOST_CHANGES = 50;
-const REDACTED = '[redacted]';
-
-const preview = compileReveal(['sentence', 'changes']);
-
 /**
  * A preview as the ui may see it: bounded, its sentence and names in one line, without the values
  * of the hidden arguments, wherever they stand as words of their own, and with visible escapes for
@@ -51,6 +44,13 @@ export function shownPreview(
     : [];
   return { sentence: line(cover(sentence)), ...(shown.length > 0 && { changes: bounded(shown) }) };
 }
+
+/** The longest sentence, name of a change, and value before or after, in characters. */
+const MOST_CHARACTERS = 500;
+const MOST_CHANGES = 50;
+const REDACTED = '[redacted]';
+
+const preview = compileReveal(['sentence', 'changes']);
 
 /** Makes a text what an approver may read. */
 type Cover = (text: string) => string;

@@ -1,16 +1,16 @@
 import type { AuditEntry } from '../../contracts/audit.js';
 import { canonicalIfJson, canonicalObject, isLink, parsedJson } from './audit-entry.js';
 
+/** Writes an entry as a line of an export. */
+export function toAuditLine(entry: AuditEntry): string {
+  return `${canonicalObject(entry)}\n`;
+}
+
 const LINE_BREAK = 0x0a;
 /**
  * The longest line of an entry, in bytes: three for each of its characters, and room for the hash.
  */
 const MOST_BYTES = 1024 * 1024;
-
-/** Writes an entry as a line of an export. */
-export function toAuditLine(entry: AuditEntry): string {
-  return `${canonicalObject(entry)}\n`;
-}
 
 /**
  * Reads the entries of an export line by line. A line that differs by a byte from what the export

@@ -22,18 +22,6 @@ import type { ChainPlace, NotedContent, NotedEntry } from './noted-entry.js';
 import { OwedEntries, type OwedLog, type OwingJournal } from './owed-entries.js';
 import { nameOf, UnkeptEntries } from './unkept-entries.js';
 
-const MOST_OF_A_NAME = 64;
-
-const PAGE = 500;
-
-/** The looks at a chain that grows between a look and an append. */
-const MAX_LOOKS = 100;
-
-const NOT_OURS =
-  'was not signed with a key that is configured here, or was changed since: the chain cannot be checked beyond it. Configure the key it was signed with, beside the new one where the key was changed.';
-
-const logger = new Logger('Audit');
-
 /**
  * Records decisions and calls in a chain per tenant. The caller awaits each entry before it
  * continues. The store bounds its own time, and nothing here gives up before it: what was given up
@@ -288,6 +276,18 @@ export class AuditTrail implements BeforeApplicationShutdown {
     };
   }
 }
+
+const MOST_OF_A_NAME = 64;
+
+const PAGE = 500;
+
+/** The looks at a chain that grows between a look and an append. */
+const MAX_LOOKS = 100;
+
+const NOT_OURS =
+  'was not signed with a key that is configured here, or was changed since: the chain cannot be checked beyond it. Configure the key it was signed with, beside the new one where the key was changed.';
+
+const logger = new Logger('Audit');
 
 /** A call's arguments for the audit. */
 export interface AuditedArguments {

@@ -5,8 +5,6 @@ import { Logger } from '../../findings/logger.js';
 import type { AuditKeyring } from './audit-keyring.js';
 import { fromOwed, type NotedEntry, toOwed } from './noted-entry.js';
 
-const PAGE = 100;
-
 /** The journal of a durable run, which keeps what is owed together with the outcome. */
 export type OwingJournal = Pick<RunJournal, 'owe'>;
 
@@ -72,6 +70,8 @@ export class OwedEntries {
     if (kept.length > 0) await this.log.settle(kept);
   }
 }
+
+const PAGE = 100;
 
 interface SettlingPass {
   readonly keepOnce: (entry: NotedEntry) => Promise<void>;

@@ -2,13 +2,6 @@ import { Logger } from '../../findings/logger.js';
 import type { NotedContent, NotedEntry } from './noted-entry.js';
 import type { OwedEntries, OwingJournal } from './owed-entries.js';
 
-const FIRST_PAUSE_MS = 1_000;
-
-const LONGEST_PAUSE_MS = 60_000;
-
-/** The entries of this process that wait to be kept later. */
-const MAX_LATE = 10_000;
-
 /**
  * Keeps later the entries about what has happened that could not be kept at once: those of this
  * process, and those that the log of runs has of any.
@@ -90,6 +83,13 @@ export class UnkeptEntries {
     this.pauseMs = FIRST_PAUSE_MS;
   }
 }
+
+const FIRST_PAUSE_MS = 1_000;
+
+const LONGEST_PAUSE_MS = 60_000;
+
+/** The entries of this process that wait to be kept later. */
+const MAX_LATE = 10_000;
 
 /** Returns a name of an entry for messages. */
 export function nameOf({ kind, runId }: NotedContent): string {

@@ -7,14 +7,6 @@ import type { CheckedCall } from '../../plugin/call-points.js';
 import { shownArguments } from '../../call/shown-arguments.js';
 
 /**
- * The unanswered promises of a run's hooks, beyond which hooks are not called: those that hang must
- * not fill the memory.
- */
-const MOST_UNANSWERED = 1_000;
-
-const logger = new Logger('Hooks');
-
-/**
  * Calls the hooks of one run, or of one attempt at a directive. They only observe: the run does not
  * wait for what they return, and a hook that fails is logged once a run.
  */
@@ -71,6 +63,14 @@ export class ToldHooks {
     );
   }
 }
+
+/**
+ * The unanswered promises of a run's hooks, beyond which hooks are not called: those that hang must
+ * not fill the memory.
+ */
+const MOST_UNANSWERED = 1_000;
+
+const logger = new Logger('Hooks');
 
 type HookName = keyof LoopHooks;
 

@@ -11,10 +11,6 @@ import { CallFailure } from '../../call/call-failure.js';
 import type { Credential } from '../../contracts/connection-broker.js';
 import type { Secret } from '../../contracts/secret.js';
 
-const SHOWN = '[secret]';
-/** Shorter than that it is no secret, and would take half of every text with it. */
-const LEAST_CHARACTERS = 4;
-
 /**
  * The credentials that were handed out during one call. The tool should say none of them; where it
  * does all the same, in a result, an error or a log line, `[secret]` stands in its place.
@@ -111,6 +107,10 @@ export class CallCredentials {
     );
   }
 }
+
+const SHOWN = '[secret]';
+/** Shorter than that it is no secret, and would take half of every text with it. */
+const LEAST_CHARACTERS = 4;
 
 /**
  * As it stands, in a URL, in JSON, and in base64: by itself, and within a longer text such as

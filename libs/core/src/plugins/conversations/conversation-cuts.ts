@@ -8,13 +8,6 @@ import type { ConversationTurns, TurnTaker } from './conversation-turns.js';
 import { directivesIn, standingIn } from './standing-changes.js';
 import type { SuspendedRuns } from '../../run/suspended-runs.js';
 
-const REASON = 'The user took the question back.';
-
-/** Answers that have taken the place of each other. */
-const MOST_FOLLOWED = 1_000;
-
-const PAGE = 100;
-
 /**
  * Cuts conversations for the runs that take the place of what was said. The turns are cut at once,
  * so that of two equal requests one answers; what they left open is closed as soon as the run has
@@ -197,6 +190,13 @@ export class ConversationCuts {
     });
   }
 }
+
+const REASON = 'The user took the question back.';
+
+/** Answers that have taken the place of each other. */
+const MOST_FOLLOWED = 1_000;
+
+const PAGE = 100;
 
 /** A run that cuts its conversation. */
 export interface CuttingRun {

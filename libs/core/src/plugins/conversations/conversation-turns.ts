@@ -13,16 +13,6 @@ import { Logger } from '../../findings/logger.js';
 import { KeyedMutex } from '../inbox/keyed-mutex.js';
 import { ConversationTurn } from './conversation-turn.js';
 
-/** A process that has not renewed the lease of a turn for so long is gone. */
-const LEASE_MS = 15_000;
-
-const HEARTBEAT_MS = 3_000;
-
-/** The pauses of who waits for a turn that another process has. */
-const FIRST_PAUSE_MS = 20;
-
-const LONGEST_PAUSE_MS = 500;
-
 /** The warning of a run that waits for its turn. */
 export const BUSY: LoopEventBody = {
   type: 'warning',
@@ -236,6 +226,16 @@ export class ConversationTurns {
       }
   }
 }
+
+/** A process that has not renewed the lease of a turn for so long is gone. */
+const LEASE_MS = 15_000;
+
+const HEARTBEAT_MS = 3_000;
+
+/** The pauses of who waits for a turn that another process has. */
+const FIRST_PAUSE_MS = 20;
+
+const LONGEST_PAUSE_MS = 500;
 
 /** A run that has its turn, or waits for it. */
 export interface TurnTaker extends Pick<RunHandle, 'runId'> {

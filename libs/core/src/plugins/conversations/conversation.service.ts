@@ -11,8 +11,6 @@ import type { RegisteredActor } from '../../contracts/registered-actor.js';
 import { BoundedStores } from '../../call/bounded-stores.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
 
-const PAGE: MessagePage = { from: 0, limit: 100 };
-
 /**
  * Lets people read and delete their own conversations. Those of others, and of other tenants, do
  * not exist; an actor without an id has none.
@@ -91,6 +89,8 @@ export class ConversationService<Actor = RegisteredActor> {
       : { tenant, actorId, conversationId };
   }
 }
+
+const PAGE: MessagePage = { from: 0, limit: 100 };
 
 /** The owner of conversations, as the application identified them, never as a client claims. */
 export interface ConversationReader<Actor = RegisteredActor> {

@@ -26,9 +26,6 @@ import { CallPreview } from '../approvals/call-preview.js';
 import { conflictText, refusalOf } from './directive-answer.js';
 import { DirectiveOperators } from './directive-operators.js';
 
-const LONGEST_PART = 256;
-const DIGITS_OF_ID = 32;
-
 /**
  * Keeps calls as directives, whose effects happen later: the adapter of the pipeline's port for
  * requested effects.
@@ -113,6 +110,9 @@ export class DirectiveEffects extends Effects {
     }
   }
 }
+
+const LONGEST_PART = 256;
+const DIGITS_OF_ID = 32;
 
 /** Describes a call whose directive may have been kept: by its id it is found, and undone. */
 function unansweredFor(call: AuthorisedCall, { directiveId }: DirectiveIntent): ToolOutcome {

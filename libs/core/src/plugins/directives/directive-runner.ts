@@ -31,20 +31,6 @@ import { directiveOptionsOf } from './directive-options.js';
 import { DirectiveScopes } from './directive-scopes.js';
 import { HeldDirectives } from './held-directives.js';
 
-const ATTEMPTS_WITHOUT_TOOL = 1;
-/**
- * Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer
- * has hung, and is anybody's.
- */
-const MARGIN_MS = 60_000;
-const PARTS_WITH_TIME_LIMIT = 3;
-/**
- * The time for the directives in progress to end when the application stops; and then, once they
- * are interrupted, for their outcomes to be kept: an entry of the audit, and the state.
- */
-const LONGEST_STOP_MS = 10_000;
-const LONGEST_KEEPING_MS = longerThanStores(2);
-
 /**
  * Performs directives, each once, in the name of who asked: through the one pipeline, which checks,
  * permits and authorises the call anew.
@@ -183,6 +169,20 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     return now?.status === 'performing' && now.epoch === epoch;
   }
 }
+
+const ATTEMPTS_WITHOUT_TOOL = 1;
+/**
+ * Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer
+ * has hung, and is anybody's.
+ */
+const MARGIN_MS = 60_000;
+const PARTS_WITH_TIME_LIMIT = 3;
+/**
+ * The time for the directives in progress to end when the application stops; and then, once they
+ * are interrupted, for their outcomes to be kept: an entry of the audit, and the state.
+ */
+const LONGEST_STOP_MS = 10_000;
+const LONGEST_KEEPING_MS = longerThanStores(2);
 
 /** The outcome of an attempt that a store prevented: it does not count. */
 const PUT_OFF = {

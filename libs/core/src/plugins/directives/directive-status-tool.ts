@@ -11,6 +11,37 @@ import { ReadBySchema } from '../values/read-by-schema.js';
 import { DirectiveError } from './directive-error.js';
 import { toDirectiveView } from './directive-view.js';
 
+/**
+ * The tool by which a model learns what became of a directive that the actor may see, in the
+ * actor's own tenant.
+ */
+export function directiveStatusTool(
+  find: (
+    directiveId: string,
+    who: Pick<RunContext, 'actor' | 'tenant'>,
+  ) => Promise<DirectiveRecord>,
+): Tool {
+  return {
+    ...STATUS,
+    output: {
+      project: (told, audience, shown) =>
+        OUTPUT.project(told instanceof ReadBySchema ? told.value : told, audience, shown),
+    },
+    invoke: async (args, { actor, tenant }) => {
+      try {
+        const record = await find(idIn(args), { actor, tenant });
+        const { attempts, ...told } = statusOf(toDirectiveView(record));
+        return isOfOutside(record.intent)
+          ? new ReadBySchema(told, OUTSIDE_OUTCOME)
+          : { ...told, attempts };
+      } catch (error) {
+        if (error instanceof DirectiveError) throw new ToolError(error.message, { cause: error });
+        throw error;
+      }
+    },
+  };
+}
+
 const STATUS_ID = 'directives__status';
 
 const description =
@@ -62,37 +93,6 @@ const OUTSIDE_OUTCOME: JSONSchema7 = {
   },
 };
 const OUTPUT = compileReveal('all');
-
-/**
- * The tool by which a model learns what became of a directive that the actor may see, in the
- * actor's own tenant.
- */
-export function directiveStatusTool(
-  find: (
-    directiveId: string,
-    who: Pick<RunContext, 'actor' | 'tenant'>,
-  ) => Promise<DirectiveRecord>,
-): Tool {
-  return {
-    ...STATUS,
-    output: {
-      project: (told, audience, shown) =>
-        OUTPUT.project(told instanceof ReadBySchema ? told.value : told, audience, shown),
-    },
-    invoke: async (args, { actor, tenant }) => {
-      try {
-        const record = await find(idIn(args), { actor, tenant });
-        const { attempts, ...told } = statusOf(toDirectiveView(record));
-        return isOfOutside(record.intent)
-          ? new ReadBySchema(told, OUTSIDE_OUTCOME)
-          : { ...told, attempts };
-      } catch (error) {
-        if (error instanceof DirectiveError) throw new ToolError(error.message, { cause: error });
-        throw error;
-      }
-    },
-  };
-}
 
 /**
  * Returns the status of a directive for the model. The effect's result is left out: it is stored as

@@ -27,19 +27,6 @@ import { toDirectiveView } from './directive-view.js';
 import type { DirectiveView } from '@toolloop/protocol';
 
 /**
- * The valid answers. Others of an untyped caller, such as null or 'no', could be read either way,
- * and one reading is a second effect.
- */
-const ANSWERS: ReadonlySet<unknown> = new Set([true, false, undefined]);
-
-const UNDOING_MS = 30_000;
-
-const POLL_MS = 50;
-
-/** The lease between a person's answer and the next attempt, in milliseconds. */
-const TURN_MS = 15_000;
-
-/**
  * Lets people see the directives that were requested, cancel them, and have them tried again.
  * Another tenant's directives do not exist.
  */
@@ -331,6 +318,19 @@ export class DirectiveService<Actor = RegisteredActor> {
     return this.identity.idOf(actor) ?? 'unknown';
   }
 }
+
+/**
+ * The valid answers. Others of an untyped caller, such as null or 'no', could be read either way,
+ * and one reading is a second effect.
+ */
+const ANSWERS: ReadonlySet<unknown> = new Set([true, false, undefined]);
+
+const UNDOING_MS = 30_000;
+
+const POLL_MS = 50;
+
+/** The lease between a person's answer and the next attempt, in milliseconds. */
+const TURN_MS = 15_000;
 
 /**
  * The person who looks at directives, or decides about them: as the application identified them,

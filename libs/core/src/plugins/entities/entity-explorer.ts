@@ -37,15 +37,6 @@ import {
 import { placeOf, type ToolTemplateCompiler } from '../../tools/discovery/tool-template.js';
 
 /**
- * An id shorter than this would leave no room for a handle such as `h99999`: a run may meet many
- * instances.
- */
-const MINIMAL_ID_LENGTH = 6;
-
-/** Ids longer than this become handles, as DESIGN.md section 3 says. */
-const MAXIMAL_ID_LENGTH = 24;
-
-/**
  * Finds every entity class the application can return: those named in `forFeature`, and those
  * reached from an `output` class through its exposed fields, or from the results of the entities'
  * own tools.
@@ -162,6 +153,15 @@ export class EntityExplorer {
     return { tools, returned };
   }
 }
+
+/**
+ * An id shorter than this would leave no room for a handle such as `h99999`: a run may meet many
+ * instances.
+ */
+const MINIMAL_ID_LENGTH = 6;
+
+/** Ids longer than this become handles, as DESIGN.md section 3 says. */
+const MAXIMAL_ID_LENGTH = 24;
 
 /** The parts of the container that entities need: they are no providers themselves. */
 export interface EntityContainer {

@@ -1,6 +1,8 @@
 import type { EntityHandles } from '../../contracts/injection.js';
 import { type Form, list, pair, TEXT } from '../../schema/saved-form.js';
 
+export const SAVED_HANDLES: Form<SavedHandles> = list(pair(TEXT));
+
 const SAFE_INSTANCE_ID = /^[A-Za-z0-9-]+$/;
 
 /**
@@ -14,8 +16,6 @@ const LOOKS_LIKE_HANDLE = /^h\d+$/i;
  * may be shown any number of them.
  */
 const MOST_HANDLES = 4_000;
-
-export const SAVED_HANDLES: Form<SavedHandles> = list(pair(TEXT));
 
 /**
  * The names of a run for entity instances. No character of an id is ever stripped: `c-123` and

@@ -19,12 +19,6 @@ import type { EntityDefinition, EntityRegistry, EntityTool } from './entity-regi
 import { idWords } from './instance-id.js';
 import { DISPATCHER_ID, groupedId, methodIn, prefixIn } from './member-ids.js';
 
-/** The most dispatchers that are cached, since runs differ in the methods they may call. */
-const MOST_DISPATCHERS = 100;
-
-/** The origin of entities, which are classes of the application. */
-const ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
-
 /**
  * The tools over which the tools of entities are called. They mention no instance, so their bytes
  * are the same in every step and in every run, and each is made once for the application.
@@ -93,6 +87,12 @@ export class EntitySurfaces {
     return made;
   }
 }
+
+/** The most dispatchers that are cached, since runs differ in the methods they may call. */
+const MOST_DISPATCHERS = 100;
+
+/** The origin of entities, which are classes of the application. */
+const ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
 
 /** A method of an entity class. */
 interface EntityMethod extends EntityTool {

@@ -11,17 +11,6 @@ import {
 } from '../../schema/exposed-properties.js';
 import { kindFor } from '../../schema/result-projection.js';
 
-/** The deepest level that is visited, as in a projection: a deeper result is never shown. */
-const MOST_LEVELS = 64;
-
-/**
- * The most objects that are visited in one result; the cap of injected tools is reached long
- * before.
- */
-const MOST_OBJECTS = 10_000;
-
-const UNDECLARED: Declared = { type: undefined };
-
 /**
  * Visits the objects that a result shows the model. Fields that are not exposed are never visited.
  */
@@ -108,6 +97,17 @@ export class ProviderWalk {
     return shown;
   }
 }
+
+/** The deepest level that is visited, as in a projection: a deeper result is never shown. */
+const MOST_LEVELS = 64;
+
+/**
+ * The most objects that are visited in one result; the cap of injected tools is reached long
+ * before.
+ */
+const MOST_OBJECTS = 10_000;
+
+const UNDECLARED: Declared = { type: undefined };
 
 /**
  * The classes that a field or a tool declares for its objects: one, or several among which a

@@ -2,6 +2,15 @@ import { type Finding, isRecord } from '@toolloop/protocol';
 import type { PolicyVersion } from '../../contracts/policy-store.js';
 import type { ApprovalRule, Policy } from '../../contracts/policy.js';
 
+/** Finds a level of flow that is gone; undefined where a policy names another one, or none. */
+export function droppedLevelFinding(policy: unknown, at: string): Finding | undefined {
+  const level = isRecord(policy) ? policy['flow'] : undefined;
+  const remedy = REMEDIES.get(level);
+  return remedy === undefined
+    ? undefined
+    : { at: `${at}/flow`, problem: `The level "${String(level)}" is gone.`, remedy };
+}
+
 /** The levels of flow that earlier releases had, with the remedy for a policy that names one. */
 const REMEDIES: ReadonlyMap<unknown, string> = new Map([
   ['provenance', "Name 'values' in its place."],
@@ -16,15 +25,6 @@ const EACH_CHANGE: ApprovalRule = {
   effects: ['state_change', 'external_side_effect'],
   reason: 'A call that changes things needs an approval.',
 };
-
-/** Finds a level of flow that is gone; undefined where a policy names another one, or none. */
-export function droppedLevelFinding(policy: unknown, at: string): Finding | undefined {
-  const level = isRecord(policy) ? policy['flow'] : undefined;
-  const remedy = REMEDIES.get(level);
-  return remedy === undefined
-    ? undefined
-    : { at: `${at}/flow`, problem: `The level "${String(level)}" is gone.`, remedy };
-}
 
 /**
  * Reads a policy that was stored, perhaps by an earlier release. A level that is gone is `taint`,

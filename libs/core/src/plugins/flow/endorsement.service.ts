@@ -11,12 +11,6 @@ import { readStoredVersion } from './dropped-levels.js';
 import { PendingError } from '../inbox/pending-error.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
 
-const NO_VERSION: Pick<PolicyVersion, 'number' | 'policies' | 'endorsed'> = { number: 0 };
-
-const MOST_ATTEMPTS = 10;
-
-const MOST_REASON_CHARACTERS = 1_000;
-
 /**
  * Lets operators trust what is from outside: the contents of a store, or a value for good. They
  * need the action `policy`, and each use is in the audit.
@@ -194,6 +188,12 @@ export class EndorsementService<Actor = RegisteredActor> {
 export interface Endorsement {
   readonly reason: string;
 }
+
+const NO_VERSION: Pick<PolicyVersion, 'number' | 'policies' | 'endorsed'> = { number: 0 };
+
+const MOST_ATTEMPTS = 10;
+
+const MOST_REASON_CHARACTERS = 1_000;
 
 /**
  * A value that is to be trusted in all further runs of a tenant: that of an argument of a call

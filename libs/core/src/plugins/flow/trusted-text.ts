@@ -1,10 +1,3 @@
-/** The characters of a word: letters and digits of any script. */
-const WORD = /[\p{L}\p{N}]/u;
-/** The characters that join two words into one name: `a.b`, `a-b`, `a@b`, `a/b`. */
-const JOINT = /[.\-_@/\\:+~=&%#']/;
-/** Whole names: words, and words with joints between them, each as long as it can be. */
-const NAMES = /[\p{L}\p{N}](?:[\p{L}\p{N}.\-_@/\\:+~=&%#']*[\p{L}\p{N}_])?/gu;
-
 /** The words with authority in a run, in which addresses and ids are looked up. */
 export class TrustedText {
   private readonly texts: readonly string[];
@@ -28,6 +21,13 @@ export class TrustedText {
     return [...this.names].filter(isSuch);
   }
 }
+
+/** The characters of a word: letters and digits of any script. */
+const WORD = /[\p{L}\p{N}]/u;
+/** The characters that join two words into one name: `a.b`, `a-b`, `a@b`, `a/b`. */
+const JOINT = /[.\-_@/\\:+~=&%#']/;
+/** Whole names: words, and words with joints between them, each as long as it can be. */
+const NAMES = /[\p{L}\p{N}](?:[\p{L}\p{N}.\-_@/\\:+~=&%#']*[\p{L}\p{N}_])?/gu;
 
 /**
  * Tells whether a text contains words, but not within a longer word or name: `5` is not in `50`,

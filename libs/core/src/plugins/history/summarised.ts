@@ -13,21 +13,6 @@ import {
   type TokenExtent,
 } from './bounded.js';
 
-const SUMMARY = { model: MODEL, instructions: TEXT };
-
-const OF_MESSAGES = defineOptions<SummaryOptions & MessageExtent>(
-  { ...MESSAGE_EXTENT.rules, ...SUMMARY },
-  MESSAGE_EXTENT.settings,
-);
-
-const OF_TOKENS = defineOptions<SummaryOptions & TokenExtent>(
-  { ...TOKEN_EXTENT.rules, ...SUMMARY },
-  TOKEN_EXTENT.settings,
-);
-
-/** The longest summary: a longer answer is cut. */
-const MOST_CHARACTERS_OF_SUMMARY = 8_000;
-
 /**
  * Sends the newest messages like {@link slidingWindow} and {@link tokenBudget}, behind a summary of
  * the others, which a model writes when the cut moves. If that model fails, the cut is made without
@@ -42,6 +27,21 @@ export function summarised(options: SummaryOptions & (MessageExtent | TokenExten
   table.assert(options, 'summarised');
   return new SummarisedHistory(options, toExtent(options));
 }
+
+const SUMMARY = { model: MODEL, instructions: TEXT };
+
+const OF_MESSAGES = defineOptions<SummaryOptions & MessageExtent>(
+  { ...MESSAGE_EXTENT.rules, ...SUMMARY },
+  MESSAGE_EXTENT.settings,
+);
+
+const OF_TOKENS = defineOptions<SummaryOptions & TokenExtent>(
+  { ...TOKEN_EXTENT.rules, ...SUMMARY },
+  TOKEN_EXTENT.settings,
+);
+
+/** The longest summary: a longer answer is cut. */
+const MOST_CHARACTERS_OF_SUMMARY = 8_000;
 
 export interface SummaryOptions {
   /** The model that writes the summaries; a small one is enough. @default the run's */

@@ -2,8 +2,6 @@ import type { ApprovalTerms } from '@toolloop/protocol';
 import type { PendingNotice } from '../../contracts/notice.js';
 import type { Pending } from '../../contracts/pending.js';
 
-const REMIND_AFTER_MS = 14_400_000;
-
 /** Returns the roles of the people who may answer as well, by now. */
 export function escalatedRoles(
   { escalation = [] }: ApprovalTerms,
@@ -29,6 +27,8 @@ export function answeringRoles(record: Pending, now = Date.now()): Pick<PendingN
   ];
   return roles.length > 0 ? { roles } : {};
 }
+
+const REMIND_AFTER_MS = 14_400_000;
 
 /**
  * Returns the time of the first notice about a record. A client is not reminded: its run shows it

@@ -6,23 +6,6 @@ import { Logger } from '../../findings/logger.js';
 import type { ToolExplorer } from '../../tools/discovery/tool-explorer.js';
 import { answeringRoles, nextNoticeAt } from './answering-roles.js';
 
-/** The pause between two looks for notices that are due. */
-const SWEEP_MS = 15_000;
-/**
- * The notices that are told at once, and the time for each. A lease is longer, so that none is told
- * twice at the same moment.
- */
-const AT_ONCE = 16;
-const LONGEST_NOTIFY_MS = 10_000;
-const LEASE_MS = 30_000;
-/**
- * As for a directive: the pause doubles, and after so many attempts the notice is given up, and the
- * next one is told in its time.
- */
-const FIRST_DELAY_MS = 1_000;
-const LONGEST_DELAY_MS = 300_000;
-const MOST_ATTEMPTS = 10;
-
 /**
  * Tells people what waits for them: reminds them, escalates to others, and says when it has
  * expired. One sweep does all of it, in every process that has a `Notifier`; the lease of a notice
@@ -139,6 +122,23 @@ export class PendingNotices implements OnApplicationBootstrap, OnModuleDestroy {
     });
   }
 }
+
+/** The pause between two looks for notices that are due. */
+const SWEEP_MS = 15_000;
+/**
+ * The notices that are told at once, and the time for each. A lease is longer, so that none is told
+ * twice at the same moment.
+ */
+const AT_ONCE = 16;
+const LONGEST_NOTIFY_MS = 10_000;
+const LEASE_MS = 30_000;
+/**
+ * As for a directive: the pause doubles, and after so many attempts the notice is given up, and the
+ * next one is told in its time.
+ */
+const FIRST_DELAY_MS = 1_000;
+const LONGEST_DELAY_MS = 300_000;
+const MOST_ATTEMPTS = 10;
 
 /** Waits for a notifier no longer than it may take, whether it looks at the signal or not. */
 function within(notifying: Promise<void>, signal: AbortSignal): Promise<void> {

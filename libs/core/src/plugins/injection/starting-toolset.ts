@@ -24,13 +24,13 @@ import { authorityKey, nameOf, selectionKey } from '../../catalog/list-key.js';
 import { ToolLists } from '../../catalog/tool-lists.js';
 import { type RunReserve, ToolReserve } from './tool-reserve.js';
 
-const logger = new Logger('ToolInjection');
-
 /** The strategies and rules by which results add or remove the tools of a run. */
 export interface RunInjection extends Pick<InjectionRules, 'exclude' | 'entities'> {
   readonly strategies: readonly ToolInjectionStrategy[];
   readonly reserve: RunReserve;
 }
+
+const logger = new Logger('ToolInjection');
 
 /** The actor for whom tools are listed, and the policies and limits that hold. */
 export type ListingScope = Pick<InjectionRules, 'run' | 'actor' | 'policies' | 'limits'>;

@@ -3,24 +3,6 @@ import type { JSONSchema7Definition } from 'json-schema';
 import type { Tool } from '../../contracts/tool.js';
 
 /**
- * The parameters of Okapi BM25: the saturation of repeated words, and the penalty of longer texts.
- */
-const SATURATION = 1.2;
-
-const LENGTH_NORM = 0.75;
-
-/** The weight of a word in the id, which describes a tool better than one in its texts. */
-const ID_WEIGHT = 3;
-
-/** The most characters of one text; descriptions from outside have any length. */
-const MOST_CHARACTERS = 4_000;
-
-const MOST_LEVELS = 6;
-
-/** The most words of one query. */
-const MOST_WORDS = 32;
-
-/**
  * An index of tools by the words of their ids, descriptions and parameters. Scores are computed
  * beforehand, and the index never changes.
  */
@@ -62,6 +44,24 @@ export class ToolIndex {
     return scores;
   }
 }
+
+/**
+ * The parameters of Okapi BM25: the saturation of repeated words, and the penalty of longer texts.
+ */
+const SATURATION = 1.2;
+
+const LENGTH_NORM = 0.75;
+
+/** The weight of a word in the id, which describes a tool better than one in its texts. */
+const ID_WEIGHT = 3;
+
+/** The most characters of one text; descriptions from outside have any length. */
+const MOST_CHARACTERS = 4_000;
+
+const MOST_LEVELS = 6;
+
+/** The most words of one query. */
+const MOST_WORDS = 32;
 
 /** The scores that one word adds to the tools that have it. */
 interface Postings {

@@ -7,9 +7,6 @@ import type { ToolSelector } from '../../contracts/tool-selector.js';
 import type { Tool } from '../../contracts/tool.js';
 import { ToolIndex } from './tool-index.js';
 
-/** The most divisions of one list, since requests may bring strategies of their own. */
-const MOST_DIVISIONS = 16;
-
 /**
  * Withholds the tools from runs that strategies add later. Its caches depend on the catalog alone,
  * so all runs share them until it changes.
@@ -111,6 +108,9 @@ export class ToolReserve {
     this.divisions = new WeakMap();
   }
 }
+
+/** The most divisions of one list, since requests may bring strategies of their own. */
+const MOST_DIVISIONS = 16;
 
 /**
  * A list of tools without those that strategies withhold, and for each strategy that withholds some

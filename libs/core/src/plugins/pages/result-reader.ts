@@ -4,6 +4,18 @@ import type { Tool } from '../../contracts/tool.js';
 import { builtInTool } from '../../schema/built-in-tool.js';
 import { type PageQuestion, RESULT_READER_ID, ResultPage, ResultPages } from './result-pages.js';
 
+/** The tool that reads the kept results of one run, and of no other. */
+export function resultReader(pages: ResultPages): Tool {
+  return {
+    ...READING,
+    output: {
+      project: (page, audience) =>
+        audience !== 'model' && page instanceof ResultPage ? page.facts : null,
+    },
+    invoke: (args) => pages.read(questionIn(args)),
+  };
+}
+
 const READER_DESCRIPTION =
   'Reads on in a result that was too large to be shown whole. Its note says the handle and where to continue.';
 
@@ -34,18 +46,6 @@ const READING = builtInTool({
   description: READER_DESCRIPTION,
   inputSchema: READER_INPUT,
 });
-
-/** The tool that reads the kept results of one run, and of no other. */
-export function resultReader(pages: ResultPages): Tool {
-  return {
-    ...READING,
-    output: {
-      project: (page, audience) =>
-        audience !== 'model' && page instanceof ResultPage ? page.facts : null,
-    },
-    invoke: (args) => pages.read(questionIn(args)),
-  };
-}
 
 /** As policy and listings know the tool, before any run has something to read. */
 export const RESULT_READER = resultReader(new ResultPages(0));

@@ -15,12 +15,6 @@ import { isExpired } from '../inbox/pending.service.js';
 import { AskedQuestions, NOT_IN_TIME } from './asked-questions.js';
 
 /**
- * The beginning of the rule of what is asked before a call; behind it stands the name of the
- * argument.
- */
-const BEFOREHAND = 'questions: ';
-
-/**
  * Asks what a tool that changes things wants to know before its call is authorised. The answers
  * take the place of arguments, so that policy, an approver, the journal and a directive have them
  * in what they hold already. Once all of them are used they stand, whatever the tool would ask by
@@ -138,6 +132,12 @@ export class AskedBeforehand {
     });
   }
 }
+
+/**
+ * The beginning of the rule of what is asked before a call; behind it stands the name of the
+ * argument.
+ */
+const BEFOREHAND = 'questions: ';
 
 /** The services of {@link AskedBeforehand}. */
 export interface BeforehandParts {

@@ -21,10 +21,6 @@ import { KeyedMutex } from '../inbox/keyed-mutex.js';
 import { isExpired } from '../inbox/pending.service.js';
 import { withdraw } from '../inbox/withdrawal.js';
 
-const MOST_OPEN = 5;
-/** More than a run asks. */
-const MOST_OF_A_RUN = 1_000;
-
 /**
  * Asks people what calls want to know while they run. A question ends the attempt of its call; when
  * the answer is there, the call is made again and finds it.
@@ -166,6 +162,10 @@ export class AskedQuestions extends Asking {
     for (const { id } of open) await withdraw(this.store, id);
   }
 }
+
+const MOST_OPEN = 5;
+/** More than a run asks. */
+const MOST_OF_A_RUN = 1_000;
 
 export const NOT_IN_TIME = 'The question was not answered in time.';
 

@@ -3,19 +3,6 @@ import { canonicalJson, parseJson, sha256 } from '../../schema/canonical-json.js
 import type { EarlierCalls, RunView } from '../../plugin/run-view.js';
 import { isRefusal, isSameNo } from './refusals.js';
 
-/**
- * The most different calls that are told apart, and the most names of no tool that are counted: a
- * session may be called without end.
- */
-const MOST_COUNTED = 1_000;
-/** The most characters of a call that are kept to tell it from others. */
-const MOST_KEPT = 200;
-
-/** The limits that counts are held against, and whether people answer in the run. */
-type Terms = Pick<RunView, 'limits'> & { readonly facts: Pick<RunView['facts'], 'approvals'> };
-
-const NONE: EarlierCalls = { calls: [], ended: [], begun: [] };
-
 /** Counts the calls of one run, with those that it made in processes before this one. */
 export class CallCounts {
   private readonly ofTools = new Map<string, number>();
@@ -81,6 +68,19 @@ export class CallCounts {
     }
   }
 }
+
+/**
+ * The most different calls that are told apart, and the most names of no tool that are counted: a
+ * session may be called without end.
+ */
+const MOST_COUNTED = 1_000;
+/** The most characters of a call that are kept to tell it from others. */
+const MOST_KEPT = 200;
+
+/** The limits that counts are held against, and whether people answer in the run. */
+type Terms = Pick<RunView, 'limits'> & { readonly facts: Pick<RunView['facts'], 'approvals'> };
+
+const NONE: EarlierCalls = { calls: [], ended: [], begun: [] };
 
 /** Returns records with those of the sub-runs that their calls began. */
 function withThoseWithin(

@@ -1,5 +1,10 @@
 import type { ToolErrorCode, ToolInvocationRecord } from '@toolloop/protocol';
 
+/** Returns whether a call was refused, or named a tool that is not there. */
+export function isRefusal({ error }: Pick<ToolInvocationRecord, 'error'>): boolean {
+  return error !== undefined && REFUSED.has(error.code);
+}
+
 const REFUSED = new Set<ToolErrorCode>([
   'unknown_tool',
   'policy_denied',
@@ -7,11 +12,6 @@ const REFUSED = new Set<ToolErrorCode>([
   'approval_denied',
   'tenant_override',
 ]);
-
-/** Returns whether a call was refused, or named a tool that is not there. */
-export function isRefusal({ error }: Pick<ToolInvocationRecord, 'error'>): boolean {
-  return error !== undefined && REFUSED.has(error.code);
-}
 
 /**
  * Returns whether a call was refused with the one before it in its step: a person who says no to a

@@ -15,31 +15,6 @@ import { namesOutsiders } from '../../schema/field-origins.js';
 import { isUnpinned } from '../sources/vouched-tools.js';
 import { CountedSpending } from '../usage/spending.js';
 
-/** The number of times within this time that an account is told that it is still used. */
-const TOUCHES = 20;
-
-const UNKNOWN_READER: MessageLabels = { returns: 'untrusted', reads: 'private' };
-
-const STRANGERS_TEXT: MessageLabels = { returns: 'untrusted', reads: 'public' };
-
-/**
- * The labels of arguments that no model has written. What a person writes is private, like what
- * they say.
- */
-const WRITTEN_BY: Readonly<Record<Exclude<ValueOrigin, 'outside'>, MessageLabels>> = {
-  actor: { returns: 'trusted', reads: 'private' },
-  application: { returns: 'trusted', reads: 'public' },
-};
-
-const logger = new Logger('CallAccount');
-
-const NOTHING: SessionAccount = {
-  isTainted: false,
-  hasReadPrivate: false,
-  refusals: 0,
-  counts: {},
-};
-
 /**
  * The account of one session, or of a call of one that was resumed: what was read, spent and
  * refused so far. Other sessions of the same principal add to the same account in the store, in
@@ -240,6 +215,31 @@ export class CallAccount {
     );
   }
 }
+
+/** The number of times within this time that an account is told that it is still used. */
+const TOUCHES = 20;
+
+const UNKNOWN_READER: MessageLabels = { returns: 'untrusted', reads: 'private' };
+
+const STRANGERS_TEXT: MessageLabels = { returns: 'untrusted', reads: 'public' };
+
+/**
+ * The labels of arguments that no model has written. What a person writes is private, like what
+ * they say.
+ */
+const WRITTEN_BY: Readonly<Record<Exclude<ValueOrigin, 'outside'>, MessageLabels>> = {
+  actor: { returns: 'trusted', reads: 'private' },
+  application: { returns: 'trusted', reads: 'public' },
+};
+
+const logger = new Logger('CallAccount');
+
+const NOTHING: SessionAccount = {
+  isTainted: false,
+  hasReadPrivate: false,
+  refusals: 0,
+  counts: {},
+};
 
 /** The store of an account, and the time for which it is kept after its last use. */
 export interface AccountPlace {

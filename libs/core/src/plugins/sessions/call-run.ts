@@ -25,8 +25,6 @@ import { processStateOf, savedRun } from '../../run/saved-run.js';
 import { accountRead } from './account-read.js';
 import { CalledTool } from './called-tool.js';
 
-const logger = new Logger('CallRun');
-
 /**
  * A run of one call until it ends or waits: a step of the loop without a model before it. What
  * waits is resumed as a run like any other.
@@ -201,6 +199,8 @@ export class CallRun {
     return CalledTool.from(run.runId, state, this.injected);
   }
 }
+
+const logger = new Logger('CallRun');
 
 /** The beginning of every call: there are no messages before it, and none come meanwhile. */
 const START = { instructions: undefined, history: [], inputs: new RunInputs() };

@@ -26,30 +26,6 @@ export function callOf(tool: unknown, args: unknown = {}): ToolCall {
   return { toolCallId: 'call_1_0', name: tool, arguments: argumentText(args) };
 }
 
-function argumentText(args: unknown): string {
-  try {
-    const text: unknown = JSON.stringify(args, assertJson);
-    if (typeof text === 'string') return text;
-  } catch {
-    // A circle, or a number that JSON does not have.
-  }
-  const message =
-    'The arguments of the call cannot be written as JSON. Give an object of texts, numbers, lists and such objects.';
-  throw new InvalidRequestError('invalid_request', message);
-}
-
-/** JSON would write such a number as null, which a tool may take for a field left out. */
-function assertJson(_name: string, value: unknown): unknown {
-  if (typeof value === 'number' && !Number.isFinite(value))
-    throw new TypeError(`${value} is no number of JSON.`);
-  return value;
-}
-
-/** The part of a run's state that tells what became of its call. */
-interface EndedCall extends Pick<LoopState, 'records' | 'toolset' | 'messages'> {
-  readonly pending?: Pick<PendingStep, 'outcomes'> | undefined;
-}
-
 /**
  * The result of a call as the application gets it. `content` is behind a getter, so that no
  * serializer finds it.
@@ -95,4 +71,28 @@ export class CalledTool implements CallResult {
     const { runId, record, ui, injectedTools, waiting } = this;
     return toJson({ runId, record, ui, injectedTools: injectedTools.map(({ id }) => id), waiting });
   }
+}
+
+function argumentText(args: unknown): string {
+  try {
+    const text: unknown = JSON.stringify(args, assertJson);
+    if (typeof text === 'string') return text;
+  } catch {
+    // A circle, or a number that JSON does not have.
+  }
+  const message =
+    'The arguments of the call cannot be written as JSON. Give an object of texts, numbers, lists and such objects.';
+  throw new InvalidRequestError('invalid_request', message);
+}
+
+/** JSON would write such a number as null, which a tool may take for a field left out. */
+function assertJson(_name: string, value: unknown): unknown {
+  if (typeof value === 'number' && !Number.isFinite(value))
+    throw new TypeError(`${value} is no number of JSON.`);
+  return value;
+}
+
+/** The part of a run's state that tells what became of its call. */
+interface EndedCall extends Pick<LoopState, 'records' | 'toolset' | 'messages'> {
+  readonly pending?: Pick<PendingStep, 'outcomes'> | undefined;
 }

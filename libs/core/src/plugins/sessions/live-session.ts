@@ -24,17 +24,6 @@ import { isUnpinned } from '../sources/vouched-tools.js';
 import { CallRun } from './call-run.js';
 import { callOf } from './called-tool.js';
 
-/**
- * The tools that results brought and that are gone, before they are forgotten: a session may have
- * any number of them.
- */
-const MOST_INJECTED = 200;
-/**
- * The number of records that strategies may be reminded of when roles change: those of calls that
- * changed the tools.
- */
-const MOST_RECORDS = 100;
-
 /** A session in this process: what its calls share, and the calls under way. */
 export class LiveSession implements ToolSession {
   readonly sessionId: string;
@@ -315,6 +304,17 @@ export class LiveSession implements ToolSession {
       );
   }
 }
+
+/**
+ * The tools that results brought and that are gone, before they are forgotten: a session may have
+ * any number of them.
+ */
+const MOST_INJECTED = 200;
+/**
+ * The number of records that strategies may be reminded of when roles change: those of calls that
+ * changed the tools.
+ */
+const MOST_RECORDS = 100;
 
 /** The same tools, without what is known of injected ones that are gone. */
 function withoutGone(toolset: Toolset): Toolset {

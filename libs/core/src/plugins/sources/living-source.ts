@@ -11,11 +11,6 @@ import { Interruption, linkSignal, untilAborted } from '../../contracts/interrup
 import { Logger } from '../../findings/logger.js';
 import type { Admission, SourceAdmission } from './source-admission.js';
 
-const logger = new Logger('ToolSources');
-
-/** The most tools in quarantine that are listed. */
-const MOST_LISTED = 100;
-
 /**
  * One source over time: how it is asked, when it is asked again, and what became of its answers.
  */
@@ -195,6 +190,11 @@ export class LivingSource {
     return Math.min(pauseMs * 2 ** Math.max(0, streak - 1), longestPauseMs);
   }
 }
+
+const logger = new Logger('ToolSources');
+
+/** The most tools in quarantine that are listed. */
+const MOST_LISTED = 100;
 
 /**
  * The name of a source, read once: a source that says something else later is still the one it was.

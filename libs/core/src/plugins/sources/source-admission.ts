@@ -36,54 +36,6 @@ export interface Admission {
   readonly findings: readonly Finding[];
 }
 
-const logger = new Logger('ToolSources');
-
-/**
- * The most values in the schemas of all tools of a source: to read and compile that many takes a
- * few seconds.
- */
-const MOST_VALUES = 20_000;
-/** The tools that are read before others have their turn. */
-const A_FEW = 8;
-
-/**
- * A tool of a source in the catalog. An answer with an equal definition replaces what is called,
- * and not the tool.
- */
-class AdmittedTool {
-  readonly tool: Tool;
-  readonly at: string;
-  readonly notes: readonly Finding[];
-
-  constructor(
-    { at, tool, notes }: Contribution,
-    /** All that a model or a policy can tell of it. */
-    readonly definition: string,
-  ) {
-    this.latest = tool;
-    this.at = at;
-    this.notes = notes;
-    const { spec, input, canCall, preflight, preview } = tool;
-    this.tool = {
-      ...tool,
-      spec: Object.freeze({ ...spec }),
-      input: { ...input }, // its identity in the catalog
-      invoke: (args, context) => this.latest.invoke(args, context),
-      ...(canCall && { canCall: (run) => this.latest.canCall?.(run) ?? false }),
-      ...(preflight && {
-        preflight: (args, context) => this.latest.preflight?.(args, context) ?? false,
-      }),
-      ...(preview && { preview: (args, context) => this.latest.preview?.(args, context) }),
-    };
-  }
-
-  private latest: Tool;
-
-  renew(latest: Tool): void {
-    this.latest = latest;
-  }
-}
-
 /** The tools of the application's own sources that answered in time, and their findings. */
 export interface SourceBeginning {
   readonly entries: readonly CatalogEntry[];
@@ -173,6 +125,54 @@ export class SourceAdmission {
         ...(leftOut > 0 ? [leftOutFinding(source, leftOut)] : []),
       ],
     };
+  }
+}
+
+const logger = new Logger('ToolSources');
+
+/**
+ * The most values in the schemas of all tools of a source: to read and compile that many takes a
+ * few seconds.
+ */
+const MOST_VALUES = 20_000;
+/** The tools that are read before others have their turn. */
+const A_FEW = 8;
+
+/**
+ * A tool of a source in the catalog. An answer with an equal definition replaces what is called,
+ * and not the tool.
+ */
+class AdmittedTool {
+  readonly tool: Tool;
+  readonly at: string;
+  readonly notes: readonly Finding[];
+
+  constructor(
+    { at, tool, notes }: Contribution,
+    /** All that a model or a policy can tell of it. */
+    readonly definition: string,
+  ) {
+    this.latest = tool;
+    this.at = at;
+    this.notes = notes;
+    const { spec, input, canCall, preflight, preview } = tool;
+    this.tool = {
+      ...tool,
+      spec: Object.freeze({ ...spec }),
+      input: { ...input }, // its identity in the catalog
+      invoke: (args, context) => this.latest.invoke(args, context),
+      ...(canCall && { canCall: (run) => this.latest.canCall?.(run) ?? false }),
+      ...(preflight && {
+        preflight: (args, context) => this.latest.preflight?.(args, context) ?? false,
+      }),
+      ...(preview && { preview: (args, context) => this.latest.preview?.(args, context) }),
+    };
+  }
+
+  private latest: Tool;
+
+  renew(latest: Tool): void {
+    this.latest = latest;
   }
 }
 

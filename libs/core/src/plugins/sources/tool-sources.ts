@@ -33,10 +33,6 @@ import { type Admission, SourceAdmission, type SourceBeginning } from './source-
  */
 export const APPLICATION_TENANT = '@application';
 
-/** The most of one kind in an entry of the audit and in the log. */
-const MOST_TOLD = 50;
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
-
 /**
  * The sources of tools of the application: it asks them when the application starts, again while
  * they do not answer, and whenever they say that they have changed.
@@ -394,6 +390,10 @@ export class ToolSources implements BeforeApplicationShutdown {
     this.schedule();
   }
 }
+
+/** The most of one kind in an entry of the audit and in the log. */
+const MOST_TOLD = 50;
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * One part or more, between which are two underscores; none ends with one, or an id could begin

@@ -57,6 +57,26 @@ export interface PhasesOptions<Phase extends string = string> {
   readonly name?: string;
 }
 
+/**
+ * Creates a strategy that leads a run through phases, each with its own tools.
+ *
+ * @throws ConfigurationError for wrong options, and for phases that do not exist or cannot be
+ *   reached
+ * @example
+ * injection: [
+ *   phases({
+ *     start: 'browse',
+ *     states: {
+ *       browse: { tools: ['catalog__*'], to: [{ on: 'cart__open', phase: 'checkout' }] },
+ *       checkout: { tools: ['cart__*'] },
+ *     },
+ *   }),
+ * ]
+ */
+export function phases<Phase extends string>(options: PhasesOptions<Phase>): ToolInjectionStrategy {
+  return new PhasesStrategy(options);
+}
+
 interface Change extends PhaseChange {
   readonly trigger: ResultTrigger;
   /** The name of the transition, unique among those of all phases. */
@@ -199,26 +219,6 @@ class PhasesStrategy extends ToolInjectionStrategy {
 }
 
 const MOST_NAMES = 5;
-
-/**
- * Creates a strategy that leads a run through phases, each with its own tools.
- *
- * @throws ConfigurationError for wrong options, and for phases that do not exist or cannot be
- *   reached
- * @example
- * injection: [
- *   phases({
- *     start: 'browse',
- *     states: {
- *       browse: { tools: ['catalog__*'], to: [{ on: 'cart__open', phase: 'checkout' }] },
- *       checkout: { tools: ['cart__*'] },
- *     },
- *   }),
- * ]
- */
-export function phases<Phase extends string>(options: PhasesOptions<Phase>): ToolInjectionStrategy {
-  return new PhasesStrategy(options);
-}
 
 const CHANGE = defineOptions<PhaseChange>({
   on: NAMES,

@@ -75,6 +75,22 @@ export const PLAN_TOOL: Tool = {
   invoke: (input) => ({ planned: callsIn(input).length }),
 };
 
+/**
+ * Creates a strategy that lets a model plan its changes: at the levels `taint` and `values` a call
+ * that it planned before it read anything from outside needs no approval. Policy must allow
+ * `plan__commit`.
+ *
+ * @example
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   policy: { allow: ['orders__*', 'plan__commit'] },
+ *   injection: [planning()],
+ * });
+ */
+export function planning(): ToolInjectionStrategy {
+  return new PlanningStrategy();
+}
+
 function callsIn(input: unknown): readonly unknown[] {
   const calls: unknown = isObject(input) ? input['calls'] : undefined;
   return Array.isArray(calls) ? calls : [];
@@ -93,20 +109,4 @@ class PlanningStrategy extends ToolInjectionStrategy {
   override evaluate(): ToolInjection {
     return {};
   }
-}
-
-/**
- * Creates a strategy that lets a model plan its changes: at the levels `taint` and `values` a call
- * that it planned before it read anything from outside needs no approval. Policy must allow
- * `plan__commit`.
- *
- * @example
- * ToolLoopModule.forRoot({
- *   model,
- *   policy: { allow: ['orders__*', 'plan__commit'] },
- *   injection: [planning()],
- * });
- */
-export function planning(): ToolInjectionStrategy {
-  return new PlanningStrategy();
 }

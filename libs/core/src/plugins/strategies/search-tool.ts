@@ -7,6 +7,19 @@ import { OF_APPLICATION } from '../../schema/field-origins.js';
 import { compileReveal } from '../../schema/reveal.js';
 
 export const SEARCH_ID = 'tools__search';
+
+/** Makes the search tool of one run. */
+export function searchTool(withheld: WithheldTools, most: number): Tool {
+  const isTrusted = withheld.all.every(({ origin }) => origin.trusted);
+  return {
+    ...(isTrusted ? TRUSTED : UNTRUSTED),
+    output: OUTPUT,
+    invoke: (input) => ({
+      tools: withheld.search(queryOf(input), most).map(({ spec }) => summaryOf(spec)),
+    }),
+  };
+}
+
 /** The longest description in a result; the tool itself has the whole of it. */
 const MOST_CHARACTERS = 160;
 
@@ -68,18 +81,6 @@ const TRUSTED = searching('trusted');
  * results.
  */
 const UNTRUSTED = searching('untrusted');
-
-/** Makes the search tool of one run. */
-export function searchTool(withheld: WithheldTools, most: number): Tool {
-  const isTrusted = withheld.all.every(({ origin }) => origin.trusted);
-  return {
-    ...(isTrusted ? TRUSTED : UNTRUSTED),
-    output: OUTPUT,
-    invoke: (input) => ({
-      tools: withheld.search(queryOf(input), most).map(({ spec }) => summaryOf(spec)),
-    }),
-  };
-}
 
 /**
  * The search tool without anything to find, for policies and for the catalog, which reserves its

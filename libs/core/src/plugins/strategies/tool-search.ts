@@ -73,12 +73,6 @@ export class ToolSearchStrategy extends ToolInjectionStrategy {
   }
 }
 
-const OPTIONS = defineOptions<ToolSearchOptions>({
-  tools: SELECTORS,
-  most: WHOLE_ABOVE_ZERO,
-  always: SELECTORS,
-});
-
 /**
  * Creates a strategy that offers the model a search instead of all tools.
  *
@@ -89,6 +83,12 @@ const OPTIONS = defineOptions<ToolSearchOptions>({
 export function toolSearch(options: ToolSearchOptions = {}): ToolInjectionStrategy {
   return new ToolSearchStrategy(options);
 }
+
+const OPTIONS = defineOptions<ToolSearchOptions>({
+  tools: SELECTORS,
+  most: WHOLE_ABOVE_ZERO,
+  always: SELECTORS,
+});
 
 function byId({ all }: { readonly all: readonly Tool[] }, ids: readonly string[]): readonly Tool[] {
   const wanted = new Set(ids);

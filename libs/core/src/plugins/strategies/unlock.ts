@@ -19,9 +19,6 @@ import {
   triggersFound,
 } from './triggers.js';
 
-/** The name of the only trigger. */
-const THE_ONE = 'found';
-
 /** Options of {@link unlock}: at least one condition, and `tools` or `remove`. */
 export interface UnlockOptions extends Omit<ResultTrigger, 'after'> {
   /** The tools of which one must have succeeded: declared ids, short names or globs. */
@@ -36,6 +33,20 @@ export interface UnlockOptions extends Omit<ResultTrigger, 'after'> {
   /** The name of the strategy in events. @default 'unlock' */
   readonly name?: string;
 }
+
+/**
+ * Creates a strategy that adds or removes tools after a result.
+ *
+ * @throws ConfigurationError for wrong options, and without a trigger or a change
+ * @example
+ * injection: [unlock({ after: 'cart__open', tools: ['cart__checkout'] })]
+ */
+export function unlock(options: UnlockOptions): ToolInjectionStrategy {
+  return new UnlockStrategy(options);
+}
+
+/** The name of the only trigger. */
+const THE_ONE = 'found';
 
 /**
  * Adds tools once a result shows that they are useful, or removes them once they are not. Policy
@@ -112,14 +123,3 @@ const OPTIONS = defineOptions<UnlockOptions>({
   remove: NAME_LIST,
   name: TEXT,
 });
-
-/**
- * Creates a strategy that adds or removes tools after a result.
- *
- * @throws ConfigurationError for wrong options, and without a trigger or a change
- * @example
- * injection: [unlock({ after: 'cart__open', tools: ['cart__checkout'] })]
- */
-export function unlock(options: UnlockOptions): ToolInjectionStrategy {
-  return new UnlockStrategy(options);
-}

@@ -3,15 +3,6 @@ import { parse } from 'jsonriver';
 import { toJsonObject } from '../../schema/canonical-json.js';
 
 /**
- * An answer is shown once it has grown by as many characters, and by this part of itself: what is
- * shown of it in all stays below nine times its size.
- */
-const SHOWN_CHARACTERS = 32;
-const SHOWN_PART = 1 / 8;
-/** The text before a JSON object: nothing, or the beginning of a Markdown fence. */
-const PREAMBLE = /^\s*(?:```(?:json)?\s*)?(?=\{)/;
-
-/**
  * A structured answer while it is written: an object that only grows. Text that is not the
  * beginning of a JSON object shows nothing.
  */
@@ -57,6 +48,15 @@ export class GrowingAnswer {
     return isJsonObject(latest) ? toJsonObject(latest) : undefined;
   }
 }
+
+/**
+ * An answer is shown once it has grown by as many characters, and by this part of itself: what is
+ * shown of it in all stays below nine times its size.
+ */
+const SHOWN_CHARACTERS = 32;
+const SHOWN_PART = 1 / 8;
+/** The text before a JSON object: nothing, or the beginning of a Markdown fence. */
+const PREAMBLE = /^\s*(?:```(?:json)?\s*)?(?=\{)/;
 
 /** Text that comes piece by piece, for a reader that asks for it. */
 class Chunks implements AsyncIterableIterator<string> {

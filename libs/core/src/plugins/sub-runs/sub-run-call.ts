@@ -14,13 +14,6 @@ import { CallPending } from '../../call/outcome.js';
 import { discreet } from '../connections/discreet.js';
 import { subRunMs } from '../../call/call-limits.js';
 
-/** The method of a tool, as far as it has come. */
-interface CalledMethod {
-  readonly invocation: { readonly context: ToolCallContext };
-  readonly state: MethodState;
-  readonly thrown: unknown;
-}
-
 /** A sub-run in the place of its tool's method. */
 export class SubRunMethod {
   /** Set where the sub-run waits. */
@@ -103,6 +96,13 @@ export class SubRunMethod {
     if (ending.status === 'failed') throw new CallFailure(ending.failure);
     return ending.result;
   }
+}
+
+/** The method of a tool, as far as it has come. */
+interface CalledMethod {
+  readonly invocation: { readonly context: ToolCallContext };
+  readonly state: MethodState;
+  readonly thrown: unknown;
 }
 
 /** Returns whether a call whose method answered had an effect: a sub-run has those of its calls. */

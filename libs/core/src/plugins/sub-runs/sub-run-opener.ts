@@ -38,23 +38,6 @@ import {
 } from './sub-runs.js';
 import { SubRunPreparation, depthOf } from './sub-run-preparation.js';
 
-const SUMMARY_BYTES = 4_096;
-
-/** The process state of a sub-run that waits. */
-class WaitingSubRun extends SubRunProcessState {
-  constructor(readonly state: ProcessState) {
-    super();
-  }
-
-  override get keptBytes(): number {
-    return keptBytesOf(this.state);
-  }
-
-  override forgetPages(): void {
-    forgetPagesOf(this.state);
-  }
-}
-
 /** Opens runs within runs: the same loop, told and kept by the run around it. */
 export class SubRunOpener implements SubRunsWithin {
   private readonly logger = new Logger(SubRunOpener.name);
@@ -152,6 +135,23 @@ export class SubRunOpener implements SubRunsWithin {
       );
       return { status: 'failed', failure };
     }
+  }
+}
+
+const SUMMARY_BYTES = 4_096;
+
+/** The process state of a sub-run that waits. */
+class WaitingSubRun extends SubRunProcessState {
+  constructor(readonly state: ProcessState) {
+    super();
+  }
+
+  override get keptBytes(): number {
+    return keptBytesOf(this.state);
+  }
+
+  override forgetPages(): void {
+    forgetPagesOf(this.state);
   }
 }
 

@@ -43,14 +43,6 @@ export interface SubRunCall {
   readonly signal: AbortSignal;
 }
 
-/** A sub-run that waits, and the reason. */
-interface PausedSubRun {
-  readonly checkpoint: SubRunCheckpoint;
-  readonly waitingFor?: WaitingFor;
-  /** Set where it waits for a store that does not answer for now, not for a person. */
-  readonly unavailable?: StorageUnavailableError;
-}
-
 export type SubRunEnding = { readonly record: SubRunRecord } & (
   | { readonly status: 'succeeded'; readonly result: JsonObject; readonly labels: MessageLabels }
   | { readonly status: 'failed'; readonly failure: ToolFailure; readonly labels: MessageLabels }
@@ -63,4 +55,12 @@ export type SubRunEnding = { readonly record: SubRunRecord } & (
  */
 export interface SubRuns {
   run(call: SubRunCall): Promise<SubRunEnding>;
+}
+
+/** A sub-run that waits, and the reason. */
+interface PausedSubRun {
+  readonly checkpoint: SubRunCheckpoint;
+  readonly waitingFor?: WaitingFor;
+  /** Set where it waits for a store that does not answer for now, not for a person. */
+  readonly unavailable?: StorageUnavailableError;
 }

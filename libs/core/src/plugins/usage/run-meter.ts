@@ -6,18 +6,6 @@ import type { Awaitable, CallLimit } from '../../plugin/run-points.js';
 import { QuotaGuard } from './quota-guard.js';
 import type { UsageLedger } from './usage-ledger.js';
 
-const NOTHING: UsageAmounts = {
-  calls: 0,
-  answers: 0,
-  inputTokens: 0,
-  outputTokens: 0,
-  usd: 0,
-  unpricedAnswers: 0,
-};
-
-/** More is no number of tokens, whatever a provider reports, and would not fit into a sum. */
-const MOST_OF_AN_AMOUNT = Number.MAX_SAFE_INTEGER;
-
 /** Counts the use of one run, and holds it against the quotas of its tenant. */
 export class RunMeter {
   private readonly guard: QuotaGuard | undefined;
@@ -105,6 +93,18 @@ export class RunMeter {
     };
   }
 }
+
+const NOTHING: UsageAmounts = {
+  calls: 0,
+  answers: 0,
+  inputTokens: 0,
+  outputTokens: 0,
+  usd: 0,
+  unpricedAnswers: 0,
+};
+
+/** More is no number of tokens, whatever a provider reports, and would not fit into a sum. */
+const MOST_OF_AN_AMOUNT = Number.MAX_SAFE_INTEGER;
 
 function guardOf(
   ledger: UsageLedger,

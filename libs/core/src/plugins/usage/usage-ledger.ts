@@ -7,23 +7,6 @@ import { outsideOfRuns } from '../../call/store-calls.js';
 import { Logger } from '../../findings/logger.js';
 
 /**
- * The time for which uses are collected into one write. What a process that is killed has not
- * written is lost.
- */
-const FLUSH_MS = 1_000;
-
-/** The longest pause between attempts while the store does not answer. */
-const LONGEST_PAUSE_MS = 30_000;
-
-/**
- * Beyond so many that wait for a store, further uses are not counted. Uses of one day, actor, tool
- * and model are one.
- */
-const MOST_WAITING = 10_000;
-
-const MOST_OF_A_BATCH = 1_000;
-
-/**
  * Counts what runs use. What no quota waits for is collected and written each second; while the
  * store fails it is kept and written later, so that no run is harmed. Each batch and each increment
  * with an id counts once, whatever became of an earlier attempt.
@@ -147,6 +130,23 @@ export class UsageLedger implements BeforeApplicationShutdown {
       );
   }
 }
+
+/**
+ * The time for which uses are collected into one write. What a process that is killed has not
+ * written is lost.
+ */
+const FLUSH_MS = 1_000;
+
+/** The longest pause between attempts while the store does not answer. */
+const LONGEST_PAUSE_MS = 30_000;
+
+/**
+ * Beyond so many that wait for a store, further uses are not counted. Uses of one day, actor, tool
+ * and model are one.
+ */
+const MOST_WAITING = 10_000;
+
+const MOST_OF_A_BATCH = 1_000;
 
 /** Uses of one tenant that are not written yet. */
 interface TenantUses {

@@ -25,12 +25,6 @@ import { ActorIdentity } from '../../policy/actor-identity.js';
 import { parseJson } from '../../schema/canonical-json.js';
 import { UsageLedger } from './usage-ledger.js';
 
-const MOST_ROWS = 1_000;
-
-const MOST_DAYS = 400;
-
-const DAY_MS = 86_400_000;
-
 /**
  * Reports what tenants have used: calls, answers of models, tokens and cost, by actor, tool, model
  * and day.
@@ -83,6 +77,12 @@ export class UsageService<Actor = RegisteredActor> {
     };
   }
 }
+
+const MOST_ROWS = 1_000;
+
+const MOST_DAYS = 400;
+
+const DAY_MS = 86_400_000;
 
 /** A selection of what was used. */
 export interface UsageReportQuery {

@@ -1,3 +1,13 @@
+/**
+ * Makes a text harmless for a reader who sees it as Markdown, as HTML or in a terminal: it stays
+ * what it says, without links, images and blocks. Renderers such as `remark-gfm` and `markdown-it`
+ * make links of bare and of e-mail addresses, also of those that are written with entities or
+ * escapes, so that a space stands in each.
+ */
+export function inertText(text: string): string {
+  return withoutMarkup(withoutLinks(withoutUnseen(text)));
+}
+
 const [ESCAPE, BELL, COMMAND] = ['\u001B', '\u0007', '\u009B'];
 
 /** The sequences by which a text commands a terminal, with a link of its own among them. */
@@ -15,16 +25,6 @@ const LINE_ENDS = /\r\n?|[\u0085\u2028\u2029]/g;
  * the joiner of emoji.
  */
 const UNSEEN = /(?![\n\u200D])[\p{Cc}\p{Cf}\p{Co}\p{Cs}]/gu;
-
-/**
- * Makes a text harmless for a reader who sees it as Markdown, as HTML or in a terminal: it stays
- * what it says, without links, images and blocks. Renderers such as `remark-gfm` and `markdown-it`
- * make links of bare and of e-mail addresses, also of those that are written with entities or
- * escapes, so that a space stands in each.
- */
-export function inertText(text: string): string {
-  return withoutMarkup(withoutLinks(withoutUnseen(text)));
-}
 
 function withoutUnseen(text: string): string {
   return text

@@ -1,5 +1,3 @@
-const DECORATED_MEMBERS_METADATA = 'toolloop:decorated-members';
-
 /**
  * Lists a member that carries a decorator of ours on its class: most classes of an application have
  * none, and are told apart by one look.
@@ -11,6 +9,8 @@ export function recordMember(target: object, property: string | symbol): void {
     target,
   );
 }
+
+const DECORATED_MEMBERS_METADATA = 'toolloop:decorated-members';
 
 /**
  * Returns the own members of a prototype, or of a class, that carry a decorator of ours; one with

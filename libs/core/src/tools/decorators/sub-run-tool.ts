@@ -3,20 +3,6 @@ import type { JSONSchema7 } from 'json-schema';
 import type { SubRunProfile } from '../../contracts/loop-request.js';
 import { RawTool, type RawToolDeclaration } from './raw-tool.js';
 
-const PROMPT: JSONSchema7 = {
-  type: 'object',
-  properties: {
-    prompt: {
-      type: 'string',
-      minLength: 1,
-      description:
-        'What to find out or do, with everything needed for it: nothing else is known there.',
-    },
-  },
-  required: ['prompt'],
-  additionalProperties: false,
-};
-
 /**
  * Makes a run a tool, for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. It may
  * do nothing that the outer run may not.
@@ -75,6 +61,20 @@ export function subRunTool<Input = SubRunInput>(
     { ...profile, ...(effect && { effect }), prompt: prompt ?? promptIn },
   );
 }
+
+const PROMPT: JSONSchema7 = {
+  type: 'object',
+  properties: {
+    prompt: {
+      type: 'string',
+      minLength: 1,
+      description:
+        'What to find out or do, with everything needed for it: nothing else is known there.',
+    },
+  },
+  required: ['prompt'],
+  additionalProperties: false,
+};
 
 /** The input of a sub-run, unless its declaration has another. */
 export interface SubRunInput {

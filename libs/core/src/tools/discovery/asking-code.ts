@@ -4,20 +4,20 @@ import type { RawTool } from '../decorators/raw-tool.js';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
 import { handlerOf } from '../nest/enhancers.js';
 
-/**
- * A function that may ask while it runs, and the place of the call's context among its parameters.
- */
-interface AskingCode {
-  readonly code: unknown;
-  readonly contextIndex: number | undefined;
-}
-
 /** The code of a decorated method. */
 export function codeOfMethod(type: Type, { property, parameters }: ToolMethod): AskingCode {
   return {
     code: handlerOf(type, property),
     contextIndex: parameters.find(({ kind }) => kind === 'context')?.index,
   };
+}
+
+/**
+ * A function that may ask while it runs, and the place of the call's context among its parameters.
+ */
+interface AskingCode {
+  readonly code: unknown;
+  readonly contextIndex: number | undefined;
 }
 
 /** The code of a raw tool, which is a function, or the method `call` of a class. */

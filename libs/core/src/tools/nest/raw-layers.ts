@@ -4,9 +4,6 @@ import { hostClassOf, hostOf, recordTypes } from './enhancers.js';
 import { type LayeredMethod } from './layered-method.js';
 import { isClass } from './provider-classes.js';
 
-/** The method of a raw tool's class. */
-const CALL = 'call';
-
 /**
  * Makes the class in which Nest finds the guards, pipes, interceptors and filters of a raw tool: it
  * has those of the tool's class. A function has none of its own, and its class, which bears the id
@@ -26,6 +23,9 @@ export function rawMethodOf({
   recordTypes(type, method.property, [isClass(input) ? input : Object]);
   return { type, method, except: interceptors?.except };
 }
+
+/** The method of a raw tool's class. */
+const CALL = 'call';
 
 /** The same for a tool that a source declares, which is known by its id alone. */
 export function contributedMethodOf(
