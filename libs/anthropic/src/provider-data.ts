@@ -1,16 +1,6 @@
 import type { AssistantMessage } from '@toolloop/protocol';
 import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
-/** The model and the server that an answer came from, or that a transcript goes to. */
-export interface AnswerOrigin {
-  readonly model: string;
-  /**
-   * The host of the server, with its port. @default not known, as in an answer that was decoded by
-   * hand
-   */
-  readonly server?: string;
-}
-
 /**
  * The blocks of an answer that its model requires in later requests. Thinking is signed and refused
  * when it or anything before it has changed, so an answer is sent back in the blocks it came in.
@@ -27,6 +17,16 @@ export interface ProviderData extends AnswerOrigin {
   readonly container?: string;
   /** The details of a refusal. */
   readonly refusal?: WireObject;
+}
+
+/** The model and the server that an answer came from, or that a transcript goes to. */
+export interface AnswerOrigin {
+  readonly model: string;
+  /**
+   * The host of the server, with its port. @default not known, as in an answer that was decoded by
+   * hand
+   */
+  readonly server?: string;
 }
 
 /**

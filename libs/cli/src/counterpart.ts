@@ -35,6 +35,28 @@ import {
 } from './application.js';
 import { CommandError, lineOf } from './output.js';
 
+/** The application behind a command, as the actor of the command may use it. */
+export interface Counterpart {
+  /** Set where it listens nowhere: other people answer in another process, on the same storage. */
+  readonly isAlone: boolean;
+  tools(): Promise<readonly ListedTool[]>;
+  call(tool: string, args: JsonObject): Promise<MadeCall>;
+  explain(tool: string, subject: ExplanationSubject): Promise<ExplainedTool | ExplainedCall>;
+  /** A page of what waits, the oldest first. */
+  inbox(selection?: PendingSelection): Promise<readonly WaitingRequest[]>;
+  answer(runId: string, reply: PendingReply): Promise<AnsweredRequest>;
+  /** Takes a decision that is about several calls, or trusts something beside a call. */
+  decide(verdict: Verdict): Promise<void>;
+  runs(selection: RunSelection): Promise<readonly Run[]>;
+  rehearsalChoices(): Promise<RehearsalChoices>;
+  /** Rehearses a run, and compares once a model that is asked for it has come to its end. */
+  rehearse(runId: string, terms: RehearsalTerms): Promise<RehearsedRun>;
+  ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent>;
+  resume(runId: string, signal: AbortSignal): AsyncIterable<LoopEvent>;
+  audit(): Promise<ExportedAudit>;
+  close(): Promise<void>;
+}
+
 /**
  * The options that say which application a command is about: one that listens, or one that is
  * booted for the command.
@@ -65,28 +87,6 @@ export interface Verdict {
 
 /** The model and the policy of a rehearsal, by their names. */
 export type RehearsalTerms = Pick<RehearsedRun, 'model' | 'policy'>;
-
-/** The application behind a command, as the actor of the command may use it. */
-export interface Counterpart {
-  /** Set where it listens nowhere: other people answer in another process, on the same storage. */
-  readonly isAlone: boolean;
-  tools(): Promise<readonly ListedTool[]>;
-  call(tool: string, args: JsonObject): Promise<MadeCall>;
-  explain(tool: string, subject: ExplanationSubject): Promise<ExplainedTool | ExplainedCall>;
-  /** A page of what waits, the oldest first. */
-  inbox(selection?: PendingSelection): Promise<readonly WaitingRequest[]>;
-  answer(runId: string, reply: PendingReply): Promise<AnsweredRequest>;
-  /** Takes a decision that is about several calls, or trusts something beside a call. */
-  decide(verdict: Verdict): Promise<void>;
-  runs(selection: RunSelection): Promise<readonly Run[]>;
-  rehearsalChoices(): Promise<RehearsalChoices>;
-  /** Rehearses a run, and compares once a model that is asked for it has come to its end. */
-  rehearse(runId: string, terms: RehearsalTerms): Promise<RehearsedRun>;
-  ask(message: string, conversationId: string, signal: AbortSignal): AsyncIterable<LoopEvent>;
-  resume(runId: string, signal: AbortSignal): AsyncIterable<LoopEvent>;
-  audit(): Promise<ExportedAudit>;
-  close(): Promise<void>;
-}
 
 /** A tool for an actor, or one call. */
 type ExplanationSubject = Omit<Asks<'GET /explain/:tool'>, 'tool'>;

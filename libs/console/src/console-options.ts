@@ -10,45 +10,6 @@ import {
   type Verdict,
 } from '@toolloop/protocol';
 
-/** The name and the password that a person has typed on the console's own page. */
-export interface ConsoleCredentials {
-  readonly name: string;
-  readonly password: string;
-}
-
-/** The result of an evaluation, as an application gives it. */
-export interface EvalResult {
-  /** Unique among the results, and part of an address. */
-  readonly id: string;
-  /** ISO 8601. */
-  readonly at: string;
-  readonly report: EvalReport;
-}
-
-/** Keeps what people say about runs, such as in a table of the application. */
-export interface VerdictKeeper<Actor = RegisteredActor> {
-  add(verdict: Verdict, caller: Caller<Actor>): void | Promise<void>;
-  /** Finds what was said about a run and its approvals, the oldest first. */
-  of(runId: string, caller: Caller<Actor>): readonly Verdict[] | Promise<readonly Verdict[]>;
-}
-
-/** The evaluations of the application: what they resulted in, and where people's verdicts go. */
-export interface ConsoleEvaluations<Actor = RegisteredActor> {
-  /**
-   * The folder into which `toolloop eval --out` writes, shown to operators who may see the runs of
-   * all tenants; or a function that gives a person the results that they may see.
-   *
-   * @default none: the section is left out
-   */
-  readonly results?:
-    string | ((caller: Caller<Actor>) => readonly EvalResult[] | Promise<readonly EvalResult[]>);
-  /**
-   * The file that `toolloop eval judge` reads, `evals/verdicts.jsonl` by default there; or what
-   * keeps them. @default none: no one is asked
-   */
-  readonly verdicts?: string | VerdictKeeper<Actor>;
-}
-
 /**
  * Options of {@link ConsoleModule}: the way in, of which production needs one.
  *
@@ -93,6 +54,45 @@ export interface ConsoleOptions<Actor = RegisteredActor> {
   readonly evaluations?: ConsoleEvaluations<Actor>;
   /** The name of the application, in the title of the page. @default 'Toolloop' */
   readonly title?: string;
+}
+
+/** The name and the password that a person has typed on the console's own page. */
+export interface ConsoleCredentials {
+  readonly name: string;
+  readonly password: string;
+}
+
+/** The result of an evaluation, as an application gives it. */
+export interface EvalResult {
+  /** Unique among the results, and part of an address. */
+  readonly id: string;
+  /** ISO 8601. */
+  readonly at: string;
+  readonly report: EvalReport;
+}
+
+/** Keeps what people say about runs, such as in a table of the application. */
+export interface VerdictKeeper<Actor = RegisteredActor> {
+  add(verdict: Verdict, caller: Caller<Actor>): void | Promise<void>;
+  /** Finds what was said about a run and its approvals, the oldest first. */
+  of(runId: string, caller: Caller<Actor>): readonly Verdict[] | Promise<readonly Verdict[]>;
+}
+
+/** The evaluations of the application: what they resulted in, and where people's verdicts go. */
+export interface ConsoleEvaluations<Actor = RegisteredActor> {
+  /**
+   * The folder into which `toolloop eval --out` writes, shown to operators who may see the runs of
+   * all tenants; or a function that gives a person the results that they may see.
+   *
+   * @default none: the section is left out
+   */
+  readonly results?:
+    string | ((caller: Caller<Actor>) => readonly EvalResult[] | Promise<readonly EvalResult[]>);
+  /**
+   * The file that `toolloop eval judge` reads, `evals/verdicts.jsonl` by default there; or what
+   * keeps them. @default none: no one is asked
+   */
+  readonly verdicts?: string | VerdictKeeper<Actor>;
 }
 
 type Found<Actor> = Caller<Actor> | null | undefined;

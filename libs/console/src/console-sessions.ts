@@ -28,18 +28,6 @@ import {
 } from './console-options.js';
 
 /**
- * The header of every request of the page. A page of another origin cannot send it unasked, and
- * only this one knows its value.
- */
-export const CONSOLE_HEADER = 'x-toolloop-console';
-
-/** A session that holds, and its person. */
-export interface ConsoleSession {
-  readonly caller: Caller;
-  readonly csrf: string;
-}
-
-/**
  * Lets people in, and knows them again by a signed cookie that holds no secret. No user is kept
  * here: the application says who they are, and its `ActorDirectory` loads them at each request, so
  * that a person who has left is out at once.
@@ -287,6 +275,18 @@ export class ConsoleSessions implements OnModuleInit, OnApplicationBootstrap {
     const link = this.linkAt(`http://127.0.0.1:${String(address['port'])}`);
     if (link !== undefined) this.logger.log(`Open the console, once, at ${link}`);
   }
+}
+
+/**
+ * The header of every request of the page. A page of another origin cannot send it unasked, and
+ * only this one knows its value.
+ */
+export const CONSOLE_HEADER = 'x-toolloop-console';
+
+/** A session that holds, and its person. */
+export interface ConsoleSession {
+  readonly caller: Caller;
+  readonly csrf: string;
 }
 
 /** The content of a cookie. It is signed, and says nothing else. */

@@ -33,12 +33,6 @@ import {
   type VerdictKeeper,
 } from './console-options.js';
 
-/** A result in a list of them: what its variants reached, without the runs. */
-export interface ListedResult extends Omit<EvalResult, 'report'> {
-  readonly name: string;
-  readonly variants: EvalReport['variants'];
-}
-
 /** The results of evaluations and the verdicts of people, as far as the application keeps them. */
 @Injectable()
 export class Evaluations {
@@ -143,6 +137,12 @@ export class Evaluations {
         message: 'The approval was not decided yet.',
       });
   }
+}
+
+/** A result in a list of them: what its variants reached, without the runs. */
+export interface ListedResult extends Omit<EvalResult, 'report'> {
+  readonly name: string;
+  readonly variants: EvalReport['variants'];
 }
 
 /** Far more than a person compares; the newest are read. */

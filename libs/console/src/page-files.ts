@@ -3,12 +3,6 @@ import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 
-/** A file of the page as it is sent. */
-export interface SentFile {
-  readonly body: Buffer;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
 /**
  * The files that Vite has built, each read and compressed when it is first asked for. Names hold a
  * hash of their content, so that browsers keep them.
@@ -56,6 +50,12 @@ export class PageFiles {
       },
     };
   }
+}
+
+/** A file of the page as it is sent. */
+export interface SentFile {
+  readonly body: Buffer;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 const TYPES: Readonly<Record<string, string>> = {

@@ -5,6 +5,51 @@ import type { DataPolicyEngine } from '@toolloop/core/policy';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { Database } from './database/database.js';
 
+/** Tells a load balancer if this process can take more work. Any answer tells that it lives. */
+@Injectable()
+export class DurableHealth implements OnModuleDestroy {
+  private isLeaving = false;
+
+  /** `policies` tells if it is known what is in force. */
+  constructor(
+    private readonly database: Pick<Database, 'query'> & Partial<Pick<Database, 'silentMs'>>,
+    private readonly policies: Pick<DataPolicyEngine, 'isReliable'> = { isReliable: true },
+    private readonly audit?: Pick<AuditProbe, 'isWritable'>,
+  ) {}
+
+  onModuleDestroy(): void {
+    this.isLeaving = true;
+  }
+
+  /**
+   * Answers within two seconds: a database that takes longer counts as down, and one that has
+   * answered anybody within the last second as up. Never rejects.
+   */
+  async readiness(): Promise<Readiness> {
+    const database = (await this.answers()) ? 'up' : 'down';
+    const policy = this.policies.isReliable ? 'readable' : 'unreadable';
+    const audit = this.audit && ((await this.audit.isWritable()) ? 'writable' : 'unwritable');
+    const isReady =
+      database === 'up' && policy === 'readable' && audit !== 'unwritable' && !this.isLeaving;
+    return { isReady, database, policy, ...(audit && { audit }), isLeaving: this.isLeaving };
+  }
+
+  private async answers(): Promise<boolean> {
+    if ((this.database.silentMs ?? Number.POSITIVE_INFINITY) < RECENT_MS) return true;
+    const over = new AbortController();
+    const late = wait(LONGEST_ANSWER_MS, false, { ref: false, signal: over.signal }).catch(
+      () => false,
+    );
+    const asked = asStoreAttempt(() => this.database.query('select 1', [])).then(
+      () => true,
+      () => false,
+    );
+    const isUp = await Promise.race([asked, late]);
+    over.abort();
+    return isUp;
+  }
+}
+
 /** The answer to a load balancer: may it send this process more work? */
 export interface Readiness {
   /**
@@ -67,51 +112,6 @@ export class AuditProbe {
     if (this.known?.isWritable !== false)
       this.logger.error('The audit cannot be written, so no call is made.', error);
     return false;
-  }
-}
-
-/** Tells a load balancer if this process can take more work. Any answer tells that it lives. */
-@Injectable()
-export class DurableHealth implements OnModuleDestroy {
-  private isLeaving = false;
-
-  /** `policies` tells if it is known what is in force. */
-  constructor(
-    private readonly database: Pick<Database, 'query'> & Partial<Pick<Database, 'silentMs'>>,
-    private readonly policies: Pick<DataPolicyEngine, 'isReliable'> = { isReliable: true },
-    private readonly audit?: Pick<AuditProbe, 'isWritable'>,
-  ) {}
-
-  onModuleDestroy(): void {
-    this.isLeaving = true;
-  }
-
-  /**
-   * Answers within two seconds: a database that takes longer counts as down, and one that has
-   * answered anybody within the last second as up. Never rejects.
-   */
-  async readiness(): Promise<Readiness> {
-    const database = (await this.answers()) ? 'up' : 'down';
-    const policy = this.policies.isReliable ? 'readable' : 'unreadable';
-    const audit = this.audit && ((await this.audit.isWritable()) ? 'writable' : 'unwritable');
-    const isReady =
-      database === 'up' && policy === 'readable' && audit !== 'unwritable' && !this.isLeaving;
-    return { isReady, database, policy, ...(audit && { audit }), isLeaving: this.isLeaving };
-  }
-
-  private async answers(): Promise<boolean> {
-    if ((this.database.silentMs ?? Number.POSITIVE_INFINITY) < RECENT_MS) return true;
-    const over = new AbortController();
-    const late = wait(LONGEST_ANSWER_MS, false, { ref: false, signal: over.signal }).catch(
-      () => false,
-    );
-    const asked = asStoreAttempt(() => this.database.query('select 1', [])).then(
-      () => true,
-      () => false,
-    );
-    const isUp = await Promise.race([asked, late]);
-    over.abort();
-    return isUp;
   }
 }
 

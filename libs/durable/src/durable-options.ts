@@ -9,6 +9,9 @@ import {
 } from '@toolloop/core/internal';
 import { urlProblem } from './database/database-url.js';
 
+/** The place where everything is kept: one of the three. */
+export type DurableOptions = ServerOptions | FolderOptions | MemoryOptions;
+
 /** After how many days things are deleted. Whatever is not named is kept for ever. */
 export interface Retention {
   /**
@@ -67,9 +70,6 @@ export interface MemoryOptions extends CommonOptions {
    */
   readonly template?: Blob;
 }
-
-/** The place where everything is kept: one of the three. */
-export type DurableOptions = ServerOptions | FolderOptions | MemoryOptions;
 
 interface CommonOptions {
   /** The days after which things are deleted. The audit never is. @default nothing */

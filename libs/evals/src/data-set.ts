@@ -12,6 +12,12 @@ import type { RecordedRun } from '@toolloop/testing';
 import type { JSONSchema7 } from 'json-schema';
 import { EvalError } from './eval.error.js';
 
+/** Cases that are run together. */
+export interface DataSet {
+  readonly name: string;
+  readonly cases: readonly EvalCase[];
+}
+
 /** A call that a case expects. */
 export interface ExpectedCall {
   /** A declared id; `*` stands for any part of one. */
@@ -65,12 +71,6 @@ export interface EvalCase {
     readonly verdict?: Verdict['verdict'];
     readonly why?: string;
   };
-}
-
-/** Cases that are run together. */
-export interface DataSet {
-  readonly name: string;
-  readonly cases: readonly EvalCase[];
 }
 
 const FIELDS: ReadonlySet<string> = new Set([

@@ -13,6 +13,9 @@ import type { EvalCase } from './data-set.js';
 import type { ScoredRun } from './evaluation.js';
 import type { Scorer } from './scorers.js';
 
+/** Says whether a run is right. */
+export type Judge = (run: JudgedRun) => Promise<Judgement>;
+
 /** A run as a judge sees it. */
 export interface JudgedRun {
   /** The question to the judge, such as "Does the answer name the reason?". */
@@ -33,9 +36,6 @@ export interface Judgement {
   readonly why: string;
   readonly usage: Usage;
 }
-
-/** Says whether a run is right. */
-export type Judge = (run: JudgedRun) => Promise<Judgement>;
 
 const INSTRUCTIONS = [
   'You judge what an assistant did. The message is a JSON object: what the assistant was asked, the calls of tools that it made, its answer, and a question about them.',

@@ -1,5 +1,12 @@
 import type { EvalReport, EvalRun } from '@toolloop/protocol';
 
+/** Says whether a report is as it must be, and what is wrong with it. */
+export interface ReportVerdict {
+  readonly isGood: boolean;
+  readonly below: readonly string[];
+  readonly regressions: readonly Regression[];
+}
+
 /** A case that passed in an earlier report and does not now. */
 export interface Regression {
   readonly case: string;
@@ -16,13 +23,6 @@ export interface Threshold {
   readonly minimum?: number;
   /** An earlier report: no case may pass less often than in it. @default none */
   readonly baseline?: EvalReport;
-}
-
-/** Says whether a report is as it must be, and what is wrong with it. */
-export interface ReportVerdict {
-  readonly isGood: boolean;
-  readonly below: readonly string[];
-  readonly regressions: readonly Regression[];
 }
 
 /**

@@ -5,15 +5,6 @@ import type { EvalCase, ExpectedCall } from './data-set.js';
 import { EvalError } from './eval.error.js';
 import type { ScoredRun } from './evaluation.js';
 
-/** Looks at a run of a case; undefined where it has nothing to say about the case. */
-export interface Scorer {
-  readonly name: string;
-  score(
-    run: ScoredRun,
-    of: EvalCase,
-  ): Omit<Score, 'name'> | undefined | Promise<Omit<Score, 'name'> | undefined>;
-}
-
 const PASSED = { passed: true } as const;
 
 /** The calls that a case expects were made, in their order; with `exact` no others. */
@@ -75,6 +66,15 @@ export const finish: Scorer = {
 
 /** The scorers of every evaluation. */
 export const SCORERS: readonly Scorer[] = [finish, expectedCalls, forbiddenCalls, finalFacts];
+
+/** Looks at a run of a case; undefined where it has nothing to say about the case. */
+export interface Scorer {
+  readonly name: string;
+  score(
+    run: ScoredRun,
+    of: EvalCase,
+  ): Omit<Score, 'name'> | undefined | Promise<Omit<Score, 'name'> | undefined>;
+}
 
 function scoreOfCalls(
   calls: ScoredRun['calls'],

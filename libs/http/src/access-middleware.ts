@@ -10,23 +10,6 @@ import {
 import { HTTP_OPTIONS, type ToolLoopHttpOptions } from './http-options.js';
 
 /**
- * The methods and headers that a page of another origin may send, and the headers that it may read:
- * with them it names its requests and reads on a stream that it lost.
- */
-export const CORS_HEADERS = {
-  // Fastify by itself lets pages of others delete nothing
-  methods: ['GET', 'HEAD', 'PUT', 'PATCH', 'POST', 'DELETE'],
-  allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'last-event-id'],
-  exposedHeaders: [
-    'link',
-    'location',
-    'retry-after',
-    'x-vercel-ai-ui-message-stream',
-    'x-vercel-ai-data-stream',
-  ],
-} as const;
-
-/**
  * Answers only under the application's own names, and only to its own pages and those that it
  * admits. Without this, any web page could point a name of its own at 127.0.0.1 (DNS rebinding) and
  * talk to the application through the visitor's browser. Names are checked where the options list
@@ -71,6 +54,23 @@ export class AccessMiddleware implements NestMiddleware {
     return { host: host.toLowerCase(), protocol: protocol.toLowerCase() };
   }
 }
+
+/**
+ * The methods and headers that a page of another origin may send, and the headers that it may read:
+ * with them it names its requests and reads on a stream that it lost.
+ */
+export const CORS_HEADERS = {
+  // Fastify by itself lets pages of others delete nothing
+  methods: ['GET', 'HEAD', 'PUT', 'PATCH', 'POST', 'DELETE'],
+  allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'last-event-id'],
+  exposedHeaders: [
+    'link',
+    'location',
+    'retry-after',
+    'x-vercel-ai-ui-message-stream',
+    'x-vercel-ai-data-stream',
+  ],
+} as const;
 
 /**
  * The address of the client of a request that a peer has sent: each trusted proxy has added the

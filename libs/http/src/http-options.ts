@@ -18,6 +18,8 @@ import {
 } from '@toolloop/core/internal';
 import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 
+export const HTTP_OPTIONS = Symbol('toolloop:http options');
+
 /** The person or program that asks, as the application identified them; never what a body says. */
 export interface Caller<Actor = RegisteredActor> {
   readonly actor: Actor;
@@ -197,8 +199,6 @@ export function extrasOf(given: ToolLoopHttpExtras): Required<ToolLoopHttpExtras
   const { path = '', protocols = PROTOCOL.words } = extras;
   return { path: path.replace(/^\/+|\/+$/g, ''), protocols };
 }
-
-export const HTTP_OPTIONS = Symbol('toolloop:http options');
 
 const DEFAULT_HTTP_LIMITS: HttpLimits = {
   bodyBytes: 262_144,

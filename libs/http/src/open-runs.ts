@@ -2,6 +2,63 @@ import { GoneException } from '@nestjs/common';
 import type { RunHandle } from '@toolloop/core';
 import type { FinishReason, JsonObject, JsonValue, LoopEvent, Run } from '@toolloop/protocol';
 
+/**
+ * The runs that this process reads for its clients. A run that waits, and is resumed, keeps its
+ * events.
+ */
+export class OpenRuns {
+  private readonly runs = new Map<string, OpenRun>();
+  private readonly chats = new Map<string, OpenRun>();
+
+  /** Keeps a run for as long as it is read, and a while longer. */
+  add(handle: RunHandle, names: RunNames, limits: OpenRunLimits): OpenRun {
+    const before = this.runs.get(handle.runId);
+    const known = before && before.names.owner === names.owner ? before.events : [];
+    before?.close();
+    const run = new OpenRun(handle, names, limits, (one) => this.forget(one), known);
+    this.runs.set(handle.runId, run);
+    const chat = chatKey(names);
+    if (chat !== undefined) this.chats.set(chat, run);
+    return run;
+  }
+
+  /**
+   * Finds a run of an owner; undefined for one that this process does not read, and for another's.
+   */
+  find(runId: string, owner: string | undefined): OpenRun | undefined {
+    const run = this.runs.get(runId);
+    return owner !== undefined && run?.names.owner === owner ? run : undefined;
+  }
+
+  /**
+   * The runs of an owner as the routes show them, the newest first. Those that wait are left out:
+   * they are stored.
+   */
+  of(owner: string | undefined): Run[] {
+    if (owner === undefined) return [];
+    const views = [...this.runs.values()]
+      .filter(({ names }) => names.owner === owner)
+      .map(({ view }) => view);
+    return views.filter(({ status }) => status !== 'waiting').toReversed();
+  }
+
+  /** Finds the last run of an owner's chat. */
+  ofChat(names: RunNames): OpenRun | undefined {
+    const chat = chatKey(names);
+    return chat === undefined ? undefined : this.chats.get(chat);
+  }
+
+  close(): void {
+    for (const run of this.runs.values()) run.close();
+  }
+
+  private forget(run: OpenRun): void {
+    if (this.runs.get(run.runId) === run) this.runs.delete(run.runId);
+    const chat = chatKey(run.names);
+    if (chat !== undefined && this.chats.get(chat) === run) this.chats.delete(chat);
+  }
+}
+
 /** The limits of runs that are read over HTTP and are not durable. */
 export interface OpenRunLimits {
   /** The milliseconds for which a run outlives its last reader; 0 ends it at once. */
@@ -224,63 +281,6 @@ export class FallenBehindError extends GoneException {
 
   constructor() {
     super({ code: 'events_gone', message: 'The events behind this one are not kept any more.' });
-  }
-}
-
-/**
- * The runs that this process reads for its clients. A run that waits, and is resumed, keeps its
- * events.
- */
-export class OpenRuns {
-  private readonly runs = new Map<string, OpenRun>();
-  private readonly chats = new Map<string, OpenRun>();
-
-  /** Keeps a run for as long as it is read, and a while longer. */
-  add(handle: RunHandle, names: RunNames, limits: OpenRunLimits): OpenRun {
-    const before = this.runs.get(handle.runId);
-    const known = before && before.names.owner === names.owner ? before.events : [];
-    before?.close();
-    const run = new OpenRun(handle, names, limits, (one) => this.forget(one), known);
-    this.runs.set(handle.runId, run);
-    const chat = chatKey(names);
-    if (chat !== undefined) this.chats.set(chat, run);
-    return run;
-  }
-
-  /**
-   * Finds a run of an owner; undefined for one that this process does not read, and for another's.
-   */
-  find(runId: string, owner: string | undefined): OpenRun | undefined {
-    const run = this.runs.get(runId);
-    return owner !== undefined && run?.names.owner === owner ? run : undefined;
-  }
-
-  /**
-   * The runs of an owner as the routes show them, the newest first. Those that wait are left out:
-   * they are stored.
-   */
-  of(owner: string | undefined): Run[] {
-    if (owner === undefined) return [];
-    const views = [...this.runs.values()]
-      .filter(({ names }) => names.owner === owner)
-      .map(({ view }) => view);
-    return views.filter(({ status }) => status !== 'waiting').toReversed();
-  }
-
-  /** Finds the last run of an owner's chat. */
-  ofChat(names: RunNames): OpenRun | undefined {
-    const chat = chatKey(names);
-    return chat === undefined ? undefined : this.chats.get(chat);
-  }
-
-  close(): void {
-    for (const run of this.runs.values()) run.close();
-  }
-
-  private forget(run: OpenRun): void {
-    if (this.runs.get(run.runId) === run) this.runs.delete(run.runId);
-    const chat = chatKey(run.names);
-    if (chat !== undefined && this.chats.get(chat) === run) this.chats.delete(chat);
   }
 }
 

@@ -11,12 +11,6 @@ import {
 import { tellBrokenRule } from './broken-rules.js';
 import type { HttpRequest } from './http-options.js';
 
-/** A request with the parts in which a route's values are. */
-export interface RequestParts extends Pick<HttpRequest, 'body'> {
-  readonly params?: unknown;
-  readonly query?: unknown;
-}
-
 /**
  * Reads what a request asks of its route: the segments of its path and the members of its query and
  * of its body, as the table of routes has them.
@@ -35,6 +29,12 @@ export function readRequest<Key extends RouteKey>(
   };
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its forms were checked above
   return asked as Asks<Key>;
+}
+
+/** A request with the parts in which a route's values are. */
+export interface RequestParts extends Pick<HttpRequest, 'body'> {
+  readonly params?: unknown;
+  readonly query?: unknown;
 }
 
 type Members = Readonly<Record<string, unknown>>;

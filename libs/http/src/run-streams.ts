@@ -24,22 +24,6 @@ import {
 } from './open-runs.js';
 import { ServedLoop } from './served-loop.js';
 
-/** A stream as a route opens it. */
-export interface StreamTerms {
-  /** Lets the run outlive its reader, for a protocol whose clients can read on. @default false */
-  readonly isResumable?: boolean;
-  /** The client's id of its chat, by which the protocol finds the run again. */
-  readonly chatId?: string;
-  /** The state of the client that is kept for it with a run that can be resumed. */
-  readonly state?: ChatState | undefined;
-}
-
-/** The request and the response of a stream. */
-export interface StreamEnds {
-  readonly request: HttpRequest;
-  readonly response: AnyResponse & ServerResponse;
-}
-
 /** Opens runs for readers, finds them again, and sends what they say no faster than it is read. */
 @Injectable()
 export class RunStreams implements OnModuleDestroy {
@@ -308,6 +292,22 @@ export class RunStreams implements OnModuleDestroy {
       ...(isResumable && state && { state }),
     };
   }
+}
+
+/** A stream as a route opens it. */
+export interface StreamTerms {
+  /** Lets the run outlive its reader, for a protocol whose clients can read on. @default false */
+  readonly isResumable?: boolean;
+  /** The client's id of its chat, by which the protocol finds the run again. */
+  readonly chatId?: string;
+  /** The state of the client that is kept for it with a run that can be resumed. */
+  readonly state?: ChatState | undefined;
+}
+
+/** The request and the response of a stream. */
+export interface StreamEnds {
+  readonly request: HttpRequest;
+  readonly response: AnyResponse & ServerResponse;
 }
 
 const ADVICE =

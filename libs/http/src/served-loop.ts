@@ -11,9 +11,6 @@ import {
   type ToolLoopHttpOptions,
 } from './http-options.js';
 
-/** A caller with the terms of the application, as every request to the loop begins. */
-export type CallerRequest = Caller & CallerTerms;
-
 /** The loop that the routes are for, and the terms on which callers use it. */
 @Injectable()
 export class ServedLoop implements OnModuleInit {
@@ -58,3 +55,6 @@ export class ServedLoop implements OnModuleInit {
     };
   }
 }
+
+/** A caller with the terms of the application, as every request to the loop begins. */
+export type CallerRequest = Caller & CallerTerms;

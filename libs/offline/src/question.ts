@@ -9,6 +9,17 @@ import {
   stemsOf,
 } from './words.js';
 
+export interface Question {
+  readonly text: string;
+  readonly tokens: readonly Token[];
+  readonly mentions: readonly Mention[];
+  /**
+   * The stems of the words that want an answer, and where they stand; -1 for one that is only
+   * implied.
+   */
+  readonly words: readonly { readonly stem: string; readonly token: number }[];
+}
+
 export interface Token {
   readonly kind: ValueKind | 'word' | 'sign';
   /** Without quotes, possessive and thousands separators; dates in ISO form. */
@@ -33,17 +44,6 @@ export interface Mention {
   readonly last: number;
   /** Shared by mentions joined by commas or "and". */
   readonly group: number;
-}
-
-export interface Question {
-  readonly text: string;
-  readonly tokens: readonly Token[];
-  readonly mentions: readonly Mention[];
-  /**
-   * The stems of the words that want an answer, and where they stand; -1 for one that is only
-   * implied.
-   */
-  readonly words: readonly { readonly stem: string; readonly token: number }[];
 }
 
 type ValueKind = 'quoted' | 'url' | 'email' | 'date' | 'id' | 'number';

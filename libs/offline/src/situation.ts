@@ -21,6 +21,32 @@ import {
 } from './values.js';
 import { DOING_VERBS, knows, stem, stemsOf, wordsOf } from './words.js';
 
+/** Everything this model knows before it decides: read from one request, kept nowhere. */
+export interface Situation {
+  readonly request: ModelRequest;
+  readonly conversation: Conversation;
+  readonly question: Question;
+  readonly tools: readonly ToolProfile[];
+  readonly profiles: ReadonlyMap<string, ToolProfile>;
+  /** Stems of what the tools speak in: such words name kinds of things, not things. */
+  readonly vocabulary: ReadonlySet<string>;
+  /**
+   * Stems of the words that stand where an order would, and of those that are sure to ask for
+   * something to be done.
+   */
+  readonly commanded: ReadonlySet<string>;
+  readonly orders: ReadonlySet<string>;
+  readonly entities: readonly Entity[];
+  /**
+   * Stems of the words that want an answer, and of those that still want one after the calls so
+   * far.
+   */
+  readonly wanted: readonly string[];
+  readonly open: readonly string[];
+  /** Names that no call has used yet. */
+  readonly unlocated: readonly Mention[];
+}
+
 /** A call this model made; `denied` is one that no person approved. */
 export interface MadeCall {
   readonly name: string;
@@ -82,32 +108,6 @@ export function entityOf(
     entities.findLast(({ ids: [own] }) => own === instanceId) ??
     entities.findLast(({ ids }) => ids.some(isBound))
   );
-}
-
-/** Everything this model knows before it decides: read from one request, kept nowhere. */
-export interface Situation {
-  readonly request: ModelRequest;
-  readonly conversation: Conversation;
-  readonly question: Question;
-  readonly tools: readonly ToolProfile[];
-  readonly profiles: ReadonlyMap<string, ToolProfile>;
-  /** Stems of what the tools speak in: such words name kinds of things, not things. */
-  readonly vocabulary: ReadonlySet<string>;
-  /**
-   * Stems of the words that stand where an order would, and of those that are sure to ask for
-   * something to be done.
-   */
-  readonly commanded: ReadonlySet<string>;
-  readonly orders: ReadonlySet<string>;
-  readonly entities: readonly Entity[];
-  /**
-   * Stems of the words that want an answer, and of those that still want one after the calls so
-   * far.
-   */
-  readonly wanted: readonly string[];
-  readonly open: readonly string[];
-  /** Names that no call has used yet. */
-  readonly unlocated: readonly Mention[];
 }
 
 /**

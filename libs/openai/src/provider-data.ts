@@ -3,16 +3,6 @@ import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import { ContentParts, mergedExtra, withChunks } from './content-parts.js';
 import type { AssembledCall } from './tool-call-assembler.js';
 
-/** The model and the server that an answer came from, or that a transcript goes to. */
-export interface AnswerOrigin {
-  readonly model: string;
-  /**
-   * The host of the server, with its port. @default not known, as in an answer that was decoded by
-   * hand
-   */
-  readonly server?: string;
-}
-
 /**
  * The parts of an answer that its model requires in later requests, each to be sent back in the
  * field in which it came, be it empty. DeepSeek and Kimi refuse a conversation without
@@ -47,6 +37,16 @@ export interface ProviderData extends AnswerOrigin {
    * provider's own tools.
    */
   readonly output?: readonly WireObject[];
+}
+
+/** The model and the server that an answer came from, or that a transcript goes to. */
+export interface AnswerOrigin {
+  readonly model: string;
+  /**
+   * The host of the server, with its port. @default not known, as in an answer that was decoded by
+   * hand
+   */
+  readonly server?: string;
 }
 
 /**

@@ -6,15 +6,6 @@ import {
   wireObjectsIn,
 } from '@toolloop/wire';
 
-/** A complete call. */
-export interface AssembledCall extends CallName {
-  readonly arguments: string;
-  /** The `extra_content` of the call: Gemini's thought signature. */
-  readonly extraContent?: unknown;
-  /** The `provider_specific_fields` of the call, in which LiteLLM passes the signature on. */
-  readonly specificFields?: unknown;
-}
-
 /**
  * Assembles calls from deltas. Providers disagree about everything but the order of bytes: an index
  * may be missing, start at 1, have gaps or be 0 for all calls; an id may be missing, come late or
@@ -163,6 +154,15 @@ export class ToolCallAssembler {
       ? this.calls.toSorted((one, other) => (one.index ?? 0) - (other.index ?? 0))
       : this.calls;
   }
+}
+
+/** A complete call. */
+export interface AssembledCall extends CallName {
+  readonly arguments: string;
+  /** The `extra_content` of the call: Gemini's thought signature. */
+  readonly extraContent?: unknown;
+  /** The `provider_specific_fields` of the call, in which LiteLLM passes the signature on. */
+  readonly specificFields?: unknown;
 }
 
 interface PartialCall {

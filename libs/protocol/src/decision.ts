@@ -2,6 +2,32 @@ import type { JSONSchema7 } from 'json-schema';
 import type { JsonObject, JsonValue } from './json.js';
 import type { ToolEffect, ToolPresentation } from './tool-definition.js';
 
+/** The answer of the policy for one tool or call, with the rule that gave it. */
+export interface Decision {
+  readonly kind: 'allow' | 'deny' | 'require_approval';
+  /** The rule that decided, e.g. `allow: crm__*`. */
+  readonly rule: string;
+  readonly reason: string;
+  readonly policyVersion: string;
+  /** Set where a budget is used up. */
+  readonly isOverBudget?: true;
+  /** Set where an operator has stopped it: what waits for it is held until it is released. */
+  readonly isStopped?: true;
+  /** The budget of the call, where the policy sets one. */
+  readonly callBudget?: Omit<CallBudget, 'tools'>;
+  /** The terms that the approver must meet, all of them. Set if an approval is required. */
+  readonly approval?: readonly ApprovalTerms[];
+  /** The things that the approver may trust for the rest of the run. */
+  readonly endorsable?: Endorsable;
+  /**
+   * The latest approval in which a person trusted a value or a source for the rest of the run,
+   * where the call would need one of its own without that.
+   */
+  readonly endorsedBy?: string;
+  /** The decisions of policies that run in shadow: they are recorded, not enforced. */
+  readonly shadow?: readonly Pick<Decision, 'kind' | 'rule' | 'policyVersion'>[];
+}
+
 /** The effect a call would have, described for the person who approves it. */
 export interface ToolPreview {
   /** One plain sentence, e.g. `Refunds 42.00 EUR to Ann Weber`. */
@@ -300,32 +326,6 @@ export interface CallBudget {
   readonly maxRuntimeMs?: number;
   readonly maxResultBytes?: number;
   readonly maxArgsBytes?: number;
-}
-
-/** The answer of the policy for one tool or call, with the rule that gave it. */
-export interface Decision {
-  readonly kind: 'allow' | 'deny' | 'require_approval';
-  /** The rule that decided, e.g. `allow: crm__*`. */
-  readonly rule: string;
-  readonly reason: string;
-  readonly policyVersion: string;
-  /** Set where a budget is used up. */
-  readonly isOverBudget?: true;
-  /** Set where an operator has stopped it: what waits for it is held until it is released. */
-  readonly isStopped?: true;
-  /** The budget of the call, where the policy sets one. */
-  readonly callBudget?: Omit<CallBudget, 'tools'>;
-  /** The terms that the approver must meet, all of them. Set if an approval is required. */
-  readonly approval?: readonly ApprovalTerms[];
-  /** The things that the approver may trust for the rest of the run. */
-  readonly endorsable?: Endorsable;
-  /**
-   * The latest approval in which a person trusted a value or a source for the rest of the run,
-   * where the call would need one of its own without that.
-   */
-  readonly endorsedBy?: string;
-  /** The decisions of policies that run in shadow: they are recorded, not enforced. */
-  readonly shadow?: readonly Pick<Decision, 'kind' | 'rule' | 'policyVersion'>[];
 }
 
 /** The models and the policies with which a run can be rehearsed, by their names. */

@@ -3,31 +3,6 @@ import { lookup as systemLookup } from 'node:dns/promises';
 import { BlockList, isIP, isIPv4, isIPv6, type LookupFunction } from 'node:net';
 import { ToolError } from './errors.js';
 
-/** Finds the addresses of a host name. */
-export type HostLookup = (hostname: string) => Promise<readonly LookupAddress[]>;
-
-export interface EgressOptions {
-  /**
-   * The only hosts that may be reached: `example.com`, or `*.example.com` for the hosts below it.
-   * @default every host
-   */
-  readonly allowHosts?: readonly string[];
-  /** The hosts that may not be reached, written as in `allowHosts`; wins over it. @default none */
-  readonly denyHosts?: readonly string[];
-  /** The ports that may be reached. @default 80 and 443 */
-  readonly ports?: readonly number[];
-  /**
-   * Allows addresses of the machine's own network, metadata services included. For tests and closed
-   * networks. @default false
-   */
-  readonly allowPrivateAddresses?: boolean;
-  /**
-   * The resolver of host names. The addresses that it finds are checked all the same. @default the
-   * system's
-   */
-  readonly lookup?: HostLookup;
-}
-
 /**
  * Keeps a model from reaching addresses that only this machine can reach. {@link lookup} resolves,
  * checks and hands the checked addresses to the socket in one go, so that a name cannot point
@@ -109,6 +84,31 @@ export class EgressGuard {
     if (!listed || this.denyHosts.some((entry) => covers(entry, host)))
       throw new ToolError('This host may not be read. Use another source, or answer without it.');
   }
+}
+
+/** Finds the addresses of a host name. */
+export type HostLookup = (hostname: string) => Promise<readonly LookupAddress[]>;
+
+export interface EgressOptions {
+  /**
+   * The only hosts that may be reached: `example.com`, or `*.example.com` for the hosts below it.
+   * @default every host
+   */
+  readonly allowHosts?: readonly string[];
+  /** The hosts that may not be reached, written as in `allowHosts`; wins over it. @default none */
+  readonly denyHosts?: readonly string[];
+  /** The ports that may be reached. @default 80 and 443 */
+  readonly ports?: readonly number[];
+  /**
+   * Allows addresses of the machine's own network, metadata services included. For tests and closed
+   * networks. @default false
+   */
+  readonly allowPrivateAddresses?: boolean;
+  /**
+   * The resolver of host names. The addresses that it finds are checked all the same. @default the
+   * system's
+   */
+  readonly lookup?: HostLookup;
 }
 
 /** Makes the error of an internal address, which it does not repeat: the model must not read it. */

@@ -3,6 +3,40 @@ import { recogniseCopies } from './copies.js';
 import type { Citation, Message, ToolCall, Usage } from './message.js';
 import type { ToolSpec } from './tool-definition.js';
 
+/**
+ * The port of a model provider.
+ *
+ * Contract: `stream` reads from the provider no faster than it is iterated; aborting `signal`
+ * closes the provider's socket and ends the iteration (by returning or by throwing); ending the
+ * iteration early closes the socket too; failures are thrown as `ModelError`.
+ *
+ * @example
+ * class EchoModel extends LanguageModel {
+ *   readonly provider = 'echo';
+ *   readonly modelId = 'echo-1';
+ *
+ *   async *stream({ messages }: ModelRequest): AsyncIterable<ModelEvent> {
+ *     yield { type: 'text-delta', text: JSON.stringify(messages.at(-1)) };
+ *     yield { type: 'finish', finishReason: 'stop' };
+ *   }
+ * }
+ */
+export abstract class LanguageModel {
+  /** The provider's name, as shown in events and traces, e.g. `openai`. */
+  abstract readonly provider: string;
+  /** The provider's name of the model, e.g. `gpt-5-mini`. */
+  abstract readonly modelId: string;
+  /** The capabilities that the loop has to know before it asks. */
+  readonly capabilities: ModelCapabilities = {};
+
+  /** The part of an attempt that the model controls itself. @default 'none' */
+  get controls(): AttemptControl {
+    return 'none';
+  }
+
+  abstract stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent>;
+}
+
 /** The tools that the model may or must call in one answer. */
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly tool: string };
 
@@ -174,40 +208,6 @@ export interface ModelCapabilities {
  * it also decides about further attempts, as `retried` and `fallback` do.
  */
 export type AttemptControl = 'none' | 'time' | 'all';
-
-/**
- * The port of a model provider.
- *
- * Contract: `stream` reads from the provider no faster than it is iterated; aborting `signal`
- * closes the provider's socket and ends the iteration (by returning or by throwing); ending the
- * iteration early closes the socket too; failures are thrown as `ModelError`.
- *
- * @example
- * class EchoModel extends LanguageModel {
- *   readonly provider = 'echo';
- *   readonly modelId = 'echo-1';
- *
- *   async *stream({ messages }: ModelRequest): AsyncIterable<ModelEvent> {
- *     yield { type: 'text-delta', text: JSON.stringify(messages.at(-1)) };
- *     yield { type: 'finish', finishReason: 'stop' };
- *   }
- * }
- */
-export abstract class LanguageModel {
-  /** The provider's name, as shown in events and traces, e.g. `openai`. */
-  abstract readonly provider: string;
-  /** The provider's name of the model, e.g. `gpt-5-mini`. */
-  abstract readonly modelId: string;
-  /** The capabilities that the loop has to know before it asks. */
-  readonly capabilities: ModelCapabilities = {};
-
-  /** The part of an attempt that the model controls itself. @default 'none' */
-  get controls(): AttemptControl {
-    return 'none';
-  }
-
-  abstract stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent>;
-}
 
 /**
  * The port that counts the tokens of a text. It is called once per message.

@@ -27,6 +27,9 @@ import type {
 import type { Citation, Usage } from './message.js';
 import type { ToolEffect, ToolPresentation } from './tool-definition.js';
 
+/** An event of a run. Encoders, sinks, journals and clients read nothing else of it. */
+export type LoopEvent = LoopEventBody & EventStamp;
+
 /** The fields that every event carries. */
 export interface EventStamp {
   readonly runId: string;
@@ -318,9 +321,6 @@ export type LoopEventBody =
       /** As in `LoopResult`. */
       readonly modelError?: ModelErrorCode;
     };
-
-/** An event of a run. Encoders, sinks, journals and clients read nothing else of it. */
-export type LoopEvent = LoopEventBody & EventStamp;
 
 let second = { at: Number.NaN, text: '' };
 

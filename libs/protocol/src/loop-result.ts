@@ -11,53 +11,6 @@ import type {
 } from './tool-definition.js';
 
 /**
- * The reason why a run ended. A run that reached a limit (`max_steps`, `max_calls`, `no_progress`,
- * `timeout`, `budget`) still has its transcript and usage.
- */
-export type FinishReason =
-  | 'stop'
-  | 'length'
-  | 'content_filter'
-  | 'max_steps'
-  | 'max_calls'
-  | 'no_progress'
-  | 'timeout'
-  | 'budget'
-  | 'forbidden'
-  | 'tool_error'
-  | 'waiting'
-  | 'aborted'
-  | 'error';
-
-/**
- * The kind of answer that a run waits for: a yes or a no to a call or to a rehearsal, the answer to
- * a question, or a result that the client is to give.
- */
-export type WaitingFor = 'approval' | 'question' | 'client' | 'rehearsal';
-
-/**
- * The failure of a run, safe to show; the cause is in the log under the correlation id.
- * `cannot_continue` means that this application can no longer continue a stored run, for example
- * because its actor or its loop no longer exists, or because another release stored it in another
- * form; the message says what to do. `storage_unavailable` means that a store failed, or did not
- * answer within some seconds of retries: no call is lost, and an unfinished step is saved as one
- * that waits, if the store accepts it by then.
- */
-export interface RunFailure {
-  readonly code:
-    | 'model_error'
-    | 'model_incomplete'
-    | 'invalid_output'
-    | 'invalid_step'
-    | 'stop_condition'
-    | 'cannot_continue'
-    | 'storage_unavailable'
-    | 'internal';
-  readonly message: string;
-  readonly correlationId?: string;
-}
-
-/**
  * The result of a run. A controller may return it: `JSON.stringify` gives the UI projection, and
  * `messages` is not enumerable.
  */
@@ -109,6 +62,53 @@ export interface LoopResult<Output = unknown> {
    */
   readonly modelError?: ModelErrorCode;
   toJSON(): JsonValue;
+}
+
+/**
+ * The reason why a run ended. A run that reached a limit (`max_steps`, `max_calls`, `no_progress`,
+ * `timeout`, `budget`) still has its transcript and usage.
+ */
+export type FinishReason =
+  | 'stop'
+  | 'length'
+  | 'content_filter'
+  | 'max_steps'
+  | 'max_calls'
+  | 'no_progress'
+  | 'timeout'
+  | 'budget'
+  | 'forbidden'
+  | 'tool_error'
+  | 'waiting'
+  | 'aborted'
+  | 'error';
+
+/**
+ * The kind of answer that a run waits for: a yes or a no to a call or to a rehearsal, the answer to
+ * a question, or a result that the client is to give.
+ */
+export type WaitingFor = 'approval' | 'question' | 'client' | 'rehearsal';
+
+/**
+ * The failure of a run, safe to show; the cause is in the log under the correlation id.
+ * `cannot_continue` means that this application can no longer continue a stored run, for example
+ * because its actor or its loop no longer exists, or because another release stored it in another
+ * form; the message says what to do. `storage_unavailable` means that a store failed, or did not
+ * answer within some seconds of retries: no call is lost, and an unfinished step is saved as one
+ * that waits, if the store accepts it by then.
+ */
+export interface RunFailure {
+  readonly code:
+    | 'model_error'
+    | 'model_incomplete'
+    | 'invalid_output'
+    | 'invalid_step'
+    | 'stop_condition'
+    | 'cannot_continue'
+    | 'storage_unavailable'
+    | 'internal';
+  readonly message: string;
+  readonly correlationId?: string;
 }
 
 /** The first difference between a rehearsal and the data when it is to be performed. */

@@ -2,6 +2,9 @@ import type { JsonValue } from './json.js';
 import type { ShownCall } from './loop-result.js';
 import type { ToolLabels } from './tool-definition.js';
 
+/** One entry of a transcript. */
+export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage;
+
 /** A model's request for a tool, as the model wrote it. */
 export interface ToolCall {
   /** The id of the call, unique within the run and the same from start to result. */
@@ -166,9 +169,6 @@ export interface HiddenValue {
    */
   readonly from: readonly string[];
 }
-
-/** One entry of a transcript. */
-export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage;
 
 /**
  * A source that a model names for a passage of its answer. It comes from outside, so its text is

@@ -1,12 +1,4 @@
 /**
- * A text as an address can hold it: half a character, which a model or a tool may write, is
- * replaced, since `encodeURIComponent` throws for it.
- */
-export function addressable(text: string): string {
-  return text.replaceAll(/\p{Cs}/gu, '\ufffd');
-}
-
-/**
  * Writes characters that are not seen as escapes, such as `\u{202e}`, so that their reader sees
  * that they are there.
  */
@@ -15,6 +7,14 @@ export function visible(text: string): string {
     UNSEEN,
     (character, joiner?: string) => joiner ?? `\\u{${character.codePointAt(0)?.toString(16)}}`,
   );
+}
+
+/**
+ * A text as an address can hold it: half a character, which a model or a tool may write, is
+ * replaced, since `encodeURIComponent` throws for it.
+ */
+export function addressable(text: string): string {
+  return text.replaceAll(/\p{Cs}/gu, '\ufffd');
 }
 
 /**

@@ -1,10 +1,4 @@
 /**
- * Tells of changes until the returned function is called: something has happened after which a run
- * that waits may have moved.
- */
-export type Notices = (told: () => void) => () => void;
-
-/**
  * The times at which to look whether a run that waits has moved: soon after a notice or an answer,
  * then less and less often. A page that is hidden looks at notices alone, and once it is shown
  * again. They take the place of a connection for each such run, of which a browser has six for each
@@ -45,6 +39,12 @@ export class LookTimes {
     }
   }
 }
+
+/**
+ * Tells of changes until the returned function is called: something has happened after which a run
+ * that waits may have moved.
+ */
+export type Notices = (told: () => void) => () => void;
 
 /**
  * The milliseconds between two looks at a run that waits: the first after an answer, each twice the

@@ -2,13 +2,6 @@ import type { ToolLoopClient, WaitingRequest } from '@toolloop/client';
 import type { PendingReply } from '@toolloop/protocol';
 import { Observed, toError } from './observed.js';
 
-/** The requests that wait for the actor, as a page shows them. */
-export interface PendingState {
-  readonly requests: readonly WaitingRequest[];
-  readonly isLoading: boolean;
-  readonly error?: Error | undefined;
-}
-
 /**
  * The list of what waits for the actor. The page that shows it says when to look: it asks nothing
  * by itself.
@@ -66,6 +59,13 @@ export class PendingList extends Observed<PendingState> {
   private replace(state: PendingState): void {
     this.show({ error: undefined, ...state });
   }
+}
+
+/** The requests that wait for the actor, as a page shows them. */
+export interface PendingState {
+  readonly requests: readonly WaitingRequest[];
+  readonly isLoading: boolean;
+  readonly error?: Error | undefined;
 }
 
 /** The milliseconds between two looks at what waits, where nothing else tells of a change. */

@@ -4,17 +4,6 @@ import { LookTimes, type Notices } from './look-times.js';
 import { isAbort, Observed, toError } from './observed.js';
 import { EMPTY_RUN, type RunView, withEvent } from './run-view.js';
 
-/** A run as a page shows it. */
-export interface RunState {
-  /** Absent until the server has said what it is. */
-  readonly run?: Run;
-  readonly events: readonly LoopEvent[];
-  readonly view: RunView;
-  /** `live`: events are read as they come. */
-  readonly reading: 'loading' | 'live' | 'complete';
-  readonly error?: Error;
-}
-
 /** The events of one run: those that there are, then those that come. */
 export class RunReader extends Observed<RunState> {
   private readonly gathered: LoopEvent[] = [];
@@ -63,6 +52,17 @@ export class RunReader extends Observed<RunState> {
       reading: 'live',
     });
   }
+}
+
+/** A run as a page shows it. */
+export interface RunState {
+  /** Absent until the server has said what it is. */
+  readonly run?: Run;
+  readonly events: readonly LoopEvent[];
+  readonly view: RunView;
+  /** `live`: events are read as they come. */
+  readonly reading: 'loading' | 'live' | 'complete';
+  readonly error?: Error;
 }
 
 /**

@@ -22,6 +22,35 @@ import type {
   WaitingFor,
 } from '@toolloop/protocol';
 
+/** A run as far as its events were read. */
+export interface RunView {
+  readonly runId?: string;
+  readonly status: 'starting' | 'running' | 'waiting' | 'ended';
+  readonly model?: string;
+  readonly isRehearsal?: true;
+  readonly step: number;
+  readonly parts: readonly RunPart[];
+  readonly tools: readonly BeltTool[];
+  readonly subRuns: Readonly<Record<string, RunView>>;
+  /**
+   * The sources that the model names for its answer. They come from outside: show their text as
+   * text, and their addresses as such.
+   */
+  readonly citations: readonly Citation[];
+  readonly usage?: Usage;
+  /** The use of each answer of the model, by its step. */
+  readonly usageByStep: Readonly<Record<number, Usage>>;
+  readonly rehearsal?: RehearsalRequest;
+  readonly report?: RehearsalReport;
+  readonly finishReason?: FinishReason;
+  readonly finishDetail?: string;
+  readonly waitingFor?: WaitingFor;
+  readonly error?: RunFailure;
+  readonly startedAt?: string;
+  readonly lastAt?: string;
+  readonly lastSequence: number;
+}
+
 /** A tool that the model has, or had. */
 export interface BeltTool {
   readonly id: string;
@@ -101,35 +130,6 @@ export type RunPart =
       readonly text: string;
       readonly since: number;
     };
-
-/** A run as far as its events were read. */
-export interface RunView {
-  readonly runId?: string;
-  readonly status: 'starting' | 'running' | 'waiting' | 'ended';
-  readonly model?: string;
-  readonly isRehearsal?: true;
-  readonly step: number;
-  readonly parts: readonly RunPart[];
-  readonly tools: readonly BeltTool[];
-  readonly subRuns: Readonly<Record<string, RunView>>;
-  /**
-   * The sources that the model names for its answer. They come from outside: show their text as
-   * text, and their addresses as such.
-   */
-  readonly citations: readonly Citation[];
-  readonly usage?: Usage;
-  /** The use of each answer of the model, by its step. */
-  readonly usageByStep: Readonly<Record<number, Usage>>;
-  readonly rehearsal?: RehearsalRequest;
-  readonly report?: RehearsalReport;
-  readonly finishReason?: FinishReason;
-  readonly finishDetail?: string;
-  readonly waitingFor?: WaitingFor;
-  readonly error?: RunFailure;
-  readonly startedAt?: string;
-  readonly lastAt?: string;
-  readonly lastSequence: number;
-}
 
 export const EMPTY_RUN: RunView = {
   status: 'starting',

@@ -11,46 +11,6 @@ import { LookTimes, type Notices } from './look-times.js';
 import { isAbort, Observed, toError } from './observed.js';
 import { EMPTY_RUN, type RunView, withEvent } from './run-view.js';
 
-/** A question of a conversation, and the run that answers it. */
-export interface Turn {
-  readonly id: string;
-  readonly question: string;
-  readonly run: RunView;
-  /**
-   * The id of the question, under which it is found again when it is asked anew. Absent for one
-   * that a client without ids has asked.
-   */
-  readonly messageId?: string;
-  /**
-   * Set for a turn that was read from the conversation: of its run no more is known than that
-   * keeps.
-   */
-  readonly isKept?: true;
-  /** The failure of asking or reading; that of the run itself is in its view. */
-  readonly error?: Error;
-}
-
-/** A conversation as a page shows it. */
-export interface ThreadState {
-  /** With those from before the page was loaded, once {@link Thread.recall} has read them. */
-  readonly turns: readonly Turn[];
-  /** `waiting`: its last run waits for an answer of a person or of the client. */
-  readonly status: 'idle' | 'answering' | 'waiting';
-}
-
-/** Options of a {@link Thread}. */
-export interface ThreadOptions {
-  /** @default a new conversation */
-  readonly conversationId?: string;
-  /** Lets runs outlive the page and be read again. @default true */
-  readonly durable?: boolean;
-  /**
-   * Tells that a run may have moved. @default none: one that waits is looked at every 3 s while the
-   * page is shown
-   */
-  readonly notices?: Notices;
-}
-
 /**
  * A conversation: it asks, reads the events of the answers, and answers what they ask. It outlives
  * the components that show it.
@@ -252,6 +212,46 @@ export class Thread extends Observed<ThreadState> {
       status: status === 'ended' ? 'idle' : status === 'waiting' ? 'waiting' : 'answering',
     });
   }
+}
+
+/** A question of a conversation, and the run that answers it. */
+export interface Turn {
+  readonly id: string;
+  readonly question: string;
+  readonly run: RunView;
+  /**
+   * The id of the question, under which it is found again when it is asked anew. Absent for one
+   * that a client without ids has asked.
+   */
+  readonly messageId?: string;
+  /**
+   * Set for a turn that was read from the conversation: of its run no more is known than that
+   * keeps.
+   */
+  readonly isKept?: true;
+  /** The failure of asking or reading; that of the run itself is in its view. */
+  readonly error?: Error;
+}
+
+/** A conversation as a page shows it. */
+export interface ThreadState {
+  /** With those from before the page was loaded, once {@link Thread.recall} has read them. */
+  readonly turns: readonly Turn[];
+  /** `waiting`: its last run waits for an answer of a person or of the client. */
+  readonly status: 'idle' | 'answering' | 'waiting';
+}
+
+/** Options of a {@link Thread}. */
+export interface ThreadOptions {
+  /** @default a new conversation */
+  readonly conversationId?: string;
+  /** Lets runs outlive the page and be read again. @default true */
+  readonly durable?: boolean;
+  /**
+   * Tells that a run may have moved. @default none: one that waits is looked at every 3 s while the
+   * page is shown
+   */
+  readonly notices?: Notices;
 }
 
 /** A page shows no more turns of before than these. */

@@ -1,6 +1,34 @@
 import type { Type } from '@nestjs/common';
 import type { IntegerRange } from './integer-range.js';
 
+/** An entity, as the ORM describes it. */
+export interface EntityModel {
+  readonly entity: Type;
+  readonly fields: ReadonlyMap<string, ResourceField>;
+  readonly relations: ReadonlyMap<string, ResourceRelation>;
+  /** The field by which a row is identified within its tenant. Absent where several are needed. */
+  readonly key?: string;
+  /**
+   * The fields of every unique key within a tenant, without the tenant's own, by the name of the
+   * key: that of the constraint, or the fields joined by `_`.
+   */
+  readonly uniqueKeys: ReadonlyMap<string, readonly string[]>;
+  /**
+   * The names of the unique keys that hold over the rows of all tenants, so that a refused write
+   * tells of another tenant's row.
+   */
+  readonly keysOfAllTenants?: readonly string[];
+  /** The field that counts the changes of a row. */
+  readonly version?: string;
+  /** The field that names the tenant of a row. */
+  readonly tenant?: string;
+  /**
+   * Set if the ORM keeps the places of its rows in a tree in a way that a gateway cannot, so that
+   * no tool writes to it: the name of that way.
+   */
+  readonly unkeptTree?: string;
+}
+
 /**
  * The kind of a field's values, whatever the ORM calls it. `enum` is text with a list of values,
  * `json` can only be returned.
@@ -93,34 +121,6 @@ export interface ResourceRelation {
    */
   readonly isByParts?: boolean;
   readonly description?: string;
-}
-
-/** An entity, as the ORM describes it. */
-export interface EntityModel {
-  readonly entity: Type;
-  readonly fields: ReadonlyMap<string, ResourceField>;
-  readonly relations: ReadonlyMap<string, ResourceRelation>;
-  /** The field by which a row is identified within its tenant. Absent where several are needed. */
-  readonly key?: string;
-  /**
-   * The fields of every unique key within a tenant, without the tenant's own, by the name of the
-   * key: that of the constraint, or the fields joined by `_`.
-   */
-  readonly uniqueKeys: ReadonlyMap<string, readonly string[]>;
-  /**
-   * The names of the unique keys that hold over the rows of all tenants, so that a refused write
-   * tells of another tenant's row.
-   */
-  readonly keysOfAllTenants?: readonly string[];
-  /** The field that counts the changes of a row. */
-  readonly version?: string;
-  /** The field that names the tenant of a row. */
-  readonly tenant?: string;
-  /**
-   * Set if the ORM keeps the places of its rows in a tree in a way that a gateway cannot, so that
-   * no tool writes to it: the name of that way.
-   */
-  readonly unkeptTree?: string;
 }
 
 /** Names the unique keys of an entity as {@link EntityModel} has them. */

@@ -18,13 +18,6 @@ import {
   type UpdateOptions,
 } from './tool-resource.decorator.js';
 
-/** A declaration that was checked. */
-export interface CheckedResource {
-  readonly findings: Finding[];
-  /** Absent where the entity is unknown. */
-  readonly shape?: EntityShape;
-}
-
 /** Checks the declaration of a resource against its entity. */
 export function resourceFindings(
   type: Type,
@@ -53,6 +46,13 @@ export function resourceFindings(
   const read: ReadOptions | undefined = actions.get('read');
   if (read) findings.push(...keyFindings(`${at} read`, read, shape, shapes));
   return { findings, shape };
+}
+
+/** A declaration that was checked. */
+export interface CheckedResource {
+  readonly findings: Finding[];
+  /** Absent where the entity is unknown. */
+  readonly shape?: EntityShape;
 }
 
 function actionNameFindings(at: string, { actions = [] }: ResourceDeclaration): Finding[] {

@@ -4,56 +4,6 @@ import { askStore } from '@toolloop/core/internal';
 import type { EntityModel } from './entity-model.js';
 import type { Condition, LinkQuery, ResourceAggregate, ResourceQuery } from './resource-query.js';
 
-/** The tenant and the actor for whom a transaction works. */
-export type ResourceScope<Actor = RegisteredActor> = Pick<RunContext<Actor>, 'actor' | 'tenant'> & {
-  /** `true` within the call's own transaction: the work must be a part of it. */
-  readonly isJoined?: boolean;
-  /** `true` if nothing is written. */
-  readonly isRead?: boolean;
-};
-
-/**
- * The rows of one tenant within one transaction, with an identity map of its own. Rows are live
- * instances of the entity.
- */
-export interface ResourceSession {
-  find(model: EntityModel, query: ResourceQuery): Promise<readonly object[]>;
-  /**
-   * Finds rows that are only read: of each, the values of these fields as {@link valueOf} tells
-   * them, in an object that is the caller's. No instances need be made, which is most of what a
-   * read of an ORM takes.
-   */
-  values(
-    model: EntityModel,
-    query: ResourceQuery,
-    names: readonly string[],
-  ): Promise<readonly Record<string, unknown>[]>;
-  /**
-   * Finds which rows a relation over a table of its own leads to: pairs of the key of one of these
-   * rows and that of a row of the target that meets the condition, in the order of the latter.
-   */
-  links(
-    model: EntityModel,
-    relation: string,
-    query: LinkQuery,
-  ): Promise<readonly (readonly [near: unknown, far: unknown])[]>;
-  count(model: EntityModel, where: Condition): Promise<number>;
-  exists(model: EntityModel, where: Condition): Promise<boolean>;
-  aggregate(model: EntityModel, where: Condition, aggregate: ResourceAggregate): Promise<JsonValue>;
-  /** The value of a field, or the key of the row that a relation to one leads to. */
-  valueOf(model: EntityModel, row: object, name: string): unknown;
-  /** Makes a row of the tenant. Relations are given as rows that were found in the same session. */
-  create(model: EntityModel, values: ReadonlyMap<string, unknown>): object;
-  change(model: EntityModel, row: object, values: ReadonlyMap<string, unknown>): void;
-  remove(row: object): void;
-  /**
-   * Writes what was made, changed and removed.
-   *
-   * @throws {ResourceWriteError} For what the database refuses.
-   */
-  flush(): Promise<void>;
-}
-
 /**
  * The port to a database with tenants. An adapter keeps every statement within the tenant of its
  * scope.
@@ -133,4 +83,54 @@ export abstract class ResourceGateway {
     if ('unknown' in ended) throw ended.unknown;
     return ended.result;
   }
+}
+
+/** The tenant and the actor for whom a transaction works. */
+export type ResourceScope<Actor = RegisteredActor> = Pick<RunContext<Actor>, 'actor' | 'tenant'> & {
+  /** `true` within the call's own transaction: the work must be a part of it. */
+  readonly isJoined?: boolean;
+  /** `true` if nothing is written. */
+  readonly isRead?: boolean;
+};
+
+/**
+ * The rows of one tenant within one transaction, with an identity map of its own. Rows are live
+ * instances of the entity.
+ */
+export interface ResourceSession {
+  find(model: EntityModel, query: ResourceQuery): Promise<readonly object[]>;
+  /**
+   * Finds rows that are only read: of each, the values of these fields as {@link valueOf} tells
+   * them, in an object that is the caller's. No instances need be made, which is most of what a
+   * read of an ORM takes.
+   */
+  values(
+    model: EntityModel,
+    query: ResourceQuery,
+    names: readonly string[],
+  ): Promise<readonly Record<string, unknown>[]>;
+  /**
+   * Finds which rows a relation over a table of its own leads to: pairs of the key of one of these
+   * rows and that of a row of the target that meets the condition, in the order of the latter.
+   */
+  links(
+    model: EntityModel,
+    relation: string,
+    query: LinkQuery,
+  ): Promise<readonly (readonly [near: unknown, far: unknown])[]>;
+  count(model: EntityModel, where: Condition): Promise<number>;
+  exists(model: EntityModel, where: Condition): Promise<boolean>;
+  aggregate(model: EntityModel, where: Condition, aggregate: ResourceAggregate): Promise<JsonValue>;
+  /** The value of a field, or the key of the row that a relation to one leads to. */
+  valueOf(model: EntityModel, row: object, name: string): unknown;
+  /** Makes a row of the tenant. Relations are given as rows that were found in the same session. */
+  create(model: EntityModel, values: ReadonlyMap<string, unknown>): object;
+  change(model: EntityModel, row: object, values: ReadonlyMap<string, unknown>): void;
+  remove(row: object): void;
+  /**
+   * Writes what was made, changed and removed.
+   *
+   * @throws {ResourceWriteError} For what the database refuses.
+   */
+  flush(): Promise<void>;
 }

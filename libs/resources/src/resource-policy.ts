@@ -1,26 +1,6 @@
 import type { JsonObject, RegisteredActor, RunContext } from '@toolloop/core';
 import type { ToolWord } from '@toolloop/core/contracts';
 
-/** A write that an actor asks for. */
-export interface ResourceWrite<Row extends object = object> {
-  readonly action: 'create' | 'update' | 'destroy';
-  /** The row as it is, of an update or a destroy whose row is known. */
-  readonly row?: Row;
-  /**
-   * The values by their fields, of a create or an update whose input is known; a relation is the
-   * key of its row.
-   */
-  readonly values?: Readonly<Record<string, unknown>>;
-}
-
-/** The fields that an actor may read and write. What is left out is not narrowed. */
-export interface FieldRules {
-  /** The fields and relations that may be returned, filtered by, sorted by and aggregated. */
-  readonly read?: readonly string[];
-  /** The fields and relations that may be in the input of a write. */
-  readonly write?: readonly string[];
-}
-
 /**
  * The port that decides what an actor may do with the rows of one entity, beside the policy of the
  * run: which actions, which rows, which fields. A provider of any module;
@@ -79,4 +59,24 @@ export abstract class ResourcePolicy<Actor = RegisteredActor, Row extends object
   fields(_run: RunContext<Actor>): FieldRules | Promise<FieldRules> {
     return {};
   }
+}
+
+/** A write that an actor asks for. */
+export interface ResourceWrite<Row extends object = object> {
+  readonly action: 'create' | 'update' | 'destroy';
+  /** The row as it is, of an update or a destroy whose row is known. */
+  readonly row?: Row;
+  /**
+   * The values by their fields, of a create or an update whose input is known; a relation is the
+   * key of its row.
+   */
+  readonly values?: Readonly<Record<string, unknown>>;
+}
+
+/** The fields that an actor may read and write. What is left out is not narrowed. */
+export interface FieldRules {
+  /** The fields and relations that may be returned, filtered by, sorted by and aggregated. */
+  readonly read?: readonly string[];
+  /** The fields and relations that may be in the input of a write. */
+  readonly write?: readonly string[];
 }

@@ -1,6 +1,16 @@
 import type { EntityModel, ResourceField } from './entity-model.js';
 import type { ResourceSession } from './resource-gateway.js';
 
+/** Rows that are asked for. */
+export interface ResourceQuery {
+  readonly where: Condition;
+  readonly order: readonly ResourceOrder[];
+  readonly limit: number;
+  readonly offset: number;
+  /** The fields and to-one relations that are read; all that are not lazy where it is left out. */
+  readonly fields?: readonly string[];
+}
+
 /**
  * A comparison that a database can make. Those that begin with `not_`, and `ne`, say nothing of
  * nulls: {@link Condition} says them.
@@ -50,16 +60,6 @@ export type Condition =
 export interface ResourceOrder {
   readonly field: string;
   readonly descending: boolean;
-}
-
-/** Rows that are asked for. */
-export interface ResourceQuery {
-  readonly where: Condition;
-  readonly order: readonly ResourceOrder[];
-  readonly limit: number;
-  readonly offset: number;
-  /** The fields and to-one relations that are read; all that are not lazy where it is left out. */
-  readonly fields?: readonly string[];
 }
 
 /** The pairs that are asked for of a relation over a table of its own. */

@@ -22,6 +22,13 @@ import type { ResourceGateway } from './resource-gateway.js';
 import type { ResourcePolicy, ResourceWrite } from './resource-policy.js';
 import type { ResourceDeclaration } from './tool-resource.decorator.js';
 
+/** A resource that was found well. */
+export interface Resource {
+  readonly declaration: ResourceDeclaration;
+  readonly shape: EntityShape;
+  readonly shapes: EntityShapes;
+}
+
 /** The fields and relations of an entity that may leave, and those of them that are public. */
 export interface EntityShape {
   readonly model: EntityModel;
@@ -157,13 +164,6 @@ export class EntityShapes {
       owners,
     };
   }
-}
-
-/** A resource that was found well. */
-export interface Resource {
-  readonly declaration: ResourceDeclaration;
-  readonly shape: EntityShape;
-  readonly shapes: EntityShapes;
 }
 
 function isDate(property: ExposedProperty): boolean {

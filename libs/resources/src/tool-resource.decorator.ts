@@ -26,6 +26,26 @@ import type { JSONSchema7 } from 'json-schema';
 import 'reflect-metadata';
 import type { ResourcePolicy } from './resource-policy.js';
 
+/**
+ * Makes the rows of an entity tools: one for each action, such as `orders__read`. Its `@LlmTool()`
+ * methods are tools of the same namespace. List the class in `ResourceToolsModule.forFeature([…])`.
+ *
+ * @example
+ * @ToolResource(Order, { namespace: 'orders', actions: ['read', 'create'] }) export class
+ *   OrderTools { @LlmTool({ description: 'Ships an order.', effect: 'state_change', output: Order
+ *   }) ship(@ToolParam('id', { description: 'The id of the order.' }) id: string, @ToolContext()
+ *   context: ToolCallContext): Promise<Order> { return this.shipping.ship(id, context); } }
+ */
+export function ToolResource(entity: Type, options: ToolResourceOptions): ClassDecorator {
+  return (target) => {
+    const type: unknown = target;
+    Reflect.defineMetadata(RESOURCE_METADATA, { ...options, entity }, target);
+    Injectable()(target);
+    if (isClass(type) && toolMethodsOf(type).length > 0)
+      ToolProvider({ namespace: options.namespace })(target);
+  };
+}
+
 export const ACTION_NAMES = ['read', 'create', 'update', 'destroy'] as const;
 
 export type ActionName = (typeof ACTION_NAMES)[number];
@@ -119,26 +139,6 @@ export interface ToolResourceOptions {
 /** A class marked `@ToolResource()`. */
 export interface ResourceDeclaration extends ToolResourceOptions {
   readonly entity: Type;
-}
-
-/**
- * Makes the rows of an entity tools: one for each action, such as `orders__read`. Its `@LlmTool()`
- * methods are tools of the same namespace. List the class in `ResourceToolsModule.forFeature([…])`.
- *
- * @example
- * @ToolResource(Order, { namespace: 'orders', actions: ['read', 'create'] }) export class
- *   OrderTools { @LlmTool({ description: 'Ships an order.', effect: 'state_change', output: Order
- *   }) ship(@ToolParam('id', { description: 'The id of the order.' }) id: string, @ToolContext()
- *   context: ToolCallContext): Promise<Order> { return this.shipping.ship(id, context); } }
- */
-export function ToolResource(entity: Type, options: ToolResourceOptions): ClassDecorator {
-  return (target) => {
-    const type: unknown = target;
-    Reflect.defineMetadata(RESOURCE_METADATA, { ...options, entity }, target);
-    Injectable()(target);
-    if (isClass(type) && toolMethodsOf(type).length > 0)
-      ToolProvider({ namespace: options.namespace })(target);
-  };
 }
 
 interface ActionOptions {

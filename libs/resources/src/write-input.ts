@@ -27,39 +27,6 @@ import type { ResourceWrite } from './resource-policy.js';
 import type { ResourceWriteError } from './resource-write-error.js';
 import type { CreateOptions, DestroyOptions, UpdateOptions } from './tool-resource.decorator.js';
 
-/** The options of any write. */
-export type WriteOptions = CreateOptions & UpdateOptions & DestroyOptions;
-
-/** A field or a relation to one that an input may have. */
-export interface AcceptedPart {
-  readonly name: string;
-  /** The field whose values it takes: of a relation, the key of its target. */
-  readonly field: ResourceField;
-  readonly relation?: ResourceRelation;
-  readonly isNeeded: boolean;
-  readonly isNullable: boolean;
-}
-
-/** One input, read. */
-export interface WrittenValues {
-  /** The place of the input among the arguments. */
-  readonly pointer: string;
-  /** Values by field; of a relation the key of its row. */
-  readonly values: Readonly<Record<string, unknown>>;
-  /** The properties that are no fields, for `change`. */
-  readonly given: JsonObject;
-}
-
-/** A write that is asked for. */
-export interface WriteRequest {
-  readonly inputs: readonly WrittenValues[];
-  /** The rows that are meant; absent for a create. */
-  readonly where?: Condition;
-  /** The argument that names the rows. */
-  readonly named: string;
-  readonly version?: number;
-}
-
 /** Reads and describes the input of one write of a resource. */
 export class WriteInput {
   readonly accepted: readonly AcceptedPart[];
@@ -266,6 +233,39 @@ export class WriteInput {
     });
     return { where: all(equal), named: `/${this.identity[0]?.name ?? ''}` };
   }
+}
+
+/** The options of any write. */
+export type WriteOptions = CreateOptions & UpdateOptions & DestroyOptions;
+
+/** A field or a relation to one that an input may have. */
+export interface AcceptedPart {
+  readonly name: string;
+  /** The field whose values it takes: of a relation, the key of its target. */
+  readonly field: ResourceField;
+  readonly relation?: ResourceRelation;
+  readonly isNeeded: boolean;
+  readonly isNullable: boolean;
+}
+
+/** One input, read. */
+export interface WrittenValues {
+  /** The place of the input among the arguments. */
+  readonly pointer: string;
+  /** Values by field; of a relation the key of its row. */
+  readonly values: Readonly<Record<string, unknown>>;
+  /** The properties that are no fields, for `change`. */
+  readonly given: JsonObject;
+}
+
+/** A write that is asked for. */
+export interface WriteRequest {
+  readonly inputs: readonly WrittenValues[];
+  /** The rows that are meant; absent for a create. */
+  readonly where?: Condition;
+  /** The argument that names the rows. */
+  readonly named: string;
+  readonly version?: number;
 }
 
 type Schemas = Readonly<Record<string, JSONSchema7>>;

@@ -1,17 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
 
-/** A part of a run that a span may show. */
-export type TelemetryContent = 'instructions' | 'messages' | 'answer' | 'arguments' | 'result';
-
-/**
- * An exporter that answers a scrape, such as `PrometheusExporter` of
- * `@opentelemetry/exporter-prometheus`.
- */
-export interface MetricsExporter {
-  getMetricsRequestHandler(request: IncomingMessage, response: ServerResponse): void;
-}
-
 export interface TelemetryOptions {
   /**
    * Puts what models read and write, and what tools take and return, on the spans. Each text passes
@@ -58,6 +47,17 @@ export interface TelemetryOptions {
   readonly tracerProvider?: TracerProvider;
   /** @default the global one */
   readonly meterProvider?: MeterProvider;
+}
+
+/** A part of a run that a span may show. */
+export type TelemetryContent = 'instructions' | 'messages' | 'answer' | 'arguments' | 'result';
+
+/**
+ * An exporter that answers a scrape, such as `PrometheusExporter` of
+ * `@opentelemetry/exporter-prometheus`.
+ */
+export interface MetricsExporter {
+  getMetricsRequestHandler(request: IncomingMessage, response: ServerResponse): void;
 }
 
 /** The token under which the options are provided. */

@@ -17,29 +17,6 @@ import { type Redact, redacted, redactSecrets } from './redaction.js';
 import { CassetteMissError, ExpectationError } from './testing.error.js';
 
 /**
- * The time at which a real model is asked. `once`: while there is no file yet. `all`: always, and
- * the file is written anew. `none`: never.
- */
-export type CassetteRecording = 'once' | 'all' | 'none';
-
-/** Options of a `CassetteModel`. */
-export interface CassetteOptions {
-  /** The model that is recorded. @default none: the file is only replayed */
-  readonly model?: LanguageModel;
-  /**
-   * @default the environment's `TOOLLOOP_CASSETTES`; without it `none` where `CI` is set, and
-   *   `once` elsewhere
-   */
-  readonly record?: CassetteRecording;
-  /**
-   * Returns a text as it is stored and compared: of a request and of an answer. Take out secrets,
-   * and give what changes from run to run, such as a time or a UUID, a fixed form.
-   * @default {@link redactSecrets}
-   */
-  readonly redact?: Redact;
-}
-
-/**
  * A model that records what a real one answers, once, and replays it. A request is found by what
  * the model would read of it: instructions, messages, tools, options. A request that is not
  * recorded fails and says in which places it differs from the closest one that is.
@@ -209,6 +186,29 @@ export class CassetteModel extends LanguageModel {
     const stored = redacted(toJsonObject(read), (text) => this.redact(withoutMedia(text)));
     return isJsonObject(stored) ? stored : {};
   }
+}
+
+/**
+ * The time at which a real model is asked. `once`: while there is no file yet. `all`: always, and
+ * the file is written anew. `none`: never.
+ */
+export type CassetteRecording = 'once' | 'all' | 'none';
+
+/** Options of a `CassetteModel`. */
+export interface CassetteOptions {
+  /** The model that is recorded. @default none: the file is only replayed */
+  readonly model?: LanguageModel;
+  /**
+   * @default the environment's `TOOLLOOP_CASSETTES`; without it `none` where `CI` is set, and
+   *   `once` elsewhere
+   */
+  readonly record?: CassetteRecording;
+  /**
+   * Returns a text as it is stored and compared: of a request and of an answer. Take out secrets,
+   * and give what changes from run to run, such as a time or a UUID, a fixed form.
+   * @default {@link redactSecrets}
+   */
+  readonly redact?: Redact;
 }
 
 /** A recorded question with its answer, or with the provider's failure. */

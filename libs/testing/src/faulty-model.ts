@@ -1,19 +1,6 @@
 import { LanguageModel, ModelError } from '@toolloop/core';
 import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 
-/** A fault of a provider, instead of a whole answer. */
-export type ModelFault =
-  /** The connection breaks after so many events of the answer. */
-  | { readonly kind: 'drop'; readonly after: number }
-  /** The stream ends after so many events, without saying why. */
-  | { readonly kind: 'cut'; readonly after: number }
-  /** The provider falls silent after so many events, until the question is aborted. */
-  | { readonly kind: 'stall'; readonly after: number }
-  /** The arguments of the first call end in the middle, and the answer with them. */
-  | { readonly kind: 'half-call' }
-  /** The provider refuses the question: 429 unless `status` says otherwise. */
-  | { readonly kind: 'refuse'; readonly status?: number; readonly retryAfterMs?: number };
-
 /**
  * A model with faults: the nth question has the nth fault of the plan, and none where the plan has
  * undefined or has ended.
@@ -60,6 +47,19 @@ export class FaultyModel extends LanguageModel {
     if (fault?.kind === 'stall') await untilAborted(signal);
   }
 }
+
+/** A fault of a provider, instead of a whole answer. */
+export type ModelFault =
+  /** The connection breaks after so many events of the answer. */
+  | { readonly kind: 'drop'; readonly after: number }
+  /** The stream ends after so many events, without saying why. */
+  | { readonly kind: 'cut'; readonly after: number }
+  /** The provider falls silent after so many events, until the question is aborted. */
+  | { readonly kind: 'stall'; readonly after: number }
+  /** The arguments of the first call end in the middle, and the answer with them. */
+  | { readonly kind: 'half-call' }
+  /** The provider refuses the question: 429 unless `status` says otherwise. */
+  | { readonly kind: 'refuse'; readonly status?: number; readonly retryAfterMs?: number };
 
 function refusal({
   status = 429,

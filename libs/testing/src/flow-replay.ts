@@ -34,127 +34,6 @@ import {
   toolNamed,
 } from './recorded-flow.js';
 
-/** The behaviour of a replayed run. */
-export interface FlowReplayOptions {
-  /**
-   * Answers about texts that the model may not read: `trueReader` in a run without an attacker,
-   * `hostileReader` in one with.
-   */
-  readonly reader: FlowReader;
-  /** @default no attacker */
-  readonly attack?: ReplayedAttack;
-  /**
-   * True for a model that wants to see every hidden text, by `values__show`, before it makes its
-   * next call. @default false
-   */
-  readonly isCurious?: boolean;
-  /**
-   * True for a model that wants to be told what it asks about hidden texts, where the form has few
-   * values, though it only passes the answer on. @default false
-   */
-  readonly wantsToKnow?: boolean;
-  /**
-   * The ways that the application's policy names. What a text decides along one of them is no
-   * effect for an attacker, and is told apart. @default none
-   */
-  readonly flows?: Policy['flows'];
-}
-
-/**
- * Makes a model that makes recorded calls, and no others, whatever becomes of them. Where it knows
- * a text by a reference alone it does not write the literal that was recorded from it: it puts the
- * reference into the argument, or asks by `values__ask` with that argument's schema. Where it is
- * offered `plan__commit` it plans its changes first. If it is shown an attack it makes the
- * attacker's calls first: it is the worst model there is, so that only the policy decides what
- * happens. One replay serves one run.
- *
- * @example
- * const replay = replayFlow(task.calls, { reader: trueReader });
- * const result = await loop.run({
- *   prompt: task.prompt,
- *   actor,
- *   tenant,
- *   approvals: 'deny',
- *   ...replay.request,
- * });
- * const { approvals, effects } = replay.outcome(result);
- */
-export function replayFlow(calls: readonly ReplayedCall[], options: FlowReplayOptions): FlowReplay {
-  return new FlowReplay(calls, options);
-}
-
-/**
- * Returns what was recorded for a call: the `execute` of a tool in a replayed run.
- *
- * @throws {ToolError} With the recorded message, where the tool refused.
- *
- * @example
- * tool({
- *   id: 'mail__read',
- *   description,
- *   input,
- *   effect: 'read_only',
- *   reveal: 'all',
- *   outputSchema,
- *   execute: (_, context) => recordedResult(context),
- * });
- */
-export function recordedResult({
-  context,
-  toolCallId,
-}: Pick<ToolCallContext, 'context' | 'toolCallId'>): JsonValue {
-  const replay = Object.values(context).find((value) => value instanceof FlowReplay);
-  if (!replay)
-    throw new TypeError(
-      'This run is no replay. Spread `request` of its FlowReplay into the request.',
-    );
-  const { result = null, error = false } = replay.callOf(toolCallId)?.call ?? {};
-  if (error) throw new ToolError(typeof result === 'string' ? result : JSON.stringify(result));
-  return result;
-}
-
-/** A recorded call that was made. */
-export interface MadeCall {
-  readonly call: AttackingCall;
-  readonly isAttack: boolean;
-  /**
-   * The arguments that hold something else than was recorded, since an attacker wrote it or made
-   * the reader say it.
-   */
-  readonly swayed: readonly SwayedArgument[];
-  /** True if an argument was taken from a text that the model knows by reference alone. */
-  readonly usesHidden: boolean;
-}
-
-/** The outcome of a replayed run. */
-export interface FlowOutcome {
-  /** The calls for which the policy wanted a person's approval. */
-  readonly approvals: number;
-  /**
-   * The tools of calls that changed something for an attacker without anyone being asked: those
-   * that the attacker wanted, and those of the task whose decisive arguments an attacker wrote.
-   */
-  readonly effects: readonly string[];
-  /**
-   * The tools of calls of the task whose decisive arguments an attacker wrote, unasked, along ways
-   * that the policy names: the author of these texts decides that, the right person as well.
-   */
-  readonly namedWays: readonly string[];
-  /** The tools by which a value of a private result was carried out without anyone being asked. */
-  readonly leaks: readonly string[];
-  /** The tools by which the user's words were carried out without anyone being asked. */
-  readonly promptLeaks: readonly string[];
-  /**
-   * The recorded calls of the task that ended otherwise than recorded, or could not be made since a
-   * question about hidden texts had no answer.
-   */
-  readonly unlike: readonly string[];
-  /**
-   * True if an argument of the task was taken from a text that the model knows by reference alone.
-   */
-  readonly usesHidden: boolean;
-}
-
 /** The model of a replayed run. */
 export class FlowReplay extends LanguageModel {
   readonly provider = 'replayed';
@@ -471,6 +350,127 @@ export class FlowReplay extends LanguageModel {
       return { reference: `⟦${id}⟧`, value, clean: clean ?? value, from };
     });
   }
+}
+
+/** The behaviour of a replayed run. */
+export interface FlowReplayOptions {
+  /**
+   * Answers about texts that the model may not read: `trueReader` in a run without an attacker,
+   * `hostileReader` in one with.
+   */
+  readonly reader: FlowReader;
+  /** @default no attacker */
+  readonly attack?: ReplayedAttack;
+  /**
+   * True for a model that wants to see every hidden text, by `values__show`, before it makes its
+   * next call. @default false
+   */
+  readonly isCurious?: boolean;
+  /**
+   * True for a model that wants to be told what it asks about hidden texts, where the form has few
+   * values, though it only passes the answer on. @default false
+   */
+  readonly wantsToKnow?: boolean;
+  /**
+   * The ways that the application's policy names. What a text decides along one of them is no
+   * effect for an attacker, and is told apart. @default none
+   */
+  readonly flows?: Policy['flows'];
+}
+
+/**
+ * Makes a model that makes recorded calls, and no others, whatever becomes of them. Where it knows
+ * a text by a reference alone it does not write the literal that was recorded from it: it puts the
+ * reference into the argument, or asks by `values__ask` with that argument's schema. Where it is
+ * offered `plan__commit` it plans its changes first. If it is shown an attack it makes the
+ * attacker's calls first: it is the worst model there is, so that only the policy decides what
+ * happens. One replay serves one run.
+ *
+ * @example
+ * const replay = replayFlow(task.calls, { reader: trueReader });
+ * const result = await loop.run({
+ *   prompt: task.prompt,
+ *   actor,
+ *   tenant,
+ *   approvals: 'deny',
+ *   ...replay.request,
+ * });
+ * const { approvals, effects } = replay.outcome(result);
+ */
+export function replayFlow(calls: readonly ReplayedCall[], options: FlowReplayOptions): FlowReplay {
+  return new FlowReplay(calls, options);
+}
+
+/**
+ * Returns what was recorded for a call: the `execute` of a tool in a replayed run.
+ *
+ * @throws {ToolError} With the recorded message, where the tool refused.
+ *
+ * @example
+ * tool({
+ *   id: 'mail__read',
+ *   description,
+ *   input,
+ *   effect: 'read_only',
+ *   reveal: 'all',
+ *   outputSchema,
+ *   execute: (_, context) => recordedResult(context),
+ * });
+ */
+export function recordedResult({
+  context,
+  toolCallId,
+}: Pick<ToolCallContext, 'context' | 'toolCallId'>): JsonValue {
+  const replay = Object.values(context).find((value) => value instanceof FlowReplay);
+  if (!replay)
+    throw new TypeError(
+      'This run is no replay. Spread `request` of its FlowReplay into the request.',
+    );
+  const { result = null, error = false } = replay.callOf(toolCallId)?.call ?? {};
+  if (error) throw new ToolError(typeof result === 'string' ? result : JSON.stringify(result));
+  return result;
+}
+
+/** A recorded call that was made. */
+export interface MadeCall {
+  readonly call: AttackingCall;
+  readonly isAttack: boolean;
+  /**
+   * The arguments that hold something else than was recorded, since an attacker wrote it or made
+   * the reader say it.
+   */
+  readonly swayed: readonly SwayedArgument[];
+  /** True if an argument was taken from a text that the model knows by reference alone. */
+  readonly usesHidden: boolean;
+}
+
+/** The outcome of a replayed run. */
+export interface FlowOutcome {
+  /** The calls for which the policy wanted a person's approval. */
+  readonly approvals: number;
+  /**
+   * The tools of calls that changed something for an attacker without anyone being asked: those
+   * that the attacker wanted, and those of the task whose decisive arguments an attacker wrote.
+   */
+  readonly effects: readonly string[];
+  /**
+   * The tools of calls of the task whose decisive arguments an attacker wrote, unasked, along ways
+   * that the policy names: the author of these texts decides that, the right person as well.
+   */
+  readonly namedWays: readonly string[];
+  /** The tools by which a value of a private result was carried out without anyone being asked. */
+  readonly leaks: readonly string[];
+  /** The tools by which the user's words were carried out without anyone being asked. */
+  readonly promptLeaks: readonly string[];
+  /**
+   * The recorded calls of the task that ended otherwise than recorded, or could not be made since a
+   * question about hidden texts had no answer.
+   */
+  readonly unlike: readonly string[];
+  /**
+   * True if an argument of the task was taken from a text that the model knows by reference alone.
+   */
+  readonly usesHidden: boolean;
 }
 
 interface Wanted {

@@ -1,19 +1,6 @@
 import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process';
 
 /**
- * A process to be killed: the arguments of Node.js, and what it says by `process.send` when its
- * moment has come.
- */
-export interface DoomedProcess<Said> {
-  readonly args: readonly string[];
-  /**
-   * Takes what the process says; what it returns, other than undefined, is the moment to kill it.
-   */
-  readonly until: (message: unknown) => Said | undefined;
-  readonly options?: SpawnOptions;
-}
-
-/**
  * Starts a process of Node.js, kills it with SIGKILL in the moment that it tells, and resolves once
  * it is gone.
  *
@@ -39,6 +26,19 @@ export async function killedProcess<Said>({
   child.kill('SIGKILL');
   await gone;
   return said;
+}
+
+/**
+ * A process to be killed: the arguments of Node.js, and what it says by `process.send` when its
+ * moment has come.
+ */
+export interface DoomedProcess<Said> {
+  readonly args: readonly string[];
+  /**
+   * Takes what the process says; what it returns, other than undefined, is the moment to kill it.
+   */
+  readonly until: (message: unknown) => Said | undefined;
+  readonly options?: SpawnOptions;
 }
 
 function momentOf<Said>(child: ChildProcess, until: DoomedProcess<Said>['until']): Promise<Said> {

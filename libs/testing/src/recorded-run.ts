@@ -16,6 +16,24 @@ import { type Redact, redacted, redactPersonal } from './redaction.js';
 import { call, type ScriptedTurn, text, textAndCalls } from './scripted-model.js';
 import { ExpectationError } from './testing.error.js';
 
+/**
+ * A run that was stored, as a file: what was asked for whom, what the model answered, and what
+ * became of its calls.
+ */
+export interface RecordedRun {
+  readonly version: 1;
+  readonly runId: string;
+  readonly prompt?: string;
+  readonly messages?: readonly Message[];
+  readonly actor: { readonly id: string };
+  readonly tenant: string;
+  /** The name of its loop. */
+  readonly loop?: string;
+  readonly steps: readonly RecordedStep[];
+  readonly finishReason?: FinishReason;
+  readonly text: string;
+}
+
 /** A call of a recorded run, as people may see it: hidden arguments are `[redacted]`. */
 export interface RecordedCall {
   /** The rendered id, by which the model called it. */
@@ -35,24 +53,6 @@ export interface RecordedStep {
   readonly text: string;
   /** In the order of the model. */
   readonly calls: readonly RecordedCall[];
-}
-
-/**
- * A run that was stored, as a file: what was asked for whom, what the model answered, and what
- * became of its calls.
- */
-export interface RecordedRun {
-  readonly version: 1;
-  readonly runId: string;
-  readonly prompt?: string;
-  readonly messages?: readonly Message[];
-  readonly actor: { readonly id: string };
-  readonly tenant: string;
-  /** The name of its loop. */
-  readonly loop?: string;
-  readonly steps: readonly RecordedStep[];
-  readonly finishReason?: FinishReason;
-  readonly text: string;
 }
 
 /** The person who reads a run: its actor, or an operator who may see the runs of others. */

@@ -9,6 +9,122 @@ import {
 import type { ModelEvent, ModelFinishReason, ModelRequest } from '@toolloop/protocol';
 import { ExpectationError, UnexpectedModelCallError } from './testing.error.js';
 
+/**
+ * A model that plays a script, so that a test chooses the answers and reads the requests. It does
+ * not assign answers to runs: overlapping runs need a model each, `perRun`, or entries that read
+ * the request.
+ *
+ * @example
+ * const model = new ScriptedModel([
+ *   calls(call('crm__search_customers', { name: 'Ann' })),
+ *   text('Ann is a customer.'),
+ * ]);
+ * // … run the loop with `model` …
+ * model.assertComplete();
+ */
+export class ScriptedModel extends LanguageModel {
+  readonly provider = 'scripted';
+  readonly modelId: string;
+  private readonly asked: RecordedRequest[] = [];
+  private failure: unknown;
+  private numberedCalls = 0;
+  private streaming = 0;
+
+  constructor(
+    private readonly script: readonly ScriptedTurn[],
+    private readonly options: ScriptedModelOptions = {},
+  ) {
+    super();
+    this.modelId = options.modelId ?? 'script';
+  }
+
+  /** The requests so far, unexpected ones included. */
+  get requests(): readonly RecordedRequest[] {
+    return this.asked;
+  }
+
+  /**
+   * The number of answers that are being read; 0 once every one was read to its end, left or
+   * aborted.
+   */
+  get openStreams(): number {
+    return this.streaming;
+  }
+
+  /** @throws UnexpectedModelCallError if the script has no further answer */
+  async *stream(
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<ModelEvent, void, undefined> {
+    const { messages } = request;
+    const turn =
+      this.script[
+        this.options.perRun
+          ? messages.filter(({ role }) => role === 'assistant').length
+          : this.asked.length
+      ];
+    this.asked.push(toRecordedRequest(request, signal));
+    this.streaming += 1;
+    const reading = new AbortController();
+    const aborted = untilAborted(signal, reading.signal);
+    try {
+      const answer = await Promise.race([this.resolve(turn, request), aborted]);
+      if (answer === undefined) return;
+      yield* this.eventsOf(answer, signal);
+      if (!signal.aborted) await end(answer.ending, aborted);
+    } finally {
+      this.streaming -= 1;
+      reading.abort();
+    }
+  }
+
+  /**
+   * Asserts that the model was called as often as the script has answers (with `perRun`: by no run
+   * more often), and that no function of the script threw. Call it at the end of every test, since
+   * the loop turns such errors into a failed run.
+   *
+   * @throws UnexpectedModelCallError if the model was called too often
+   * @throws ExpectationError if answers are left over
+   * @throws the error that a function of the script threw
+   */
+  assertComplete(): void {
+    if (this.failure !== undefined) throw this.failure;
+    const left = this.options.perRun ? [] : this.script.slice(this.asked.length);
+    if (left.length === 0) return;
+    throw new ExpectationError(
+      `The model was called ${this.asked.length} times, but its script has ${this.script.length} answers. Left over: ${left.map(titleOf).join('; ')}`,
+    );
+  }
+
+  private async resolve(
+    turn: ScriptedTurn | undefined,
+    request: ModelRequest,
+  ): Promise<ScriptedAnswer> {
+    try {
+      if (turn === undefined) throw new UnexpectedModelCallError(request, this.script.length);
+      return typeof turn === 'function' ? await turn(request) : turn;
+    } catch (error) {
+      this.failure ??= error;
+      throw error;
+    }
+  }
+
+  private *eventsOf(
+    answer: ScriptedAnswer,
+    signal: AbortSignal,
+  ): Generator<ModelEvent, void, undefined> {
+    for (const event of answer.events(() => this.nextCallId())) {
+      if (signal.aborted) return;
+      yield event;
+    }
+  }
+
+  private nextCallId(): string {
+    this.numberedCalls += 1;
+    return `call_${this.numberedCalls}`;
+  }
+}
+
 /** The usage of a scripted answer by default, in round numbers so that totals are easy to check. */
 export const SCRIPTED_USAGE: Usage = { inputTokens: 10, outputTokens: 5 };
 
@@ -157,122 +273,6 @@ export interface ScriptedModelOptions {
    * conversation counts the answers that the conversation brought. @default false
    */
   readonly perRun?: boolean;
-}
-
-/**
- * A model that plays a script, so that a test chooses the answers and reads the requests. It does
- * not assign answers to runs: overlapping runs need a model each, `perRun`, or entries that read
- * the request.
- *
- * @example
- * const model = new ScriptedModel([
- *   calls(call('crm__search_customers', { name: 'Ann' })),
- *   text('Ann is a customer.'),
- * ]);
- * // … run the loop with `model` …
- * model.assertComplete();
- */
-export class ScriptedModel extends LanguageModel {
-  readonly provider = 'scripted';
-  readonly modelId: string;
-  private readonly asked: RecordedRequest[] = [];
-  private failure: unknown;
-  private numberedCalls = 0;
-  private streaming = 0;
-
-  constructor(
-    private readonly script: readonly ScriptedTurn[],
-    private readonly options: ScriptedModelOptions = {},
-  ) {
-    super();
-    this.modelId = options.modelId ?? 'script';
-  }
-
-  /** The requests so far, unexpected ones included. */
-  get requests(): readonly RecordedRequest[] {
-    return this.asked;
-  }
-
-  /**
-   * The number of answers that are being read; 0 once every one was read to its end, left or
-   * aborted.
-   */
-  get openStreams(): number {
-    return this.streaming;
-  }
-
-  /** @throws UnexpectedModelCallError if the script has no further answer */
-  async *stream(
-    request: ModelRequest,
-    signal: AbortSignal,
-  ): AsyncGenerator<ModelEvent, void, undefined> {
-    const { messages } = request;
-    const turn =
-      this.script[
-        this.options.perRun
-          ? messages.filter(({ role }) => role === 'assistant').length
-          : this.asked.length
-      ];
-    this.asked.push(toRecordedRequest(request, signal));
-    this.streaming += 1;
-    const reading = new AbortController();
-    const aborted = untilAborted(signal, reading.signal);
-    try {
-      const answer = await Promise.race([this.resolve(turn, request), aborted]);
-      if (answer === undefined) return;
-      yield* this.eventsOf(answer, signal);
-      if (!signal.aborted) await end(answer.ending, aborted);
-    } finally {
-      this.streaming -= 1;
-      reading.abort();
-    }
-  }
-
-  /**
-   * Asserts that the model was called as often as the script has answers (with `perRun`: by no run
-   * more often), and that no function of the script threw. Call it at the end of every test, since
-   * the loop turns such errors into a failed run.
-   *
-   * @throws UnexpectedModelCallError if the model was called too often
-   * @throws ExpectationError if answers are left over
-   * @throws the error that a function of the script threw
-   */
-  assertComplete(): void {
-    if (this.failure !== undefined) throw this.failure;
-    const left = this.options.perRun ? [] : this.script.slice(this.asked.length);
-    if (left.length === 0) return;
-    throw new ExpectationError(
-      `The model was called ${this.asked.length} times, but its script has ${this.script.length} answers. Left over: ${left.map(titleOf).join('; ')}`,
-    );
-  }
-
-  private async resolve(
-    turn: ScriptedTurn | undefined,
-    request: ModelRequest,
-  ): Promise<ScriptedAnswer> {
-    try {
-      if (turn === undefined) throw new UnexpectedModelCallError(request, this.script.length);
-      return typeof turn === 'function' ? await turn(request) : turn;
-    } catch (error) {
-      this.failure ??= error;
-      throw error;
-    }
-  }
-
-  private *eventsOf(
-    answer: ScriptedAnswer,
-    signal: AbortSignal,
-  ): Generator<ModelEvent, void, undefined> {
-    for (const event of answer.events(() => this.nextCallId())) {
-      if (signal.aborted) return;
-      yield event;
-    }
-  }
-
-  private nextCallId(): string {
-    this.numberedCalls += 1;
-    return `call_${this.numberedCalls}`;
-  }
 }
 
 const RETURN: ScriptedEnding = { kind: 'return' };

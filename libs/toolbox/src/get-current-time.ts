@@ -3,27 +3,6 @@ import { type RawToolDeclaration } from '@toolloop/core/catalog';
 import { Expose } from 'class-transformer';
 import { IsOptional, IsString, MaxLength } from 'class-validator';
 
-/**
- * The port of the current time, so that tests and replays can set it.
- *
- * @example
- * class FixedClock extends Clock {
- *   now(): Date {
- *     return new Date('2026-03-29T01:30:00Z');
- *   }
- * }
- */
-export abstract class Clock {
-  abstract now(): Date;
-}
-
-/** The clock of this machine. */
-export class SystemClock extends Clock {
-  now(): Date {
-    return new Date();
-  }
-}
-
 /** The input of `core__get_current_time`. */
 export class GetCurrentTimeInput {
   @ToolField({ description: 'An IANA time zone.', example: 'Europe/Berlin' })
@@ -46,13 +25,6 @@ export class CurrentTime {
     this.weekday = weekday;
     this.timeZone = timeZone;
   }
-}
-
-export interface GetCurrentTimeOptions {
-  /** The time zone where the model names none. @default 'UTC' */
-  readonly timeZone?: string;
-  /** @default the clock of this machine */
-  readonly clock?: Clock;
 }
 
 /**
@@ -105,6 +77,34 @@ export class GetCurrentTime {
     const time = `${part('hour')}:${part('minute')}:${part('second')}`;
     return new CurrentTime(`${date}T${time}${offset}`, part('weekday'), timeZone);
   }
+}
+
+/**
+ * The port of the current time, so that tests and replays can set it.
+ *
+ * @example
+ * class FixedClock extends Clock {
+ *   now(): Date {
+ *     return new Date('2026-03-29T01:30:00Z');
+ *   }
+ * }
+ */
+export abstract class Clock {
+  abstract now(): Date;
+}
+
+/** The clock of this machine. */
+export class SystemClock extends Clock {
+  now(): Date {
+    return new Date();
+  }
+}
+
+export interface GetCurrentTimeOptions {
+  /** The time zone where the model names none. @default 'UTC' */
+  readonly timeZone?: string;
+  /** @default the clock of this machine */
+  readonly clock?: Clock;
 }
 
 function formatFor(timeZone: string): Intl.DateTimeFormat | undefined {

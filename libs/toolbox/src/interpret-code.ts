@@ -4,30 +4,6 @@ import { Expose } from 'class-transformer';
 import { IsString, MaxLength, MinLength } from 'class-validator';
 import { withinTime, type CallContext } from './call-context.js';
 
-/** The outcome of a program. */
-export interface CodeOutcome {
-  readonly stdout: string;
-  readonly stderr: string;
-  /** The exit code; 0 on success. */
-  readonly exitCode: number;
-}
-
-/**
- * The port to a sandbox for untrusted code: a container or a service, never this process. There is
- * no implementation here. An implementation must stop the program when the signal is aborted, and
- * throws a `ToolError` when it cannot run it at all; a program that fails is an outcome.
- *
- * @example
- * class ContainerInterpreter extends CodeInterpreter {
- *   run(code: string, language: string, signal: AbortSignal): Promise<CodeOutcome> {
- *     return this.containers.run({ image: `sandbox-${language}`, stdin: code, signal });
- *   }
- * }
- */
-export abstract class CodeInterpreter {
-  abstract run(code: string, language: string, signal: AbortSignal): Promise<CodeOutcome>;
-}
-
 /** The input of `code__interpret`. */
 export class InterpretCodeInput {
   @ToolField({ description: 'The whole program. Only what it prints is shown.' })
@@ -55,17 +31,6 @@ export class CodeResult {
   constructor(result: CodeResult) {
     Object.assign(this, result);
   }
-}
-
-export interface InterpretCodeOptions {
-  /** The place where the code runs. */
-  readonly interpreter: CodeInterpreter;
-  /** The languages that may be used. @default any; the interpreter decides */
-  readonly languages?: readonly string[];
-  /** The most characters of each output that are shown. @default 10_000 */
-  readonly maxCharacters?: number;
-  /** The milliseconds for one program. @default 25_000 */
-  readonly timeoutMs?: number;
 }
 
 /**
@@ -111,4 +76,39 @@ export class InterpretCode {
       truncated,
     });
   }
+}
+
+/** The outcome of a program. */
+export interface CodeOutcome {
+  readonly stdout: string;
+  readonly stderr: string;
+  /** The exit code; 0 on success. */
+  readonly exitCode: number;
+}
+
+/**
+ * The port to a sandbox for untrusted code: a container or a service, never this process. There is
+ * no implementation here. An implementation must stop the program when the signal is aborted, and
+ * throws a `ToolError` when it cannot run it at all; a program that fails is an outcome.
+ *
+ * @example
+ * class ContainerInterpreter extends CodeInterpreter {
+ *   run(code: string, language: string, signal: AbortSignal): Promise<CodeOutcome> {
+ *     return this.containers.run({ image: `sandbox-${language}`, stdin: code, signal });
+ *   }
+ * }
+ */
+export abstract class CodeInterpreter {
+  abstract run(code: string, language: string, signal: AbortSignal): Promise<CodeOutcome>;
+}
+
+export interface InterpretCodeOptions {
+  /** The place where the code runs. */
+  readonly interpreter: CodeInterpreter;
+  /** The languages that may be used. @default any; the interpreter decides */
+  readonly languages?: readonly string[];
+  /** The most characters of each output that are shown. @default 10_000 */
+  readonly maxCharacters?: number;
+  /** The milliseconds for one program. @default 25_000 */
+  readonly timeoutMs?: number;
 }

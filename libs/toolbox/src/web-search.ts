@@ -13,6 +13,71 @@ export class SearchHit {
   @Expose() readonly publishedAt?: string;
 }
 
+const DEFAULT_HITS = 5;
+const MAX_HITS = 20;
+
+/** The input of `web__search`. */
+export class WebSearchInput {
+  @ToolField({
+    description: 'What to search for, as you would type it into a search engine.',
+    example: 'NestJS 12 release notes',
+  })
+  @IsString()
+  @MinLength(1)
+  @MaxLength(400)
+  readonly query!: string;
+
+  @ToolField({ description: `How many pages to find at most. Default: ${DEFAULT_HITS}.` })
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(MAX_HITS)
+  readonly limit?: number;
+}
+
+/**
+ * Searches the web with the given engine. A query goes to a third party, hence `egress`.
+ *
+ * @example
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   tools: [rawTool(WebSearch, { options: { engine: new TavilySearch() } })],
+ * });
+ */
+export class WebSearch {
+  static readonly tool: RawToolDeclaration<WebSearchInput> = {
+    id: 'web__search',
+    description: 'Searches the web. Gives titles, addresses and snippets of pages, best first.',
+    effect: 'read_only',
+    labels: { egress: true, returns: 'untrusted', reads: 'public' },
+    input: WebSearchInput,
+    output: [SearchHit],
+  };
+
+  private readonly engine: SearchEngine;
+
+  constructor({ engine }: WebSearchOptions) {
+    this.engine = engine;
+  }
+
+  /**
+   * Searches the web.
+   *
+   * @throws ToolError if the engine fails
+   * @throws the reason of an aborted signal
+   */
+  async call(
+    { query, limit = DEFAULT_HITS }: WebSearchInput,
+    context: CallContext = {},
+  ): Promise<readonly SearchHit[]> {
+    const hits = await this.engine.search(
+      { query, limit },
+      context.signal ?? new AbortController().signal,
+    );
+    return hits.slice(0, limit);
+  }
+}
+
 /** A query for a search engine. */
 export interface SearchQuery {
   readonly query: string;
@@ -85,73 +150,8 @@ export class TavilySearch extends SearchEngine {
   }
 }
 
-const DEFAULT_HITS = 5;
-const MAX_HITS = 20;
-
-/** The input of `web__search`. */
-export class WebSearchInput {
-  @ToolField({
-    description: 'What to search for, as you would type it into a search engine.',
-    example: 'NestJS 12 release notes',
-  })
-  @IsString()
-  @MinLength(1)
-  @MaxLength(400)
-  readonly query!: string;
-
-  @ToolField({ description: `How many pages to find at most. Default: ${DEFAULT_HITS}.` })
-  @IsOptional()
-  @IsInt()
-  @Min(1)
-  @Max(MAX_HITS)
-  readonly limit?: number;
-}
-
 export interface WebSearchOptions {
   readonly engine: SearchEngine;
-}
-
-/**
- * Searches the web with the given engine. A query goes to a third party, hence `egress`.
- *
- * @example
- * ToolLoopModule.forRoot({
- *   model,
- *   tools: [rawTool(WebSearch, { options: { engine: new TavilySearch() } })],
- * });
- */
-export class WebSearch {
-  static readonly tool: RawToolDeclaration<WebSearchInput> = {
-    id: 'web__search',
-    description: 'Searches the web. Gives titles, addresses and snippets of pages, best first.',
-    effect: 'read_only',
-    labels: { egress: true, returns: 'untrusted', reads: 'public' },
-    input: WebSearchInput,
-    output: [SearchHit],
-  };
-
-  private readonly engine: SearchEngine;
-
-  constructor({ engine }: WebSearchOptions) {
-    this.engine = engine;
-  }
-
-  /**
-   * Searches the web.
-   *
-   * @throws ToolError if the engine fails
-   * @throws the reason of an aborted signal
-   */
-  async call(
-    { query, limit = DEFAULT_HITS }: WebSearchInput,
-    context: CallContext = {},
-  ): Promise<readonly SearchHit[]> {
-    const hits = await this.engine.search(
-      { query, limit },
-      context.signal ?? new AbortController().signal,
-    );
-    return hits.slice(0, limit);
-  }
 }
 
 /** The constants of a provider. */

@@ -3,27 +3,6 @@ import { request } from 'node:https';
 import { Notifier, type PendingNotice } from '@toolloop/core';
 import { EgressGuard, type EgressOptions } from '@toolloop/protocol/egress';
 
-export interface WebhookOptions {
-  /**
-   * The https address that is told. It is checked, and its host's addresses when it is told: they
-   * must be public.
-   */
-  readonly url: string;
-  /**
-   * The secret that the receiver knows: `whsec_` and 24 to 64 bytes as base64, such as
-   * `whsec_${randomBytes(32).toString('base64')}`. Of several, each signs, so that one can take the
-   * place of another.
-   */
-  readonly secret: string | readonly string[];
-  /** The hosts and ports that may be reached. @default any public host, on port 443 */
-  readonly egress?: EgressOptions;
-  /**
-   * Certificate authorities in PEM, in the place of the system's: for a receiver with a certificate
-   * of its own. @default the system's
-   */
-  readonly ca?: string;
-}
-
 /**
  * Tells what waits for people to an https address, as a webhook of the Standard Webhooks
  * specification: `webhook-id`, the same for every attempt, `webhook-timestamp` and
@@ -110,6 +89,27 @@ export class WebhookNotifier extends Notifier {
       sent.end(body);
     });
   }
+}
+
+export interface WebhookOptions {
+  /**
+   * The https address that is told. It is checked, and its host's addresses when it is told: they
+   * must be public.
+   */
+  readonly url: string;
+  /**
+   * The secret that the receiver knows: `whsec_` and 24 to 64 bytes as base64, such as
+   * `whsec_${randomBytes(32).toString('base64')}`. Of several, each signs, so that one can take the
+   * place of another.
+   */
+  readonly secret: string | readonly string[];
+  /** The hosts and ports that may be reached. @default any public host, on port 443 */
+  readonly egress?: EgressOptions;
+  /**
+   * Certificate authorities in PEM, in the place of the system's: for a receiver with a certificate
+   * of its own. @default the system's
+   */
+  readonly ca?: string;
 }
 
 const SECRET = /^whsec_([A-Za-z0-9+/]+={0,2})$/;

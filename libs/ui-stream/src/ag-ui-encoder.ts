@@ -13,22 +13,6 @@ import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
 import { readFailedEnd } from './failed-end.js';
 import { namedCall, rehearsalSentence, type ShownResults } from './named-answer.js';
 
-/** Options of {@link agUiEncoder}: the ids of the client's request, which its answer repeats. */
-export interface AgUiOptions extends ShownResults {
-  readonly threadId: string;
-  readonly runId: string;
-  /**
-   * The ids of the calls that the client's messages already show, which a run that is resumed does
-   * not send again. @default none
-   */
-  readonly shownCalls?: Iterable<string>;
-  /**
-   * The client's messages, for a stream that repeats an answer from its beginning: those which the
-   * client has of that answer are taken from it. @default none, nothing is repeated
-   */
-  readonly repeatsAfter?: readonly JsonObject[];
-}
-
 /**
  * Writes events in AG-UI 1.0. Approvals, questions and rehearsals end the run as interrupts, which
  * the client's next request answers in `resume`; a call of a client tool is left open for the
@@ -45,6 +29,22 @@ export function agUiEncoder(ids: AgUiOptions): EventEncoder {
     encode: (event) => stream.events(event).map(frame).join(''),
     end: () => '', // the client takes no `[DONE]`
   };
+}
+
+/** Options of {@link agUiEncoder}: the ids of the client's request, which its answer repeats. */
+export interface AgUiOptions extends ShownResults {
+  readonly threadId: string;
+  readonly runId: string;
+  /**
+   * The ids of the calls that the client's messages already show, which a run that is resumed does
+   * not send again. @default none
+   */
+  readonly shownCalls?: Iterable<string>;
+  /**
+   * The client's messages, for a stream that repeats an answer from its beginning: those which the
+   * client has of that answer are taken from it. @default none, nothing is repeated
+   */
+  readonly repeatsAfter?: readonly JsonObject[];
 }
 
 /** An event of the protocol. */

@@ -10,17 +10,6 @@ import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
 import { readFailedEnd } from './failed-end.js';
 import { namedCall } from './named-answer.js';
 
-/** Options of {@link assistantTransportEncoder}. */
-export interface AssistantTransportOptions {
-  /** The messages of the client's state, behind which the answer stands. @default none */
-  readonly messages?: readonly JsonValue[];
-  /**
-   * The stream repeats an answer from its beginning: the message which the state has of it is taken
-   * from it. @default false
-   */
-  readonly isRepeated?: boolean;
-}
-
 /**
  * Writes events in the assistant transport of assistant-stream. Its client shows a state, so every
  * part of the answer is sent as operations on `messages` of that state, the last of which is the
@@ -41,6 +30,17 @@ export function assistantTransportEncoder({
     encode: (event) => stream.chunks(event).map(frame).join(''),
     end: () => 'data: [DONE]\n\n',
   };
+}
+
+/** Options of {@link assistantTransportEncoder}. */
+export interface AssistantTransportOptions {
+  /** The messages of the client's state, behind which the answer stands. @default none */
+  readonly messages?: readonly JsonValue[];
+  /**
+   * The stream repeats an answer from its beginning: the message which the state has of it is taken
+   * from it. @default false
+   */
+  readonly isRepeated?: boolean;
 }
 
 type Chunk = Readonly<Record<string, unknown>> & { readonly type: string };

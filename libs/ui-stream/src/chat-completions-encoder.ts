@@ -8,16 +8,6 @@ import type {
 import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
 import { type FailedEnd, readFailedEnd } from './failed-end.js';
 
-/** Options of {@link chatCompletionsEncoder}. */
-export interface ChatCompletionsOptions {
-  /** The name of the model that the client asked for, which its answer repeats. */
-  readonly model: string;
-  /** The time of the answer in seconds since 1970. */
-  readonly created: number;
-  /** Sends a last chunk with the usage. @default false */
-  readonly includeUsage?: boolean;
-}
-
 /**
  * Writes events as a stream of OpenAI's chat completions. The tools of the server are not calls of
  * the client: they are shown in `toolloop` of a chunk, which clients pass on or ignore. A call that
@@ -72,6 +62,16 @@ export function chatCompletionsEncoder({
     },
     end: () => 'data: [DONE]\n\n',
   };
+}
+
+/** Options of {@link chatCompletionsEncoder}. */
+export interface ChatCompletionsOptions {
+  /** The name of the model that the client asked for, which its answer repeats. */
+  readonly model: string;
+  /** The time of the answer in seconds since 1970. */
+  readonly created: number;
+  /** Sends a last chunk with the usage. @default false */
+  readonly includeUsage?: boolean;
 }
 
 /** The words of the protocol for the end of an answer, where it is not `stop`. */

@@ -4,6 +4,41 @@ import type { EventEncoder } from './encoder.js';
 import { readFailedEnd } from './failed-end.js';
 import { namedCall, type ShownResults } from './named-answer.js';
 
+/**
+ * Writes events in the data stream protocol of assistant-stream, one line each. The protocol has no
+ * approvals: a run that waits for one ends with `tool-calls`, and is resumed over the routes of
+ * runs.
+ *
+ * @example
+ * const encoder = dataStreamEncoder();
+ */
+export function dataStreamEncoder(results: ShownResults = {}): EventEncoder {
+  const shown = new Set<string>();
+  const isAnswered = (toolCallId: string): boolean =>
+    results.given?.some(({ id }) => id === toolCallId) ?? false;
+  const isShown = (event: LoopEvent): boolean =>
+    event.type === 'tool-result' &&
+    isGiven(results, namedCall(event.runId, event.record.toolCallId), event.record.result ?? null);
+  const call = (event: LoopEvent): string => {
+    const made = callIn(event);
+    if (!made || shown.has(made.toolCallId) || (!endedIn(event) && isAnswered(made.toolCallId)))
+      return '';
+    shown.add(made.toolCallId);
+    return line('9', made);
+  };
+  return {
+    headers: {
+      'content-type': 'text/plain; charset=utf-8',
+      'x-vercel-ai-data-stream': 'v1',
+      'cache-control': 'no-cache, no-transform',
+      'x-accel-buffering': 'no',
+    },
+    keepAlive: '',
+    encode: (event) => (isShown(event) ? '' : call(event) + dataLine(event)),
+    end: () => '',
+  };
+}
+
 /** The end of a message as assistant-stream says it. */
 export function finishOf({ finishReason }: LoopEventOf<'run-end'>): string {
   if (finishReason === 'stop' || finishReason === 'length') return finishReason;
@@ -51,41 +86,6 @@ export function resultIn({ status, result = null, error }: ShownCall): ShownResu
   return status === 'succeeded'
     ? { result }
     : { result: error?.safeMessage ?? 'The call failed.', isError: true };
-}
-
-/**
- * Writes events in the data stream protocol of assistant-stream, one line each. The protocol has no
- * approvals: a run that waits for one ends with `tool-calls`, and is resumed over the routes of
- * runs.
- *
- * @example
- * const encoder = dataStreamEncoder();
- */
-export function dataStreamEncoder(results: ShownResults = {}): EventEncoder {
-  const shown = new Set<string>();
-  const isAnswered = (toolCallId: string): boolean =>
-    results.given?.some(({ id }) => id === toolCallId) ?? false;
-  const isShown = (event: LoopEvent): boolean =>
-    event.type === 'tool-result' &&
-    isGiven(results, namedCall(event.runId, event.record.toolCallId), event.record.result ?? null);
-  const call = (event: LoopEvent): string => {
-    const made = callIn(event);
-    if (!made || shown.has(made.toolCallId) || (!endedIn(event) && isAnswered(made.toolCallId)))
-      return '';
-    shown.add(made.toolCallId);
-    return line('9', made);
-  };
-  return {
-    headers: {
-      'content-type': 'text/plain; charset=utf-8',
-      'x-vercel-ai-data-stream': 'v1',
-      'cache-control': 'no-cache, no-transform',
-      'x-accel-buffering': 'no',
-    },
-    keepAlive: '',
-    encode: (event) => (isShown(event) ? '' : call(event) + dataLine(event)),
-    end: () => '',
-  };
 }
 
 /** A call as these protocols show it: at once and whole. */

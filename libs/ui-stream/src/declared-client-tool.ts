@@ -2,6 +2,13 @@ import { isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protoco
 import type { ShownResults } from './named-answer.js';
 import { objectsIn } from './objects-in.js';
 
+/** A tool that a client says it has. */
+export interface DeclaredClientTool {
+  readonly id: string;
+  readonly description?: string;
+  readonly inputSchema?: JsonObject;
+}
+
 /**
  * Tells whether a client has given this very result of a call, which it knows by the name of
  * {@link namedCall}.
@@ -10,13 +17,6 @@ export function isGiven({ given = [] }: ShownResults, name: string, result: Json
   return given.some(
     ({ id, value }) => id === name && JSON.stringify(value) === JSON.stringify(result),
   );
-}
-
-/** A tool that a client says it has. */
-export interface DeclaredClientTool {
-  readonly id: string;
-  readonly description?: string;
-  readonly inputSchema?: JsonObject;
 }
 
 /**

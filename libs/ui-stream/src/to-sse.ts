@@ -2,15 +2,6 @@ import type { MessageEvent } from '@nestjs/common';
 import type { LoopEvent } from '@toolloop/protocol';
 import { Observable, type OperatorFunction } from 'rxjs';
 
-/** Options of {@link toSse}. */
-export interface SseOptions {
-  /**
-   * The milliseconds without an event after which a comment is sent, so that proxies keep the
-   * connection; 0 for none. @default 25_000
-   */
-  readonly keepAliveMs?: number;
-}
-
 /**
  * Converts a run's events for `@Sse()`: the event as JSON in `data`, its sequence in `id`, and no
  * `type`, so that `EventSource.onmessage` receives them all.
@@ -33,6 +24,15 @@ export interface SseOptions {
  */
 export function toSse(options: SseOptions = {}): OperatorFunction<LoopEvent, MessageEvent> {
   return toFrames((event) => [{ id: String(event.sequence), data: event }], options);
+}
+
+/** Options of {@link toSse}. */
+export interface SseOptions {
+  /**
+   * The milliseconds without an event after which a comment is sent, so that proxies keep the
+   * connection; 0 for none. @default 25_000
+   */
+  readonly keepAliveMs?: number;
 }
 
 /** The longest delay of a timer in Node.js; a longer one would fire at once. */

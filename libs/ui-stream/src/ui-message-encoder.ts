@@ -14,6 +14,24 @@ import { readFailedEnd } from './failed-end.js';
 import { COMMENT, type EventEncoder, frame, SSE_HEADERS } from './encoder.js';
 import { type SseOptions, toFrames } from './to-sse.js';
 
+/**
+ * Writes the same stream as text, for an answer that Nest does not frame.
+ *
+ * @example
+ * const encoder = uiMessageEncoder();
+ */
+export function uiMessageEncoder({
+  shownCalls = [],
+}: Pick<UiMessageStreamOptions, 'shownCalls'> = {}): EventEncoder {
+  const encoder = new UiMessageEncoder(new Set(shownCalls));
+  return {
+    headers: { ...SSE_HEADERS, ...UI_MESSAGE_STREAM_HEADERS },
+    keepAlive: COMMENT,
+    encode: (event) => encoder.chunks(event).map(frame).join(''),
+    end: () => 'data: [DONE]\n\n',
+  };
+}
+
 /** The headers of the answer to an AI SDK client. */
 export const UI_MESSAGE_STREAM_HEADERS: Readonly<Record<string, string>> = {
   'x-vercel-ai-ui-message-stream': 'v1',
@@ -50,24 +68,6 @@ export function toUiMessageStream({
         { data: '[DONE]' },
       ]),
     );
-  };
-}
-
-/**
- * Writes the same stream as text, for an answer that Nest does not frame.
- *
- * @example
- * const encoder = uiMessageEncoder();
- */
-export function uiMessageEncoder({
-  shownCalls = [],
-}: Pick<UiMessageStreamOptions, 'shownCalls'> = {}): EventEncoder {
-  const encoder = new UiMessageEncoder(new Set(shownCalls));
-  return {
-    headers: { ...SSE_HEADERS, ...UI_MESSAGE_STREAM_HEADERS },
-    keepAlive: COMMENT,
-    encode: (event) => encoder.chunks(event).map(frame).join(''),
-    end: () => 'data: [DONE]\n\n',
   };
 }
 

@@ -1,11 +1,5 @@
 import type { ToolCall } from '@toolloop/protocol';
 
-/** The wire ids of the calls of a message by their `toolCallId`. */
-export type WireIds = ReadonlyMap<string, string>;
-
-/** Makes an id that a server accepts of any other. The same id always gives the same one. */
-export type IdFit = (id: string) => string;
-
 /**
  * Gives the calls of one transcript their ids on the wire, each of which a request has once. The
  * provider's own id is kept where it is free: a transcript may hold the calls of many providers,
@@ -32,6 +26,12 @@ export class CallNaming {
     return call.toolCallId;
   }
 }
+
+/** The wire ids of the calls of a message by their `toolCallId`. */
+export type WireIds = ReadonlyMap<string, string>;
+
+/** Makes an id that a server accepts of any other. The same id always gives the same one. */
+export type IdFit = (id: string) => string;
 
 /** The form of ids that count the calls of a conversation: `functions.look:0`. */
 const COUNTED = /^(.+:)(\d{1,6})$/;

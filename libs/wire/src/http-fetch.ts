@@ -13,6 +13,21 @@ import { type ByteSource, NodeBytes, WebBytes } from './byte-source.js';
 import { assertMayAsk } from './asking-permission.js';
 import { leanResponse } from './lean-response.js';
 
+/**
+ * Creates a `fetch` on top of `node:http`, which is loaded with the first request and costs a
+ * fraction of the global one. It sends texts and bytes, follows no redirect (the answer is the
+ * redirect), reads no faster than its reader, and closes the socket when the signal is aborted. A
+ * request on a kept connection that turns out to be closed, before any byte of an answer, is sent
+ * once more. Node limits the headers to `--max-http-header-size`; the body of a failure ends after
+ * 1 MB.
+ */
+export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
+  return async (input, init = {}) => {
+    const target = targetOf(input, init);
+    return exchange(agent ? { ...target, agent } : target, init, toResponse);
+  };
+}
+
 /** The function that an SDK calls to send a request. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
@@ -35,21 +50,6 @@ export function bytesOf(response: Response): ByteSource | undefined {
     bytesByResponse.get(response) ??
     (response.body === null ? undefined : new WebBytes(response.body))
   );
-}
-
-/**
- * Creates a `fetch` on top of `node:http`, which is loaded with the first request and costs a
- * fraction of the global one. It sends texts and bytes, follows no redirect (the answer is the
- * redirect), reads no faster than its reader, and closes the socket when the signal is aborted. A
- * request on a kept connection that turns out to be closed, before any byte of an answer, is sent
- * once more. Node limits the headers to `--max-http-header-size`; the body of a failure ends after
- * 1 MB.
- */
-export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
-  return async (input, init = {}) => {
-    const target = targetOf(input, init);
-    return exchange(agent ? { ...target, agent } : target, init, toResponse);
-  };
 }
 
 /**

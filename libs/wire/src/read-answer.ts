@@ -13,6 +13,19 @@ import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
 import { IteratedBytes, ResponseBody, WebBytes } from './byte-source.js';
 import { fromReadError } from './from-failure.js';
 
+/**
+ * Reads an answer as model events, one batch per network read, so that the reader waits for the
+ * network and not for each event. Once the provider has said how the answer ends, it is complete,
+ * even if its connection then breaks or never ends. The usage of an answer that fails comes before
+ * its error.
+ *
+ * @throws ModelError if the request is refused, the connection breaks, a time limit is reached or
+ *   the answer holds a failure
+ */
+export function readAnswer(answer: WireAnswer, source: AnswerSource): BatchedEvents {
+  return new BatchedEvents(new AnswerReading(answer, source), source.signal);
+}
+
 /** A body as a web stream or as an iterable. */
 export type Bytes = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
 
@@ -48,19 +61,6 @@ export const NO_LIMITS: ModelTimeLimits = {
   firstContentMs: Infinity,
   idleMs: Infinity,
 };
-
-/**
- * Reads an answer as model events, one batch per network read, so that the reader waits for the
- * network and not for each event. Once the provider has said how the answer ends, it is complete,
- * even if its connection then breaks or never ends. The usage of an answer that fails comes before
- * its error.
- *
- * @throws ModelError if the request is refused, the connection breaks, a time limit is reached or
- *   the answer holds a failure
- */
-export function readAnswer(answer: WireAnswer, source: AnswerSource): BatchedEvents {
-  return new BatchedEvents(new AnswerReading(answer, source), source.signal);
-}
 
 /**
  * The number of characters after which `finish` no longer repeats the answer, so that an endless

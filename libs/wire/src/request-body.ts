@@ -1,18 +1,5 @@
 import type { Message, ModelOptions, ToolSpec } from '@toolloop/protocol';
 
-/** Returns a warning for each of these options that is set though the API does not have it. */
-export function ignoredOptions<Options extends object>(
-  options: Options,
-  unknown: readonly (keyof Options & string)[],
-  api: string,
-): readonly string[] {
-  const given = unknown.filter((name) => options[name] !== undefined);
-  return given.map((name) => `The option "${name}" is not sent: ${api} has no such option.`);
-}
-
-/** A piece of a JSON text: what is kept has its bytes already. */
-export type JsonPart = string | Uint8Array;
-
 /**
  * A JSON object made of fields of which some are JSON text or its bytes already. What is in bytes
  * is not encoded again.
@@ -53,6 +40,19 @@ export class RequestBody {
     return this.toBytes().toString();
   }
 }
+
+/** Returns a warning for each of these options that is set though the API does not have it. */
+export function ignoredOptions<Options extends object>(
+  options: Options,
+  unknown: readonly (keyof Options & string)[],
+  api: string,
+): readonly string[] {
+  const given = unknown.filter((name) => options[name] !== undefined);
+  return given.map((name) => `The option "${name}" is not sent: ${api} has no such option.`);
+}
+
+/** A piece of a JSON text: what is kept has its bytes already. */
+export type JsonPart = string | Uint8Array;
 
 /** Makes bytes of texts, of neighbouring ones together. */
 function piecesOf(parts: readonly JsonPart[]): readonly Uint8Array[] {

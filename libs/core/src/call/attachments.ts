@@ -2,34 +2,6 @@ import { createHash } from 'node:crypto';
 import type { MediaPart, RecordedAttachment } from '@toolloop/protocol';
 import type { Attachment } from '../contracts/attachment.js';
 
-/** An image or a file that may reach a model. */
-export interface ReadMedia {
-  readonly part: MediaPart;
-  /** Or its URL, where the content lies elsewhere. */
-  readonly content: Uint8Array;
-}
-
-/** The attachments of a result that the model sees, and a note about the others. */
-export interface ReadAttachments {
-  readonly kept: readonly RecordedAttachment[];
-  readonly note?: string;
-}
-
-/** Content, and what it says it is. `url` is where it lies, unless it is here. */
-interface Source {
-  readonly content: Uint8Array;
-  readonly mediaType?: string | undefined;
-  readonly url?: string;
-}
-
-type Fields = Readonly<Record<string, unknown>>;
-
-const MOST_ATTACHMENTS = 32;
-const MOST_URL_CHARACTERS = 8_192;
-const MOST_NAME_CHARACTERS = 255;
-const MEDIA_TYPE = /^[\w.+-]{1,63}\/[\w.+-]{1,63}$/;
-const DATA_URL = /^data:([^;,]{1,127})(?:;[^;,]{1,127}=[^;,]{0,127})*(;base64)?,/i;
-
 /** In their order, as many as there is room for. */
 export function readAttachments(
   attachments: readonly Attachment[],
@@ -57,6 +29,34 @@ export function readAttachments(
     }),
   };
 }
+
+/** An image or a file that may reach a model. */
+export interface ReadMedia {
+  readonly part: MediaPart;
+  /** Or its URL, where the content lies elsewhere. */
+  readonly content: Uint8Array;
+}
+
+/** The attachments of a result that the model sees, and a note about the others. */
+export interface ReadAttachments {
+  readonly kept: readonly RecordedAttachment[];
+  readonly note?: string;
+}
+
+/** Content, and what it says it is. `url` is where it lies, unless it is here. */
+interface Source {
+  readonly content: Uint8Array;
+  readonly mediaType?: string | undefined;
+  readonly url?: string;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const MOST_ATTACHMENTS = 32;
+const MOST_URL_CHARACTERS = 8_192;
+const MOST_NAME_CHARACTERS = 255;
+const MEDIA_TYPE = /^[\w.+-]{1,63}\/[\w.+-]{1,63}$/;
+const DATA_URL = /^data:([^;,]{1,127})(?:;[^;,]{1,127}=[^;,]{0,127})*(;base64)?,/i;
 
 /**
  * Content that is here becomes a base64 `data:` URL, however it was written. What is given may come

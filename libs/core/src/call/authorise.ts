@@ -36,18 +36,6 @@ import { limitsOf } from './call-limits.js';
 import { withWord } from './permission.js';
 import { hashShownForm } from '../plugins/approvals/shown-form.js';
 
-/** The services of stage 4. */
-export interface AuthorisationParts {
-  readonly resolution: ToolResolution;
-  readonly validators: SchemaValidators;
-  readonly contexts: CallContextFactory;
-  readonly approvals: AskedApprovals;
-  readonly effects: Effects;
-}
-
-/** A call that policy has decided on, with the arguments as they were sent. */
-type JudgedCall = DecidedCall & AuthorisedCall;
-
 /**
  * Stage 4: Nest's guards and pipes, then policy's decision on this very call, and a person's yes to
  * it where policy asks for one.
@@ -335,6 +323,18 @@ export class Authorisation {
     return { canonical, args, built: reading.value, beforePipes: call.input, ...told };
   }
 }
+
+/** The services of stage 4. */
+export interface AuthorisationParts {
+  readonly resolution: ToolResolution;
+  readonly validators: SchemaValidators;
+  readonly contexts: CallContextFactory;
+  readonly approvals: AskedApprovals;
+  readonly effects: Effects;
+}
+
+/** A call that policy has decided on, with the arguments as they were sent. */
+type JudgedCall = DecidedCall & AuthorisedCall;
 
 /**
  * The arguments that hold text from outside once pipes have changed some: what they put into

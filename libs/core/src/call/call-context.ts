@@ -19,26 +19,6 @@ import { Interruption, linkSignal, untilAborted } from '../contracts/interruptio
 import { ProgressReport } from './progress-report.js';
 import { deniedToolMessage } from './resolve-tool.js';
 
-/**
- * A call's context while code of the application runs in it. Close it when that code is done, or
- * out of time.
- */
-export interface OpenContext {
-  readonly context: ToolCallContext;
-  readonly report: ProgressReport;
-  readonly close: () => void;
-}
-
-/** Hides the texts that go out with each call of a tool; false where there are none. */
-function withItsSecrets(call: ReadCall): boolean {
-  const { secrets } = call.tool;
-  if (!secrets) return false;
-  const credentials = call.credentials ?? new CallCredentials();
-  credentials.hideAll(secrets);
-  advance(call, { credentials });
-  return true;
-}
-
 /** Makes the context in which a tool, its guards and its interceptors run. */
 @Injectable()
 export class CallContextFactory {
@@ -183,6 +163,26 @@ export class CallContextFactory {
       `The tool asked for the connection "${id}" but no ConnectionBroker is provided. Provide one in ToolLoopModule.forRoot({ providers }).`,
     );
   }
+}
+
+/**
+ * A call's context while code of the application runs in it. Close it when that code is done, or
+ * out of time.
+ */
+export interface OpenContext {
+  readonly context: ToolCallContext;
+  readonly report: ProgressReport;
+  readonly close: () => void;
+}
+
+/** Hides the texts that go out with each call of a tool; false where there are none. */
+function withItsSecrets(call: ReadCall): boolean {
+  const { secrets } = call.tool;
+  if (!secrets) return false;
+  const credentials = call.credentials ?? new CallCredentials();
+  credentials.hideAll(secrets);
+  advance(call, { credentials });
+  return true;
 }
 
 const OVER =

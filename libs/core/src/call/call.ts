@@ -33,9 +33,6 @@ import type { RunView } from '../plugin/run-view.js';
 import type { EmitEvent } from './emit-event.js';
 import { CallPending, type EffectAttempt, type RequestedEffect } from './outcome.js';
 
-/** As much of a name that a model made up as is said back to it, and logged. */
-export const MOST_OF_A_NAME = 64;
-
 /**
  * One call on its way through the pipeline, with everything that is known of it. A stage takes the
  * type that the stage before returned and adds to the call with {@link advance} alone, so that a
@@ -107,6 +104,9 @@ export interface Call {
   /** Labels of the result, where they are not the same for every call of the tool. */
   readonly labels?: MessageLabels;
 }
+
+/** As much of a name that a model made up as is said back to it, and logged. */
+export const MOST_OF_A_NAME = 64;
 
 /** The scope of a call: whose run, which tools, under which policies and limits. */
 export interface ExecutionScope {

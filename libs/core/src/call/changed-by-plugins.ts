@@ -6,9 +6,6 @@ import { answerLost } from './call-failure.js';
 import type { Call, ReadCall } from './call.js';
 import type { ToolOutcome } from './outcome.js';
 
-/** The compiled hook that changes what is read of an outcome. */
-export type ResultHook = NonNullable<CallHooks['result']>;
-
 /**
  * Returns an outcome as the plugins have it read.
  *
@@ -27,6 +24,9 @@ export async function changedByPlugins(
     throw isRead(call) && hadEffect(call) && !outcome.record.error ? answerLost(error) : error;
   }
 }
+
+/** The compiled hook that changes what is read of an outcome. */
+export type ResultHook = NonNullable<CallHooks['result']>;
 
 /**
  * The entities of a result that was changed are not told: their names would tell of it. Changed

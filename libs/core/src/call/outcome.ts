@@ -17,6 +17,47 @@ import type { SubRunCheckpoint } from '../plugins/sub-runs/sub-runs.js';
 import type { MethodState } from './call-failure.js';
 import type { AuthorisedCall, ReadCall } from './call.js';
 
+export interface ToolOutcome {
+  readonly record: ToolInvocationRecord;
+  /** The model's projection: text, and behind it what is attached. */
+  readonly content: ToolMessage['content'];
+  readonly tool?: Tool;
+  /**
+   * The value that the tool's method returned, before any projection. Absent if it failed or was
+   * answered from the journal.
+   */
+  readonly live?: unknown;
+  /**
+   * The model's projection once more, with what can be called on the entities in it by now. Set
+   * where the model is to be told.
+   */
+  readonly hinted?: (operationsOn: OperationsOn) => ToolMessage['content'];
+  /** The entities in `live` that a resolver finds again, of a call whose run waits. */
+  readonly entities?: readonly EntityKey[];
+  /** The triggers that strategies matched in `live`. */
+  readonly matchedTriggers?: MatchedTriggers;
+  /** Set where the call was not made yet, for want of a decision. */
+  readonly isPending?: true;
+  /**
+   * The kind of answer that the call waits for; absent where it waits for an earlier call of its
+   * step.
+   */
+  readonly waitingFor?: WaitingFor;
+  /**
+   * Set if a store does not answer, so that the call was not made, or that is unknown. The run ends
+   * or is handed over, and nothing is told to the model.
+   */
+  readonly unavailable?: StorageUnavailableError;
+  /** Set where it is a run that waits. */
+  readonly checkpoint?: SubRunCheckpoint;
+  /** In the place of the tool's own. */
+  readonly labels?: MessageLabels;
+  /** The values for which references stand in the content. */
+  readonly hidden?: readonly HiddenValue[];
+  /** The change that the call made, or may have made. */
+  readonly change?: CallChange;
+}
+
 /** The return value of a method. */
 export interface MethodAnswer {
   readonly live: unknown;
@@ -71,47 +112,6 @@ export interface EffectAttempt {
   mayRepeat(tool: Tool): boolean;
   /** The failure to keep for what was thrown, by how far the method had come. */
   read(error: unknown, tool: Tool, signal: AbortSignal): ToolFailure;
-}
-
-export interface ToolOutcome {
-  readonly record: ToolInvocationRecord;
-  /** The model's projection: text, and behind it what is attached. */
-  readonly content: ToolMessage['content'];
-  readonly tool?: Tool;
-  /**
-   * The value that the tool's method returned, before any projection. Absent if it failed or was
-   * answered from the journal.
-   */
-  readonly live?: unknown;
-  /**
-   * The model's projection once more, with what can be called on the entities in it by now. Set
-   * where the model is to be told.
-   */
-  readonly hinted?: (operationsOn: OperationsOn) => ToolMessage['content'];
-  /** The entities in `live` that a resolver finds again, of a call whose run waits. */
-  readonly entities?: readonly EntityKey[];
-  /** The triggers that strategies matched in `live`. */
-  readonly matchedTriggers?: MatchedTriggers;
-  /** Set where the call was not made yet, for want of a decision. */
-  readonly isPending?: true;
-  /**
-   * The kind of answer that the call waits for; absent where it waits for an earlier call of its
-   * step.
-   */
-  readonly waitingFor?: WaitingFor;
-  /**
-   * Set if a store does not answer, so that the call was not made, or that is unknown. The run ends
-   * or is handed over, and nothing is told to the model.
-   */
-  readonly unavailable?: StorageUnavailableError;
-  /** Set where it is a run that waits. */
-  readonly checkpoint?: SubRunCheckpoint;
-  /** In the place of the tool's own. */
-  readonly labels?: MessageLabels;
-  /** The values for which references stand in the content. */
-  readonly hidden?: readonly HiddenValue[];
-  /** The change that the call made, or may have made. */
-  readonly change?: CallChange;
 }
 
 /**

@@ -5,13 +5,6 @@ import { decide, subjectOf } from '../policy/decide.js';
 import type { ExecutionScope } from './call.js';
 import { Interruption, linkSignal, untilAborted } from '../contracts/interruption.js';
 
-/** The run whose actor a tool's own hook is asked about, and the limits on the answer. */
-export type HookScope = Pick<ExecutionScope, 'run' | 'limits'> & {
-  readonly signal: AbortSignal | undefined;
-};
-
-const logger = new Logger('ToolPolicy');
-
 /**
  * Policy's word on a tool and, where that does not deny it, the word of the tool's own `canCall`.
  * Throws the interruption of a run that ends meanwhile.
@@ -21,6 +14,13 @@ export async function permissionFor(tool: Tool, scope: ExecutionScope): Promise<
   if (decision.kind === 'deny' || !tool.canCall) return decision;
   return withWord(await wordOf(tool, scope), decision, 'canCall');
 }
+
+/** The run whose actor a tool's own hook is asked about, and the limits on the answer. */
+export type HookScope = Pick<ExecutionScope, 'run' | 'limits'> & {
+  readonly signal: AbortSignal | undefined;
+};
+
+const logger = new Logger('ToolPolicy');
 
 /**
  * The decision on a call once its tool was asked, too: a refusal takes the place of policy's yes.

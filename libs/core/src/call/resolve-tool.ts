@@ -16,9 +16,6 @@ import { advance, type Call, type ExecutionScope, type ResolvedCall } from './ca
 import { CallPending } from './outcome.js';
 import { callable, type HookScope, permissionFor } from './permission.js';
 
-/** The refusal told to whatever acts for a tenant that the `TenantDirectory` does not know. */
-export const UNKNOWN_TENANT = 'The application does not know this tenant.';
-
 /**
  * Stage 1: the tool behind a name, from this run's toolset only, and the same decision that listed
  * it, made again.
@@ -151,6 +148,9 @@ export class ToolResolution {
     return CallFailure.of('policy_denied', unknownMethodMessage(declaredId, scope));
   }
 }
+
+/** The refusal told to whatever acts for a tenant that the `TenantDirectory` does not know. */
+export const UNKNOWN_TENANT = 'The application does not know this tenant.';
 
 function goneTool(name: string, cause: RemovalCause): CallFailure {
   return CallFailure.of(

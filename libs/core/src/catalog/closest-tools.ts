@@ -3,6 +3,22 @@ import { prefixIn } from '../plugins/entities/member-ids.js';
 import { namespaceIn } from './tool-selection.js';
 
 /**
+ * Finds the tools closest to a wrong name, or for a glob the closest namespace or entity: `crm__*`
+ * for `crn__*`.
+ */
+export function closestTools(
+  name: string,
+  declaredIds: readonly string[],
+  closeness?: Closeness,
+): string[] {
+  const [, group, rest] = /^([^*]+)(__\*|_\*_\*)$/.exec(name) ?? [];
+  if (group === undefined || rest === undefined) return closestTo(name, declaredIds, closeness);
+  const groups = declaredIds.map((id) => (rest === '__*' ? namespaceIn(id) : prefixIn(id)));
+  const known = new Set(groups.filter((one): one is string => one !== undefined && one !== ''));
+  return closestTo(group, known).map((one) => one + rest);
+}
+
+/**
  * Finds the names closest to a wrong one, best first, without those that are too different: reads,
  * then by the words they share, then by edit distance. One verb in the place of another, as in
  * `search_customer` and `delete_customer`, is a small distance and a large difference, so a write
@@ -38,22 +54,6 @@ export function closestTo(
     )
     .slice(0, most)
     .map(({ candidate }) => candidate);
-}
-
-/**
- * Finds the tools closest to a wrong name, or for a glob the closest namespace or entity: `crm__*`
- * for `crn__*`.
- */
-export function closestTools(
-  name: string,
-  declaredIds: readonly string[],
-  closeness?: Closeness,
-): string[] {
-  const [, group, rest] = /^([^*]+)(__\*|_\*_\*)$/.exec(name) ?? [];
-  if (group === undefined || rest === undefined) return closestTo(name, declaredIds, closeness);
-  const groups = declaredIds.map((id) => (rest === '__*' ? namespaceIn(id) : prefixIn(id)));
-  const known = new Set(groups.filter((one): one is string => one !== undefined && one !== ''));
-  return closestTo(group, known).map((one) => one + rest);
 }
 
 /**

@@ -6,6 +6,27 @@ import { isClassOrBelow } from '../tools/nest/provider-classes.js';
 import { isGlob, matchesGlob } from './glob.js';
 
 /**
+ * Tells whether a selector includes an entry. A class includes its subclasses' tools too, a module
+ * those that it contributes itself.
+ */
+export function selects(
+  selector: ToolSelector,
+  {
+    tool,
+    shortName,
+    ...classes
+  }: Pick<CatalogEntry, 'type' | 'modules' | 'shortName'> & { readonly tool: Pick<Tool, 'spec'> },
+): boolean {
+  const { declaredId } = tool.spec;
+  if (typeof selector === 'string')
+    return isGlob(selector)
+      ? matchesGlob(selector, declaredId)
+      : [declaredId, shortNameOf(declaredId), shortName].includes(selector);
+  if (isToolPredicate(selector)) return selector(tool.spec);
+  return isByClass(selector, classes);
+}
+
+/**
  * The classes that select a tool: its provider or entity with what that extends, and the modules
  * that contribute it.
  */
@@ -28,27 +49,6 @@ export interface CatalogEntry extends ClassesOfTool {
   readonly isLatent?: true;
   /** The milliseconds it took to build; unknown for tools from outside. */
   readonly buildMs?: number;
-}
-
-/**
- * Tells whether a selector includes an entry. A class includes its subclasses' tools too, a module
- * those that it contributes itself.
- */
-export function selects(
-  selector: ToolSelector,
-  {
-    tool,
-    shortName,
-    ...classes
-  }: Pick<CatalogEntry, 'type' | 'modules' | 'shortName'> & { readonly tool: Pick<Tool, 'spec'> },
-): boolean {
-  const { declaredId } = tool.spec;
-  if (typeof selector === 'string')
-    return isGlob(selector)
-      ? matchesGlob(selector, declaredId)
-      : [declaredId, shortNameOf(declaredId), shortName].includes(selector);
-  if (isToolPredicate(selector)) return selector(tool.spec);
-  return isByClass(selector, classes);
 }
 
 /**

@@ -1,10 +1,4 @@
 /**
- * The time for which what was written into a store of the application is remembered, which is for
- * good: a hundred years, in milliseconds.
- */
-export const LASTING_MS = 100 * 365 * 24 * 3_600_000;
-
-/**
  * The port that keeps the accounts of sessions, across sessions and, with a database behind it,
  * across processes.
  *
@@ -25,6 +19,12 @@ export abstract class AccountStore {
    */
   abstract add(key: AccountKey, addition: AccountAddition, keptMs: number): Promise<SessionAccount>;
 }
+
+/**
+ * The time for which what was written into a store of the application is remembered, which is for
+ * good: a hundred years, in milliseconds.
+ */
+export const LASTING_MS = 100 * 365 * 24 * 3_600_000;
 
 /**
  * The key of an account: the principal, and what the application calls the place in which several

@@ -11,6 +11,11 @@ import type { Observable } from 'rxjs';
 import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
 import type { Policy, PolicyCall } from './policy.js';
 
+/** A directive as the server stores it. */
+export interface DirectiveRecord extends DirectiveState {
+  readonly intent: DirectiveIntent;
+}
+
 /** The task of a directive: its effect, or the undoing of it. */
 export type DirectiveTask = 'perform' | 'compensate';
 
@@ -126,11 +131,6 @@ export interface DirectiveState {
   readonly failure?: ToolFailure;
   /** The time of the last change: ISO 8601, UTC. */
   readonly updatedAt: string;
-}
-
-/** A directive as the server stores it. */
-export interface DirectiveRecord extends DirectiveState {
-  readonly intent: DirectiveIntent;
 }
 
 /** A directive that is being performed. */

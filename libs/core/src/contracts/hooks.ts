@@ -10,6 +10,12 @@ import { FUNCTION } from '../findings/option-rules.js';
 import type { RegisteredActor } from './registered-actor.js';
 import type { RunContext } from './tool-call.js';
 
+export const HOOKS = defineOptions<LoopHooks>({
+  onToolStart: FUNCTION,
+  onToolEnd: FUNCTION,
+  onIteration: FUNCTION,
+});
+
 /** A call that begins, in the ui projection: hidden arguments are `[redacted]`. */
 export interface ToolStart<Actor = RegisteredActor> extends Omit<RunContext<Actor>, 'state'> {
   /** From 1. */
@@ -70,9 +76,3 @@ export interface LoopIteration {
   readonly tools: readonly string[];
   readonly usage: Usage;
 }
-
-export const HOOKS = defineOptions<LoopHooks>({
-  onToolStart: FUNCTION,
-  onToolEnd: FUNCTION,
-  onIteration: FUNCTION,
-});

@@ -16,6 +16,12 @@ import type { JSONSchema7 } from 'json-schema';
 import type { LeaseRequest } from './lease.js';
 import type { DueNotice, NextNotice } from './notice.js';
 
+/**
+ * Something that a run has asked: a yes or no to a call or to a rehearsal, the result of a call
+ * that the client is to make, or the answer to a question.
+ */
+export type Pending = { readonly [Kind in PendingKind]: PendingOf<Kind> }[PendingKind];
+
 /** The changes that an approver may make to a call, if the policy allows them. */
 export interface ApprovalAmendment {
   /**
@@ -137,12 +143,6 @@ export interface PendingOf<Kind extends PendingKind> {
   /** The time at which the answer was used, which happens once: ISO 8601, UTC. */
   readonly usedAt?: string;
 }
-
-/**
- * Something that a run has asked: a yes or no to a call or to a rehearsal, the result of a call
- * that the client is to make, or the answer to a question.
- */
-export type Pending = { readonly [Kind in PendingKind]: PendingOf<Kind> }[PendingKind];
 
 export type PendingApproval = PendingOf<'approval'>;
 

@@ -1,17 +1,5 @@
 import type { EndorsedArgument, Policy } from './policy.js';
 
-/** The number of versions that a scope keeps; with each new one the oldest is forgotten. */
-export const KEPT_POLICY_VERSIONS = 1_000;
-
-/**
- * Milliseconds for which a process relies on what it has read of policies that other processes can
- * change.
- */
-export const POLICY_TRUST_MS = 5_000;
-
-/** Milliseconds between two signs of a store that other processes can change. */
-export const POLICY_POLL_MS = 500;
-
 /**
  * The port that keeps the policies that change while the application runs, and its kill switches.
  * Each change has a revision of its own, in the order in which the changes become visible: what was
@@ -46,6 +34,18 @@ export abstract class PolicyStore {
    */
   abstract watch(told: (sign: PolicySign) => void): Promise<() => Promise<void>>;
 }
+
+/** The number of versions that a scope keeps; with each new one the oldest is forgotten. */
+export const KEPT_POLICY_VERSIONS = 1_000;
+
+/**
+ * Milliseconds for which a process relies on what it has read of policies that other processes can
+ * change.
+ */
+export const POLICY_TRUST_MS = 5_000;
+
+/** Milliseconds between two signs of a store that other processes can change. */
+export const POLICY_POLL_MS = 500;
 
 /**
  * The reach of a policy or of a stop: one tenant, or where none is named every tenant of the

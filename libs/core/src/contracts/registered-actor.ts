@@ -1,3 +1,6 @@
+/** The actor's type: what {@link Register} says, else `unknown`. */
+export type RegisteredActor = Register extends { actor: infer Actor } ? Actor : unknown;
+
 /**
  * Types the actor once for the whole application:
  *
@@ -6,6 +9,3 @@
  * ```
  */
 export interface Register {}
-
-/** The actor's type: what {@link Register} says, else `unknown`. */
-export type RegisteredActor = Register extends { actor: infer Actor } ? Actor : unknown;

@@ -2,12 +2,6 @@ import type { Type } from '@nestjs/common';
 import type { Audience, JsonValue } from '@toolloop/protocol';
 
 /**
- * Under this name the model reads of an entity what can be called on it; see `availableOperations`
- * of the execution options.
- */
-export const OPERATIONS_KEY = '_availableOperations';
-
-/**
  * Turns a tool's live result into the JSON one audience may see. Throws when the result is not what
  * the tool declared.
  */
@@ -25,6 +19,12 @@ export interface ResultProjector {
    */
   projectBoth?(value: unknown, shown?: ProjectionObserver): BothProjections;
 }
+
+/**
+ * Under this name the model reads of an entity what can be called on it; see `availableOperations`
+ * of the execution options.
+ */
+export const OPERATIONS_KEY = '_availableOperations';
 
 /** Told of every object of a class in a result, and of the JSON that is shown of it. */
 export type ProjectionObserver = (source: object, json: Record<string, JsonValue>) => void;

@@ -16,6 +16,111 @@ import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
 import { StoreRefusalError } from './store-refusal.js';
 
 /**
+ * The port that keeps runs: of each an append-only log, and whose turn it is. Every method is one
+ * atomic operation.
+ *
+ * @example
+ * ToolLoopModule.forRoot({ model, providers: [{ provide: RunLog, useClass: RedisRunLog }] })
+ */
+export abstract class RunLog {
+  /**
+   * Makes ready what it needs; called once, when the application starts and outside of any
+   * transaction.
+   */
+  abstract open(): Promise<void>;
+  /**
+   * Adds a run: `queued` for any process with room, `waiting` for its actor. Rejects for an id that
+   * is there.
+   */
+  abstract add(run: NewRun, status: 'queued' | 'waiting'): Promise<void>;
+  /** Adds a run that the caller runs. Rejects for an id that is there. */
+  abstract begin(run: NewRun, request: LeaseRequest): Promise<Lease>;
+  /**
+   * Leases a run that is queued or waits, or whose lease has expired; with an `epoch` only if it
+   * has had no lease since that one. The same owner again gets its lease again. `undefined` where
+   * there is nothing to lease.
+   */
+  abstract acquire(
+    runId: string,
+    request: LeaseRequest,
+    epoch?: number,
+  ): Promise<LeasedRun | undefined>;
+  /**
+   * Appends all of it, or rejects: with `RunLostError` where the hold does not hold, and where
+   * later events are kept: that is an attempt which was given up and arrives late. The same write
+   * twice is kept once. A run that is to wait, and was woken or cancelled meanwhile, is queued
+   * instead, if it is durable. Resolves to the leases of the calls begun with it, in their order,
+   * undefined for a key that was taken.
+   */
+  abstract append(hold: RunHold, write: RunWrite): Promise<void | readonly (Lease | undefined)[]>;
+  /**
+   * Tells if a write may begin and finish calls of this journal, in one transaction: of one in the
+   * same database.
+   */
+  keepsCallsOf(_journal: CallJournal): boolean {
+    return false;
+  }
+  /**
+   * Has the leases of these runs expire in so many milliseconds from now; resolves to the runs that
+   * are still held.
+   */
+  abstract renew(
+    holds: readonly RunHold[],
+    forMs: number,
+  ): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]>;
+  /**
+   * Gives a run back: a durable one is queued, any other waits again. Does nothing where the hold
+   * does not hold. One that is put off is handed out at its time, or once it is woken or cancelled,
+   * and its record says how often that was.
+   */
+  abstract release(hold: RunHold, putOff?: PutOff): Promise<void>;
+  /** Queues the durable runs whose lease has expired; resolves to their number. */
+  abstract requeueExpired(): Promise<number>;
+  /** Queues a durable run that waits. One that is about to wait will not. */
+  abstract wake(runId: string): Promise<void>;
+  /**
+   * Hands a durable run out at that time or soon after, so that it is looked at again. Does nothing
+   * for any other.
+   */
+  abstract wakeAt(runId: string, at: Date): Promise<void>;
+  /**
+   * Says that a run is to end; a durable one that waits is queued, so that a process ends it. Does
+   * nothing where it has ended.
+   */
+  abstract cancel(runId: string, reason: string): Promise<void>;
+  abstract find(runId: string): Promise<RunRecord | undefined>;
+  /** The newest first. */
+  abstract list(query: RunQuery): Promise<readonly RunRecord[]>;
+  /** The entries, in the order in which they were appended. */
+  abstract read(runId: string): Promise<readonly RunEntry[]>;
+  abstract events(runId: string, page: EventPage): Promise<readonly LoopEvent[]>;
+  /**
+   * Keeps entries that the audit has not taken, as a write with `owed` does: of calls without a
+   * write of their own. One that is kept already stays as it is. They are kept until they are
+   * settled, however long their runs are.
+   */
+  abstract owe(entries: readonly OwedAuditEntry[]): Promise<void>;
+  /** Returns those entries, of all tenants, in the order of `at` and `entryId`. */
+  abstract listOwed(page: OwedPage): Promise<readonly OwedAuditEntry[]>;
+  /** Drops those of the entries that the audit has by now. */
+  abstract settle(entryIds: readonly string[]): Promise<void>;
+  /**
+   * Calls `changed` after something was appended for the run, perhaps more often. It has thousands
+   * of callers at once, and they do not look by themselves: a change is told within seconds even
+   * where its notification was lost. Resolves to what ends it.
+   */
+  abstract watch(runId: string, changed: () => void): Promise<() => Promise<void>>;
+  /**
+   * Hands queued runs to `advance`, at most so many at once, and again where it rejects. Resolves
+   * to what ends it, without waiting.
+   */
+  abstract work(
+    advance: (runId: string) => Promise<void>,
+    most: number,
+  ): Promise<() => Promise<void>>;
+}
+
+/**
  * An entry of a run's log: one thing that the run must know again to be resumed elsewhere. The key
  * comes from the entry itself, never from a counter of writes: `begin`, `model:3`, `tool:call_1`,
  * `step:3`, `input:1`, `wait:3:71`, `end:4:90`, and those of a sub-run behind `sub:<its run id>/`.
@@ -284,109 +389,4 @@ export class RunLostError extends StoreRefusalError {
   constructor({ runId, epoch }: RunHold) {
     super(`The run ${runId} is not this process's any more (epoch ${epoch}).`);
   }
-}
-
-/**
- * The port that keeps runs: of each an append-only log, and whose turn it is. Every method is one
- * atomic operation.
- *
- * @example
- * ToolLoopModule.forRoot({ model, providers: [{ provide: RunLog, useClass: RedisRunLog }] })
- */
-export abstract class RunLog {
-  /**
-   * Makes ready what it needs; called once, when the application starts and outside of any
-   * transaction.
-   */
-  abstract open(): Promise<void>;
-  /**
-   * Adds a run: `queued` for any process with room, `waiting` for its actor. Rejects for an id that
-   * is there.
-   */
-  abstract add(run: NewRun, status: 'queued' | 'waiting'): Promise<void>;
-  /** Adds a run that the caller runs. Rejects for an id that is there. */
-  abstract begin(run: NewRun, request: LeaseRequest): Promise<Lease>;
-  /**
-   * Leases a run that is queued or waits, or whose lease has expired; with an `epoch` only if it
-   * has had no lease since that one. The same owner again gets its lease again. `undefined` where
-   * there is nothing to lease.
-   */
-  abstract acquire(
-    runId: string,
-    request: LeaseRequest,
-    epoch?: number,
-  ): Promise<LeasedRun | undefined>;
-  /**
-   * Appends all of it, or rejects: with `RunLostError` where the hold does not hold, and where
-   * later events are kept: that is an attempt which was given up and arrives late. The same write
-   * twice is kept once. A run that is to wait, and was woken or cancelled meanwhile, is queued
-   * instead, if it is durable. Resolves to the leases of the calls begun with it, in their order,
-   * undefined for a key that was taken.
-   */
-  abstract append(hold: RunHold, write: RunWrite): Promise<void | readonly (Lease | undefined)[]>;
-  /**
-   * Tells if a write may begin and finish calls of this journal, in one transaction: of one in the
-   * same database.
-   */
-  keepsCallsOf(_journal: CallJournal): boolean {
-    return false;
-  }
-  /**
-   * Has the leases of these runs expire in so many milliseconds from now; resolves to the runs that
-   * are still held.
-   */
-  abstract renew(
-    holds: readonly RunHold[],
-    forMs: number,
-  ): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]>;
-  /**
-   * Gives a run back: a durable one is queued, any other waits again. Does nothing where the hold
-   * does not hold. One that is put off is handed out at its time, or once it is woken or cancelled,
-   * and its record says how often that was.
-   */
-  abstract release(hold: RunHold, putOff?: PutOff): Promise<void>;
-  /** Queues the durable runs whose lease has expired; resolves to their number. */
-  abstract requeueExpired(): Promise<number>;
-  /** Queues a durable run that waits. One that is about to wait will not. */
-  abstract wake(runId: string): Promise<void>;
-  /**
-   * Hands a durable run out at that time or soon after, so that it is looked at again. Does nothing
-   * for any other.
-   */
-  abstract wakeAt(runId: string, at: Date): Promise<void>;
-  /**
-   * Says that a run is to end; a durable one that waits is queued, so that a process ends it. Does
-   * nothing where it has ended.
-   */
-  abstract cancel(runId: string, reason: string): Promise<void>;
-  abstract find(runId: string): Promise<RunRecord | undefined>;
-  /** The newest first. */
-  abstract list(query: RunQuery): Promise<readonly RunRecord[]>;
-  /** The entries, in the order in which they were appended. */
-  abstract read(runId: string): Promise<readonly RunEntry[]>;
-  abstract events(runId: string, page: EventPage): Promise<readonly LoopEvent[]>;
-  /**
-   * Keeps entries that the audit has not taken, as a write with `owed` does: of calls without a
-   * write of their own. One that is kept already stays as it is. They are kept until they are
-   * settled, however long their runs are.
-   */
-  abstract owe(entries: readonly OwedAuditEntry[]): Promise<void>;
-  /** Returns those entries, of all tenants, in the order of `at` and `entryId`. */
-  abstract listOwed(page: OwedPage): Promise<readonly OwedAuditEntry[]>;
-  /** Drops those of the entries that the audit has by now. */
-  abstract settle(entryIds: readonly string[]): Promise<void>;
-  /**
-   * Calls `changed` after something was appended for the run, perhaps more often. It has thousands
-   * of callers at once, and they do not look by themselves: a change is told within seconds even
-   * where its notification was lost. Resolves to what ends it.
-   */
-  abstract watch(runId: string, changed: () => void): Promise<() => Promise<void>>;
-  /**
-   * Hands queued runs to `advance`, at most so many at once, and again where it rejects. Resolves
-   * to what ends it, without waiting.
-   */
-  abstract work(
-    advance: (runId: string) => Promise<void>,
-    most: number,
-  ): Promise<() => Promise<void>>;
 }

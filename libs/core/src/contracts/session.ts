@@ -21,6 +21,53 @@ import { CHECKED_BY_USE, ITS, defineOptions } from '../findings/options.js';
 import type { RegisteredActor } from './registered-actor.js';
 import { type LoopRequest, REQUEST } from './loop-request.js';
 
+const { rules } = REQUEST;
+
+/**
+ * The options of a call. The tool and its arguments may be a client's words: the pipeline checks
+ * them.
+ */
+export const CALL = defineOptions<CallRequest>({
+  actor: rules.actor,
+  tenant: rules.tenant,
+  context: rules.context,
+  tools: rules.tools,
+  exclude: rules.exclude,
+  policy: rules.policy,
+  limits: rules.limits,
+  execution: rules.execution,
+  injection: rules.injection,
+  surface: rules.surface,
+  onToolError: rules.onToolError,
+  approvals: rules.approvals,
+  hooks: rules.hooks,
+  plugins: rules.plugins,
+  requestId: rules.requestId,
+  signal: rules.signal,
+  rehearse: rules.rehearse,
+  tool: CHECKED_BY_USE,
+  args: CHECKED_BY_USE,
+  argsOrigin: oneOf('application', 'actor', 'outside'),
+  vouchedFor: TEXT,
+});
+
+const {
+  tool: _tool,
+  args: _args,
+  rehearse: _rehearse,
+  requestId,
+  signal,
+  ...OF_SESSIONS
+} = CALL.rules;
+
+/** The options of a session. */
+export const SESSION = defineOptions<SessionRequest>({
+  ...OF_SESSIONS,
+  labels: rules.labels,
+  scope: TEXT,
+  readsElsewhere: BOOLEAN,
+});
+
 /**
  * One call of one tool, made without a model. Its options are those of a run, as far as they are
  * about calls.
@@ -241,53 +288,6 @@ export const SESSIONS = defineOptions<SessionOptions>(
   },
   { wording: ITS },
 );
-
-const { rules } = REQUEST;
-
-/**
- * The options of a call. The tool and its arguments may be a client's words: the pipeline checks
- * them.
- */
-export const CALL = defineOptions<CallRequest>({
-  actor: rules.actor,
-  tenant: rules.tenant,
-  context: rules.context,
-  tools: rules.tools,
-  exclude: rules.exclude,
-  policy: rules.policy,
-  limits: rules.limits,
-  execution: rules.execution,
-  injection: rules.injection,
-  surface: rules.surface,
-  onToolError: rules.onToolError,
-  approvals: rules.approvals,
-  hooks: rules.hooks,
-  plugins: rules.plugins,
-  requestId: rules.requestId,
-  signal: rules.signal,
-  rehearse: rules.rehearse,
-  tool: CHECKED_BY_USE,
-  args: CHECKED_BY_USE,
-  argsOrigin: oneOf('application', 'actor', 'outside'),
-  vouchedFor: TEXT,
-});
-
-const {
-  tool: _tool,
-  args: _args,
-  rehearse: _rehearse,
-  requestId,
-  signal,
-  ...OF_SESSIONS
-} = CALL.rules;
-
-/** The options of a session. */
-export const SESSION = defineOptions<SessionRequest>({
-  ...OF_SESSIONS,
-  labels: rules.labels,
-  scope: TEXT,
-  readsElsewhere: BOOLEAN,
-});
 
 /** The options of one call of a session. */
 export const SESSION_CALL = defineOptions<SessionCallOptions>({

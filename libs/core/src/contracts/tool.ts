@@ -18,6 +18,74 @@ import type { RunContext, ToolCallContext } from './tool-call.js';
 import type { ToolSettings } from './tool-settings.js';
 
 /**
+ * A tool that can be run. Only `ToolRunner.exec` calls {@link invoke}; everything else goes by
+ * {@link spec}.
+ */
+export interface Tool extends ToolSettings {
+  readonly spec: ToolSpec;
+  readonly origin: ToolOrigin;
+  readonly input: ToolInputCodec;
+  readonly output: ResultProjector;
+  /** Set on entity tools. */
+  readonly entity?: EntityReference;
+  /**
+   * Set on tools of a class that has instructions. Ignored where the tool's source is not trusted.
+   */
+  readonly instructions?: ToolInstructions;
+  /**
+   * Set on a tool over which others are called; a call of it is a call of one of them, and it is
+   * never invoked itself.
+   */
+  readonly surface?: ToolSurface;
+  /** Set on entity tools whose instance is found anew before each call. */
+  readonly rehydration?: ToolRehydration;
+  /** The tool whose result brought it, as the model called it. Set on entity tools. */
+  readonly givenBy?: string;
+  /**
+   * Decides whether the actor of a run may call it, in addition to policy; called for every call.
+   * Any answer but `true` denies.
+   */
+  readonly canCall?: (run: RunContext) => ToolWord | Promise<ToolWord>;
+  /**
+   * Decides on one call by its input, which is a copy of the method's; see `preflight` of
+   * `@LlmTool`.
+   */
+  readonly preflight?: (input: unknown, context: ToolCallContext) => ToolWord | Promise<ToolWord>;
+  /**
+   * Describes the effect of a call to its approver: a sentence or a `ToolPreview`. It receives the
+   * method's input.
+   */
+  readonly preview?: (input: unknown, context: ToolCallContext) => unknown;
+  /** Set where a call asks for the effect, and the directive runner has it later. */
+  readonly directive?: ToolDirective;
+  /**
+   * Nest's own layers round the method, where there are any; of a request-scoped provider, those of
+   * the run.
+   */
+  readonly layers?: (run: RunContext) => ToolLayers | undefined | Promise<ToolLayers | undefined>;
+  /**
+   * Guards of the route that are not asked, since the run knows who asks; the audit records it with
+   * every call.
+   */
+  readonly replacedGuards?: readonly string[];
+  /** Set where a call is a run: the loop performs it in the place of {@link invoke}. */
+  readonly subRun?: SubRun;
+  /**
+   * Set where the client makes the call: its result stands in the place of what {@link invoke}
+   * returns.
+   */
+  readonly client?: ClientSide;
+  /**
+   * Texts that go out with each call and that no one is shown: what a call tells has `[secret]` in
+   * their place, as in that of a credential. It is read anew for each text, so that it may grow
+   * while a call is made.
+   */
+  readonly secrets?: Iterable<Secret<string>>;
+  /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */
+  invoke(input: unknown, context: ToolCallContext): unknown;
+}
+
+/**
  * The meaning of a call over a surface: a method of one instance, and the arguments for its own
  * tool.
  */
@@ -145,74 +213,6 @@ export function isRefusal(answer: unknown): answer is ToolRefusal {
   return (
     isRecord(answer) && typeof answer['rule'] === 'string' && typeof answer['reason'] === 'string'
   );
-}
-
-/**
- * A tool that can be run. Only `ToolRunner.exec` calls {@link invoke}; everything else goes by
- * {@link spec}.
- */
-export interface Tool extends ToolSettings {
-  readonly spec: ToolSpec;
-  readonly origin: ToolOrigin;
-  readonly input: ToolInputCodec;
-  readonly output: ResultProjector;
-  /** Set on entity tools. */
-  readonly entity?: EntityReference;
-  /**
-   * Set on tools of a class that has instructions. Ignored where the tool's source is not trusted.
-   */
-  readonly instructions?: ToolInstructions;
-  /**
-   * Set on a tool over which others are called; a call of it is a call of one of them, and it is
-   * never invoked itself.
-   */
-  readonly surface?: ToolSurface;
-  /** Set on entity tools whose instance is found anew before each call. */
-  readonly rehydration?: ToolRehydration;
-  /** The tool whose result brought it, as the model called it. Set on entity tools. */
-  readonly givenBy?: string;
-  /**
-   * Decides whether the actor of a run may call it, in addition to policy; called for every call.
-   * Any answer but `true` denies.
-   */
-  readonly canCall?: (run: RunContext) => ToolWord | Promise<ToolWord>;
-  /**
-   * Decides on one call by its input, which is a copy of the method's; see `preflight` of
-   * `@LlmTool`.
-   */
-  readonly preflight?: (input: unknown, context: ToolCallContext) => ToolWord | Promise<ToolWord>;
-  /**
-   * Describes the effect of a call to its approver: a sentence or a `ToolPreview`. It receives the
-   * method's input.
-   */
-  readonly preview?: (input: unknown, context: ToolCallContext) => unknown;
-  /** Set where a call asks for the effect, and the directive runner has it later. */
-  readonly directive?: ToolDirective;
-  /**
-   * Nest's own layers round the method, where there are any; of a request-scoped provider, those of
-   * the run.
-   */
-  readonly layers?: (run: RunContext) => ToolLayers | undefined | Promise<ToolLayers | undefined>;
-  /**
-   * Guards of the route that are not asked, since the run knows who asks; the audit records it with
-   * every call.
-   */
-  readonly replacedGuards?: readonly string[];
-  /** Set where a call is a run: the loop performs it in the place of {@link invoke}. */
-  readonly subRun?: SubRun;
-  /**
-   * Set where the client makes the call: its result stands in the place of what {@link invoke}
-   * returns.
-   */
-  readonly client?: ClientSide;
-  /**
-   * Texts that go out with each call and that no one is shown: what a call tells has `[secret]` in
-   * their place, as in that of a credential. It is read anew for each text, so that it may grow
-   * while a call is made.
-   */
-  readonly secrets?: Iterable<Secret<string>>;
-  /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */
-  invoke(input: unknown, context: ToolCallContext): unknown;
 }
 
 /** The part of a tool that the client does. */

@@ -1,5 +1,35 @@
 import type { QuotaQuantity } from './quota.js';
 
+/**
+ * The port that counts what tenants use, across runs and, with a database behind it, across
+ * processes. Quotas and reports read the same counts: an increment counts in its day and in the
+ * windows of its batch, or in none of them. It knows no maximum: who adds compares.
+ *
+ * Adding is atomic, so that two who add at once are told different totals. Ids of batches and
+ * increments are remembered for two days at least; days are kept for 400. Counters of windows that
+ * are over may be deleted at any time.
+ *
+ * A store that fails keeps calls from being made where the tenant has quotas. Other runs are not
+ * harmed: what they use is added later, in batches.
+ *
+ * @example
+ * // `usageStoreContract` of `@toolloop/testing` checks it
+ * { provide: UsageStore, useClass: RedisUsageStore },
+ */
+export abstract class UsageStore {
+  /**
+   * Adds a batch. Resolves to the total of each of its windows at present, in their order, these
+   * increments included.
+   */
+  abstract add(batch: UsageBatch): Promise<readonly number[]>;
+  /** Resolves to the totals of a tenant in the present windows, in their order. */
+  abstract totals(tenant: string, windows: readonly UsageWindow[]): Promise<readonly number[]>;
+  /**
+   * Rows in the order of their dimensions, by {@link usageSortKey}, the first of `groupBy` first.
+   */
+  abstract report(query: UsageQuery): Promise<readonly UsageRow[]>;
+}
+
 /** The amounts that are counted. Each may be negative in an increment that takes something back. */
 export interface UsageAmounts {
   /** Tool calls that were let through to their tools. */
@@ -109,34 +139,4 @@ export function amountOf(
 ): number {
   if (quantity === 'calls') return calls;
   return quantity === 'tokens' ? inputTokens + outputTokens : usd;
-}
-
-/**
- * The port that counts what tenants use, across runs and, with a database behind it, across
- * processes. Quotas and reports read the same counts: an increment counts in its day and in the
- * windows of its batch, or in none of them. It knows no maximum: who adds compares.
- *
- * Adding is atomic, so that two who add at once are told different totals. Ids of batches and
- * increments are remembered for two days at least; days are kept for 400. Counters of windows that
- * are over may be deleted at any time.
- *
- * A store that fails keeps calls from being made where the tenant has quotas. Other runs are not
- * harmed: what they use is added later, in batches.
- *
- * @example
- * // `usageStoreContract` of `@toolloop/testing` checks it
- * { provide: UsageStore, useClass: RedisUsageStore },
- */
-export abstract class UsageStore {
-  /**
-   * Adds a batch. Resolves to the total of each of its windows at present, in their order, these
-   * increments included.
-   */
-  abstract add(batch: UsageBatch): Promise<readonly number[]>;
-  /** Resolves to the totals of a tenant in the present windows, in their order. */
-  abstract totals(tenant: string, windows: readonly UsageWindow[]): Promise<readonly number[]>;
-  /**
-   * Rows in the order of their dimensions, by {@link usageSortKey}, the first of `groupBy` first.
-   */
-  abstract report(query: UsageQuery): Promise<readonly UsageRow[]>;
 }

@@ -1,93 +1,6 @@
 import { ConfigurationError, type Finding, isObject, isRecord, visible } from '@toolloop/protocol';
 import { nearestName } from './nearest-name.js';
 
-/**
- * The values that one option takes, in words and as a test. A rule for more values than an option
- * has serves it too; one for fewer does not compile.
- */
-export interface OptionRule<in Value> {
-  /** Behind "Give" in a remedy. */
-  readonly wanted: string;
-  /** True if the option must be given. @default false */
-  readonly isNeeded?: boolean;
-  readonly accept: (value: unknown) => boolean;
-  /**
-   * The problem with a value that is not accepted; `option` names the option. @default
-   * `${option} is ${value}.`
-   */
-  readonly problem?: (value: unknown, option: string) => string | undefined;
-  /** The remedy for such a value, where there is a better one than what is `wanted`. */
-  readonly remedy?: (value: unknown) => string | undefined;
-  /** The findings within a value that is accepted. */
-  readonly within?: (value: object, at: string, name: string) => Finding[];
-  /** Joins the values of two levels. @default the inner one wins */
-  readonly join?: (outer: object, inner: object) => object;
-  /** Never set: it tells the compiler which values are accepted. */
-  readonly takes?: (value: Value) => void;
-}
-
-/** A rule for a few words, each of which the type has. */
-export interface ChoiceRule<Word extends string> extends OptionRule<Word> {
-  readonly words: readonly Word[];
-}
-
-type NameOf<Options> = Options extends unknown ? Extract<keyof Options, string> : never;
-type ValueOf<Options, Name> = Options extends unknown
-  ? Name extends keyof Options
-    ? Exclude<Options[Name], undefined>
-    : never
-  : never;
-type RuleFor<Value> = [Value] extends [string]
-  ? string extends Value
-    ? OptionRule<Value>
-    : ChoiceRule<Value>
-  : OptionRule<Value>;
-
-/** A rule for every option of a type: one that is missing does not compile. */
-export type OptionRules<Options> = {
-  readonly [Name in NameOf<Options>]-?: RuleFor<ValueOf<Options, Name>>;
-};
-
-/** The words in which findings speak of options; `*` stands for a name. */
-export interface OptionWording {
-  /** The problem with a name that no option has. */
-  readonly unknown: string;
-  /** The beginning of a problem with a value. */
-  readonly option: string;
-  /** Behind the place of a finding about a value, where that names the option. */
-  readonly place?: string;
-}
-
-const OPTION: OptionWording = { unknown: 'There is no option "*".', option: 'The option "*"' };
-
-/** The wording for what one thing says of itself: "Its concurrency is 0." */
-export const ITS: OptionWording = { ...OPTION, option: 'Its *' };
-
-/** The settings of a table beside its rules. */
-export interface TableSettings<Options> {
-  readonly wording?: OptionWording;
-  /** Names that are options elsewhere, with the remedy for them. */
-  readonly elsewhere?: Readonly<Record<string, Partial<Pick<Finding, 'problem' | 'remedy'>>>>;
-  /**
-   * The findings about options that do not fit together. In `options` those with a value that is
-   * wrong by itself are left out.
-   */
-  readonly together?: (options: Partial<Options>, at: string, given: object) => Finding[];
-}
-
-/**
- * Declares the options of one type: their names, checks, findings, how levels are merged and what
- * is copied all follow from the rules.
- */
-export function defineOptions<Options extends object>(
-  rules: OptionRules<Options>,
-  settings: TableSettings<Options> = {},
-): OptionTable<Options> {
-  return new OptionTable(rules, settings);
-}
-
-type AnyRule = OptionRule<never>;
-
 /** The options of one type; see {@link defineOptions}. */
 export class OptionTable<Options extends object> {
   private readonly entries: ReadonlyMap<string, AnyRule>;
@@ -189,6 +102,93 @@ export class OptionTable<Options extends object> {
     ];
   }
 }
+
+/**
+ * The values that one option takes, in words and as a test. A rule for more values than an option
+ * has serves it too; one for fewer does not compile.
+ */
+export interface OptionRule<in Value> {
+  /** Behind "Give" in a remedy. */
+  readonly wanted: string;
+  /** True if the option must be given. @default false */
+  readonly isNeeded?: boolean;
+  readonly accept: (value: unknown) => boolean;
+  /**
+   * The problem with a value that is not accepted; `option` names the option. @default
+   * `${option} is ${value}.`
+   */
+  readonly problem?: (value: unknown, option: string) => string | undefined;
+  /** The remedy for such a value, where there is a better one than what is `wanted`. */
+  readonly remedy?: (value: unknown) => string | undefined;
+  /** The findings within a value that is accepted. */
+  readonly within?: (value: object, at: string, name: string) => Finding[];
+  /** Joins the values of two levels. @default the inner one wins */
+  readonly join?: (outer: object, inner: object) => object;
+  /** Never set: it tells the compiler which values are accepted. */
+  readonly takes?: (value: Value) => void;
+}
+
+/** A rule for a few words, each of which the type has. */
+export interface ChoiceRule<Word extends string> extends OptionRule<Word> {
+  readonly words: readonly Word[];
+}
+
+type NameOf<Options> = Options extends unknown ? Extract<keyof Options, string> : never;
+type ValueOf<Options, Name> = Options extends unknown
+  ? Name extends keyof Options
+    ? Exclude<Options[Name], undefined>
+    : never
+  : never;
+type RuleFor<Value> = [Value] extends [string]
+  ? string extends Value
+    ? OptionRule<Value>
+    : ChoiceRule<Value>
+  : OptionRule<Value>;
+
+/** A rule for every option of a type: one that is missing does not compile. */
+export type OptionRules<Options> = {
+  readonly [Name in NameOf<Options>]-?: RuleFor<ValueOf<Options, Name>>;
+};
+
+/** The words in which findings speak of options; `*` stands for a name. */
+export interface OptionWording {
+  /** The problem with a name that no option has. */
+  readonly unknown: string;
+  /** The beginning of a problem with a value. */
+  readonly option: string;
+  /** Behind the place of a finding about a value, where that names the option. */
+  readonly place?: string;
+}
+
+const OPTION: OptionWording = { unknown: 'There is no option "*".', option: 'The option "*"' };
+
+/** The wording for what one thing says of itself: "Its concurrency is 0." */
+export const ITS: OptionWording = { ...OPTION, option: 'Its *' };
+
+/** The settings of a table beside its rules. */
+export interface TableSettings<Options> {
+  readonly wording?: OptionWording;
+  /** Names that are options elsewhere, with the remedy for them. */
+  readonly elsewhere?: Readonly<Record<string, Partial<Pick<Finding, 'problem' | 'remedy'>>>>;
+  /**
+   * The findings about options that do not fit together. In `options` those with a value that is
+   * wrong by itself are left out.
+   */
+  readonly together?: (options: Partial<Options>, at: string, given: object) => Finding[];
+}
+
+/**
+ * Declares the options of one type: their names, checks, findings, how levels are merged and what
+ * is copied all follow from the rules.
+ */
+export function defineOptions<Options extends object>(
+  rules: OptionRules<Options>,
+  settings: TableSettings<Options> = {},
+): OptionTable<Options> {
+  return new OptionTable(rules, settings);
+}
+
+type AnyRule = OptionRule<never>;
 
 function problemWith(name: string, rule: AnyRule, value: unknown, option: string): string {
   const standard =

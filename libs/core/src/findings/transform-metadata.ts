@@ -3,10 +3,6 @@ import type { MetadataStorage } from 'class-transformer/types/MetadataStorage.js
 import type { ExposeMetadata, TypeMetadata } from 'class-transformer/types/interfaces/index.js';
 import { isInstalled, require } from './late-packages.js';
 
-/** The directions of class-transformer. */
-export const PLAIN_TO_CLASS: ClassTransformer.TransformationType.PLAIN_TO_CLASS = 0;
-export const CLASS_TO_PLAIN: ClassTransformer.TransformationType.CLASS_TO_PLAIN = 1;
-
 /**
  * Returns the metadata of class-transformer's decorators: none where it is not installed, since no
  * class can have one.
@@ -14,6 +10,10 @@ export const CLASS_TO_PLAIN: ClassTransformer.TransformationType.CLASS_TO_PLAIN 
 export function transformMetadata(): TransformMetadata {
   return (metadata ??= isInstalled('class-transformer') ? storageOfDecorators() : NO_METADATA);
 }
+
+/** The directions of class-transformer. */
+export const PLAIN_TO_CLASS: ClassTransformer.TransformationType.PLAIN_TO_CLASS = 0;
+export const CLASS_TO_PLAIN: ClassTransformer.TransformationType.CLASS_TO_PLAIN = 1;
 
 /**
  * The questions that core asks the storage of class-transformer, which finds nothing of most

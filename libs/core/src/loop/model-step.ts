@@ -10,12 +10,6 @@ import type { LiveRun } from '../run/live-run.js';
 import { AnswerDisplay } from './answer-display.js';
 import type { PreparedStep, StepAnswer } from './loop-state.js';
 
-/** One answer of the model, as far as it was read, and why it was cut short, if it was. */
-export interface AskedModel {
-  readonly answer: StepAnswer;
-  readonly failure?: unknown;
-}
-
 /**
  * Asks the model, and shows the events of its answer while they come. If the provider refuses the
  * request and it carries images or files, it is asked again without those that it may have refused:
@@ -46,6 +40,12 @@ export async function askModel(prepared: PreparedStep, live: LiveRun): Promise<A
     return { answer: { ...answer, refusedMedia }, ...(failure !== undefined && { failure }) };
   }
   return asked;
+}
+
+/** One answer of the model, as far as it was read, and why it was cut short, if it was. */
+export interface AskedModel {
+  readonly answer: StepAnswer;
+  readonly failure?: unknown;
 }
 
 /** The most further requests to find out which images or files a provider refuses. */

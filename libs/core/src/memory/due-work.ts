@@ -5,11 +5,6 @@ import {
 } from '../contracts/directive.js';
 import { Logger } from '../findings/logger.js';
 
-/** The time from which it may be acquired, which never comes for one that is over. */
-export function timeOf(record: DirectiveRecord): number {
-  return Date.parse(acquirableAt(record) ?? '') || Infinity;
-}
-
 /**
  * The worker of one process. It sleeps until the next directive is due, and never keeps the process
  * alive.
@@ -96,6 +91,11 @@ export class DueWork {
     const until = putOff?.record === record ? putOff.until : 0;
     return Math.max(timeOf(record), until);
   }
+}
+
+/** The time from which it may be acquired, which never comes for one that is over. */
+export function timeOf(record: DirectiveRecord): number {
+  return Date.parse(acquirableAt(record) ?? '') || Infinity;
 }
 
 const LONGEST_SLEEP_MS = 60_000;

@@ -14,23 +14,6 @@ import { Interruption, linkSignal } from '../contracts/interruption.js';
 import { InterruptibleBatches } from './interruptible-batches.js';
 
 /**
- * Streams one attempt of a model and keeps the time limits of the request. A model that controls
- * them itself does so by its provider's bytes; of any other the time between its events is
- * measured.
- */
-export function streamAttempt(
-  model: LanguageModel,
-  request: ModelRequest,
-  signal: AbortSignal,
-): AsyncIterable<ModelEvent> {
-  const { timeLimits } = request;
-  const isControlled = model.controls === 'time' || model.controls === 'all';
-  return timeLimits === undefined || isControlled
-    ? model.stream(request, signal)
-    : withinLimits(model, { ...request, timeLimits }, signal);
-}
-
-/**
  * One attempt to get an answer. It holds events back until there is content to show, so that the
  * caller knows whether another attempt can replace it: once content was handed out, it cannot.
  */
@@ -119,6 +102,23 @@ export class Attempt implements EventBatches {
     this.reported = event.usage;
     return { type: 'usage', usage: this.spent };
   }
+}
+
+/**
+ * Streams one attempt of a model and keeps the time limits of the request. A model that controls
+ * them itself does so by its provider's bytes; of any other the time between its events is
+ * measured.
+ */
+export function streamAttempt(
+  model: LanguageModel,
+  request: ModelRequest,
+  signal: AbortSignal,
+): AsyncIterable<ModelEvent> {
+  const { timeLimits } = request;
+  const isControlled = model.controls === 'time' || model.controls === 'all';
+  return timeLimits === undefined || isControlled
+    ? model.stream(request, signal)
+    : withinLimits(model, { ...request, timeLimits }, signal);
 }
 
 type TimedRequest = ModelRequest & Required<Pick<ModelRequest, 'timeLimits'>>;

@@ -4,14 +4,6 @@ import type { PointName } from './plugin.js';
 import type { Next } from './run-points.js';
 import type { RunView } from './run-view.js';
 
-/** The hooks at a point around something. */
-export interface HooksAround<Point extends PointName, Made> {
-  readonly point: Point;
-  readonly run: RunView;
-  /** Calls the hook of one plugin. */
-  readonly call: (plugin: PluginAt<Point>['plugin'], next: Next<Made>) => Promise<unknown>;
-}
-
 /**
  * Does something within the hooks of plugins, the first of them outermost. A hook observes: what it
  * returns is not looked at, and one that fails or hangs changes nothing about what is done.
@@ -22,6 +14,14 @@ export function doWithin<Point extends PointName, Made>(
   work: Next<Made>,
 ): Promise<Made> {
   return outermost ? doWithinOne(outermost, hooks, () => doWithin(inner, hooks, work)) : work();
+}
+
+/** The hooks at a point around something. */
+export interface HooksAround<Point extends PointName, Made> {
+  readonly point: Point;
+  readonly run: RunView;
+  /** Calls the hook of one plugin. */
+  readonly call: (plugin: PluginAt<Point>['plugin'], next: Next<Made>) => Promise<unknown>;
 }
 
 async function doWithinOne<Point extends PointName, Made>(

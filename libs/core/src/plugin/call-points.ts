@@ -13,6 +13,42 @@ import type { Tool } from '../contracts/tool.js';
 import type { Awaitable, Next } from './run-points.js';
 import type { RunView } from './run-view.js';
 
+/** The points of a call. */
+export interface CallPoints {
+  /** Runs around the whole call, refusals included. It observes. */
+  aroundCall?(call: OpenedCall, next: Next<CallOutcome>): Promise<unknown>;
+  /**
+   * Makes policy's decision on a call stricter. Each plugin is asked, and the strictest ruling
+   * counts; once more if the call waits. It answers at once. If it throws, the call is denied. A
+   * tool stays listed, whatever a plugin says of its calls.
+   */
+  judge?(call: CheckedCall): CallRuling | void;
+  /**
+   * Puts on record what is about to happen. If it rejects, that does not happen. There is no call
+   * in an entry about the run.
+   */
+  record?(entry: RecordEntry, run: RunView, call?: CheckedCall): Promise<void>;
+  /**
+   * Called for a call that may be made, before anything is done in its name, and once more if it
+   * waits after that. A refusal that is returned is the result of the call. In a rehearsal, which
+   * has no effect, it is not called.
+   */
+  beforeEffect?(call: CheckedCall): Awaitable<ToolFailure | void>;
+  /** Observes that the method is about to be called. Not awaited. */
+  started?(call: StartedCall): void;
+  /**
+   * Changes what is read of an outcome, for each plugin after the one before it: a failure has one,
+   * and so has a call that was made before. If it fails, neither model nor application reads the
+   * result. What a method streams while it runs is not shown to it.
+   */
+  result?(call: OpenedCall, outcome: CallOutcome): Awaitable<ResultChange | void>;
+  /**
+   * Observes the outcome, before the result is told. What it throws is logged: the effect took
+   * place.
+   */
+  concluded?(call: OpenedCall, outcome: CallOutcome): Awaitable<void>;
+}
+
 /** A call that was asked for. */
 export interface OpenedCall {
   readonly request: {
@@ -96,40 +132,4 @@ export interface PlaceInRun {
   readonly toolCallId: string;
   readonly declaredId: string;
   readonly step: number;
-}
-
-/** The points of a call. */
-export interface CallPoints {
-  /** Runs around the whole call, refusals included. It observes. */
-  aroundCall?(call: OpenedCall, next: Next<CallOutcome>): Promise<unknown>;
-  /**
-   * Makes policy's decision on a call stricter. Each plugin is asked, and the strictest ruling
-   * counts; once more if the call waits. It answers at once. If it throws, the call is denied. A
-   * tool stays listed, whatever a plugin says of its calls.
-   */
-  judge?(call: CheckedCall): CallRuling | void;
-  /**
-   * Puts on record what is about to happen. If it rejects, that does not happen. There is no call
-   * in an entry about the run.
-   */
-  record?(entry: RecordEntry, run: RunView, call?: CheckedCall): Promise<void>;
-  /**
-   * Called for a call that may be made, before anything is done in its name, and once more if it
-   * waits after that. A refusal that is returned is the result of the call. In a rehearsal, which
-   * has no effect, it is not called.
-   */
-  beforeEffect?(call: CheckedCall): Awaitable<ToolFailure | void>;
-  /** Observes that the method is about to be called. Not awaited. */
-  started?(call: StartedCall): void;
-  /**
-   * Changes what is read of an outcome, for each plugin after the one before it: a failure has one,
-   * and so has a call that was made before. If it fails, neither model nor application reads the
-   * result. What a method streams while it runs is not shown to it.
-   */
-  result?(call: OpenedCall, outcome: CallOutcome): Awaitable<ResultChange | void>;
-  /**
-   * Observes the outcome, before the result is told. What it throws is logged: the effect took
-   * place.
-   */
-  concluded?(call: OpenedCall, outcome: CallOutcome): Awaitable<void>;
 }

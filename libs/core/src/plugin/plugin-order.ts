@@ -1,14 +1,14 @@
 import type { Finding } from '@toolloop/protocol';
 import type { PluginDeclaration } from './tool-loop-plugin.decorator.js';
 
+/** Plugins in the order of their hooks, or the circle that leaves them without one. */
+export type PluginOrder<Plugin> =
+  { readonly ordered: readonly Plugin[] } | { readonly circle: readonly string[] };
+
 /** A plugin as far as its place among the others is concerned. */
 export interface Ordered {
   readonly declaration: Pick<PluginDeclaration, 'name' | 'before' | 'after'>;
 }
-
-/** Plugins in the order of their hooks, or the circle that leaves them without one. */
-export type PluginOrder<Plugin> =
-  { readonly ordered: readonly Plugin[] } | { readonly circle: readonly string[] };
 
 /**
  * Sorts plugins by `before` and `after`. Those between which nothing is declared follow their

@@ -11,6 +11,36 @@ import type {
 import type { Tool } from '../contracts/tool.js';
 import type { RunView } from './run-view.js';
 
+/** The points of a run. A hook sees the run, and never another plugin. */
+export interface RunPoints {
+  /** Returns whether the plugin takes part in the run. @default it does */
+  open?(run: RunView): boolean;
+  /** Runs around a run, or around the part of it until it waits. It observes. */
+  aroundRun?(run: RunView, next: Next<RunEnd>): Promise<unknown>;
+  /** Runs around one question to a model. It observes. */
+  aroundModel?(
+    question: ModelQuestion,
+    next: Next<AnsweredQuestion>,
+    run: RunView,
+  ): Promise<unknown>;
+  /**
+   * Returns the present trace context as text, for a run that is asked for here and begins in
+   * another process: a W3C `traceparent`. Undefined if there is none.
+   */
+  traceContext?(): string | undefined;
+  /** Called before each step. The first plugin that returns an end ends the run. */
+  stepping?(run: RunView): Awaitable<PluginFinish | void>;
+  /** Observes what an answer has used. The run waits for it. */
+  answered?(answer: PaidAnswer, run: RunView): Awaitable<void>;
+  /**
+   * Called before the calls of a step are made, with those that no plugin before has refused.
+   * Returns the ones that are not to be made.
+   */
+  admit?(calls: readonly PlannedCall[], run: RunView): Awaitable<readonly CallLimit[] | void>;
+  /** Called after each step. The first plugin that returns an end ends the run. */
+  stepped?(step: EndedStep, run: RunView): Awaitable<PluginFinish | void>;
+}
+
 /** An answer now or later. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
@@ -102,34 +132,4 @@ export interface RunEnd {
   /** The usage of the whole run until now. */
   readonly usage: Usage;
   readonly step: number;
-}
-
-/** The points of a run. A hook sees the run, and never another plugin. */
-export interface RunPoints {
-  /** Returns whether the plugin takes part in the run. @default it does */
-  open?(run: RunView): boolean;
-  /** Runs around a run, or around the part of it until it waits. It observes. */
-  aroundRun?(run: RunView, next: Next<RunEnd>): Promise<unknown>;
-  /** Runs around one question to a model. It observes. */
-  aroundModel?(
-    question: ModelQuestion,
-    next: Next<AnsweredQuestion>,
-    run: RunView,
-  ): Promise<unknown>;
-  /**
-   * Returns the present trace context as text, for a run that is asked for here and begins in
-   * another process: a W3C `traceparent`. Undefined if there is none.
-   */
-  traceContext?(): string | undefined;
-  /** Called before each step. The first plugin that returns an end ends the run. */
-  stepping?(run: RunView): Awaitable<PluginFinish | void>;
-  /** Observes what an answer has used. The run waits for it. */
-  answered?(answer: PaidAnswer, run: RunView): Awaitable<void>;
-  /**
-   * Called before the calls of a step are made, with those that no plugin before has refused.
-   * Returns the ones that are not to be made.
-   */
-  admit?(calls: readonly PlannedCall[], run: RunView): Awaitable<readonly CallLimit[] | void>;
-  /** Called after each step. The first plugin that returns an end ends the run. */
-  stepped?(step: EndedStep, run: RunView): Awaitable<PluginFinish | void>;
 }

@@ -6,6 +6,19 @@ import type { RunJournal } from '../contracts/run-log.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Slot } from './slot.js';
 
+/** A run, as its plugins see it. */
+export interface RunView extends Pick<RunFacts, 'limits' | 'signal'> {
+  readonly runId: string;
+  readonly tenant: string;
+  readonly facts: RunFacts;
+  /** The run around a sub-run. */
+  readonly around?: RunView | undefined;
+  /** Returns the value of a slot, made if it is the first time. */
+  get<Value>(slot: Slot<Value>): Value;
+  /** Replaces the value of a slot. A function is given the present value. */
+  set<Value>(slot: Slot<Value>, next: (now: Value) => Value): void;
+}
+
 /**
  * The options of requests and loops that plugins read. A plugin adds its own by declaration
  * merging; each holds the values that were given, those of the loop first.
@@ -62,17 +75,4 @@ export interface RunFacts {
   readonly journal?: () => Pick<RunJournal, 'owe'> | undefined;
   readonly options: Partial<PluginRunOptions>;
   readonly signal: AbortSignal;
-}
-
-/** A run, as its plugins see it. */
-export interface RunView extends Pick<RunFacts, 'limits' | 'signal'> {
-  readonly runId: string;
-  readonly tenant: string;
-  readonly facts: RunFacts;
-  /** The run around a sub-run. */
-  readonly around?: RunView | undefined;
-  /** Returns the value of a slot, made if it is the first time. */
-  get<Value>(slot: Slot<Value>): Value;
-  /** Replaces the value of a slot. A function is given the present value. */
-  set<Value>(slot: Slot<Value>, next: (now: Value) => Value): void;
 }

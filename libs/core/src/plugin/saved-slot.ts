@@ -4,6 +4,12 @@ import type { PluginValue } from '../contracts/plugin-value.js';
 import type { RunView } from './run-view.js';
 import { Slot, type SlotInheritance } from './slot.js';
 
+/** A slot's value as it is saved, and the version of its form. */
+export interface SavedSlot {
+  readonly version: number;
+  readonly value: JsonValue;
+}
+
 /** The declaration of a slot whose value is saved with its run. */
 export interface SlotDeclaration<Value extends JsonValue> {
   /** `plugin/slot`. */
@@ -22,12 +28,6 @@ export interface SlotDeclaration<Value extends JsonValue> {
    * initial value. @default 'refuse'
    */
   readonly ifUnreadable?: 'refuse' | 'initial';
-}
-
-/** A slot's value as it is saved, and the version of its form. */
-export interface SavedSlot {
-  readonly version: number;
-  readonly value: JsonValue;
 }
 
 /** The values of a run's slots as they are saved, by the names of the slots. */

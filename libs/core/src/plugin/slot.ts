@@ -1,20 +1,6 @@
 import type { RunView } from './run-view.js';
 
 /**
- * The runs that have a value in common: none, a run with its sub-runs, or the calls of a session.
- */
-export type SlotInheritance = 'fresh' | 'share' | 'session';
-
-/** The declaration of a slot whose value lasts as long as its process. */
-export interface MemoryDeclaration<Value> {
-  /** `plugin/slot`. */
-  readonly name: string;
-  readonly inherit: SlotInheritance;
-  /** Makes the value of a run when it is first asked for. */
-  readonly make: (run: RunView) => Value;
-}
-
-/**
  * One value that a plugin keeps for each run. A slot is a capability: only the module that has it
  * reads or writes the value.
  */
@@ -46,6 +32,20 @@ export class Slot<Value> {
   write(holder: RunView, value: Value): void {
     this.cells.set(holder, { value });
   }
+}
+
+/**
+ * The runs that have a value in common: none, a run with its sub-runs, or the calls of a session.
+ */
+export type SlotInheritance = 'fresh' | 'share' | 'session';
+
+/** The declaration of a slot whose value lasts as long as its process. */
+export interface MemoryDeclaration<Value> {
+  /** `plugin/slot`. */
+  readonly name: string;
+  readonly inherit: SlotInheritance;
+  /** Makes the value of a run when it is first asked for. */
+  readonly make: (run: RunView) => Value;
 }
 
 /** A slot, whatever its value is. */

@@ -2,6 +2,21 @@ import type { Tool } from '../contracts/tool.js';
 import type { Plugin } from './plugin.js';
 import type { AnySlot } from './slot.js';
 
+/**
+ * Marks a provider as a plugin. It is found in every module of the application, and needs no other
+ * registration.
+ *
+ * @example
+ * @Injectable()
+ * @ToolLoopPlugin({ name: 'acme.quota', after: ['usage'] })
+ * export class OutsideQuota implements Plugin {}
+ */
+export function ToolLoopPlugin(
+  declaration: PluginDeclaration,
+): (target: abstract new (...args: never[]) => Plugin) => void {
+  return (target) => Reflect.defineMetadata(PLUGIN_METADATA, declaration, target);
+}
+
 /** The declaration of a plugin: its name, its order among the others, its state. */
 export interface PluginDeclaration {
   /**
@@ -24,21 +39,6 @@ export interface PluginDeclaration {
   readonly isBounded?: boolean;
   /** Returns whether a tool concerns it, asked once for each tool. @default every tool does */
   readonly concerns?: (tool: Tool) => boolean;
-}
-
-/**
- * Marks a provider as a plugin. It is found in every module of the application, and needs no other
- * registration.
- *
- * @example
- * @Injectable()
- * @ToolLoopPlugin({ name: 'acme.quota', after: ['usage'] })
- * export class OutsideQuota implements Plugin {}
- */
-export function ToolLoopPlugin(
-  declaration: PluginDeclaration,
-): (target: abstract new (...args: never[]) => Plugin) => void {
-  return (target) => Reflect.defineMetadata(PLUGIN_METADATA, declaration, target);
 }
 
 const PLUGIN_METADATA = Symbol('toolloop:plugin');

@@ -6,6 +6,28 @@ import type { ClientTerms } from './run-preparation.js';
 import type { ResumedRun } from './saved-run.js';
 
 /**
+ * Checks all that the application says in a request.
+ *
+ * @throws ConfigurationError with every finding
+ */
+export function assertRequest<Actor>(
+  request: LoopRequest<unknown, Actor>,
+  profile: LoopProfile,
+  catalog: ToolCatalog,
+  known?: KnownRun,
+): void {
+  if (known?.isOneCall) return; // its options were checked as those of a call
+  const announced = [request, profile]
+    .flatMap(({ injection }) => injection || [])
+    .flatMap((strategy) => strategy.announced ?? []);
+  const findings = [
+    ...REQUEST.findings(request, AT),
+    ...stopFindings(request.stopWhen, AT, catalog, announced),
+  ];
+  if (findings.length > 0) throw new ConfigurationError(findings, AT);
+}
+
+/**
  * A run that has an id already, and may have gone on for a while; or one that makes one call and
  * asks no model.
  */
@@ -34,28 +56,6 @@ export function invalid(message: string): InvalidRequestError {
 }
 
 export const AT = 'request';
-
-/**
- * Checks all that the application says in a request.
- *
- * @throws ConfigurationError with every finding
- */
-export function assertRequest<Actor>(
-  request: LoopRequest<unknown, Actor>,
-  profile: LoopProfile,
-  catalog: ToolCatalog,
-  known?: KnownRun,
-): void {
-  if (known?.isOneCall) return; // its options were checked as those of a call
-  const announced = [request, profile]
-    .flatMap(({ injection }) => injection || [])
-    .flatMap((strategy) => strategy.announced ?? []);
-  const findings = [
-    ...REQUEST.findings(request, AT),
-    ...stopFindings(request.stopWhen, AT, catalog, announced),
-  ];
-  if (findings.length > 0) throw new ConfigurationError(findings, AT);
-}
 
 /**
  * Throws `InvalidRequestError` for ids that name nothing. They are the client's words more often

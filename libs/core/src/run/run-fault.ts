@@ -10,17 +10,6 @@ import type { Logger } from '../findings/logger.js';
 import type { Finish, LoopState } from '../loop/loop-state.js';
 import { unavailableText } from './unavailable-end.js';
 
-/** Returns whether a run ends because a store is unavailable. */
-export function isUnavailable({ finish }: Pick<LoopState, 'finish'>): boolean {
-  return finish?.error?.code === 'storage_unavailable';
-}
-
-/** Whom a failure is logged for. */
-export interface FailedRun {
-  readonly runId: string;
-  readonly logger: Logger;
-}
-
 /**
  * An error of the application's own code for a run, in words that may be shown: they name the code,
  * and nothing of the run.
@@ -35,6 +24,17 @@ export class RunFault extends Error {
   ) {
     super(message, options);
   }
+}
+
+/** Returns whether a run ends because a store is unavailable. */
+export function isUnavailable({ finish }: Pick<LoopState, 'finish'>): boolean {
+  return finish?.error?.code === 'storage_unavailable';
+}
+
+/** Whom a failure is logged for. */
+export interface FailedRun {
+  readonly runId: string;
+  readonly logger: Logger;
 }
 
 const MESSAGES = {

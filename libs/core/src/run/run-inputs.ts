@@ -5,12 +5,6 @@ import type { RunInputEntry } from '../contracts/run-log.js';
 import { asSaid } from '../loop/loop-state.js';
 import { NUMBER, TEXT, list, object, optional } from '../schema/saved-form.js';
 
-export const SAVED_INPUTS = object<SavedInputs>({
-  taken: NUMBER,
-  waiting: list(TEXT),
-  from: optional(list(TEXT)),
-});
-
 /**
  * The messages that the user adds during a run. It is closed in the very moment in which the run is
  * decided, so that nothing said is lost.
@@ -125,6 +119,12 @@ export class RunInputs {
     void this.keepNew().catch(() => undefined);
   }
 }
+
+export const SAVED_INPUTS = object<SavedInputs>({
+  taken: NUMBER,
+  waiting: list(TEXT),
+  from: optional(list(TEXT)),
+});
 
 /** The inputs of a run that continues elsewhere. */
 export interface SavedInputs {

@@ -62,38 +62,6 @@ import {
 import type { RunPlan } from './run-plan.js';
 import type { ResumedRun } from './saved-run.js';
 
-/** The part of a request that decides on the tools of a run. */
-export type ListingRequest<Actor> = Pick<
-  LoopRequest<unknown, Actor>,
-  'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude' | 'surface'
->;
-
-/** The terms on which a client without a model calls, which a run has none of. */
-export type ClientTerms = {
-  readonly [Name in 'scope' | 'argsOrigin' | 'readsElsewhere' | 'vouchedFor']?:
-    SessionRequest[Name] | undefined;
-};
-
-/** A tool of the catalog, or what is known of an entity's without an instance. */
-export type ExplainableTool = Pick<Tool, 'spec' | 'origin'> & Partial<Tool>;
-
-/**
- * The reasons for which a run would be offered a tool or not, and could call it or not. They name
- * rules, never secrets.
- */
-export interface ToolExplanation {
-  readonly declaredId: string;
-  /** `true` if a run would start with it. */
-  readonly isListed: boolean;
-  /**
-   * `asks` if a call waits for a person's approval. The arguments, and what the run has read, may
-   * make policy ask or deny all the same.
-   */
-  readonly isCallable: boolean | 'asks';
-  /** In the order in which they are asked. */
-  readonly reasons: readonly ListingReason[];
-}
-
 /**
  * Checks a request and turns it into a plan. What cannot be run is refused here, before anything
  * starts.
@@ -442,6 +410,38 @@ export class RunPreparation {
       'A conversation belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
     );
   }
+}
+
+/** The part of a request that decides on the tools of a run. */
+export type ListingRequest<Actor> = Pick<
+  LoopRequest<unknown, Actor>,
+  'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude' | 'surface'
+>;
+
+/** The terms on which a client without a model calls, which a run has none of. */
+export type ClientTerms = {
+  readonly [Name in 'scope' | 'argsOrigin' | 'readsElsewhere' | 'vouchedFor']?:
+    SessionRequest[Name] | undefined;
+};
+
+/** A tool of the catalog, or what is known of an entity's without an instance. */
+export type ExplainableTool = Pick<Tool, 'spec' | 'origin'> & Partial<Tool>;
+
+/**
+ * The reasons for which a run would be offered a tool or not, and could call it or not. They name
+ * rules, never secrets.
+ */
+export interface ToolExplanation {
+  readonly declaredId: string;
+  /** `true` if a run would start with it. */
+  readonly isListed: boolean;
+  /**
+   * `asks` if a call waits for a person's approval. The arguments, and what the run has read, may
+   * make policy ask or deny all the same.
+   */
+  readonly isCallable: boolean | 'asks';
+  /** In the order in which they are asked. */
+  readonly reasons: readonly ListingReason[];
 }
 
 /** The narrowing with the policy that each level adds. */

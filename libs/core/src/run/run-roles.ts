@@ -4,25 +4,6 @@ import { Logger } from '../findings/logger.js';
 import { revisionOf } from '../policy/rules.js';
 import { type Form, list, TEXT, wordOr } from '../schema/saved-form.js';
 
-/** Roles as a strategy says them: those that hold, or all that the actor has. */
-export type AssumedRoles = readonly string[] | 'all';
-
-export const SAVED_ROLES: Form<AssumedRoles> = wordOr('all', list(TEXT));
-
-/** The actor for whom policies decide at present, and the policies. */
-export interface Authority {
-  readonly actor: PolicyActor;
-  readonly policies: readonly PolicyEngine[];
-}
-
-/**
- * The authority for which the tools were listed when the run was prepared, and the revision of the
- * policies then.
- */
-export interface PlannedAuthority extends Authority {
-  readonly listedUnder: number;
-}
-
 /**
  * The roles of whom a run acts for: what the application says they are at this moment, and of those
  * what the run assumes. It can assume less than there is, never more.
@@ -90,6 +71,25 @@ export class RunRoles {
     if (this.own === undefined || this.own === 'all') return around;
     return around ? this.own.filter((role) => around.includes(role)) : this.own;
   }
+}
+
+/** Roles as a strategy says them: those that hold, or all that the actor has. */
+export type AssumedRoles = readonly string[] | 'all';
+
+export const SAVED_ROLES: Form<AssumedRoles> = wordOr('all', list(TEXT));
+
+/** The actor for whom policies decide at present, and the policies. */
+export interface Authority {
+  readonly actor: PolicyActor;
+  readonly policies: readonly PolicyEngine[];
+}
+
+/**
+ * The authority for which the tools were listed when the run was prepared, and the revision of the
+ * policies then.
+ */
+export interface PlannedAuthority extends Authority {
+  readonly listedUnder: number;
 }
 
 const UNKNOWN: Decision = {

@@ -42,6 +42,21 @@ import {
 } from './saved-run.js';
 
 /**
+ * Reads the JSON of a saved run. Throws `InvalidRequestError` (`unreadable_run`) for what is none.
+ */
+export function fromSavedJson(content: JsonObject, runId: string): SavedRun {
+  const wrong = wrongInRun(content);
+  if (wrong !== undefined) throw unreadable(runId, `${wrong} is not what it must be`);
+  const saved = content as unknown as SavedRun & { readonly trace?: string };
+  const { state, pending } = saved;
+  return {
+    ...withSlots(saved),
+    state: { ...state, records: state.records.map(withDates) },
+    ...(pending && { pending: { ...pending, outcomes: pending.outcomes.map(revived) } }),
+  };
+}
+
+/**
  * The version of the form in which runs are stored. Raise it with every change that makes a run of
  * before unreadable: a required part, or another meaning of one.
  */
@@ -62,21 +77,6 @@ export function unreadable(runId: string, why: string): InvalidRequestError {
     'unreadable_run',
     `The run ${runId} was stored in a form that this release of Toolloop cannot read: ${why}. Fork it in the release that stored it, or start it again.`,
   );
-}
-
-/**
- * Reads the JSON of a saved run. Throws `InvalidRequestError` (`unreadable_run`) for what is none.
- */
-export function fromSavedJson(content: JsonObject, runId: string): SavedRun {
-  const wrong = wrongInRun(content);
-  if (wrong !== undefined) throw unreadable(runId, `${wrong} is not what it must be`);
-  const saved = content as unknown as SavedRun & { readonly trace?: string };
-  const { state, pending } = saved;
-  return {
-    ...withSlots(saved),
-    state: { ...state, records: state.records.map(withDates) },
-    ...(pending && { pending: { ...pending, outcomes: pending.outcomes.map(revived) } }),
-  };
 }
 
 /** Reads the JSON of a sub-run. Throws as `fromSavedJson` does. */

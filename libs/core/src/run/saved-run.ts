@@ -36,6 +36,22 @@ import { type SentTools } from './sent-tools.js';
 import type { PluginsOfRun } from '../plugin/plugins.js';
 import type { SavedSlot, SavedSlots } from '../plugin/saved-slot.js';
 
+/** A waiting run as JSON. */
+export function savedRun(
+  state: LoopState,
+  pending: PendingStep | undefined,
+  run: SavableRun,
+  place: SavedPlace,
+): SavedRun {
+  return {
+    ...place,
+    ...savedParts(state, pending, run),
+    ...(!run.inputs.isEmpty && { inputs: run.inputs.save() }),
+    tools: savedTools(state.toolset),
+    spent: run.spending.calls,
+  };
+}
+
 /** The position of a run among its events and in its conversation. */
 export type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' | 'sequence'>;
 
@@ -102,22 +118,6 @@ export const OPTIONAL_PARTS = {
 
 /** The parts of a run that do not grow with every call it makes. */
 export type SavedParts = Omit<SavedRun, keyof SavedPlace | 'tools' | 'spent'>;
-
-/** A waiting run as JSON. */
-export function savedRun(
-  state: LoopState,
-  pending: PendingStep | undefined,
-  run: SavableRun,
-  place: SavedPlace,
-): SavedRun {
-  return {
-    ...place,
-    ...savedParts(state, pending, run),
-    ...(!run.inputs.isEmpty && { inputs: run.inputs.save() }),
-    tools: savedTools(state.toolset),
-    spent: run.spending.calls,
-  };
-}
 
 function part<Value>(form: Form<Value>, save: RunPart<Value>['save']): RunPart<Value> {
   return { form, save };

@@ -8,12 +8,6 @@ import type { Finish } from '../loop/loop-state.js';
 import { unavailableText } from './unavailable-end.js';
 import { tellUnknown, unknownOutcomes } from './unknown-outcomes.js';
 
-/** A run whose end is told. */
-export interface EndedRun {
-  readonly runId: string;
-  readonly records: readonly ToolInvocationRecord[];
-}
-
 /**
  * Returns an end in words that name the calls of which it is unknown whether they took place, and
  * after the failure of a store those that stand. No model has told of them: a run that ends with an
@@ -31,6 +25,12 @@ export function tellEnd(
     ...(finishDetail !== undefined && { finishDetail }),
     ...(unknown.length > 0 && { unknownOutcomes: unknown }),
   };
+}
+
+/** A run whose end is told. */
+export interface EndedRun {
+  readonly runId: string;
+  readonly records: readonly ToolInvocationRecord[];
 }
 
 function tellDetail({ reason, detail }: Finish, unknown: readonly string[]): string {

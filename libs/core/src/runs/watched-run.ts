@@ -3,26 +3,6 @@ import { Observable } from 'rxjs';
 import type { RunLog, RunRecord } from '../contracts/run-log.js';
 import { SharedReads } from './shared-reads.js';
 
-/** The events of a run, as one reader pulls them. */
-export interface RunReading extends AsyncIterableIterator<LoopEvent, void, undefined> {
-  return(): Promise<IteratorResult<LoopEvent, void>>;
-}
-
-/** Shows what is read to a subscriber, who gets it as fast as it comes. */
-export function observed(read: () => RunReading): Observable<LoopEvent> {
-  return new Observable((subscriber) => {
-    const reading = read();
-    const showAll = async (): Promise<void> => {
-      for await (const event of reading) subscriber.next(event);
-    };
-    showAll().then(
-      () => subscriber.complete(),
-      (error: unknown) => subscriber.error(error),
-    );
-    return () => void reading.return();
-  });
-}
-
 /**
  * The events that a run has, and then those that come, until it has ended. They are read from the
  * log a page at a time, when the reader wants more: no reader slows the run, or makes pages pile
@@ -119,6 +99,26 @@ export class WatchedRun {
   private change(): Promise<void> {
     return this.hasChanged ? Promise.resolve() : new Promise((resolve) => (this.wake = resolve));
   }
+}
+
+/** The events of a run, as one reader pulls them. */
+export interface RunReading extends AsyncIterableIterator<LoopEvent, void, undefined> {
+  return(): Promise<IteratorResult<LoopEvent, void>>;
+}
+
+/** Shows what is read to a subscriber, who gets it as fast as it comes. */
+export function observed(read: () => RunReading): Observable<LoopEvent> {
+  return new Observable((subscriber) => {
+    const reading = read();
+    const showAll = async (): Promise<void> => {
+      for await (const event of reading) subscriber.next(event);
+    };
+    showAll().then(
+      () => subscriber.complete(),
+      (error: unknown) => subscriber.error(error),
+    );
+    return () => void reading.return();
+  });
 }
 
 const PAGE = 200;

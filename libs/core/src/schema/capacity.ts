@@ -2,6 +2,21 @@ import type { JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 
 /**
+ * Returns the bits that a value of a schema can tell: of one of listed values, a boolean, a whole
+ * number between bounds, a date or a time. Undefined for everything else, which is text.
+ */
+export function capacityOf(value: JsonValue, schema: JSONSchema7): number | undefined {
+  const listed = listedIn(schema);
+  if (listed) return listed.includes(value) ? Math.log2(listed.length) : undefined;
+  const range = rangeIn(schema);
+  if (range && value !== null) return bitsWithin(value, range);
+  if (!isClosed(schema)) return undefined;
+  if (value === null || typeof value === 'boolean') return 1;
+  if (typeof value === 'number') return numberBits(schema);
+  return typeof value === 'string' ? timeBits(value, schema.format) : undefined;
+}
+
+/**
  * The keyword of a value that is one of these as far as its writer keeps to them: unlike `enum` it
  * refuses no other, which then counts as text.
  */
@@ -38,21 +53,6 @@ function listedIn(schema: JSONSchema7): readonly unknown[] | undefined {
 
 /** The most bits of a number that counts as a number; a wider one could hold a message. */
 const MOST_NUMBER_BITS = 20;
-
-/**
- * Returns the bits that a value of a schema can tell: of one of listed values, a boolean, a whole
- * number between bounds, a date or a time. Undefined for everything else, which is text.
- */
-export function capacityOf(value: JsonValue, schema: JSONSchema7): number | undefined {
-  const listed = listedIn(schema);
-  if (listed) return listed.includes(value) ? Math.log2(listed.length) : undefined;
-  const range = rangeIn(schema);
-  if (range && value !== null) return bitsWithin(value, range);
-  if (!isClosed(schema)) return undefined;
-  if (value === null || typeof value === 'boolean') return 1;
-  if (typeof value === 'number') return numberBits(schema);
-  return typeof value === 'string' ? timeBits(value, schema.format) : undefined;
-}
 
 type Range = readonly [least: number, most: number];
 

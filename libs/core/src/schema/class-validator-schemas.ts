@@ -3,6 +3,16 @@ import { enumValues, numberNames } from './input-properties.js';
 import { readExpression, type ValidationRule } from './validation-rules.js';
 import { needsUnicode } from './patterns.js';
 
+/**
+ * Returns the meaning of a decorator by class-validator's name of it. An unknown one is left to
+ * class-validator.
+ */
+export function constraintSchema(name: string, values: Arguments): ConstraintSchema {
+  if (Object.hasOwn(EXPRESSED, name)) return EXPRESSED[name]?.(values) ?? UNKNOWN;
+  const hint = TEXT_HINTS.get(name);
+  return hint === undefined ? UNKNOWN : text({}, hint);
+}
+
 /** The meaning of one class-validator decorator in JSON Schema. */
 export interface ConstraintSchema {
   /** The JSON types that can satisfy it. Absent: any. */
@@ -21,16 +31,6 @@ export interface ConstraintSchema {
 type Arguments = readonly unknown[];
 
 type Scalar = string | number | boolean | null;
-
-/**
- * Returns the meaning of a decorator by class-validator's name of it. An unknown one is left to
- * class-validator.
- */
-export function constraintSchema(name: string, values: Arguments): ConstraintSchema {
-  if (Object.hasOwn(EXPRESSED, name)) return EXPRESSED[name]?.(values) ?? UNKNOWN;
-  const hint = TEXT_HINTS.get(name);
-  return hint === undefined ? UNKNOWN : text({}, hint);
-}
 
 const UNKNOWN: ConstraintSchema = { keywords: {}, exact: false };
 

@@ -11,6 +11,24 @@ import { CLASS_TO_PLAIN, transformMetadata } from '../findings/transform-metadat
 import { missingPackage } from '../findings/late-packages.js';
 import { validationRulesOf } from './validation-rules.js';
 
+/**
+ * Returns the properties of a class that may leave, inherited ones first. It is an allow-list: only
+ * `@Expose()` on a property or getter counts.
+ *
+ * `@Expose()` on the class itself has no effect, since undecorated fields are unknown until an
+ * instance exists; neither has `@Exclude()` on the class. `@Exclude()` on a property wins, even an
+ * ancestor's. Exposures `toClassOnly` are about input and do not count. Where a class redeclares an
+ * inherited property, its own `@Expose()` decides. Symbols never leave.
+ */
+export function exposedPropertiesOf(type: Type): readonly ExposedProperty[] {
+  if (!isObject(type.prototype)) return [];
+  const excluded = excludedFrom(type);
+  return [...exposuresOf(type)].flatMap(([property, { target, options }]) => {
+    if (excluded.has(property) || isOnlyInput(options)) return [];
+    return [exposedProperty(type, property, target, options)];
+  });
+}
+
 export const AUDIENCES: readonly Audience[] = ['model', 'ui', 'audit'];
 
 /** A JavaScript type with a JSON form of its own, as far as a declaration shows it. */
@@ -96,24 +114,6 @@ const SCALAR_TYPES = new Map<unknown, ScalarKind>([
 
 /** The types that do not tell their content. */
 const OPEN_TYPES = new Set<unknown>([Object, Array, Map, Set, Function, Symbol]);
-
-/**
- * Returns the properties of a class that may leave, inherited ones first. It is an allow-list: only
- * `@Expose()` on a property or getter counts.
- *
- * `@Expose()` on the class itself has no effect, since undecorated fields are unknown until an
- * instance exists; neither has `@Exclude()` on the class. `@Exclude()` on a property wins, even an
- * ancestor's. Exposures `toClassOnly` are about input and do not count. Where a class redeclares an
- * inherited property, its own `@Expose()` decides. Symbols never leave.
- */
-export function exposedPropertiesOf(type: Type): readonly ExposedProperty[] {
-  if (!isObject(type.prototype)) return [];
-  const excluded = excludedFrom(type);
-  return [...exposuresOf(type)].flatMap(([property, { target, options }]) => {
-    if (excluded.has(property) || isOnlyInput(options)) return [];
-    return [exposedProperty(type, property, target, options)];
-  });
-}
 
 /**
  * Returns the properties that a class hides from an audience, whatever a class above it exposes:

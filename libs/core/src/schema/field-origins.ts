@@ -11,6 +11,29 @@ import { capacityOf, isClosed } from './capacity.js';
 import { expressionOf, linearMatcher, type Matcher } from './patterns.js';
 import { UUID } from './uuid.js';
 
+/**
+ * Counts what someone outside can have said in a value, by its schema. A field has the origin that
+ * its schema names, else that of what it is in, else it is from outside. A boolean, a whole number
+ * between bounds, one of listed values and a date cost what their type can tell, a list of them
+ * their sum and its length, and anything else is text, which cannot be counted. Keys that no schema
+ * names count as text as well. Of a text that is hidden nothing is told but that it is there: where
+ * something else could have been told in its place, or it could have been left out, that costs a
+ * bit.
+ */
+export function readOrigins(
+  value: JsonValue,
+  schema: JSONSchema7 | undefined,
+  reading: OriginReading,
+): ReadValue {
+  const walk = new OriginWalk(schema ?? {}, reading);
+  const shown = walk.value(value, schema ?? {}, {
+    inherited: reading.inherited ?? 'outside',
+    around: [],
+    pointer: '',
+  });
+  return { shown, outsideBits: walk.bits + walk.absent.bits };
+}
+
 /** The keyword of a schema that says where a value, and all below it, comes from. */
 export const ORIGIN_KEYWORD = 'x-toolloop-origin';
 
@@ -77,29 +100,6 @@ export interface OriginReading {
 export interface ReadValue {
   readonly shown: JsonValue;
   readonly outsideBits: number;
-}
-
-/**
- * Counts what someone outside can have said in a value, by its schema. A field has the origin that
- * its schema names, else that of what it is in, else it is from outside. A boolean, a whole number
- * between bounds, one of listed values and a date cost what their type can tell, a list of them
- * their sum and its length, and anything else is text, which cannot be counted. Keys that no schema
- * names count as text as well. Of a text that is hidden nothing is told but that it is there: where
- * something else could have been told in its place, or it could have been left out, that costs a
- * bit.
- */
-export function readOrigins(
-  value: JsonValue,
-  schema: JSONSchema7 | undefined,
-  reading: OriginReading,
-): ReadValue {
-  const walk = new OriginWalk(schema ?? {}, reading);
-  const shown = walk.value(value, schema ?? {}, {
-    inherited: reading.inherited ?? 'outside',
-    around: [],
-    pointer: '',
-  });
-  return { shown, outsideBits: walk.bits + walk.absent.bits };
 }
 
 /**

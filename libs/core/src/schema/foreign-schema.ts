@@ -8,6 +8,36 @@ import { schemaInWords } from './schema-in-words.js';
 import { definitionNamed, FORBIDDEN_KEYWORDS } from './subset.js';
 import { pointerSegment } from './argument-problems.js';
 
+/**
+ * Copies a schema of a stranger without what cannot be applied everywhere, or could take for ever:
+ * unions, conditions, references that leave the schema or go round in a circle. The conditions of a
+ * schema all hold at once, so that a copy without one of them accepts more, and never less. What
+ * one schema can say of the branches of a union is written; what is lost of an input by that is
+ * told in words.
+ *
+ * @param use the whole of an `input` is an object; the items of an `output`, which may be large,
+ *   are not compared with each other
+ * @throws {ForeignDeclarationError} For a schema that is too large or too deep, or has names or
+ *   values with characters that are not seen.
+ */
+export function narrowedSchema(source: unknown, use: 'input' | 'output'): NarrowedSchema {
+  const values = countValues(source);
+  if (!isRecord(source)) throw new ForeignDeclarationError('a schema is no object');
+  const { definitions, $defs, ...given } = asRecord(toJson(source));
+  const named = { ...asRecord(definitions), ...asRecord($defs) };
+  const json = withRoot(given, named);
+  const whole: JsonSchema = Object.keys(named).length > 0 ? { ...json, $defs: named } : json;
+  const read: JsonSchema = { ...withoutNullUnions(whole) };
+  const narrowing = new Narrowing(asRecord(read['$defs']), use);
+  const schema = narrowing.whole(read);
+  return {
+    schema,
+    unapplied: [...narrowing.unapplied],
+    ...(narrowing.told !== undefined && { told: narrowing.told }),
+    values,
+  };
+}
+
 /** A schema of others as it is applied: never stricter than it was written. */
 export interface NarrowedSchema {
   readonly schema: JSONSchema7;
@@ -41,36 +71,6 @@ const MOST_LEVELS = 64;
  */
 export class ForeignDeclarationError extends Error {
   override readonly name = 'ForeignDeclarationError';
-}
-
-/**
- * Copies a schema of a stranger without what cannot be applied everywhere, or could take for ever:
- * unions, conditions, references that leave the schema or go round in a circle. The conditions of a
- * schema all hold at once, so that a copy without one of them accepts more, and never less. What
- * one schema can say of the branches of a union is written; what is lost of an input by that is
- * told in words.
- *
- * @param use the whole of an `input` is an object; the items of an `output`, which may be large,
- *   are not compared with each other
- * @throws {ForeignDeclarationError} For a schema that is too large or too deep, or has names or
- *   values with characters that are not seen.
- */
-export function narrowedSchema(source: unknown, use: 'input' | 'output'): NarrowedSchema {
-  const values = countValues(source);
-  if (!isRecord(source)) throw new ForeignDeclarationError('a schema is no object');
-  const { definitions, $defs, ...given } = asRecord(toJson(source));
-  const named = { ...asRecord(definitions), ...asRecord($defs) };
-  const json = withRoot(given, named);
-  const whole: JsonSchema = Object.keys(named).length > 0 ? { ...json, $defs: named } : json;
-  const read: JsonSchema = { ...withoutNullUnions(whole) };
-  const narrowing = new Narrowing(asRecord(read['$defs']), use);
-  const schema = narrowing.whole(read);
-  return {
-    schema,
-    unapplied: [...narrowing.unapplied],
-    ...(narrowing.told !== undefined && { told: narrowing.told }),
-    values,
-  };
 }
 
 /**

@@ -2,44 +2,6 @@ import type { Audience, JsonValue } from '@toolloop/protocol';
 import type { ProjectionObserver } from '../contracts/result-projector.js';
 
 /**
- * Thrown when a tool returned a value that its declaration does not cover: nothing of the result
- * leaves, and the message tells the developer where it is and what to do.
- *
- * The message is for logs. It names classes and properties, never a value; an error of a getter is
- * in `cause` only.
- */
-export class ProjectionError extends Error {
-  override readonly name = 'ProjectionError';
-  /**
-   * The path with `*` for the keys of plain objects, which may be data, so it may be shown where
-   * the result may not.
-   */
-  readonly declaredPath: string;
-
-  constructor(
-    /** The declared class, or `the result`. */
-    readonly subject: string,
-    /**
-     * The path from the result to the value, e.g. `orders.0.customer`; empty for the result itself,
-     * `*` for a Map's entry.
-     */
-    readonly path: string,
-    problem: string,
-    remedy: string,
-    options: { readonly cause?: unknown; readonly declaredPath?: string } = {},
-  ) {
-    super(
-      `Cannot project ${path === '' ? subject : `"${path}" of ${subject}`}: it ${problem}. ${remedy}`,
-      options,
-    );
-    this.declaredPath = options.declaredPath ?? path;
-  }
-}
-
-/** The key of a value in its holder; undefined for the result itself. */
-export type ProjectionKey = string | number | undefined;
-
-/**
  * The path from a result's root to the value being projected, so that every refusal can name the
  * place, and so that cycles, endless nesting and endless iterables end in a `ProjectionError`
  * instead of a full stack or heap. One per projection.
@@ -151,6 +113,44 @@ export class ProjectionWalk {
     });
   }
 }
+
+/**
+ * Thrown when a tool returned a value that its declaration does not cover: nothing of the result
+ * leaves, and the message tells the developer where it is and what to do.
+ *
+ * The message is for logs. It names classes and properties, never a value; an error of a getter is
+ * in `cause` only.
+ */
+export class ProjectionError extends Error {
+  override readonly name = 'ProjectionError';
+  /**
+   * The path with `*` for the keys of plain objects, which may be data, so it may be shown where
+   * the result may not.
+   */
+  readonly declaredPath: string;
+
+  constructor(
+    /** The declared class, or `the result`. */
+    readonly subject: string,
+    /**
+     * The path from the result to the value, e.g. `orders.0.customer`; empty for the result itself,
+     * `*` for a Map's entry.
+     */
+    readonly path: string,
+    problem: string,
+    remedy: string,
+    options: { readonly cause?: unknown; readonly declaredPath?: string } = {},
+  ) {
+    super(
+      `Cannot project ${path === '' ? subject : `"${path}" of ${subject}`}: it ${problem}. ${remedy}`,
+      options,
+    );
+    this.declaredPath = options.declaredPath ?? path;
+  }
+}
+
+/** The key of a value in its holder; undefined for the result itself. */
+export type ProjectionKey = string | number | undefined;
 
 const MAX_DEPTH = 64;
 const MAX_VALUES = 100_000;

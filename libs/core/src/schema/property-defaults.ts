@@ -3,16 +3,6 @@ import type { JSONSchema7Type } from 'json-schema';
 import { canonicalJson } from './canonical-json.js';
 
 /**
- * The value of a property in a new instance. `json` is absent if JSON cannot express it, or if it
- * differs from instance to instance.
- */
-export interface PropertyDefault {
-  readonly json?: JSONSchema7Type;
-}
-
-const MAX_DEPTH = 16;
-
-/**
  * Returns the values of the property initialisers of a class; undefined when the class cannot be
  * created without arguments.
  */
@@ -26,6 +16,16 @@ export function propertyDefaultsOf(type: Type): ReadonlyMap<string, PropertyDefa
     given.map(([property, value]) => [property, toDefault(value, others.get(property))]),
   );
 }
+
+/**
+ * The value of a property in a new instance. `json` is absent if JSON cannot express it, or if it
+ * differs from instance to instance.
+ */
+export interface PropertyDefault {
+  readonly json?: JSONSchema7Type;
+}
+
+const MAX_DEPTH = 16;
 
 /**
  * Makes the default of a property. A value that differs in another instance, such as an id or the

@@ -5,6 +5,21 @@ import { expressionOf, patternProblem } from './patterns.js';
 import { pointerSegment } from './argument-problems.js';
 import { type SchemaValidators } from './validators.js';
 
+/**
+ * Finds the parts of a schema that providers disagree about: everything outside plain objects,
+ * arrays, enums, bounds and local `$defs`.
+ */
+export function subsetProblems(
+  schema: JSONSchema7,
+  places = placesOf(schema),
+): readonly SubsetProblem[] {
+  const definitions = isRecord(schema.$defs) ? schema.$defs : {};
+  const problems = having(places, DOUBTFUL).flatMap((place) => problemsAt(place, definitions));
+  return schema.type === 'object'
+    ? problems
+    : [{ pointer: '/type', problem: 'the type of the whole must be "object"' }, ...problems];
+}
+
 /** A part of a schema that not every provider understands. */
 export interface SubsetProblem {
   /** The JSON pointer into the schema; empty for the whole. */
@@ -45,21 +60,6 @@ export const FORBIDDEN_KEYWORDS: ReadonlySet<string> = new Set([
 export const ONE_SCHEMA = ['items', 'additionalProperties', 'propertyNames'];
 /** The keywords whose value is schemas by name. */
 export const NAMED_SCHEMAS = ['properties', '$defs', 'definitions'];
-
-/**
- * Finds the parts of a schema that providers disagree about: everything outside plain objects,
- * arrays, enums, bounds and local `$defs`.
- */
-export function subsetProblems(
-  schema: JSONSchema7,
-  places = placesOf(schema),
-): readonly SubsetProblem[] {
-  const definitions = isRecord(schema.$defs) ? schema.$defs : {};
-  const problems = having(places, DOUBTFUL).flatMap((place) => problemsAt(place, definitions));
-  return schema.type === 'object'
-    ? problems
-    : [{ pointer: '/type', problem: 'the type of the whole must be "object"' }, ...problems];
-}
 
 /**
  * Finds why the schema of an input cannot be used: it leaves the subset, or does not compile. One

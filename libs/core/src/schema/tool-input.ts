@@ -12,6 +12,25 @@ import { type NamedParameter, parameterSchema } from './parameter-schema.js';
 import { isReserved } from './reserved-names.js';
 import { type BacktrackingFinding, propertyNamesOf } from './subset.js';
 
+/**
+ * Compiles the input of a decorated method: its DTO, or its named parameters, or nothing. Names
+ * that `allowReserved` allows are not reserved.
+ */
+export function compileToolInput(
+  declaration: Declaration & { readonly method: ToolMethod },
+): CompiledInput {
+  const { at, method } = declaration;
+  const reserved = withoutAllowed(declaration.reserved, method.options?.allowReserved?.arguments);
+  const misuse = [...roleFindings(at, method), ...undecoratedFindings(at, method)];
+  const dto = method.parameters.find(
+    (parameter): parameter is InputParameter => parameter.kind === 'input',
+  );
+  const compiled = dto
+    ? compileInputParameter({ at, reserved }, dto.type ?? method.designTypes[dto.index])
+    : compileParameters({ at, reserved }, method);
+  return { ...compiled, findings: [...misuse, ...compiled.findings] };
+}
+
 /** A codec, and the problems of its declaration. With any, the application does not start. */
 export interface CompiledInput {
   readonly input: ToolInputCodec;
@@ -33,25 +52,6 @@ export const NO_ARGUMENTS: JSONSchema7 = {
   properties: {},
   additionalProperties: false,
 };
-
-/**
- * Compiles the input of a decorated method: its DTO, or its named parameters, or nothing. Names
- * that `allowReserved` allows are not reserved.
- */
-export function compileToolInput(
-  declaration: Declaration & { readonly method: ToolMethod },
-): CompiledInput {
-  const { at, method } = declaration;
-  const reserved = withoutAllowed(declaration.reserved, method.options?.allowReserved?.arguments);
-  const misuse = [...roleFindings(at, method), ...undecoratedFindings(at, method)];
-  const dto = method.parameters.find(
-    (parameter): parameter is InputParameter => parameter.kind === 'input',
-  );
-  const compiled = dto
-    ? compileInputParameter({ at, reserved }, dto.type ?? method.designTypes[dto.index])
-    : compileParameters({ at, reserved }, method);
-  return { ...compiled, findings: [...misuse, ...compiled.findings] };
-}
 
 /**
  * Returns the reserved names without those a tool may use. Most tools may use none, and share the

@@ -7,6 +7,24 @@ import { isGiven } from './input-properties.js';
 import { linearExpression } from './patterns.js';
 import { presenceCondition } from './presence-conditions.js';
 
+/**
+ * Returns the decorators that `validate()` would obey, of the class and of those it extends; base
+ * classes first, each in order of declaration, so that the load order of modules makes no
+ * difference.
+ */
+export function validationRulesOf(type: Type): ValidationRule[] {
+  if (!isInstalled('class-validator')) return [];
+  // once for all, since each is two getters away
+  const { getMetadataStorage, IS_OPTIONAL, ValidationTypes } = classValidator();
+  const library: RuleReader = { storage: getMetadataStorage(), IS_OPTIONAL, ValidationTypes };
+  const metadata = metadataOf(type, library.storage);
+  const inherits = metadata.some(({ target }) => target !== type);
+  const ordered = inherits
+    ? metadata.toSorted((one, other) => depthOf(type, other) - depthOf(type, one))
+    : metadata;
+  return ordered.map((one) => toRule(one, library));
+}
+
 /** One class-validator decorator on one property. */
 export interface ValidationRule {
   readonly property: string;
@@ -29,24 +47,6 @@ export interface ValidationRule {
   readonly inert: boolean;
   /** Set where it is a `@ToolField()`. */
   readonly field: ReturnType<typeof toolFieldIn>;
-}
-
-/**
- * Returns the decorators that `validate()` would obey, of the class and of those it extends; base
- * classes first, each in order of declaration, so that the load order of modules makes no
- * difference.
- */
-export function validationRulesOf(type: Type): ValidationRule[] {
-  if (!isInstalled('class-validator')) return [];
-  // once for all, since each is two getters away
-  const { getMetadataStorage, IS_OPTIONAL, ValidationTypes } = classValidator();
-  const library: RuleReader = { storage: getMetadataStorage(), IS_OPTIONAL, ValidationTypes };
-  const metadata = metadataOf(type, library.storage);
-  const inherits = metadata.some(({ target }) => target !== type);
-  const ordered = inherits
-    ? metadata.toSorted((one, other) => depthOf(type, other) - depthOf(type, one))
-    : metadata;
-  return ordered.map((one) => toRule(one, library));
 }
 
 /** The parts of class-validator that say what a rule is. */

@@ -5,6 +5,36 @@ import type { Pool, QueryConfig, QueryResult, Submittable } from 'pg';
 import { fromError, toStorageError } from './storage-error.js';
 
 /**
+ * The difference between PGlite and PostgreSQL. A `query` of the driver itself commits by itself.
+ */
+export interface DatabaseDriver extends SqlSession {
+  readonly connection: NativeConnection;
+  /**
+   * One after the other on PGlite; each on a connection of its own on PostgreSQL. Rolled back when
+   * `work` rejects. Where that does not end in a second once `over` is aborted, the connection is
+   * given up.
+   */
+  transaction<Result>(
+    work: (session: SqlSession) => Promise<Result>,
+    over?: AbortSignal,
+  ): Promise<Result>;
+  /** A session for one client of a library. */
+  lend(onLost: (error: Error) => void): Promise<ClientSession>;
+  /** Resolves, once notifications are heard, to what ends it. */
+  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>;
+  /**
+   * Tells if a notification on the channel may be heard. Absent where other processes may listen.
+   */
+  isHeard?(channel: string): boolean;
+  /**
+   * Told when the process is to end: a database that answers nothing any more then keeps it no
+   * longer than some seconds. Absent where the database is in the process.
+   */
+  leave?(): void;
+  close(): Promise<void>;
+}
+
+/**
  * A parameter of a statement. Nothing else reaches SQL: identifiers are ours, values are
  * parameters.
  */
@@ -56,36 +86,6 @@ export interface ClientSession {
   submit<Reading extends Submittable>(reading: Reading): Reading;
   /** Undoes what was not committed. */
   end(): Promise<void>;
-}
-
-/**
- * The difference between PGlite and PostgreSQL. A `query` of the driver itself commits by itself.
- */
-export interface DatabaseDriver extends SqlSession {
-  readonly connection: NativeConnection;
-  /**
-   * One after the other on PGlite; each on a connection of its own on PostgreSQL. Rolled back when
-   * `work` rejects. Where that does not end in a second once `over` is aborted, the connection is
-   * given up.
-   */
-  transaction<Result>(
-    work: (session: SqlSession) => Promise<Result>,
-    over?: AbortSignal,
-  ): Promise<Result>;
-  /** A session for one client of a library. */
-  lend(onLost: (error: Error) => void): Promise<ClientSession>;
-  /** Resolves, once notifications are heard, to what ends it. */
-  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>;
-  /**
-   * Tells if a notification on the channel may be heard. Absent where other processes may listen.
-   */
-  isHeard?(channel: string): boolean;
-  /**
-   * Told when the process is to end: a database that answers nothing any more then keeps it no
-   * longer than some seconds. Absent where the database is in the process.
-   */
-  leave?(): void;
-  close(): Promise<void>;
 }
 
 /**

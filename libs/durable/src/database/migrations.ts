@@ -5,18 +5,6 @@ import { fromError } from './storage-error.js';
 import type { Database } from './database.js';
 
 /**
- * One step of the schema. What was released is never changed: what is wrong with it is mended by
- * the next one.
- */
-export interface Migration {
-  /** From 1, without a gap. */
-  readonly version: number;
-  readonly name: string;
-  /** One statement each, the same on PGlite and PostgreSQL. */
-  readonly statements: readonly string[];
-}
-
-/**
  * The questions of runs to people, and their answers. `owner` and `expires_at` are the lease of a
  * process that is deciding one; the columns of the notice say when people are told next, and who
  * tells them.
@@ -330,6 +318,18 @@ export const MIGRATIONS: readonly Migration[] = [
     ].flat(),
   },
 ];
+
+/**
+ * One step of the schema. What was released is never changed: what is wrong with it is mended by
+ * the next one.
+ */
+export interface Migration {
+  /** From 1, without a gap. */
+  readonly version: number;
+  readonly name: string;
+  /** One statement each, the same on PGlite and PostgreSQL. */
+  readonly statements: readonly string[];
+}
 
 /** The time for which a migration waits for others' locks. */
 export interface LockPatience {

@@ -2,11 +2,6 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@toolloop/core/internal';
 import { Client, escapeIdentifier } from 'pg';
 
-/** The silence after which a connection that only listens is asked if it is still there. */
-export const KEEP_ALIVE_MS = 10_000;
-/** The milliseconds in which something that is over, such as a transaction, ends by itself. */
-export const GIVE_UP_MS = 1_000;
-
 /**
  * Hears notifications over one connection of its own, made for the first listener, and made again
  * when it is lost. What is said meanwhile is not heard.
@@ -96,6 +91,11 @@ export class PostgresListener {
     }
   }
 }
+
+/** The silence after which a connection that only listens is asked if it is still there. */
+export const KEEP_ALIVE_MS = 10_000;
+/** The milliseconds in which something that is over, such as a transaction, ends by itself. */
+export const GIVE_UP_MS = 1_000;
 
 const AGAIN_MS = 1_000;
 const LONGEST_LISTEN_MS = 5_000;

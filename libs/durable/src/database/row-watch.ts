@@ -1,27 +1,6 @@
 import { Logger, asStoreAttempt } from '@toolloop/core/internal';
 import type { Database } from './database.js';
 
-/** The rows that are watched, and what there is to tell of them. */
-export interface WatchTerms<Told> {
-  /** The channel on which the id of a row is notified. */
-  readonly channel: string;
-  /** The change that a notification tells by itself. @default the row is looked at */
-  readonly notified?: Told;
-  /**
-   * Looks at rows, and resolves to what there is to tell of them. What was told by the look before
-   * is not told again.
-   */
-  readonly look: (
-    ids: readonly string[],
-  ) => Promise<readonly (readonly [id: string, told: Told])[]>;
-  /**
-   * Milliseconds between two looks at all rows, since a notification may be lost with a connection.
-   */
-  readonly everyMs: number;
-  /** The name of the changes for the log, such as `Answers`. */
-  readonly what: string;
-}
-
 /**
  * Tells callers in this process that a row has changed. However many they are, there is one
  * listener, and one query from time to time for all rows.
@@ -123,6 +102,27 @@ export class RowWatch<Told> {
     for (let from = 0; from < ids.length; from += BATCH)
       await this.lookAgain(ids.slice(from, from + BATCH));
   }
+}
+
+/** The rows that are watched, and what there is to tell of them. */
+export interface WatchTerms<Told> {
+  /** The channel on which the id of a row is notified. */
+  readonly channel: string;
+  /** The change that a notification tells by itself. @default the row is looked at */
+  readonly notified?: Told;
+  /**
+   * Looks at rows, and resolves to what there is to tell of them. What was told by the look before
+   * is not told again.
+   */
+  readonly look: (
+    ids: readonly string[],
+  ) => Promise<readonly (readonly [id: string, told: Told])[]>;
+  /**
+   * Milliseconds between two looks at all rows, since a notification may be lost with a connection.
+   */
+  readonly everyMs: number;
+  /** The name of the changes for the log, such as `Answers`. */
+  readonly what: string;
 }
 
 type Wake<Told> = (told: Told) => void;

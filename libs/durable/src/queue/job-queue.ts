@@ -6,58 +6,6 @@ import { rejectAsOurs, repeatedWhereLost, type SqlValue } from '../database/data
 import { Database } from '../database/database.js';
 
 /**
- * A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it
- * is.
- */
-export interface Job {
-  readonly id: string;
-  /** @default at once */
-  readonly startAfter?: Date;
-  /** Jobs with a higher one are handed out first, whenever they were sent. @default 0 */
-  readonly priority?: number;
-}
-
-/** The work on a queue in this process. */
-export interface QueueWork {
-  /** Does a job. It is handed out again where this rejects. */
-  readonly handle: (id: string) => Promise<void>;
-  /** The number of jobs that are handled at once, at most. */
-  readonly most: number;
-  /**
-   * Sends again some jobs that are gone though their work is not done, in a transaction of its own;
-   * resolves to their number. Called when the work begins, every twenty seconds, and again until
-   * there are none.
-   */
-  readonly mend?: () => Promise<number>;
-}
-
-/**
- * The ids of the jobs of a queue that are still to be done or under way, as a subquery; `queue` is
- * a parameter such as `$1`.
- */
-export function openJobs(queue: string): string {
-  return `select data->>'id' as id from pgboss.job where name = ${queue} and state < 'completed'`;
-}
-
-/**
- * Seconds for which a job is kept that no process has asked for: ten years, since its work waits
- * for as long as there is no process.
- */
-export const KEEP_JOBS_SECONDS = 3_650 * 86_400;
-
-/** The options of a queue for its jobs. Times are seconds. */
-export type QueueOptions = Pick<
-  Queue,
-  'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds' | 'retentionSeconds'
->;
-
-/**
- * The time for which work may be without a job before it counts as lost: with `MEND_MS` less than a
- * minute.
- */
-export const LOST_AFTER = `interval '30 seconds'`;
-
-/**
  * Jobs in the application's own database, by pg-boss: written in the transaction of what they are
  * about, handed out by whichever process has room, and again after one that died. Started by the
  * first who needs it.
@@ -232,6 +180,58 @@ export class JobQueue implements OnApplicationShutdown {
     return boss.start();
   }
 }
+
+/**
+ * A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it
+ * is.
+ */
+export interface Job {
+  readonly id: string;
+  /** @default at once */
+  readonly startAfter?: Date;
+  /** Jobs with a higher one are handed out first, whenever they were sent. @default 0 */
+  readonly priority?: number;
+}
+
+/** The work on a queue in this process. */
+export interface QueueWork {
+  /** Does a job. It is handed out again where this rejects. */
+  readonly handle: (id: string) => Promise<void>;
+  /** The number of jobs that are handled at once, at most. */
+  readonly most: number;
+  /**
+   * Sends again some jobs that are gone though their work is not done, in a transaction of its own;
+   * resolves to their number. Called when the work begins, every twenty seconds, and again until
+   * there are none.
+   */
+  readonly mend?: () => Promise<number>;
+}
+
+/**
+ * The ids of the jobs of a queue that are still to be done or under way, as a subquery; `queue` is
+ * a parameter such as `$1`.
+ */
+export function openJobs(queue: string): string {
+  return `select data->>'id' as id from pgboss.job where name = ${queue} and state < 'completed'`;
+}
+
+/**
+ * Seconds for which a job is kept that no process has asked for: ten years, since its work waits
+ * for as long as there is no process.
+ */
+export const KEEP_JOBS_SECONDS = 3_650 * 86_400;
+
+/** The options of a queue for its jobs. Times are seconds. */
+export type QueueOptions = Pick<
+  Queue,
+  'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds' | 'retentionSeconds'
+>;
+
+/**
+ * The time for which work may be without a job before it counts as lost: with `MEND_MS` less than a
+ * minute.
+ */
+export const LOST_AFTER = `interval '30 seconds'`;
 
 /**
  * The seconds for which a job that is done, or was given up, can still be looked at: nothing asks

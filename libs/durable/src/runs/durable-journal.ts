@@ -24,28 +24,6 @@ import {
 import { StorageUnavailableError } from '@toolloop/protocol';
 
 /**
- * Returns the time for which events and notes are collected into one write, in milliseconds, in a
- * process with so many durable runs.
- */
-export function collectingMs(runs: number): number {
-  return Math.min(MOST_MS, Math.max(LEAST_MS, runs * OF_EACH_RUN_MS));
-}
-
-/** The terms of a journal. */
-export interface JournalTerms {
-  /**
-   * The time for which events and notes are collected into one write, in milliseconds. @default 50
-   */
-  readonly collectingMs?: () => number;
-  /** See `RunJournal`. */
-  readonly closingMs?: number;
-  /** The entries that other processes wrote of the run. @default none */
-  readonly earlier?: readonly RunEntry[];
-  /** The journal of calls, where the writes of the log may begin and finish them. @default none */
-  readonly calls?: CallJournal | undefined;
-}
-
-/**
  * Writes one run into the store, in the order in which things come: entries at once, with whatever
  * came before them; events and notes together, a little later. There is one write at a time, and
  * all that comes until the next begins is part of it: the calls that are begun and finished as
@@ -410,6 +388,28 @@ export class DurableJournal implements RunJournal {
       ...(begun.length > 0 && { calls: { begun, finished: [] } }),
     });
   }
+}
+
+/**
+ * Returns the time for which events and notes are collected into one write, in milliseconds, in a
+ * process with so many durable runs.
+ */
+export function collectingMs(runs: number): number {
+  return Math.min(MOST_MS, Math.max(LEAST_MS, runs * OF_EACH_RUN_MS));
+}
+
+/** The terms of a journal. */
+export interface JournalTerms {
+  /**
+   * The time for which events and notes are collected into one write, in milliseconds. @default 50
+   */
+  readonly collectingMs?: () => number;
+  /** See `RunJournal`. */
+  readonly closingMs?: number;
+  /** The entries that other processes wrote of the run. @default none */
+  readonly earlier?: readonly RunEntry[];
+  /** The journal of calls, where the writes of the log may begin and finish them. @default none */
+  readonly calls?: CallJournal | undefined;
 }
 
 /**

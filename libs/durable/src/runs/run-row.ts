@@ -3,19 +3,6 @@ import { type RunEntry, withDates } from '@toolloop/core/internal';
 import type { OwedAuditEntry, RunRecord, RunStatus } from '@toolloop/core/stores';
 import { fromLeaseRow } from '../database/lease-sql.js';
 
-/**
- * Reads the rows of `ENTRIES`, each of an entry or a list. A key that is written again stands where
- * it was written last.
- */
-export function fromEntryTexts(texts: readonly string[]): readonly RunEntry[] {
-  const entries = new Map<string, RunEntry>();
-  for (const entry of texts.flatMap((text) => JSON.parse(text) as RunEntry | RunEntry[])) {
-    entries.delete(entry.key);
-    entries.set(entry.key, entry);
-  }
-  return [...entries.values()];
-}
-
 /** A row of `toolloop.runs`. */
 export interface RunRow {
   readonly run_id: string;
@@ -35,6 +22,19 @@ export interface RunRow {
   readonly last_sequence: number;
   readonly created_at: Date;
   readonly updated_at: Date;
+}
+
+/**
+ * Reads the rows of `ENTRIES`, each of an entry or a list. A key that is written again stands where
+ * it was written last.
+ */
+export function fromEntryTexts(texts: readonly string[]): readonly RunEntry[] {
+  const entries = new Map<string, RunEntry>();
+  for (const entry of texts.flatMap((text) => JSON.parse(text) as RunEntry | RunEntry[])) {
+    entries.delete(entry.key);
+    entries.set(entry.key, entry);
+  }
+  return [...entries.values()];
 }
 
 /** Reads a run. */

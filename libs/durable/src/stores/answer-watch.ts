@@ -2,9 +2,6 @@ import type { Database } from '../database/database.js';
 import { RowWatch } from '../database/row-watch.js';
 import { COLUMNS, type PendingRow } from './pending-row.js';
 
-/** The channel on which the id of a question is said when it is answered. */
-export const ANSWERED = 'toolloop_answered';
-
 /** Tells those who wait for an answer in this process. */
 export class AnswerWatch {
   private readonly rows: RowWatch<PendingRow>;
@@ -58,6 +55,9 @@ export class AnswerWatch {
     if (!this.database.isInTransaction) this.rows.tell(row.id, row);
   }
 }
+
+/** The channel on which the id of a question is said when it is answered. */
+export const ANSWERED = 'toolloop_answered';
 
 /** For notifications that were lost with a connection. */
 const LOOK_AGAIN_MS = 5_000;

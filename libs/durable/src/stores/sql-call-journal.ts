@@ -25,76 +25,6 @@ import {
 } from '../database/lease-sql.js';
 import { keyHash, shownText, storableKey, storedJson } from './storable.js';
 
-/** The columns of the tables that `beginCalls` and `finishCalls` take, and the rows of them. */
-export const BEGUN_COLUMNS = [
-  'tenant',
-  'key_hash',
-  'idempotency_key',
-  'run',
-  'declared_id',
-  'call_hash',
-  'owner',
-  'for_ms',
-];
-export const FINISHED_COLUMNS = ['tenant', 'key_hash', 'owner', 'epoch', 'outcome'];
-
-/**
- * Begins the calls of the table `call` within another statement: that of a run whose row is `held`,
- * without which none is begun.
- */
-export function beginCalls(table: string): string {
-  return `begun as (
-    insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, owner, epoch, expires_at)
-    select call.tenant, call.key_hash, call.idempotency_key, call.run, call.declared_id, call.call_hash, call.owner, 1, ${inMs('call.for_ms')}
-    from held, ${table}
-    on conflict (tenant, key_hash) do nothing returning key_hash, ${LEASE}
-  )`;
-}
-
-/** Finishes the calls of the table `done` within another statement. */
-export function finishCalls(table: string): string {
-  return `finished as (
-    update toolloop.calls as call set outcome = done.outcome::json, finished_at = now() from ${table}
-    where call.tenant = done.tenant and call.key_hash = done.key_hash and call.owner = done.owner and call.epoch = done.epoch::int
-      and call.outcome is null
-  )`;
-}
-
-/**
- * Returns a row of the table of `beginCalls`.
- *
- * @throws {UnstorableError} For a tenant that cannot be stored.
- */
-export function begunRow(start: JournalStart): readonly string[] {
-  return [...startValues(start), start.owner, String(start.forMs)];
-}
-
-/**
- * Returns a row of the table of `finishCalls`.
- *
- * @throws {UnstorableError} For a tenant or an outcome that cannot be stored.
- */
-export function finishedRow({ hold, outcome }: FinishedCall): readonly string[] {
-  return [...keysOf(hold), hold.owner, String(hold.epoch), storedJson(outcome, 'outcome')];
-}
-
-/** The leases of the calls that a statement has begun, in the order of `begun`. */
-export function leasesOf(
-  begun: CallsOfWrite['begun'],
-  rows: readonly BegunRow[],
-): readonly (Lease | undefined)[] {
-  const leases = new Map(rows.map((row) => [row.key_hash, row]));
-  return begun.map((start) => {
-    const row = leases.get(keysOf(start)[1]);
-    return row?.owner === start.owner ? fromLeaseRow(row) : undefined;
-  });
-}
-
-/** A row of `begun`; with nulls where none was. */
-export interface BegunRow extends LeaseRow {
-  readonly key_hash: string;
-}
-
 /**
  * Keeps the mutating calls that were begun and their outcomes in SQL, across crashes and processes.
  * Of arguments it keeps a hash.
@@ -172,6 +102,76 @@ export class SqlCallJournal extends CallJournal {
     );
     return row;
   }
+}
+
+/** The columns of the tables that `beginCalls` and `finishCalls` take, and the rows of them. */
+export const BEGUN_COLUMNS = [
+  'tenant',
+  'key_hash',
+  'idempotency_key',
+  'run',
+  'declared_id',
+  'call_hash',
+  'owner',
+  'for_ms',
+];
+export const FINISHED_COLUMNS = ['tenant', 'key_hash', 'owner', 'epoch', 'outcome'];
+
+/**
+ * Begins the calls of the table `call` within another statement: that of a run whose row is `held`,
+ * without which none is begun.
+ */
+export function beginCalls(table: string): string {
+  return `begun as (
+    insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, owner, epoch, expires_at)
+    select call.tenant, call.key_hash, call.idempotency_key, call.run, call.declared_id, call.call_hash, call.owner, 1, ${inMs('call.for_ms')}
+    from held, ${table}
+    on conflict (tenant, key_hash) do nothing returning key_hash, ${LEASE}
+  )`;
+}
+
+/** Finishes the calls of the table `done` within another statement. */
+export function finishCalls(table: string): string {
+  return `finished as (
+    update toolloop.calls as call set outcome = done.outcome::json, finished_at = now() from ${table}
+    where call.tenant = done.tenant and call.key_hash = done.key_hash and call.owner = done.owner and call.epoch = done.epoch::int
+      and call.outcome is null
+  )`;
+}
+
+/**
+ * Returns a row of the table of `beginCalls`.
+ *
+ * @throws {UnstorableError} For a tenant that cannot be stored.
+ */
+export function begunRow(start: JournalStart): readonly string[] {
+  return [...startValues(start), start.owner, String(start.forMs)];
+}
+
+/**
+ * Returns a row of the table of `finishCalls`.
+ *
+ * @throws {UnstorableError} For a tenant or an outcome that cannot be stored.
+ */
+export function finishedRow({ hold, outcome }: FinishedCall): readonly string[] {
+  return [...keysOf(hold), hold.owner, String(hold.epoch), storedJson(outcome, 'outcome')];
+}
+
+/** The leases of the calls that a statement has begun, in the order of `begun`. */
+export function leasesOf(
+  begun: CallsOfWrite['begun'],
+  rows: readonly BegunRow[],
+): readonly (Lease | undefined)[] {
+  const leases = new Map(rows.map((row) => [row.key_hash, row]));
+  return begun.map((start) => {
+    const row = leases.get(keysOf(start)[1]);
+    return row?.owner === start.owner ? fromLeaseRow(row) : undefined;
+  });
+}
+
+/** A row of `begun`; with nulls where none was. */
+export interface BegunRow extends LeaseRow {
+  readonly key_hash: string;
 }
 
 interface CallRow extends LeaseRow {

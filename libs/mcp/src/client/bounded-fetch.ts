@@ -6,24 +6,6 @@ import type { McpHttpServer } from './server-options.js';
 import type { SentSecrets } from './sent-secrets.js';
 import type { Send, Sending } from './unread-results.js';
 
-/** Thrown into whatever reads an answer that is larger than a server may send. */
-export class AnswerTooLargeError extends Error {
-  override readonly name = 'AnswerTooLargeError';
-
-  constructor(most: number) {
-    super(`Its answer has more than ${most} bytes.`);
-  }
-}
-
-/** The call for which a request is sent: its credential, and the way to end it at once. */
-export interface RequestUse {
-  /** Returns the token of the call's credential. @throws {Error} once the call is over */
-  readonly token?: () => string;
-  readonly fail: (error: Error) => void;
-  /** Takes note of the credentials of an `authProvider`, which no answer may tell. */
-  readonly secrets?: SentSecrets;
-}
-
 /**
  * The network of one server. Its own origin is reached under the addresses that it may have;
  * another one only where an authorization server must be asked. Bytes are counted after
@@ -118,6 +100,24 @@ export class BoundedFetch {
       yield chunk;
     }
   }
+}
+
+/** Thrown into whatever reads an answer that is larger than a server may send. */
+export class AnswerTooLargeError extends Error {
+  override readonly name = 'AnswerTooLargeError';
+
+  constructor(most: number) {
+    super(`Its answer has more than ${most} bytes.`);
+  }
+}
+
+/** The call for which a request is sent: its credential, and the way to end it at once. */
+export interface RequestUse {
+  /** Returns the token of the call's credential. @throws {Error} once the call is over */
+  readonly token?: () => string;
+  readonly fail: (error: Error) => void;
+  /** Takes note of the credentials of an `authProvider`, which no answer may tell. */
+  readonly secrets?: SentSecrets;
 }
 
 /** The way to some hosts, whose addresses are checked when the socket connects. */

@@ -5,19 +5,6 @@ import { failureOf } from './mcp-failure.js';
 import { McpSession, type SessionSettings } from './mcp-session.js';
 import type { NamedServer } from './server-options.js';
 
-/** The caller of a server: the connection that is its own, and what a request of it carries. */
-export interface Caller {
-  /** The same for callers that may share a connection. */
-  readonly key: string;
-  readonly use: RequestUse;
-  readonly signal: AbortSignal;
-}
-
-/**
- * The key of the connection without a credential, which stays open for the server's notifications.
- */
-export const SHARED = '';
-
 /**
  * The connections to one server: one for each credential. What one receives is seen by no other.
  */
@@ -167,6 +154,19 @@ export class McpConnections {
     void slot.session?.close();
   }
 }
+
+/** The caller of a server: the connection that is its own, and what a request of it carries. */
+export interface Caller {
+  /** The same for callers that may share a connection. */
+  readonly key: string;
+  readonly use: RequestUse;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The key of the connection without a credential, which stays open for the server's notifications.
+ */
+export const SHARED = '';
 
 /** One connection, while it is open, opening or away. */
 interface Slot {

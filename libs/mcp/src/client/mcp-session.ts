@@ -20,14 +20,6 @@ import type { McpHttpServer, McpStdioServer, NamedServer } from './server-option
 import type { ToolDefinition } from './tool-pins.js';
 import { type Send, unreadResult, UnreadResults } from './unread-results.js';
 
-/** The settings of a client beside what every session has: a test of the protocol declares more. */
-export interface SessionSettings extends Pick<ClientOptions, 'capabilities' | 'inputRequired'> {
-  /** Handed the client before it connects. */
-  readonly prepare?: (client: Client) => void;
-  /** Carries the trace of a call to the server. */
-  readonly trace?: Pick<McpTracing, 'outgoing'> | undefined;
-}
-
 /** One conversation with one server, under one credential. Nothing of it is shared with another. */
 export class McpSession {
   /** True once the server or the process behind it has gone. */
@@ -214,6 +206,14 @@ export class McpSession {
     await this.client.close().catch(() => undefined);
     await this.way.close();
   }
+}
+
+/** The settings of a client beside what every session has: a test of the protocol declares more. */
+export interface SessionSettings extends Pick<ClientOptions, 'capabilities' | 'inputRequired'> {
+  /** Handed the client before it connects. */
+  readonly prepare?: (client: Client) => void;
+  /** Carries the trace of a call to the server. */
+  readonly trace?: Pick<McpTracing, 'outgoing'> | undefined;
 }
 
 /**

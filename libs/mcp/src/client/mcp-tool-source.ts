@@ -40,8 +40,6 @@ import { isOfOutput, toResult } from './server-answer.js';
 import { SentSecrets } from './sent-secrets.js';
 import { PinFile, type ToolDefinition, type ToolPin } from './tool-pins.js';
 
-export const DEFAULT_PINS = 'mcp.pins.json';
-
 /**
  * The tools of one MCP server. None of them is there unless the application names it and its
  * definition is pinned; what the server says of its tools changes no policy, no limit and no
@@ -291,6 +289,8 @@ export class McpToolSource extends ToolSource implements BeforeApplicationShutdo
     );
   }
 }
+
+export const DEFAULT_PINS = 'mcp.pins.json';
 
 /** The surroundings of a source. */
 interface McpToolSourceOptions {

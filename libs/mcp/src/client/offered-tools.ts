@@ -2,6 +2,16 @@ import { type Finding, isRecord, visible } from '@toolloop/protocol';
 import { areHeadersSound, hasHeaderArguments } from './header-arguments.js';
 import { definitionOf, hashOf, type ToolDefinition } from './tool-pins.js';
 
+/** The list of a server. */
+export interface OfferedTools {
+  /** The tools by the names that the server gives them. */
+  readonly tools: ReadonlyMap<string, OfferedTool>;
+  /** The number of entries without a name, which no one could call. */
+  readonly nameless: number;
+  /** True if the list had more pages than are read. */
+  readonly isCut: boolean;
+}
+
 /** A reason for which a tool is in quarantine. */
 export type Problem = Omit<Finding, 'at'>;
 
@@ -15,16 +25,6 @@ export type OfferedTool = OfferedDefinition | { readonly problem: Problem };
 export interface OfferedDefinition {
   readonly definition: ToolDefinition;
   readonly hash: string;
-}
-
-/** The list of a server. */
-export interface OfferedTools {
-  /** The tools by the names that the server gives them. */
-  readonly tools: ReadonlyMap<string, OfferedTool>;
-  /** The number of entries without a name, which no one could call. */
-  readonly nameless: number;
-  /** True if the list had more pages than are read. */
-  readonly isCut: boolean;
 }
 
 export const NOTHING_OFFERED: OfferedTools = { tools: new Map(), nameless: 0, isCut: false };

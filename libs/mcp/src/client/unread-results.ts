@@ -8,30 +8,6 @@ import type {
 import { isRecord } from '@toolloop/protocol';
 
 /**
- * Returns the result as it came of one that the client has read; undefined if the server has sent
- * something else in the place of an answer.
- */
-export function unreadResult({
-  _meta: meta,
-}: {
-  readonly _meta?: Readonly<Record<string, unknown>> | undefined;
-}): Readonly<Record<string, unknown>> | undefined {
-  const kept = meta?.[KEPT];
-  return isRecord(kept) ? kept : undefined;
-}
-
-/** The request that is sent just now. */
-export interface Sending {
-  /**
-   * Set once it is known that its response is one JSON, all of which has arrived when it is sent.
-   */
-  isWhole?: boolean;
-}
-
-/** Sends a request, and notes how its response comes. */
-export type Send = (sending: Sending, send: () => Promise<void>) => Promise<void>;
-
-/**
  * Stands between a transport and the SDK's client, which refuses a whole list for one odd tool, and
  * a whole answer for one odd part, when the server has long done its work. The client reads an
  * empty result, beside which the one that came is kept, see {@link unreadResult}. A result that
@@ -106,6 +82,30 @@ export class UnreadResults {
     this.deliver(inItsPlace(id, method, {}));
   }
 }
+
+/**
+ * Returns the result as it came of one that the client has read; undefined if the server has sent
+ * something else in the place of an answer.
+ */
+export function unreadResult({
+  _meta: meta,
+}: {
+  readonly _meta?: Readonly<Record<string, unknown>> | undefined;
+}): Readonly<Record<string, unknown>> | undefined {
+  const kept = meta?.[KEPT];
+  return isRecord(kept) ? kept : undefined;
+}
+
+/** The request that is sent just now. */
+export interface Sending {
+  /**
+   * Set once it is known that its response is one JSON, all of which has arrived when it is sent.
+   */
+  isWhole?: boolean;
+}
+
+/** Sends a request, and notes how its response comes. */
+export type Send = (sending: Sending, send: () => Promise<void>) => Promise<void>;
 
 /**
  * The requests whose results this package reads itself, tool by tool and part by part, with what

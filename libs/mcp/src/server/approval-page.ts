@@ -5,12 +5,6 @@ import { type Guesses, MOST_GUESSES } from './guesses.js';
 import type { Asked } from './http-requests.js';
 import type { McpServerOptions } from './server-options.js';
 
-/** The visit of a page: the approval it is about, and the form that was sent. */
-export interface ApprovalAsked {
-  readonly approvalId: string;
-  readonly body: unknown;
-}
-
 /**
  * Shows a call to a person and takes the decision. Who visits is asked of the application each
  * time; a token of an MCP client identifies no one here, since the client would approve its own
@@ -45,6 +39,12 @@ export async function approvalPage(
     return page(401, signIn('That is not known here, or does not decide about this call.'));
   guesses.giveBack(keys);
   return answer;
+}
+
+/** The visit of a page: the approval it is about, and the form that was sent. */
+export interface ApprovalAsked {
+  readonly approvalId: string;
+  readonly body: unknown;
 }
 
 interface Answering {

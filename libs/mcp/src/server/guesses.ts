@@ -1,6 +1,3 @@
-/** The wrong words that may be typed within {@link PERIOD_MS}, as at the console's sign-in. */
-export const MOST_GUESSES = 5;
-
 /**
  * Counts the words that people type, so that no one tries many of them: by the address that they
  * come from, and by what they are about.
@@ -41,6 +38,9 @@ export class Guesses {
     return tries;
   }
 }
+
+/** The wrong words that may be typed within {@link PERIOD_MS}, as at the console's sign-in. */
+export const MOST_GUESSES = 5;
 
 const PERIOD_MS = 60_000;
 /** More are forgotten from the oldest on. */

@@ -10,24 +10,6 @@ import {
 import { ConfigurationError, type Finding } from '@toolloop/protocol';
 import { type OfferDeclaration, offerOn } from './offer-decorators.js';
 
-/** A prompt, a resource or a completion that a method of a provider makes. */
-export type Offer<Kind extends OfferDeclaration['kind'] = OfferDeclaration['kind']> = Extract<
-  OfferDeclaration,
-  { readonly kind: Kind }
-> & {
-  /** The id by which policy and audit know it, and sessions call it. */
-  readonly declaredId: string;
-  /** Class and method, for findings. */
-  readonly at: string;
-  readonly parameters: readonly OfferParameter[];
-};
-
-/** A resource at an address: the resource, and the variables of its template. */
-export interface FoundResource {
-  readonly offer: Offer<'resource'>;
-  readonly args: Readonly<Record<string, string>>;
-}
-
 /**
  * The prompts, resources and completions of all providers, by the names under which clients know
  * them.
@@ -149,6 +131,24 @@ export class Offers {
       ),
     ];
   }
+}
+
+/** A prompt, a resource or a completion that a method of a provider makes. */
+export type Offer<Kind extends OfferDeclaration['kind'] = OfferDeclaration['kind']> = Extract<
+  OfferDeclaration,
+  { readonly kind: Kind }
+> & {
+  /** The id by which policy and audit know it, and sessions call it. */
+  readonly declaredId: string;
+  /** Class and method, for findings. */
+  readonly at: string;
+  readonly parameters: readonly OfferParameter[];
+};
+
+/** A resource at an address: the resource, and the variables of its template. */
+export interface FoundResource {
+  readonly offer: Offer<'resource'>;
+  readonly args: Readonly<Record<string, string>>;
 }
 
 /** A `@ToolParam` of the method, or another parameter that takes arguments. */

@@ -16,13 +16,6 @@ import type { McpPrincipal, McpServerOptions } from './server-options.js';
 import { toolServer } from './tool-server.js';
 import type { McpCaller, WaitingCalls } from './waiting-calls.js';
 
-/** Those who are told of a change of a resource. */
-export interface ResourceReaders {
-  readonly tenant: string;
-  /** The one actor who is told. @default all of the tenant */
-  readonly actor?: unknown;
-}
-
 /**
  * The sessions of MCP clients. Those of the loop are below them, which count them, limit them and
  * close those that are idle.
@@ -249,6 +242,13 @@ export class ServedSessions {
       ...standingOf(principal, this.options),
     });
   }
+}
+
+/** Those who are told of a change of a resource. */
+export interface ResourceReaders {
+  readonly tenant: string;
+  /** The one actor who is told. @default all of the tenant */
+  readonly actor?: unknown;
 }
 
 /** A session of the era of 2026, which requests of one principal in one scope share. */

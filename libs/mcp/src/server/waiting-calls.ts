@@ -32,43 +32,6 @@ import {
 } from './client-questions.js';
 import type { McpPrincipal, McpServerOptions } from './server-options.js';
 
-/** A caller in one of its scopes, which the address names: `/mcp/:scope`. */
-export interface McpCaller {
-  readonly principal: McpPrincipal;
-  /** The same text for all requests of one principal in one scope, and for no others. */
-  readonly key: string;
-  /**
-   * Returns the address of the server as the caller sees it, without a scope; undefined where it
-   * has none.
-   */
-  readonly address: () => string | undefined;
-}
-
-/** A call as a client asks for it. */
-export interface AskedCall {
-  readonly caller: McpCaller;
-  readonly name: string;
-  readonly args: JsonObject;
-  /** The session in which the name of the tool means what it means. */
-  readonly sessionId: string;
-  readonly context: ServerContext;
-  /** Returns what its client can be asked. */
-  readonly abilities: () => ClientAbilities;
-}
-
-/** The part of a result that clients are shown. */
-export interface MadeCall extends Pick<CallResult, 'record' | 'content'> {
-  readonly waiting?: { readonly runId: string };
-}
-
-/** The answer to a call: its result, or what has to happen first. */
-export type Answer = MadeCall | CallToolResult | InputRequiredResult;
-
-/** Returns whether a call was made, so that its result can be shown. */
-export function isMade(answer: Answer): answer is MadeCall {
-  return 'record' in answer;
-}
-
 /**
  * The calls of MCP clients that wait for people: how those are asked, and how the result finds its
  * way back.
@@ -283,6 +246,43 @@ export class WaitingCalls {
     const [oldest] = this.waiting.keys();
     if (this.waiting.size > MOST_WAITING && oldest !== undefined) this.waiting.delete(oldest);
   }
+}
+
+/** A caller in one of its scopes, which the address names: `/mcp/:scope`. */
+export interface McpCaller {
+  readonly principal: McpPrincipal;
+  /** The same text for all requests of one principal in one scope, and for no others. */
+  readonly key: string;
+  /**
+   * Returns the address of the server as the caller sees it, without a scope; undefined where it
+   * has none.
+   */
+  readonly address: () => string | undefined;
+}
+
+/** A call as a client asks for it. */
+export interface AskedCall {
+  readonly caller: McpCaller;
+  readonly name: string;
+  readonly args: JsonObject;
+  /** The session in which the name of the tool means what it means. */
+  readonly sessionId: string;
+  readonly context: ServerContext;
+  /** Returns what its client can be asked. */
+  readonly abilities: () => ClientAbilities;
+}
+
+/** The part of a result that clients are shown. */
+export interface MadeCall extends Pick<CallResult, 'record' | 'content'> {
+  readonly waiting?: { readonly runId: string };
+}
+
+/** The answer to a call: its result, or what has to happen first. */
+export type Answer = MadeCall | CallToolResult | InputRequiredResult;
+
+/** Returns whether a call was made, so that its result can be shown. */
+export function isMade(answer: Answer): answer is MadeCall {
+  return 'record' in answer;
 }
 
 /**

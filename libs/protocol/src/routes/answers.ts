@@ -99,14 +99,6 @@ const GIVEN_ANSWER = object({
   endorse: optional(object(TRUST)),
 });
 
-/** The answer to something that a run had asked. */
-export type GivenAnswer = ValueOf<typeof GIVEN_ANSWER>;
-
-/** A call that waits for a yes or no, with the answer once there is one. */
-export interface Approval extends ApprovalRequest {
-  readonly answer?: GivenAnswer;
-}
-
 const FAILURE = declared<ToolFailure, 'code' | 'safeMessage'>({
   code: TEXT,
   safeMessage: TEXT,
@@ -126,9 +118,6 @@ const ERROR = object({
     description: 'The id under which the log of the server has the cause.',
   }),
 });
-
-/** The body of a refusal: the part of an error that a caller may know. */
-export type ErrorBody = ValueOf<typeof ERROR>;
 
 const RUN = object({
   runId: TEXT,
@@ -150,9 +139,6 @@ const RUN = object({
   updatedAt: TIME,
 });
 
-/** A run as the routes show it. */
-export type Run = ValueOf<typeof RUN>;
-
 const LISTED_TOOL = object({
   id: TEXT,
   description: TEXT,
@@ -160,9 +146,6 @@ const LISTED_TOOL = object({
   inputSchema: typed<JSONSchema7>(OPEN),
   presentation: optional(PRESENTATION),
 });
-
-/** A tool that the actor's model may call from the first step. */
-export type ListedTool = ValueOf<typeof LISTED_TOOL>;
 
 const MADE_CALL = object({
   runId: TEXT,
@@ -175,33 +158,7 @@ const MADE_CALL = object({
   waiting: optional(object({ runId: TEXT, for: WAITING_FOR })),
 });
 
-/** A call that was made by hand. */
-export type MadeCall = ValueOf<typeof MADE_CALL>;
-
-/** Something that waits for people or for a client, as those who may see it are shown it. */
-export type WaitingRequest = {
-  readonly id: string;
-  /** The id of the actor whose run asks. */
-  readonly requestedBy?: string;
-  /** Absent or false where the person may only see it. */
-  readonly mayAnswer?: boolean;
-  /**
-   * The roles of which those who answer must have one by now. Absent where no role is asked for.
-   */
-  readonly roles?: readonly string[];
-  /** ISO 8601, UTC. */
-  readonly createdAt?: string;
-} & (
-  | { readonly kind: 'approval'; readonly request: ApprovalRequest }
-  | { readonly kind: 'question'; readonly request: QuestionRequest }
-  | { readonly kind: 'client'; readonly request: ClientCallRequest }
-  | { readonly kind: 'rehearsal'; readonly request: RehearsalRequest }
-);
-
 const ANSWERED = object({ id: TEXT, kind: WAITING_FOR, answer: optional(GIVEN_ANSWER) });
-
-/** Something that was answered, with the answer. */
-export type AnsweredRequest = ValueOf<typeof ANSWERED>;
 
 const UNDOING = object({
   runId: TEXT,
@@ -216,18 +173,12 @@ const UNDOING = object({
   ),
 });
 
-/** The undoing of a run, as far as it came: the calls that changed something, the latest first. */
-export type Undoing = ValueOf<typeof UNDOING>;
-
 const CONVERSATION = object({
   conversationId: TEXT,
   messages: WHOLE,
   /** ISO 8601, UTC. */
   updatedAt: TIME,
 });
-
-/** A conversation in a list. */
-export type ConversationSummary = ValueOf<typeof CONVERSATION>;
 
 const ENTRY = object({
   /** The position among the stored messages, from 0. */
@@ -241,18 +192,12 @@ const ENTRY = object({
   call: optional(ref<ShownCall>('ToolCall')),
 });
 
-/** A message of a conversation. */
-export type ConversationEntry = ValueOf<typeof ENTRY>;
-
 const CONVERSATION_PAGE = object({
   conversationId: TEXT,
   entries: list(ENTRY),
   /** The number of the first message of the next page. Absent on the last one. */
   next: optional(WHOLE),
 });
-
-/** A page of a conversation, as people may see it. */
-export type ConversationPage = ValueOf<typeof CONVERSATION_PAGE>;
 
 const DIRECTIVE = object({
   directiveId: TEXT,
@@ -279,9 +224,6 @@ const DIRECTIVE = object({
   dueAt: optional(TIME),
 });
 
-/** A directive as people may see it: the ui projection, and nothing of what it is bound to. */
-export type DirectiveView = ValueOf<typeof DIRECTIVE>;
-
 const USAGE_SUMS = object({
   tenant: optional(TEXT),
   day: optional(TEXT),
@@ -298,12 +240,6 @@ const USAGE_SUMS = object({
   usd: AMOUNT,
 });
 
-/**
- * A row of a report of usage: the dimensions that it is grouped by, those without a value left out,
- * and the sums.
- */
-export type UsageSums = ValueOf<typeof USAGE_SUMS>;
-
 const DECISION = ref<Decision>('Decision');
 
 const EXPLAINED_TOOL = object({
@@ -314,9 +250,6 @@ const EXPLAINED_TOOL = object({
   /** In the order in which they are asked. */
   reasons: list(object({ by: TEXT, holds: YES_OR_NO, reason: TEXT, decision: optional(DECISION) })),
 });
-
-/** The reasons why a run of an actor is offered a tool, or is not. */
-export type ExplainedTool = ValueOf<typeof EXPLAINED_TOOL>;
 
 const EXPLAINED_CALL = object({
   runId: TEXT,
@@ -336,9 +269,6 @@ const EXPLAINED_CALL = object({
   ),
 });
 
-/** The entries of the audit about one call. */
-export type ExplainedCall = ValueOf<typeof EXPLAINED_CALL>;
-
 const POLICY_VERSION = object({
   /** Absent for those of all tenants. */
   tenant: optional(TEXT),
@@ -354,9 +284,6 @@ const POLICY_VERSION = object({
   at: TIME,
 });
 
-/** A version of the policies of a tenant, as a person put it. */
-export type PutPolicies = ValueOf<typeof POLICY_VERSION>;
-
 const CHANGED_POLICY = object({
   /** The JSON pointer of the field. */
   at: TEXT,
@@ -366,33 +293,10 @@ const CHANGED_POLICY = object({
   after: optional(ANY),
 });
 
-/** A difference between two versions of policies. */
-export type ChangedPolicy = ValueOf<typeof CHANGED_POLICY>;
-
-/** A stored run whose calls were decided again. */
-export interface ReplayedRun {
-  readonly runId: string;
-  /** The reason for which nothing of it was decided again. */
-  readonly problem?: string;
-  /** The number of calls that were decided again. */
-  readonly decided: number;
-  readonly changed: readonly {
-    readonly toolCallId: string;
-    readonly step: number;
-    readonly declaredId: string;
-    readonly before: Decision;
-    readonly after: Decision;
-  }[];
-  readonly skipped: readonly { readonly toolCallId: string; readonly why: string }[];
-}
-
 const POLICY_REPLAY = object({
   version: optional(WHOLE),
   runs: list(typed<ReplayedRun>(OPEN)),
 });
-
-/** The decisions of stored runs that other policies would have made otherwise. */
-export type ReplayedPolicies = ValueOf<typeof POLICY_REPLAY>;
 
 const POLICY_STOP = object({
   /** Absent where it is on in all tenants. */
@@ -407,9 +311,6 @@ const POLICY_STOP = object({
   at: TIME,
 });
 
-/** A kill switch that is on. */
-export type Stop = ValueOf<typeof POLICY_STOP>;
-
 const SOURCED_TOOL = object({
   declaredId: TEXT,
   effect: EFFECT,
@@ -418,9 +319,6 @@ const SOURCED_TOOL = object({
   /** Set where the application pins that declaration. */
   pinned: optional(SET),
 });
-
-/** A tool of a source, as it is offered now. */
-export type SourcedTool = ValueOf<typeof SOURCED_TOOL>;
 
 const SOURCE = object({
   source: TEXT,
@@ -444,24 +342,10 @@ const SOURCE = object({
   lastError: optional(TEXT),
 });
 
-/** A source of tools. */
-export type ListedSource = ValueOf<typeof SOURCE>;
-
 const SOURCE_REPORT = object({
   sources: list(ref<ListedSource>('Source')),
   findings: list(declared<Finding>({ at: TEXT, problem: TEXT, remedy: TEXT })),
 });
-
-/** The sources of tools, and what is not well with the tools of the application by now. */
-export type SourceReport = ValueOf<typeof SOURCE_REPORT>;
-
-/** A tool as another person would be offered it. */
-export interface ViewedTool extends ExplainedTool {
-  readonly description: string;
-  readonly effect: ValueOf<typeof EFFECT>;
-  readonly source: string;
-  readonly presentation?: ToolPresentation;
-}
 
 const VIEWED_ACTOR = object({
   actor: object({ id: TEXT, name: optional(TEXT), roles: TEXTS }),
@@ -474,12 +358,6 @@ const VIEWED_ACTOR = object({
   waiting: list(ref<WaitingRequest>('Waiting')),
 });
 
-/**
- * The things that an operator sees who looks as another person: lists and reasons, and no way to
- * act.
- */
-export type ViewedActor = ValueOf<typeof VIEWED_ACTOR>;
-
 const AUDIT_HEAD = object({
   tenant: TEXT,
   sequence: WHOLE,
@@ -491,18 +369,6 @@ const AUDIT_HEAD = object({
 });
 
 const HEALTH = object({ status: words('ok') });
-
-/** The answer of a process that lives. */
-export type Health = ValueOf<typeof HEALTH>;
-
-/**
- * The answer of a process that a load balancer asks whether to send it requests, with its parts by
- * name and state.
- */
-export interface ReadyAnswer {
-  readonly status: 'ready' | 'leaving' | 'unavailable';
-  readonly [check: string]: string;
-}
 
 const MODEL = object({
   id: TEXT,
@@ -643,6 +509,140 @@ export const ANSWERS = {
     usage: optional(OPEN),
   }),
 } satisfies Readonly<Record<string, Form>>;
+
+/** The answer to something that a run had asked. */
+export type GivenAnswer = ValueOf<typeof GIVEN_ANSWER>;
+
+/** A call that waits for a yes or no, with the answer once there is one. */
+export interface Approval extends ApprovalRequest {
+  readonly answer?: GivenAnswer;
+}
+
+/** The body of a refusal: the part of an error that a caller may know. */
+export type ErrorBody = ValueOf<typeof ERROR>;
+
+/** A run as the routes show it. */
+export type Run = ValueOf<typeof RUN>;
+
+/** A tool that the actor's model may call from the first step. */
+export type ListedTool = ValueOf<typeof LISTED_TOOL>;
+
+/** A call that was made by hand. */
+export type MadeCall = ValueOf<typeof MADE_CALL>;
+
+/** Something that waits for people or for a client, as those who may see it are shown it. */
+export type WaitingRequest = {
+  readonly id: string;
+  /** The id of the actor whose run asks. */
+  readonly requestedBy?: string;
+  /** Absent or false where the person may only see it. */
+  readonly mayAnswer?: boolean;
+  /**
+   * The roles of which those who answer must have one by now. Absent where no role is asked for.
+   */
+  readonly roles?: readonly string[];
+  /** ISO 8601, UTC. */
+  readonly createdAt?: string;
+} & (
+  | { readonly kind: 'approval'; readonly request: ApprovalRequest }
+  | { readonly kind: 'question'; readonly request: QuestionRequest }
+  | { readonly kind: 'client'; readonly request: ClientCallRequest }
+  | { readonly kind: 'rehearsal'; readonly request: RehearsalRequest }
+);
+
+/** Something that was answered, with the answer. */
+export type AnsweredRequest = ValueOf<typeof ANSWERED>;
+
+/** The undoing of a run, as far as it came: the calls that changed something, the latest first. */
+export type Undoing = ValueOf<typeof UNDOING>;
+
+/** A conversation in a list. */
+export type ConversationSummary = ValueOf<typeof CONVERSATION>;
+
+/** A message of a conversation. */
+export type ConversationEntry = ValueOf<typeof ENTRY>;
+
+/** A page of a conversation, as people may see it. */
+export type ConversationPage = ValueOf<typeof CONVERSATION_PAGE>;
+
+/** A directive as people may see it: the ui projection, and nothing of what it is bound to. */
+export type DirectiveView = ValueOf<typeof DIRECTIVE>;
+
+/**
+ * A row of a report of usage: the dimensions that it is grouped by, those without a value left out,
+ * and the sums.
+ */
+export type UsageSums = ValueOf<typeof USAGE_SUMS>;
+
+/** The reasons why a run of an actor is offered a tool, or is not. */
+export type ExplainedTool = ValueOf<typeof EXPLAINED_TOOL>;
+
+/** The entries of the audit about one call. */
+export type ExplainedCall = ValueOf<typeof EXPLAINED_CALL>;
+
+/** A version of the policies of a tenant, as a person put it. */
+export type PutPolicies = ValueOf<typeof POLICY_VERSION>;
+
+/** A difference between two versions of policies. */
+export type ChangedPolicy = ValueOf<typeof CHANGED_POLICY>;
+
+/** A stored run whose calls were decided again. */
+export interface ReplayedRun {
+  readonly runId: string;
+  /** The reason for which nothing of it was decided again. */
+  readonly problem?: string;
+  /** The number of calls that were decided again. */
+  readonly decided: number;
+  readonly changed: readonly {
+    readonly toolCallId: string;
+    readonly step: number;
+    readonly declaredId: string;
+    readonly before: Decision;
+    readonly after: Decision;
+  }[];
+  readonly skipped: readonly { readonly toolCallId: string; readonly why: string }[];
+}
+
+/** The decisions of stored runs that other policies would have made otherwise. */
+export type ReplayedPolicies = ValueOf<typeof POLICY_REPLAY>;
+
+/** A kill switch that is on. */
+export type Stop = ValueOf<typeof POLICY_STOP>;
+
+/** A tool of a source, as it is offered now. */
+export type SourcedTool = ValueOf<typeof SOURCED_TOOL>;
+
+/** A source of tools. */
+export type ListedSource = ValueOf<typeof SOURCE>;
+
+/** The sources of tools, and what is not well with the tools of the application by now. */
+export type SourceReport = ValueOf<typeof SOURCE_REPORT>;
+
+/** A tool as another person would be offered it. */
+export interface ViewedTool extends ExplainedTool {
+  readonly description: string;
+  readonly effect: ValueOf<typeof EFFECT>;
+  readonly source: string;
+  readonly presentation?: ToolPresentation;
+}
+
+/**
+ * The things that an operator sees who looks as another person: lists and reasons, and no way to
+ * act.
+ */
+export type ViewedActor = ValueOf<typeof VIEWED_ACTOR>;
+
+/** The answer of a process that lives. */
+export type Health = ValueOf<typeof HEALTH>;
+
+/**
+ * The answer of a process that a load balancer asks whether to send it requests, with its parts by
+ * name and state.
+ */
+export interface ReadyAnswer {
+  readonly status: 'ready' | 'leaving' | 'unavailable';
+  readonly [check: string]: string;
+}
 
 export type AnswerName = keyof typeof ANSWERS;
 

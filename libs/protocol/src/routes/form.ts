@@ -1,5 +1,13 @@
 import type { JsonObject, JsonValue } from '../json.js';
 
+/**
+ * The form of a value that a route takes or gives: a schema, and the type of what fits it, which
+ * exists for the compiler alone.
+ */
+export interface Form<Value = unknown> extends FormSchema {
+  readonly [VALUE]?: Value;
+}
+
 /** A rule of a schema that can have a text of its own for those who break it. */
 export type FormRule =
   'type' | 'enum' | 'minLength' | 'maxLength' | 'pattern' | 'minimum' | 'maximum' | 'maxItems';
@@ -25,14 +33,6 @@ export interface FormSchema {
   readonly $ref?: string;
   /** Texts for those who break a rule, with `$property` for the name. No part of a document. */
   readonly texts?: Readonly<Partial<Record<FormRule, string>>>;
-}
-
-/**
- * The form of a value that a route takes or gives: a schema, and the type of what fits it, which
- * exists for the compiler alone.
- */
-export interface Form<Value = unknown> extends FormSchema {
-  readonly [VALUE]?: Value;
 }
 
 declare const VALUE: unique symbol;

@@ -29,34 +29,6 @@ import {
 } from './requests.js';
 import { DIRECTIVE_STATUSES, type DirectiveStatus } from '../decision.js';
 
-/** An answer of a route: the media type and the form of what is in it, or nothing. */
-export interface RouteAnswer<Value = unknown> {
-  readonly description: string;
-  readonly type?: string;
-  readonly schema?: Form<Value>;
-}
-
-/** A route: what it takes and what it answers. */
-export interface Route {
-  readonly summary: string;
-  /** The segments of its path that are no text. */
-  readonly params?: Form;
-  readonly query?: Form;
-  /** The name of its body; or the schema of one that a reader of its protocol reads. */
-  readonly body?: BodyName | FormSchema;
-  /** Drops the members that its query or its body does not name, and refuses none of them. */
-  readonly dropsOthers?: boolean;
-  readonly headers?: readonly string[];
-  /** The answers by their status. */
-  readonly answers: Readonly<Record<number, RouteAnswer>>;
-  /** The statuses of errors beside those that every route has. */
-  readonly errors?: readonly number[];
-  /** The form of its errors. @default 'Error' */
-  readonly error?: AnswerName;
-  /** Asks no one who they are. */
-  readonly isOpen?: boolean;
-}
-
 const JSON_TYPE = 'application/json';
 const KEY = ['idempotency-key'];
 const READ_ON = ['last-event-id'];
@@ -514,6 +486,34 @@ export const ROUTES = {
     answers: { 200: one('Readiness'), 503: one('Readiness', 'Not now.') },
   },
 } satisfies Readonly<Record<`${'GET' | 'POST' | 'DELETE'} /${string}`, Route>>;
+
+/** An answer of a route: the media type and the form of what is in it, or nothing. */
+export interface RouteAnswer<Value = unknown> {
+  readonly description: string;
+  readonly type?: string;
+  readonly schema?: Form<Value>;
+}
+
+/** A route: what it takes and what it answers. */
+export interface Route {
+  readonly summary: string;
+  /** The segments of its path that are no text. */
+  readonly params?: Form;
+  readonly query?: Form;
+  /** The name of its body; or the schema of one that a reader of its protocol reads. */
+  readonly body?: BodyName | FormSchema;
+  /** Drops the members that its query or its body does not name, and refuses none of them. */
+  readonly dropsOthers?: boolean;
+  readonly headers?: readonly string[];
+  /** The answers by their status. */
+  readonly answers: Readonly<Record<number, RouteAnswer>>;
+  /** The statuses of errors beside those that every route has. */
+  readonly errors?: readonly number[];
+  /** The form of its errors. @default 'Error' */
+  readonly error?: AnswerName;
+  /** Asks no one who they are. */
+  readonly isOpen?: boolean;
+}
 
 function one<Name extends AnswerName>(
   of: Name,

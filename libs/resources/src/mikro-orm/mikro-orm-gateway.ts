@@ -24,9 +24,6 @@ import { fromMetadata } from './from-mikro-orm.js';
 import { columnOf, MikroOrmSession } from './mikro-orm-session.js';
 import { toWriteError } from './to-write-error.js';
 
-/** The options of the gateway to MikroORM. */
-export type MikroOrmGatewayOptions = SqlGatewayOptions<SqlEntityManager>;
-
 /** The gateway to the entities of MikroORM, on every database that it has SQL for. */
 export class MikroOrmGateway extends SqlResourceGateway<SqlEntityManager> {
   constructor(
@@ -143,6 +140,9 @@ export class MikroOrmGateway extends SqlResourceGateway<SqlEntityManager> {
     return this.orm.em.fork({ clear: true });
   }
 }
+
+/** The options of the gateway to MikroORM. */
+export type MikroOrmGatewayOptions = SqlGatewayOptions<SqlEntityManager>;
 
 /** The name of a table, with its schema where it is said. */
 function tableIn({ tableName, schema }: EntityMetadata): Pick<TenantTable, 'table' | 'schema'> {

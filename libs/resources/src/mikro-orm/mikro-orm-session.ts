@@ -18,15 +18,6 @@ import {
 import { ResourceWriteError } from '../resource-write-error.js';
 import { columnReaders } from './from-mikro-orm.js';
 
-/** Finds the column of a property. */
-export function columnOf({ properties }: EntityMetadata, property: string): string {
-  const [column = property] = properties[property as never]['fieldNames'];
-  return column;
-}
-
-/** Finds the model of an entity. */
-export type ModelOf = (entity: Type) => EntityModel | undefined;
-
 /**
  * The rows of one tenant in one transaction of an entity manager. Every statement names the tenant,
  * whether or not the database knows of tenants itself.
@@ -231,6 +222,15 @@ export class MikroOrmSession implements ResourceSession {
       : { $or: [{ [name]: null }, { [name]: { $nin: found } }] };
   }
 }
+
+/** Finds the column of a property. */
+export function columnOf({ properties }: EntityMetadata, property: string): string {
+  const [column = property] = properties[property as never]['fieldNames'];
+  return column;
+}
+
+/** Finds the model of an entity. */
+export type ModelOf = (entity: Type) => EntityModel | undefined;
 
 /** A condition in MikroORM's words. */
 type Where = Record<string, unknown>;

@@ -4,20 +4,6 @@ import { all, EVERYTHING, where } from '../filter.js';
 import type { ComparisonOperator, Condition, ResourceValue } from '../resource-query.js';
 import type { EntityModel, FieldKind } from '../entity-model.js';
 
-/** Finds the model of an entity. */
-export type ModelOf = (entity: Type) => EntityModel | undefined;
-
-/** The terms on which conditions are written. */
-export interface SqlTerms {
-  readonly manager: EntityManager;
-  readonly tenant: string;
-  readonly modelOf: ModelOf;
-  /**
-   * `false` on MariaDB and MySQL, whose comparisons of text depend on the collation of a column.
-   */
-  readonly isPostgres: boolean;
-}
-
 /**
  * Writes the conditions of one statement as SQL, with every value as a parameter and the tenant in
  * every table's condition. Columns are named as the database has them, and quoted, so that TypeORM
@@ -243,6 +229,20 @@ export class ConditionSql {
   private metadata({ entity }: EntityModel): EntityMetadata {
     return this.terms.manager.dataSource.getMetadata(entity);
   }
+}
+
+/** Finds the model of an entity. */
+export type ModelOf = (entity: Type) => EntityModel | undefined;
+
+/** The terms on which conditions are written. */
+export interface SqlTerms {
+  readonly manager: EntityManager;
+  readonly tenant: string;
+  readonly modelOf: ModelOf;
+  /**
+   * `false` on MariaDB and MySQL, whose comparisons of text depend on the collation of a column.
+   */
+  readonly isPostgres: boolean;
 }
 
 type ColumnMetadata = EntityMetadata['columns'][number];

@@ -1,5 +1,12 @@
 import { randomUUID } from 'node:crypto';
 
+/** The contract of a port, independent of a test runner. */
+export interface Contract<Store> {
+  readonly port: string;
+  readonly cases: readonly ContractCase<Store>[];
+  readonly restart: RestartCase<Store>;
+}
+
 /** The functions of a test runner that a contract needs: those of Jest, Vitest or Node will do. */
 export interface ContractRunner {
   readonly describe: (name: string, body: () => void) => void;
@@ -38,13 +45,6 @@ export interface ContractCase<Store> {
 export interface RestartCase<Store> {
   readonly before: (trial: Trial<Store>) => Promise<void>;
   readonly after: (store: Store, trial: Trial<Store>) => Promise<void>;
-}
-
-/** The contract of a port, independent of a test runner. */
-export interface Contract<Store> {
-  readonly port: string;
-  readonly cases: readonly ContractCase<Store>[];
-  readonly restart: RestartCase<Store>;
 }
 
 /**

@@ -12,26 +12,6 @@ import {
 import type { ContractRunner } from './contract.js';
 
 /**
- * The behaviour of the provider behind a model, for one check:
- * - `text`: it answers with the words "Hello there."
- * - `calls`: it calls `weather` with `{"city":"Oslo"}` and `weather` with `{"city":"Bergen"}`, in
- *   this order
- * - `refuses`: it refuses for too many requests (429)
- * - `breaks`: it begins the words "Hello there.", and its connection breaks
- * - `ends`: it begins a call of `weather`, and its answer ends in the middle of the arguments
- * - `stalls`: it begins the words "Hello there." and falls silent
- */
-export type ModelSituation = 'text' | 'calls' | 'refuses' | 'breaks' | 'ends' | 'stalls';
-
-/** A model before a provider that is in a situation. */
-export interface ModelUnderTest {
-  readonly model: LanguageModel;
-  /** The number of connections to the provider that are open. @default they are not looked at */
-  readonly openConnections?: () => number | Promise<number>;
-  readonly close?: () => Promise<void>;
-}
-
-/**
  * The behaviour that every `LanguageModel` must show, whatever its provider does. A spec starts a
  * local server that speaks as the provider does.
  *
@@ -61,6 +41,26 @@ export function languageModelContract(
   describe(`LanguageModel ${name}`, () => {
     for (const [sentence, situation, check] of CASES) it(sentence, () => within(situation, check));
   });
+}
+
+/**
+ * The behaviour of the provider behind a model, for one check:
+ * - `text`: it answers with the words "Hello there."
+ * - `calls`: it calls `weather` with `{"city":"Oslo"}` and `weather` with `{"city":"Bergen"}`, in
+ *   this order
+ * - `refuses`: it refuses for too many requests (429)
+ * - `breaks`: it begins the words "Hello there.", and its connection breaks
+ * - `ends`: it begins a call of `weather`, and its answer ends in the middle of the arguments
+ * - `stalls`: it begins the words "Hello there." and falls silent
+ */
+export type ModelSituation = 'text' | 'calls' | 'refuses' | 'breaks' | 'ends' | 'stalls';
+
+/** A model before a provider that is in a situation. */
+export interface ModelUnderTest {
+  readonly model: LanguageModel;
+  /** The number of connections to the provider that are open. @default they are not looked at */
+  readonly openConnections?: () => number | Promise<number>;
+  readonly close?: () => Promise<void>;
 }
 
 const WEATHER: ToolSpec = {

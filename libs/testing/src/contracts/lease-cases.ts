@@ -3,29 +3,6 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Lease, LeaseHold, LeaseRequest } from '@toolloop/core/stores';
 import { atOnce, type ContractCase, type Trial } from './contract.js';
 
-/** The methods by which a store leases one kind of thing. The cases below hold for all kinds. */
-export interface LeaseMethods<Store, Thing> {
-  /** Makes a thing that is free to be leased. */
-  readonly make: (store: Store, tenant: string) => Promise<Thing>;
-  /** `undefined` where another owner has the lease. */
-  readonly acquire: (
-    store: Store,
-    thing: Thing,
-    request: LeaseRequest,
-  ) => Promise<Lease | undefined>;
-  /** Leases a thing whose lease has expired to a successor. @default `acquire` */
-  readonly steal?: (
-    store: Store,
-    thing: Thing,
-    request: LeaseRequest,
-  ) => Promise<Lease | undefined>;
-  /** `false` for whom the lease is not. Absent where leases are not renewed. */
-  readonly renew?: (store: Store, thing: Thing, hold: LeaseHold, forMs: number) => Promise<boolean>;
-  readonly release: (store: Store, thing: Thing, hold: LeaseHold) => Promise<unknown>;
-  /** Writes the end of the work on a thing. `true` where it was kept. */
-  readonly write: (store: Store, thing: Thing, hold: LeaseHold) => Promise<boolean>;
-}
-
 /**
  * Returns the behaviour that every store must show of what it leases: at most one holder, and
  * nothing kept of a former one.
@@ -79,6 +56,29 @@ export function leaseCases<Store, Thing>(
         ]
       : []),
   ];
+}
+
+/** The methods by which a store leases one kind of thing. The cases below hold for all kinds. */
+export interface LeaseMethods<Store, Thing> {
+  /** Makes a thing that is free to be leased. */
+  readonly make: (store: Store, tenant: string) => Promise<Thing>;
+  /** `undefined` where another owner has the lease. */
+  readonly acquire: (
+    store: Store,
+    thing: Thing,
+    request: LeaseRequest,
+  ) => Promise<Lease | undefined>;
+  /** Leases a thing whose lease has expired to a successor. @default `acquire` */
+  readonly steal?: (
+    store: Store,
+    thing: Thing,
+    request: LeaseRequest,
+  ) => Promise<Lease | undefined>;
+  /** `false` for whom the lease is not. Absent where leases are not renewed. */
+  readonly renew?: (store: Store, thing: Thing, hold: LeaseHold, forMs: number) => Promise<boolean>;
+  readonly release: (store: Store, thing: Thing, hold: LeaseHold) => Promise<unknown>;
+  /** Writes the end of the work on a thing. `true` where it was kept. */
+  readonly write: (store: Store, thing: Thing, hold: LeaseHold) => Promise<boolean>;
 }
 
 /** A lease that is longer than any check. */

@@ -14,24 +14,6 @@ import { type SourceTool, ToolSources } from '@toolloop/core/sources';
 import { ScriptedModel } from '../scripted-model.js';
 import type { ContractRunner } from './contract.js';
 
-/** A source of tools whose server answers. */
-export interface ToolSourceUnderTest {
-  readonly source: ToolSource;
-  /**
-   * The policy under which its tools are in the catalog; that of a source that is not trusted names
-   * them.
-   */
-  readonly policy: Policy;
-  /** A call that succeeds and that may be repeated. */
-  readonly call: { readonly tool: string; readonly args: JsonObject };
-  /**
-   * Changes what the source offers: one tool more. @default the source never changes, and the
-   * checks of changes are left out
-   */
-  readonly change?: () => void | Promise<void>;
-  readonly close?: () => Promise<void>;
-}
-
 /**
  * The behaviour that every `ToolSource` must show, by itself and within an application. Each check
  * has a source of its own.
@@ -63,6 +45,24 @@ export function toolSourceContract(
   describe(`ToolSource ${name}`, () => {
     for (const [sentence, check] of CASES) it(sentence, () => within(check));
   });
+}
+
+/** A source of tools whose server answers. */
+export interface ToolSourceUnderTest {
+  readonly source: ToolSource;
+  /**
+   * The policy under which its tools are in the catalog; that of a source that is not trusted names
+   * them.
+   */
+  readonly policy: Policy;
+  /** A call that succeeds and that may be repeated. */
+  readonly call: { readonly tool: string; readonly args: JsonObject };
+  /**
+   * Changes what the source offers: one tool more. @default the source never changes, and the
+   * checks of changes are left out
+   */
+  readonly change?: () => void | Promise<void>;
+  readonly close?: () => Promise<void>;
 }
 
 const CASES: readonly (readonly [

@@ -55,13 +55,6 @@ export class FilePage {
   }
 }
 
-export interface ReadFileOptions extends FilesOptions {
-  /** The most characters of one page. @default 24_000 */
-  readonly maxCharacters?: number;
-  /** The milliseconds for one call. @default 10_000 */
-  readonly timeoutMs?: number;
-}
-
 /** Lets a model read text files of one directory, a page at a time. */
 export class ReadFile {
   static readonly tool: RawToolDeclaration<ReadFileInput> = {
@@ -144,4 +137,11 @@ export class ReadFile {
       `The file has ${size} bytes, and only files of up to ${this.maxFileBytes} can be read. Read another one.`,
     );
   }
+}
+
+export interface ReadFileOptions extends FilesOptions {
+  /** The most characters of one page. @default 24_000 */
+  readonly maxCharacters?: number;
+  /** The milliseconds for one call. @default 10_000 */
+  readonly timeoutMs?: number;
 }

@@ -1,24 +1,6 @@
 import { ToolError } from '@toolloop/core';
 import type { OpenFile } from './root-directory.js';
 
-/** A line of a text file. */
-export interface Line {
-  /** The number of the line, from 1. */
-  readonly number: number;
-  /** The text without the line end. */
-  readonly text: string;
-  /** `true` if the line is longer than `text`. */
-  readonly cut: boolean;
-}
-
-export interface LineOptions {
-  /** The most bytes that are read. */
-  readonly maxBytes: number;
-  /** The most characters that are kept of a line. */
-  readonly maxLineCharacters: number;
-  readonly signal: AbortSignal;
-}
-
 /**
  * Reads a UTF-8 file line by line, in constant memory whatever its size and the length of its
  * lines. Invalid bytes become U+FFFD.
@@ -49,6 +31,24 @@ export async function* readLines(
   }
   yield* lines.push(decoder.decode());
   yield* lines.end();
+}
+
+/** A line of a text file. */
+export interface Line {
+  /** The number of the line, from 1. */
+  readonly number: number;
+  /** The text without the line end. */
+  readonly text: string;
+  /** `true` if the line is longer than `text`. */
+  readonly cut: boolean;
+}
+
+export interface LineOptions {
+  /** The most bytes that are read. */
+  readonly maxBytes: number;
+  /** The most characters that are kept of a line. */
+  readonly maxLineCharacters: number;
+  readonly signal: AbortSignal;
 }
 
 const CHUNK_BYTES = 65_536;

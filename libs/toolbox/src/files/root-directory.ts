@@ -3,12 +3,6 @@ import { lstat, open, opendir, readlink, realpath, type FileHandle } from 'node:
 import { isAbsolute, join, posix, relative, sep, win32 } from 'node:path';
 import { ConfigurationError, ToolError } from '@toolloop/core';
 
-/** A regular file below the root. The caller has to close the handle. */
-export interface OpenFile {
-  readonly handle: FileHandle;
-  readonly size: number;
-}
-
 /**
  * The only directory that a tool may read. Symbolic links are followed if they lead to another
  * place below the root; hidden files, whose name or directory begins with a dot, cannot be read
@@ -106,6 +100,12 @@ export class RootDirectory {
       segments[0] !== '..' && (this.hidden || segments.every((segment) => !segment.startsWith('.')))
     );
   }
+}
+
+/** A regular file below the root. The caller has to close the handle. */
+export interface OpenFile {
+  readonly handle: FileHandle;
+  readonly size: number;
 }
 
 /**

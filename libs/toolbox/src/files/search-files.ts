@@ -14,17 +14,6 @@ import {
   type RootDirectory,
 } from './root-directory.js';
 
-export interface SearchLimits {
-  /** The most matches. @default 100 */
-  readonly maxMatches?: number;
-  /** The most files and directories that are visited. @default 20_000 */
-  readonly maxEntries?: number;
-  /** The most bytes that are read in all files together. @default 100_000_000 */
-  readonly maxBytes?: number;
-  /** The milliseconds for a search, whose result is what it found until then. @default 10_000 */
-  readonly timeoutMs?: number;
-}
-
 /** The input of `files__search`. */
 export class SearchFilesInput {
   @ToolField({
@@ -77,11 +66,6 @@ export class FileMatches {
   constructor(found: FileMatches) {
     Object.assign(this, found);
   }
-}
-
-export interface SearchFilesOptions extends FilesOptions, SearchLimits {
-  /** The files and directories to skip, as globs. @default ['node_modules'] */
-  readonly exclude?: readonly string[];
 }
 
 /** Lets a model find files of one directory by name and by content. */
@@ -159,6 +143,22 @@ export class SearchFiles {
       await file.handle.close();
     }
   }
+}
+
+export interface SearchLimits {
+  /** The most matches. @default 100 */
+  readonly maxMatches?: number;
+  /** The most files and directories that are visited. @default 20_000 */
+  readonly maxEntries?: number;
+  /** The most bytes that are read in all files together. @default 100_000_000 */
+  readonly maxBytes?: number;
+  /** The milliseconds for a search, whose result is what it found until then. @default 10_000 */
+  readonly timeoutMs?: number;
+}
+
+export interface SearchFilesOptions extends FilesOptions, SearchLimits {
+  /** The files and directories to skip, as globs. @default ['node_modules'] */
+  readonly exclude?: readonly string[];
 }
 
 /** The limit that ended a search early. */

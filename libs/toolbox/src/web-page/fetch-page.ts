@@ -39,17 +39,6 @@ export class FetchedPage {
   }
 }
 
-export interface FetchPageOptions extends EgressOptions {
-  /** The most bytes that are read of a page, after decompression. @default 2_000_000 */
-  readonly maxBytes?: number;
-  /** The most characters of text that the model reads. @default 24_000 */
-  readonly maxCharacters?: number;
-  /** The milliseconds for redirects, body and text together. @default 15_000 */
-  readonly timeoutMs?: number;
-  /** The `User-Agent` header. @default 'Toolloop' */
-  readonly userAgent?: string;
-}
-
 /**
  * Reads a page of the public web as text, and no page of this machine's network. An address can
  * carry data out, hence `egress`.
@@ -125,6 +114,17 @@ export class FetchPage {
       message.destroy();
     }
   }
+}
+
+export interface FetchPageOptions extends EgressOptions {
+  /** The most bytes that are read of a page, after decompression. @default 2_000_000 */
+  readonly maxBytes?: number;
+  /** The most characters of text that the model reads. @default 24_000 */
+  readonly maxCharacters?: number;
+  /** The milliseconds for redirects, body and text together. @default 15_000 */
+  readonly timeoutMs?: number;
+  /** The `User-Agent` header. @default 'Toolloop' */
+  readonly userAgent?: string;
 }
 
 /** Cuts a text to a number of characters without breaking one. */

@@ -3,6 +3,21 @@ import type { ExecutionScope, ReadCall } from '../../call/call.js';
 import { EXPIRES_AFTER_MS, type Pending, type PendingBinding } from '../../contracts/pending.js';
 import { canonicalDeclaration, sha256 } from '../../schema/canonical-json.js';
 
+/** A question to a person about a call. */
+export interface ApprovalQuestion extends Pick<
+  ApprovalRequest,
+  'reason' | 'mayEdit' | 'mayRemember'
+> {
+  /** The rule that asks. */
+  readonly rule: string;
+  readonly policyVersion: string;
+  readonly terms: readonly ApprovalTerms[];
+  /** The things that the approver may trust for the rest of the run. @default none */
+  readonly endorsable?: Endorsable;
+  /** The approval that would cover the call, had the tool not changed since. @default none */
+  readonly standing?: string | undefined;
+}
+
 /** The call as the people who answer see it. */
 export function waitingCallOf({ tool, scope, request }: ReadCall): Omit<WaitingCall, 'expiresAt'> {
   return {
@@ -23,21 +38,6 @@ export function timesOf(expiresAfterMs: number): Pick<Pending, 'createdAt' | 'ex
     createdAt: new Date(now).toISOString(),
     expiresAt: new Date(now + expiresAfterMs).toISOString(),
   };
-}
-
-/** A question to a person about a call. */
-export interface ApprovalQuestion extends Pick<
-  ApprovalRequest,
-  'reason' | 'mayEdit' | 'mayRemember'
-> {
-  /** The rule that asks. */
-  readonly rule: string;
-  readonly policyVersion: string;
-  readonly terms: readonly ApprovalTerms[];
-  /** The things that the approver may trust for the rest of the run. @default none */
-  readonly endorsable?: Endorsable;
-  /** The approval that would cover the call, had the tool not changed since. @default none */
-  readonly standing?: string | undefined;
 }
 
 const DIGITS_OF_ID = 32;

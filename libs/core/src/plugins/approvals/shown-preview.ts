@@ -12,16 +12,6 @@ import { readInput } from '../../call/read-arguments.js';
 import { fromCanonical } from '../../schema/canonical-json.js';
 import { compileReveal } from '../../schema/reveal.js';
 
-/** Rebuilds the input for a hook before the call, which must not change what is approved. */
-export async function copyOf({ tool, input, options }: ReadCall): Promise<unknown> {
-  const reading = await readInput(tool.input, fromCanonical(input.canonical), {
-    ...options,
-    validation: false,
-  });
-  if ('value' in reading) return reading.value;
-  throw new TypeError('The input could not be rebuilt.');
-}
-
 /**
  * A preview as the ui may see it: bounded, its sentence and names in one line, without the values
  * of the hidden arguments, wherever they stand as words of their own, and with visible escapes for
@@ -43,6 +33,16 @@ export function shownPreview(
     ? changes.map((change) => shownChange(change, cover, hidden))
     : [];
   return { sentence: line(cover(sentence)), ...(shown.length > 0 && { changes: bounded(shown) }) };
+}
+
+/** Rebuilds the input for a hook before the call, which must not change what is approved. */
+export async function copyOf({ tool, input, options }: ReadCall): Promise<unknown> {
+  const reading = await readInput(tool.input, fromCanonical(input.canonical), {
+    ...options,
+    validation: false,
+  });
+  if ('value' in reading) return reading.value;
+  throw new TypeError('The input could not be rebuilt.');
 }
 
 /** The longest sentence, name of a change, and value before or after, in characters. */

@@ -4,17 +4,6 @@ import { canonicalJson, sha256 } from '../../schema/canonical-json.js';
 import type { AuditKeyring } from './audit-keyring.js';
 
 /**
- * The largest entry, in characters: more than any entry needs. Larger ones are neither written nor
- * read.
- */
-export const MAX_CHARACTERS = 256 * 1024;
-
-/** Returns the head of a tenant's empty chain, which differs from any other tenant's. */
-export function genesisOf(tenant: string): AuditHead {
-  return { tenant, sequence: 0, hash: sha256(`toolloop audit ${JSON.stringify(tenant)}`) };
-}
-
-/**
  * Makes the signed entry that follows a head.
  *
  * @throws RangeError if the entry is too large
@@ -45,6 +34,17 @@ export function sealed(
   const entry = ordered ?? (JSON.parse(text) as Record<string, unknown>);
   entry['hash'] = keyring.sign(text);
   return (ordered ? Object.freeze(entry) : deepFrozen(entry)) as AuditEntry;
+}
+
+/**
+ * The largest entry, in characters: more than any entry needs. Larger ones are neither written nor
+ * read.
+ */
+export const MAX_CHARACTERS = 256 * 1024;
+
+/** Returns the head of a tenant's empty chain, which differs from any other tenant's. */
+export function genesisOf(tenant: string): AuditHead {
+  return { tenant, sequence: 0, hash: sha256(`toolloop audit ${JSON.stringify(tenant)}`) };
 }
 
 /** Tells whether an entry was signed with the key that it names, and not changed since. */

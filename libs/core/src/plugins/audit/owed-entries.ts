@@ -5,12 +5,6 @@ import { Logger } from '../../findings/logger.js';
 import type { AuditKeyring } from './audit-keyring.js';
 import { fromOwed, type NotedEntry, toOwed } from './noted-entry.js';
 
-/** The journal of a durable run, which keeps what is owed together with the outcome. */
-export type OwingJournal = Pick<RunJournal, 'owe'>;
-
-/** The part of the log of runs that keeps what is owed. */
-export type OwedLog = Pick<RunLog, 'owe' | 'listOwed' | 'settle'>;
-
 /**
  * The entries about what has happened that the audit has not taken, kept in the log of runs, from
  * which any process appends them.
@@ -70,6 +64,12 @@ export class OwedEntries {
     if (kept.length > 0) await this.log.settle(kept);
   }
 }
+
+/** The journal of a durable run, which keeps what is owed together with the outcome. */
+export type OwingJournal = Pick<RunJournal, 'owe'>;
+
+/** The part of the log of runs that keeps what is owed. */
+export type OwedLog = Pick<RunLog, 'owe' | 'listOwed' | 'settle'>;
 
 const PAGE = 100;
 

@@ -13,9 +13,6 @@ import {
 import { SAFE_TOOL_ID } from '../../tools/discovery/tool-names.js';
 import { sourceTool } from '../sources/source-tool.js';
 
-/** The name of the source of all tools that clients declare. */
-export const CLIENT_SOURCE = 'client';
-
 /** The tools of a client that a run has, and why it has not the others. */
 export interface DeclaredTools {
   readonly tools: readonly Tool[];
@@ -23,6 +20,9 @@ export interface DeclaredTools {
   readonly declarations: readonly DeclaredTool[];
   readonly refusals: readonly string[];
 }
+
+/** The name of the source of all tools that clients declare. */
+export const CLIENT_SOURCE = 'client';
 
 /** Takes tools of untrusted sources in; see `LoopSettings`. */
 interface Admission {

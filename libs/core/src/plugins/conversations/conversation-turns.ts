@@ -13,13 +13,6 @@ import { Logger } from '../../findings/logger.js';
 import { KeyedMutex } from '../inbox/keyed-mutex.js';
 import { ConversationTurn } from './conversation-turn.js';
 
-/** The warning of a run that waits for its turn. */
-export const BUSY: LoopEventBody = {
-  type: 'warning',
-  code: 'conversation_busy',
-  message: 'Another run of this conversation is under way. This one begins after it.',
-};
-
 /**
  * Gives each conversation to one run at a time: in this process in the order in which they came,
  * and among processes by a lease that the store keeps.
@@ -226,6 +219,13 @@ export class ConversationTurns {
       }
   }
 }
+
+/** The warning of a run that waits for its turn. */
+export const BUSY: LoopEventBody = {
+  type: 'warning',
+  code: 'conversation_busy',
+  message: 'Another run of this conversation is under way. This one begins after it.',
+};
 
 /** A process that has not renewed the lease of a turn for so long is gone. */
 const LEASE_MS = 15_000;

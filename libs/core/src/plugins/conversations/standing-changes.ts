@@ -1,19 +1,6 @@
 import type { AssistantMessage, Message, SystemMessage, ToolMessage } from '@toolloop/protocol';
 import type { KeptTurn } from '../../contracts/conversation.js';
 
-/** Told to the model before the words of the user whose earlier answer has given way. */
-export const CHANGES_STAND: SystemMessage = {
-  role: 'system',
-  content:
-    'The user has taken an earlier answer to the next message back. What it changed stands: the calls behind that message have been made, with these results. Do not make them again, unless a later message of the user asks for it.',
-  labels: { returns: 'trusted', reads: 'public' },
-};
-
-const CANCELLED = JSON.stringify({
-  status: 'cancelled',
-  reason: 'The user took the answer back before this was done. Nothing was changed.',
-});
-
 /**
  * Returns the steps of turns that were cut in which something was changed, whole: a provider wants
  * a step back as it was. Everything else of the turns goes. A change of which all directives are
@@ -27,6 +14,19 @@ export function standingIn(
     stepsIn(messages).flatMap((step) => standingStep(step, cancelled)),
   );
 }
+
+/** Told to the model before the words of the user whose earlier answer has given way. */
+export const CHANGES_STAND: SystemMessage = {
+  role: 'system',
+  content:
+    'The user has taken an earlier answer to the next message back. What it changed stands: the calls behind that message have been made, with these results. Do not make them again, unless a later message of the user asks for it.',
+  labels: { returns: 'trusted', reads: 'public' },
+};
+
+const CANCELLED = JSON.stringify({
+  status: 'cancelled',
+  reason: 'The user took the answer back before this was done. Nothing was changed.',
+});
 
 /** The ids of the directives that the turns asked for. */
 export function directivesIn(turns: readonly KeptTurn[]): readonly string[] {

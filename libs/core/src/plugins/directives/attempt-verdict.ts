@@ -5,6 +5,21 @@ import type { DirectiveChange, DirectiveRecord } from '../../contracts/directive
 import { DirectiveAttempt } from './directive-attempt.js';
 import type { DEFAULT_DIRECTIVES } from './directive-options.js';
 
+/** Returns the change of a directive after an attempt. */
+export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): DirectiveChange {
+  const { record, earlier } = context;
+  const { status, error, result } = readEarlierOutcome(earlier) ?? outcome;
+  if (status === 'succeeded')
+    return {
+      ...DONE[record.task],
+      ...(record.task === 'perform' && result !== undefined && { result }),
+    };
+  const failure = error ?? { code: 'execution_failed', safeMessage: 'The call had no result.' };
+  // the effect took place
+  if (failure.code === 'invalid_output') return { ...DONE[record.task], failure };
+  return verdictOnFailure(keepUnknown(failure, context), failure, context);
+}
+
 /**
  * The times in a row that a directive is put off since a store failed, before it waits for an
  * operator: an error that does not pass would have it tried for ever.
@@ -31,21 +46,6 @@ export type AttemptOutcome = Pick<ToolInvocationRecord, 'status' | 'error' | 're
 
 /** The errors of a call that did not reach its method, for a reason that may pass. */
 const PASSING = new Set<ToolErrorCode>(['execution_failed', 'timeout', 'aborted']);
-
-/** Returns the change of a directive after an attempt. */
-export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): DirectiveChange {
-  const { record, earlier } = context;
-  const { status, error, result } = readEarlierOutcome(earlier) ?? outcome;
-  if (status === 'succeeded')
-    return {
-      ...DONE[record.task],
-      ...(record.task === 'perform' && result !== undefined && { result }),
-    };
-  const failure = error ?? { code: 'execution_failed', safeMessage: 'The call had no result.' };
-  // the effect took place
-  if (failure.code === 'invalid_output') return { ...DONE[record.task], failure };
-  return verdictOnFailure(keepUnknown(failure, context), failure, context);
-}
 
 /**
  * Returns the outcome of an effect that took place before, even if its actor may no longer request

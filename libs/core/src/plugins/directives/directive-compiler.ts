@@ -8,18 +8,6 @@ import {
 import { nearestName } from '../../findings/nearest-name.js';
 import { fieldsIn, problemWithField, renderTemplate } from '../../schema/optional-nulls.js';
 
-/** The declaration around a directive, which it is checked against. */
-export interface DirectiveSurroundings {
-  readonly effect?: ToolEffect | undefined;
-  readonly input: Pick<ToolInputCodec, 'schema' | 'hidden'>;
-  readonly preview?: unknown;
-  readonly idempotencyKey?: unknown;
-  /** True for a method of an entity, whose templates can name the `instanceId`. */
-  readonly isOfEntity?: boolean;
-}
-
-const ATTEMPTS = 5;
-
 /** A declared directive, ready to name itself for a call. */
 export function compileDirective(
   declared: DirectiveDeclaration | RawDirectiveDeclaration,
@@ -41,6 +29,18 @@ export function compileDirective(
     ...(key !== undefined && { keyOf: (args) => renderTemplate(key, args) }),
   };
 }
+
+/** The declaration around a directive, which it is checked against. */
+export interface DirectiveSurroundings {
+  readonly effect?: ToolEffect | undefined;
+  readonly input: Pick<ToolInputCodec, 'schema' | 'hidden'>;
+  readonly preview?: unknown;
+  readonly idempotencyKey?: unknown;
+  /** True for a method of an entity, whose templates can name the `instanceId`. */
+  readonly isOfEntity?: boolean;
+}
+
+const ATTEMPTS = 5;
 
 /** The findings about a declared directive that the rest of its tool does not bear out. */
 export function directiveFindings(

@@ -4,6 +4,12 @@ import type { DirectiveIntent } from '../../contracts/directive.js';
 import type { Tool, ToolDirective } from '../../contracts/tool.js';
 import { toolFoundAgain } from '../entities/entity-extraction.js';
 
+/** The call of a directive, and where it is executed. */
+export interface DirectiveExecution {
+  readonly request: PlacedCall;
+  readonly scope: ExecutionScope;
+}
+
 /** The tool of a directive; undefined where the application has none any more. */
 export function directiveToolOf(
   catalog: ToolCatalog,
@@ -19,9 +25,3 @@ export function directiveToolOf(
 
 /** A tool whose calls are directives. */
 export type DirectiveTool = Tool & { readonly directive: ToolDirective };
-
-/** The call of a directive, and where it is executed. */
-export interface DirectiveExecution {
-  readonly request: PlacedCall;
-  readonly scope: ExecutionScope;
-}

@@ -7,6 +7,37 @@ import { type DirectiveOptions, directiveOptionsOf } from './directive-options.j
 import { directiveStatusTool } from './directive-status-tool.js';
 import type { DirectiveService } from './directive.service.js';
 
+/**
+ * Mistakes in the declarations of directives: no directory that loads their actors, or a type that
+ * two tools share.
+ */
+export function directiveFindings(
+  tools: readonly DirectiveDeclarer[],
+  hasDirectory: boolean,
+): readonly Finding[] {
+  const having = tools.filter(hasDirective);
+  const findings: Finding[] = [];
+  const [first] = having;
+  if (first && !hasDirectory)
+    findings.push({
+      at: first.at,
+      problem: 'It has a directive, but nothing loads the actor for whom it is performed later.',
+      remedy: 'Provide a class that extends ActorDirectory, in any module.',
+    });
+  const types = having.map(({ tool }) => tool.directive?.type);
+  const shared = having.filter(
+    ({ tool }) => types.indexOf(tool.directive?.type) !== types.lastIndexOf(tool.directive?.type),
+  );
+  return [
+    ...findings,
+    ...shared.map(({ at, tool }) => ({
+      at,
+      problem: `Another tool also has directives of the type "${tool.directive?.type}".`,
+      remedy: 'Give each tool a type of its own.',
+    })),
+  ];
+}
+
 /** A tool of the application, on its own or of an entity, as far as its directive goes. */
 export interface DirectiveDeclarer extends Pick<CatalogEntry, 'at'> {
   readonly tool: Pick<
@@ -41,37 +72,6 @@ export function directiveEntries(
       tool: directiveStatusTool((directiveId, who) => service.find(directiveId, who)),
       at: 'Toolloop',
     },
-  ];
-}
-
-/**
- * Mistakes in the declarations of directives: no directory that loads their actors, or a type that
- * two tools share.
- */
-export function directiveFindings(
-  tools: readonly DirectiveDeclarer[],
-  hasDirectory: boolean,
-): readonly Finding[] {
-  const having = tools.filter(hasDirective);
-  const findings: Finding[] = [];
-  const [first] = having;
-  if (first && !hasDirectory)
-    findings.push({
-      at: first.at,
-      problem: 'It has a directive, but nothing loads the actor for whom it is performed later.',
-      remedy: 'Provide a class that extends ActorDirectory, in any module.',
-    });
-  const types = having.map(({ tool }) => tool.directive?.type);
-  const shared = having.filter(
-    ({ tool }) => types.indexOf(tool.directive?.type) !== types.lastIndexOf(tool.directive?.type),
-  );
-  return [
-    ...findings,
-    ...shared.map(({ at, tool }) => ({
-      at,
-      problem: `Another tool also has directives of the type "${tool.directive?.type}".`,
-      remedy: 'Give each tool a type of its own.',
-    })),
   ];
 }
 

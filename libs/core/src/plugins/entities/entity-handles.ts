@@ -1,22 +1,6 @@
 import type { EntityHandles } from '../../contracts/injection.js';
 import { type Form, list, pair, TEXT } from '../../schema/saved-form.js';
 
-export const SAVED_HANDLES: Form<SavedHandles> = list(pair(TEXT));
-
-const SAFE_INSTANCE_ID = /^[A-Za-z0-9-]+$/;
-
-/**
- * The form of a handle. An id of this form gets a handle, so that no instance is mistaken for
- * another.
- */
-const LOOKS_LIKE_HANDLE = /^h\d+$/i;
-
-/**
- * The most handles that are kept, four times as many as the entities of a run by default: a session
- * may be shown any number of them.
- */
-const MOST_HANDLES = 4_000;
-
 /**
  * The names of a run for entity instances. No character of an id is ever stripped: `c-123` and
  * `c123` are two customers.
@@ -66,6 +50,22 @@ export class RunEntityHandles implements EntityHandles {
     return handle;
   }
 }
+
+export const SAVED_HANDLES: Form<SavedHandles> = list(pair(TEXT));
+
+const SAFE_INSTANCE_ID = /^[A-Za-z0-9-]+$/;
+
+/**
+ * The form of a handle. An id of this form gets a handle, so that no instance is mistaken for
+ * another.
+ */
+const LOOKS_LIKE_HANDLE = /^h\d+$/i;
+
+/**
+ * The most handles that are kept, four times as many as the entities of a run by default: a session
+ * may be shown any number of them.
+ */
+const MOST_HANDLES = 4_000;
 
 /**
  * Handles as JSON: the name of the class with the instance id, and the handle; least recently used

@@ -2,8 +2,6 @@ import type { Tool } from '../../contracts/tool.js';
 import { type Form, list, TEXT } from '../../schema/saved-form.js';
 import { instanceKeyOf } from './member-ids.js';
 
-export const SAVED_INSTANCES: Form<SavedInstances> = list(TEXT);
-
 /**
  * The entity instances of a run in the order of their last use: returned or called. The toolset
  * knows which of them still exist.
@@ -35,6 +33,8 @@ export class RunInstances {
     return [...this.keys];
   }
 }
+
+export const SAVED_INSTANCES: Form<SavedInstances> = list(TEXT);
 
 /** The keys of the instances, least recently used first; JSON. */
 export type SavedInstances = readonly string[];

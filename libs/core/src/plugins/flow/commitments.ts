@@ -21,6 +21,26 @@ import { parseJson } from '../../schema/canonical-json.js';
 import { covers } from '../../policy/rules.js';
 import { referencedBy } from '../values/value-references.js';
 
+/**
+ * Returns the commitments that hold at the end of a transcript: those of the first call that made
+ * some in the turn, by a model that had read nothing from outside. The user's next words end them,
+ * and nothing widens them.
+ */
+export function commitmentsIn(messages: readonly ReadMessage[]): readonly Commitment[] {
+  let inForce: readonly Commitment[] = [];
+  const made = new Map<string, readonly Commitment[]>();
+  for (const { message, outsideBits, isOfUser } of messages) {
+    if (isOfUser) inForce = [];
+    const planning =
+      message.role === 'assistant' && outsideBits === 0 ? (message.toolCalls ?? []) : [];
+    for (const { toolCallId, arguments: text } of planning.filter(({ name }) => name === COMMIT_ID))
+      made.set(toolCallId, commitmentsOf(parseJson(text)));
+    const told = isTaken(message) ? made.get(message.toolCallId) : undefined;
+    if (inForce.length === 0) inForce = told ?? inForce;
+  }
+  return inForce;
+}
+
 /** The id of the tool by which a model commits itself, and under which policies name it. */
 export const COMMIT_ID = 'plan__commit';
 
@@ -84,26 +104,6 @@ export function hasCommitted(messages: readonly Message[]): boolean {
       message.role === 'assistant' &&
       message.toolCalls?.some(({ name }) => name === COMMIT_ID) === true,
   );
-}
-
-/**
- * Returns the commitments that hold at the end of a transcript: those of the first call that made
- * some in the turn, by a model that had read nothing from outside. The user's next words end them,
- * and nothing widens them.
- */
-export function commitmentsIn(messages: readonly ReadMessage[]): readonly Commitment[] {
-  let inForce: readonly Commitment[] = [];
-  const made = new Map<string, readonly Commitment[]>();
-  for (const { message, outsideBits, isOfUser } of messages) {
-    if (isOfUser) inForce = [];
-    const planning =
-      message.role === 'assistant' && outsideBits === 0 ? (message.toolCalls ?? []) : [];
-    for (const { toolCallId, arguments: text } of planning.filter(({ name }) => name === COMMIT_ID))
-      made.set(toolCallId, commitmentsOf(parseJson(text)));
-    const told = isTaken(message) ? made.get(message.toolCallId) : undefined;
-    if (inForce.length === 0) inForce = told ?? inForce;
-  }
-  return inForce;
 }
 
 /**

@@ -11,6 +11,11 @@ import { readStoredVersion } from './dropped-levels.js';
 import { PendingError } from '../inbox/pending-error.js';
 import { ActorIdentity } from '../../policy/actor-identity.js';
 
+/** The reason for which an operator trusts what is in a store. It is in the audit. */
+export interface Endorsement {
+  readonly reason: string;
+}
+
 /**
  * Lets operators trust what is from outside: the contents of a store, or a value for good. They
  * need the action `policy`, and each use is in the audit.
@@ -182,11 +187,6 @@ export class EndorsementService<Actor = RegisteredActor> {
       'The policy lets no one trust the value of that argument for good.',
     );
   }
-}
-
-/** The reason for which an operator trusts what is in a store. It is in the audit. */
-export interface Endorsement {
-  readonly reason: string;
 }
 
 const NO_VERSION: Pick<PolicyVersion, 'number' | 'policies' | 'endorsed'> = { number: 0 };

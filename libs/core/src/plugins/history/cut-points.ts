@@ -1,6 +1,25 @@
 import type { Message } from '@toolloop/protocol';
 
 /**
+ * Every cut a transcript has come to, oldest first; the last one is due. Found by going through its
+ * model calls from the beginning, so that each step, later runs and other processes come to the
+ * same cuts: the provider's prompt cache stays warm, and a summary is made once.
+ */
+export function cutPoints(messages: readonly Message[], extent: Extent): readonly number[] {
+  const sizes = new TranscriptSizes(messages, extent);
+  const points: number[] = [];
+  let from = 0;
+  for (let call = 1; call <= messages.length; call += 1) {
+    const isModelCall = call === messages.length || messages[call]?.role === 'assistant';
+    if (!isModelCall || sizes.between(from, call) <= extent.most) continue;
+    const next = sizes.cutFor(from, call);
+    if (next > from) points.push(next);
+    from = next;
+  }
+  return points;
+}
+
+/**
  * For every message the index of the user message that it is or belongs to; -1 before the first.
  */
 export function promptsOf(messages: readonly Message[]): readonly number[] {
@@ -25,25 +44,6 @@ export interface Extent {
   readonly most: number;
   readonly keep: number;
   readonly sizeOf: (message: Message) => number;
-}
-
-/**
- * Every cut a transcript has come to, oldest first; the last one is due. Found by going through its
- * model calls from the beginning, so that each step, later runs and other processes come to the
- * same cuts: the provider's prompt cache stays warm, and a summary is made once.
- */
-export function cutPoints(messages: readonly Message[], extent: Extent): readonly number[] {
-  const sizes = new TranscriptSizes(messages, extent);
-  const points: number[] = [];
-  let from = 0;
-  for (let call = 1; call <= messages.length; call += 1) {
-    const isModelCall = call === messages.length || messages[call]?.role === 'assistant';
-    if (!isModelCall || sizes.between(from, call) <= extent.most) continue;
-    const next = sizes.cutFor(from, call);
-    if (next > from) points.push(next);
-    from = next;
-  }
-  return points;
 }
 
 /** Sums, so that the size of any stretch is a subtraction. */

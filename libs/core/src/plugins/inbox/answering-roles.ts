@@ -2,17 +2,6 @@ import type { ApprovalTerms } from '@toolloop/protocol';
 import type { PendingNotice } from '../../contracts/notice.js';
 import type { Pending } from '../../contracts/pending.js';
 
-/** Returns the roles of the people who may answer as well, by now. */
-export function escalatedRoles(
-  { escalation = [] }: ApprovalTerms,
-  { createdAt }: Pick<Pending, 'createdAt'>,
-  now = Date.now(),
-): readonly string[] {
-  return escalation.flatMap(({ afterMs, roles }) =>
-    Date.parse(createdAt) + afterMs <= now ? roles : [],
-  );
-}
-
 /**
  * Returns the roles that are asked of those who may answer by now, each once; nothing where none
  * is.
@@ -26,6 +15,17 @@ export function answeringRoles(record: Pending, now = Date.now()): Pick<PendingN
     ),
   ];
   return roles.length > 0 ? { roles } : {};
+}
+
+/** Returns the roles of the people who may answer as well, by now. */
+export function escalatedRoles(
+  { escalation = [] }: ApprovalTerms,
+  { createdAt }: Pick<Pending, 'createdAt'>,
+  now = Date.now(),
+): readonly string[] {
+  return escalation.flatMap(({ afterMs, roles }) =>
+    Date.parse(createdAt) + afterMs <= now ? roles : [],
+  );
 }
 
 const REMIND_AFTER_MS = 14_400_000;

@@ -14,35 +14,6 @@ import type {
 import { toJsonObject } from '../../schema/canonical-json.js';
 import { PendingError } from './pending-error.js';
 
-/** An answer as it is given. */
-export type Said = Pick<PendingAnswer, 'decision' | 'reason' | 'value'>;
-
-/** A reply, or the body of a client that may be one: every member is checked. */
-export type GivenReply = PendingReply | { readonly [Name in ReplyMember]?: unknown };
-
-type ReplyMember =
-  | 'approvalId'
-  | 'rehearsalId'
-  | 'questionId'
-  | 'answer'
-  | 'toolCallId'
-  | 'pendingId'
-  | 'decision'
-  | 'reason'
-  | 'result'
-  | 'error';
-
-/** A reply as it was read: what it is about, and what it says. */
-export interface ReadReply {
-  readonly kind: PendingKind;
-  readonly id?: unknown;
-  readonly toolCallId?: unknown;
-  readonly said: Said;
-}
-
-/** The longest reason of a decision, which the model reads. */
-const MOST_REASON_CHARACTERS = 1_000;
-
 /** Reads what a client sent. Throws a `PendingError` for anything that is no reply. */
 export function readReply(reply: unknown): ReadReply {
   const {
@@ -78,6 +49,35 @@ export function readReply(reply: unknown): ReadReply {
       : readDecision(decision, reason, ['withdraw']);
   return { kind: 'client', toolCallId, ...(pendingId !== undefined && { id: pendingId }), said };
 }
+
+/** An answer as it is given. */
+export type Said = Pick<PendingAnswer, 'decision' | 'reason' | 'value'>;
+
+/** A reply, or the body of a client that may be one: every member is checked. */
+export type GivenReply = PendingReply | { readonly [Name in ReplyMember]?: unknown };
+
+type ReplyMember =
+  | 'approvalId'
+  | 'rehearsalId'
+  | 'questionId'
+  | 'answer'
+  | 'toolCallId'
+  | 'pendingId'
+  | 'decision'
+  | 'reason'
+  | 'result'
+  | 'error';
+
+/** A reply as it was read: what it is about, and what it says. */
+export interface ReadReply {
+  readonly kind: PendingKind;
+  readonly id?: unknown;
+  readonly toolCallId?: unknown;
+  readonly said: Said;
+}
+
+/** The longest reason of a decision, which the model reads. */
+const MOST_REASON_CHARACTERS = 1_000;
 
 const NOTHING_SAID =
   'Say what is answered: { approvalId, decision }, { rehearsalId, decision }, { questionId, answer } or { toolCallId, result }.';

@@ -38,14 +38,6 @@ import {
 } from './pending-reply.js';
 import { EXPIRED, decidedAlready, settled } from './settled-pending.js';
 
-export const PAGE = 100;
-
-/** The milliseconds for which a decision is claimed: longer than the audit takes for an entry. */
-const CLAIM_MS = 15_000;
-
-/** The pause of who waits for another's decision. */
-const AGAIN_MS = 20;
-
 /**
  * Lists what runs ask of people and clients, and takes the answers. Nothing of another tenant is
  * ever found.
@@ -446,6 +438,14 @@ export class PendingService<Actor = RegisteredActor> {
     );
   }
 }
+
+export const PAGE = 100;
+
+/** The milliseconds for which a decision is claimed: longer than the audit takes for an entry. */
+const CLAIM_MS = 15_000;
+
+/** The pause of who waits for another's decision. */
+const AGAIN_MS = 20;
 
 /**
  * The person who lists or answers what runs ask, as the application identified them; never taken

@@ -24,69 +24,6 @@ import { authorityKey, nameOf, selectionKey } from '../../catalog/list-key.js';
 import { ToolLists } from '../../catalog/tool-lists.js';
 import { type RunReserve, ToolReserve } from './tool-reserve.js';
 
-/** The strategies and rules by which results add or remove the tools of a run. */
-export interface RunInjection extends Pick<InjectionRules, 'exclude' | 'entities'> {
-  readonly strategies: readonly ToolInjectionStrategy[];
-  readonly reserve: RunReserve;
-}
-
-const logger = new Logger('ToolInjection');
-
-/** The actor for whom tools are listed, and the policies and limits that hold. */
-export type ListingScope = Pick<InjectionRules, 'run' | 'actor' | 'policies' | 'limits'>;
-
-/**
- * The selection and injection of a run or of its loop; neither can let in what the other keeps out.
- */
-export type ToolNarrowing = Pick<LoopRequest, 'tools' | 'exclude' | 'injection'>;
-
-/** The rules for a run's tools on every level, the same for every actor. */
-export interface ListingRules extends Pick<InjectionRules, 'strictListing'> {
-  readonly levels: readonly ToolNarrowing[];
-  /** The strategies in the order in which they are evaluated. */
-  readonly strategies: readonly ToolInjectionStrategy[];
-  readonly surface: EntitySurface;
-  /** The tools that the client of the run declares. @default none */
-  readonly declared?: readonly Tool[];
-  /**
-   * True where the application makes the calls and no model does, which unlisted tools are kept
-   * from.
-   */
-  readonly isWithoutModel?: boolean;
-}
-
-/** One reason for which a run is offered a tool, or not, and may call it, or not. */
-export interface ListingReason {
-  /**
-   * The part that has the reason: `source`, `selection`, `policy` (roles and tenants included),
-   * `when`, `strategy` (phases, search and other strategies), `subRuns`, `entity`, `canCall` or
-   * `quota`.
-   */
-  readonly by:
-    | 'source'
-    | 'selection'
-    | 'policy'
-    | 'when'
-    | 'strategy'
-    | 'subRuns'
-    | 'entity'
-    | 'canCall'
-    | 'quota';
-  readonly holds: boolean;
-  readonly reason: string;
-  /**
-   * Policy's decision, for `policy`: about the tool where it is denied, else about a first call
-   * without arguments.
-   */
-  readonly decision?: Decision;
-}
-
-/** The tools with which a run begins, and the rules by which results change them. */
-export interface ListedTools {
-  readonly toolset: Toolset;
-  readonly injection: RunInjection;
-}
-
 /**
  * Decides which tools a run has. A step's list is
  *
@@ -320,6 +257,69 @@ export class ToolListing {
     this.begunWith.set(kept, known.set(dispatcher ?? kept, toolset));
     return toolset;
   }
+}
+
+/** The strategies and rules by which results add or remove the tools of a run. */
+export interface RunInjection extends Pick<InjectionRules, 'exclude' | 'entities'> {
+  readonly strategies: readonly ToolInjectionStrategy[];
+  readonly reserve: RunReserve;
+}
+
+const logger = new Logger('ToolInjection');
+
+/** The actor for whom tools are listed, and the policies and limits that hold. */
+export type ListingScope = Pick<InjectionRules, 'run' | 'actor' | 'policies' | 'limits'>;
+
+/**
+ * The selection and injection of a run or of its loop; neither can let in what the other keeps out.
+ */
+export type ToolNarrowing = Pick<LoopRequest, 'tools' | 'exclude' | 'injection'>;
+
+/** The rules for a run's tools on every level, the same for every actor. */
+export interface ListingRules extends Pick<InjectionRules, 'strictListing'> {
+  readonly levels: readonly ToolNarrowing[];
+  /** The strategies in the order in which they are evaluated. */
+  readonly strategies: readonly ToolInjectionStrategy[];
+  readonly surface: EntitySurface;
+  /** The tools that the client of the run declares. @default none */
+  readonly declared?: readonly Tool[];
+  /**
+   * True where the application makes the calls and no model does, which unlisted tools are kept
+   * from.
+   */
+  readonly isWithoutModel?: boolean;
+}
+
+/** One reason for which a run is offered a tool, or not, and may call it, or not. */
+export interface ListingReason {
+  /**
+   * The part that has the reason: `source`, `selection`, `policy` (roles and tenants included),
+   * `when`, `strategy` (phases, search and other strategies), `subRuns`, `entity`, `canCall` or
+   * `quota`.
+   */
+  readonly by:
+    | 'source'
+    | 'selection'
+    | 'policy'
+    | 'when'
+    | 'strategy'
+    | 'subRuns'
+    | 'entity'
+    | 'canCall'
+    | 'quota';
+  readonly holds: boolean;
+  readonly reason: string;
+  /**
+   * Policy's decision, for `policy`: about the tool where it is denied, else about a first call
+   * without arguments.
+   */
+  readonly decision?: Decision;
+}
+
+/** The tools with which a run begins, and the rules by which results change them. */
+export interface ListedTools {
+  readonly toolset: Toolset;
+  readonly injection: RunInjection;
 }
 
 /** The part of a run's tools that its sub-run may have. */

@@ -32,66 +32,6 @@ import {
   type ReplaySources,
 } from './policy-replay.js';
 
-/** The reach of an operator's action on policies. */
-export interface PolicyReach {
-  /** @default the operator's own */
-  readonly tenant?: string;
-  /** Set for the policies of the application, which hold for all tenants. @default false */
-  readonly everywhere?: boolean;
-}
-
-/** The reason for a change, which stays with it. */
-export interface PolicyReason extends PolicyReach {
-  readonly reason: string;
-}
-
-/** A change of policies. */
-export interface PolicyPut extends PolicyReason {
-  /**
-   * The number of the version that it follows, 0 for none: a change that another operator made
-   * meanwhile is not undone unseen.
-   */
-  readonly expected: number;
-}
-
-/** A selection of the versions of a scope. */
-export interface PolicyListing extends PolicyReach {
-  /** @default 100 */
-  readonly limit?: number;
-  /** The number of the last one of the page before. */
-  readonly before?: number;
-}
-
-/** The target of a kill switch. Without a tool and a source it is everything. */
-export interface StopTarget {
-  /** A declared id. */
-  readonly tool?: string;
-  /** The name of a tool source, as `ToolCatalog.describe` tells it. */
-  readonly source?: string;
-}
-
-/** Thrown for an action on policies that is not possible. Over HTTP: 404, 409, 400. */
-export class PolicyError extends Error {
-  override readonly name = 'PolicyError';
-
-  constructor(
-    readonly code: 'not_found' | 'conflict' | 'invalid',
-    message: string,
-  ) {
-    super(message);
-  }
-}
-
-/** The content of a version, beside who put it and why. */
-type PolicyContent = Pick<PolicyVersion, 'policies' | 'endorsed' | 'rollbackOf'>;
-
-const PAGE = 100;
-const MOST_LISTED = 1_000;
-const MOST_REPLAYED = 100;
-const MOST_REASON_CHARACTERS = 1_000;
-/** More than any policy needs. It is read by every process. */
-const MOST_POLICY_BYTES = 262_144;
-
 /**
  * Changes the policies while the application runs, and stops what must not continue. A change is in
  * force in every process within a second. For operators, see `forRoot({ operators })`: in their own
@@ -509,6 +449,66 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     return { ...(tool !== undefined && { tool }), ...(source !== undefined && { source }) };
   }
 }
+
+/** The reach of an operator's action on policies. */
+export interface PolicyReach {
+  /** @default the operator's own */
+  readonly tenant?: string;
+  /** Set for the policies of the application, which hold for all tenants. @default false */
+  readonly everywhere?: boolean;
+}
+
+/** The reason for a change, which stays with it. */
+export interface PolicyReason extends PolicyReach {
+  readonly reason: string;
+}
+
+/** A change of policies. */
+export interface PolicyPut extends PolicyReason {
+  /**
+   * The number of the version that it follows, 0 for none: a change that another operator made
+   * meanwhile is not undone unseen.
+   */
+  readonly expected: number;
+}
+
+/** A selection of the versions of a scope. */
+export interface PolicyListing extends PolicyReach {
+  /** @default 100 */
+  readonly limit?: number;
+  /** The number of the last one of the page before. */
+  readonly before?: number;
+}
+
+/** The target of a kill switch. Without a tool and a source it is everything. */
+export interface StopTarget {
+  /** A declared id. */
+  readonly tool?: string;
+  /** The name of a tool source, as `ToolCatalog.describe` tells it. */
+  readonly source?: string;
+}
+
+/** Thrown for an action on policies that is not possible. Over HTTP: 404, 409, 400. */
+export class PolicyError extends Error {
+  override readonly name = 'PolicyError';
+
+  constructor(
+    readonly code: 'not_found' | 'conflict' | 'invalid',
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** The content of a version, beside who put it and why. */
+type PolicyContent = Pick<PolicyVersion, 'policies' | 'endorsed' | 'rollbackOf'>;
+
+const PAGE = 100;
+const MOST_LISTED = 1_000;
+const MOST_REPLAYED = 100;
+const MOST_REASON_CHARACTERS = 1_000;
+/** More than any policy needs. It is read by every process. */
+const MOST_POLICY_BYTES = 262_144;
 
 const STARTED_AT = new Date(0).toISOString();
 

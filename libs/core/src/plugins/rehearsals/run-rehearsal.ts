@@ -19,28 +19,6 @@ import {
   TEXT,
 } from '../../schema/saved-form.js';
 
-const FINGERPRINT = object<Fingerprint>({ hash: TEXT, fields: partly<Fingerprint['fields']>() });
-
-export const SAVED_REHEARSAL: Form<readonly KeptCall[]> = list(
-  object<KeptCall>({
-    shown: partly<RehearsedCall>({
-      toolCallId: TEXT,
-      step: NUMBER,
-      tool: TEXT,
-      declaredId: TEXT,
-      effect: TEXT,
-      as: TEXT,
-      args: partly<JsonObject>(),
-    }),
-    arguments: TEXT,
-    outside: optional(list(object<OutsideArgument>({ name: TEXT, from: list(TEXT) }))),
-    index: NUMBER,
-    terms: list(partly<ApprovalTerms>()),
-    form: optional(TEXT),
-    before: optional(FINGERPRINT),
-  }),
-);
-
 /** The calls that one run has rehearsed. */
 export class RunRehearsal {
   private readonly kept: KeptCall[];
@@ -81,6 +59,28 @@ export class RunRehearsal {
     return this.calls;
   }
 }
+
+const FINGERPRINT = object<Fingerprint>({ hash: TEXT, fields: partly<Fingerprint['fields']>() });
+
+export const SAVED_REHEARSAL: Form<readonly KeptCall[]> = list(
+  object<KeptCall>({
+    shown: partly<RehearsedCall>({
+      toolCallId: TEXT,
+      step: NUMBER,
+      tool: TEXT,
+      declaredId: TEXT,
+      effect: TEXT,
+      as: TEXT,
+      args: partly<JsonObject>(),
+    }),
+    arguments: TEXT,
+    outside: optional(list(object<OutsideArgument>({ name: TEXT, from: list(TEXT) }))),
+    index: NUMBER,
+    terms: list(partly<ApprovalTerms>()),
+    form: optional(TEXT),
+    before: optional(FINGERPRINT),
+  }),
+);
 
 /**
  * The hash of a value, and those of its fields by their JSON pointers, to find which of them has

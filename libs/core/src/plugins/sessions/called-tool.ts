@@ -12,21 +12,6 @@ import type { LoopState, PendingStep } from '../../loop/loop-state.js';
 import { toJson } from '../../schema/canonical-json.js';
 
 /**
- * Returns a call as the pipeline takes it. The arguments are any JSON: what is wrong with them is
- * told as it is to a model.
- *
- * @throws {InvalidRequestError} For a tool without a name, and for arguments that are no JSON.
- */
-export function callOf(tool: unknown, args: unknown = {}): ToolCall {
-  if (typeof tool !== 'string' || tool === '')
-    throw new InvalidRequestError(
-      'invalid_request',
-      "The call names no tool. Give its id as a string: 'crm__searchCustomers'.",
-    );
-  return { toolCallId: 'call_1_0', name: tool, arguments: argumentText(args) };
-}
-
-/**
  * The result of a call as the application gets it. `content` is behind a getter, so that no
  * serializer finds it.
  */
@@ -71,6 +56,21 @@ export class CalledTool implements CallResult {
     const { runId, record, ui, injectedTools, waiting } = this;
     return toJson({ runId, record, ui, injectedTools: injectedTools.map(({ id }) => id), waiting });
   }
+}
+
+/**
+ * Returns a call as the pipeline takes it. The arguments are any JSON: what is wrong with them is
+ * told as it is to a model.
+ *
+ * @throws {InvalidRequestError} For a tool without a name, and for arguments that are no JSON.
+ */
+export function callOf(tool: unknown, args: unknown = {}): ToolCall {
+  if (typeof tool !== 'string' || tool === '')
+    throw new InvalidRequestError(
+      'invalid_request',
+      "The call names no tool. Give its id as a string: 'crm__searchCustomers'.",
+    );
+  return { toolCallId: 'call_1_0', name: tool, arguments: argumentText(args) };
 }
 
 function argumentText(args: unknown): string {

@@ -16,34 +16,6 @@ import { Logger } from '../../findings/logger.js';
 import type { LoopSettings } from '../../run/loop-settings.js';
 import { canonicalDeclaration } from '../../schema/canonical-json.js';
 
-/** The name and the limits of a source, read once. */
-export interface SourceIdentity {
-  readonly origin: ToolOrigin;
-  readonly prefix: string | undefined;
-  /** The most tools that are looked at. */
-  readonly most: number;
-  /** True where the application has pinned the definitions of its tools. */
-  readonly isPinned: boolean;
-}
-
-/** The result of one answer of a source. */
-export interface Admission {
-  readonly added: readonly string[];
-  readonly removed: readonly string[];
-  readonly quarantined: readonly QuarantinedTool[];
-  readonly leftOut: number;
-  /** Why tools are in quarantine, and what of the others is not applied. */
-  readonly findings: readonly Finding[];
-}
-
-/** The tools of the application's own sources that answered in time, and their findings. */
-export interface SourceBeginning {
-  readonly entries: readonly CatalogEntry[];
-  readonly findings: readonly Finding[];
-  /** Findings that keep nothing from starting. */
-  readonly warnings: readonly Finding[];
-}
-
 /**
  * Takes the answers of one source into the catalog: what is new, what has changed and what is gone.
  */
@@ -126,6 +98,34 @@ export class SourceAdmission {
       ],
     };
   }
+}
+
+/** The name and the limits of a source, read once. */
+export interface SourceIdentity {
+  readonly origin: ToolOrigin;
+  readonly prefix: string | undefined;
+  /** The most tools that are looked at. */
+  readonly most: number;
+  /** True where the application has pinned the definitions of its tools. */
+  readonly isPinned: boolean;
+}
+
+/** The result of one answer of a source. */
+export interface Admission {
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
+  readonly quarantined: readonly QuarantinedTool[];
+  readonly leftOut: number;
+  /** Why tools are in quarantine, and what of the others is not applied. */
+  readonly findings: readonly Finding[];
+}
+
+/** The tools of the application's own sources that answered in time, and their findings. */
+export interface SourceBeginning {
+  readonly entries: readonly CatalogEntry[];
+  readonly findings: readonly Finding[];
+  /** Findings that keep nothing from starting. */
+  readonly warnings: readonly Finding[];
 }
 
 const logger = new Logger('ToolSources');

@@ -28,12 +28,6 @@ import { LivingSource } from './living-source.js';
 import { type Admission, SourceAdmission, type SourceBeginning } from './source-admission.js';
 
 /**
- * The tenant in whose audit chain are the entries about sources, which belong to no tenant of the
- * application.
- */
-export const APPLICATION_TENANT = '@application';
-
-/**
  * The sources of tools of the application: it asks them when the application starts, again while
  * they do not answer, and whenever they say that they have changed.
  *
@@ -390,6 +384,12 @@ export class ToolSources implements BeforeApplicationShutdown {
     this.schedule();
   }
 }
+
+/**
+ * The tenant in whose audit chain are the entries about sources, which belong to no tenant of the
+ * application.
+ */
+export const APPLICATION_TENANT = '@application';
 
 /** The most of one kind in an entry of the audit and in the log. */
 const MOST_TOLD = 50;

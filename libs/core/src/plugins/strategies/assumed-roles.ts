@@ -24,6 +24,17 @@ import {
   triggersFound,
 } from './triggers.js';
 
+/**
+ * Creates a strategy that starts runs with some of their actor's roles and changes them by results.
+ *
+ * @throws ConfigurationError for wrong options, and for a change without a trigger
+ * @example
+ * injection: [assumeRoles({ start: ['support'], to: [{ after: 'auth__stepUp', roles: 'all' }] })]
+ */
+export function assumeRoles(options: AssumedRolesOptions): ToolInjectionStrategy {
+  return new AssumedRolesStrategy(options);
+}
+
 /** A change of a run's roles. All given conditions must hold for one result. */
 export interface RoleChange extends Omit<ResultTrigger, 'after'> {
   /** The tools of which one must have succeeded: declared ids, short names or globs. */
@@ -104,17 +115,6 @@ const OPTIONS = defineOptions<AssumedRolesOptions>({
   to: listOfOptions(CHANGE, 'a list of changes'),
   name: TEXT,
 });
-
-/**
- * Creates a strategy that starts runs with some of their actor's roles and changes them by results.
- *
- * @throws ConfigurationError for wrong options, and for a change without a trigger
- * @example
- * injection: [assumeRoles({ start: ['support'], to: [{ after: 'auth__stepUp', roles: 'all' }] })]
- */
-export function assumeRoles(options: AssumedRolesOptions): ToolInjectionStrategy {
-  return new AssumedRolesStrategy(options);
-}
 
 function triggerOf({ after, when, found }: RoleChange): ResultTrigger {
   return {

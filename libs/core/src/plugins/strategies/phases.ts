@@ -28,6 +28,26 @@ import {
   triggersFound,
 } from './triggers.js';
 
+/**
+ * Creates a strategy that leads a run through phases, each with its own tools.
+ *
+ * @throws ConfigurationError for wrong options, and for phases that do not exist or cannot be
+ *   reached
+ * @example
+ * injection: [
+ *   phases({
+ *     start: 'browse',
+ *     states: {
+ *       browse: { tools: ['catalog__*'], to: [{ on: 'cart__open', phase: 'checkout' }] },
+ *       checkout: { tools: ['cart__*'] },
+ *     },
+ *   }),
+ * ]
+ */
+export function phases<Phase extends string>(options: PhasesOptions<Phase>): ToolInjectionStrategy {
+  return new PhasesStrategy(options);
+}
+
 /** A transition into another phase. All given conditions must hold for one result. */
 export interface PhaseChange<Phase extends string = string> extends Omit<ResultTrigger, 'after'> {
   /** The tools of which one must have succeeded: declared ids, short names or globs. */
@@ -55,26 +75,6 @@ export interface PhasesOptions<Phase extends string = string> {
   readonly states: Readonly<Record<Phase, PhaseState<NoInfer<Phase>>>>;
   /** The name of the strategy in events. @default 'phases' */
   readonly name?: string;
-}
-
-/**
- * Creates a strategy that leads a run through phases, each with its own tools.
- *
- * @throws ConfigurationError for wrong options, and for phases that do not exist or cannot be
- *   reached
- * @example
- * injection: [
- *   phases({
- *     start: 'browse',
- *     states: {
- *       browse: { tools: ['catalog__*'], to: [{ on: 'cart__open', phase: 'checkout' }] },
- *       checkout: { tools: ['cart__*'] },
- *     },
- *   }),
- * ]
- */
-export function phases<Phase extends string>(options: PhasesOptions<Phase>): ToolInjectionStrategy {
-  return new PhasesStrategy(options);
 }
 
 interface Change extends PhaseChange {

@@ -6,6 +6,22 @@ import { COMMIT_ID } from '../flow/commitments.js';
 import { builtInTool } from '../../schema/built-in-tool.js';
 import { compileReveal } from '../../schema/reveal.js';
 
+/**
+ * Creates a strategy that lets a model plan its changes: at the levels `taint` and `values` a call
+ * that it planned before it read anything from outside needs no approval. Policy must allow
+ * `plan__commit`.
+ *
+ * @example
+ * ToolLoopModule.forRoot({
+ *   model,
+ *   policy: { allow: ['orders__*', 'plan__commit'] },
+ *   injection: [planning()],
+ * });
+ */
+export function planning(): ToolInjectionStrategy {
+  return new PlanningStrategy();
+}
+
 const ARGUMENT: JSONSchema7 = {
   type: 'object',
   properties: {
@@ -74,22 +90,6 @@ export const PLAN_TOOL: Tool = {
   output: compileReveal('all'),
   invoke: (input) => ({ planned: callsIn(input).length }),
 };
-
-/**
- * Creates a strategy that lets a model plan its changes: at the levels `taint` and `values` a call
- * that it planned before it read anything from outside needs no approval. Policy must allow
- * `plan__commit`.
- *
- * @example
- * ToolLoopModule.forRoot({
- *   model,
- *   policy: { allow: ['orders__*', 'plan__commit'] },
- *   injection: [planning()],
- * });
- */
-export function planning(): ToolInjectionStrategy {
-  return new PlanningStrategy();
-}
 
 function callsIn(input: unknown): readonly unknown[] {
   const calls: unknown = isObject(input) ? input['calls'] : undefined;

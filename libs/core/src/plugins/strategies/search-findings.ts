@@ -7,23 +7,6 @@ import { matches } from '../../policy/rules.js';
 import { SEARCH_ID } from './search-tool.js';
 import { ToolSearchStrategy } from './tool-search.js';
 
-/** Finds names in strategies' triggers and withheld tools that no tool has. */
-export function strategyFindings(
-  strategies: readonly ToolInjectionStrategy[],
-  at: string,
-  catalog: ToolCatalog,
-): Finding[] {
-  return strategies.flatMap(({ name, withheld = [], awaited = [] }) =>
-    [...catalog.problemsWith({ tools: withheld }), ...catalog.problemsWithCalled(awaited)].map(
-      ({ problem, remedy }) => ({
-        at: `${at} "${name}"`,
-        problem,
-        remedy,
-      }),
-    ),
-  );
-}
-
 /**
  * Finds policies that do not allow the search: its tools would be withheld without a way to find
  * them. Policies in shadow do not count.
@@ -48,6 +31,23 @@ export function searchFindings(
           remedy: `Allow "${SEARCH_ID}", or leave toolSearch() out.`,
         },
       ];
+}
+
+/** Finds names in strategies' triggers and withheld tools that no tool has. */
+export function strategyFindings(
+  strategies: readonly ToolInjectionStrategy[],
+  at: string,
+  catalog: ToolCatalog,
+): Finding[] {
+  return strategies.flatMap(({ name, withheld = [], awaited = [] }) =>
+    [...catalog.problemsWith({ tools: withheld }), ...catalog.problemsWithCalled(awaited)].map(
+      ({ problem, remedy }) => ({
+        at: `${at} "${name}"`,
+        problem,
+        remedy,
+      }),
+    ),
+  );
 }
 
 const SEARCH_TOOL_ITSELF = { declaredId: SEARCH_ID, origin: { source: 'toolloop', trusted: true } };

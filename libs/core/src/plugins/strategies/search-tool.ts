@@ -6,8 +6,6 @@ import { builtInTool } from '../../schema/built-in-tool.js';
 import { OF_APPLICATION } from '../../schema/field-origins.js';
 import { compileReveal } from '../../schema/reveal.js';
 
-export const SEARCH_ID = 'tools__search';
-
 /** Makes the search tool of one run. */
 export function searchTool(withheld: WithheldTools, most: number): Tool {
   const isTrusted = withheld.all.every(({ origin }) => origin.trusted);
@@ -19,6 +17,8 @@ export function searchTool(withheld: WithheldTools, most: number): Tool {
     }),
   };
 }
+
+export const SEARCH_ID = 'tools__search';
 
 /** The longest description in a result; the tool itself has the whole of it. */
 const MOST_CHARACTERS = 160;

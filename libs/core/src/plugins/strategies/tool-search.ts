@@ -10,6 +10,17 @@ import { WHOLE_ABOVE_ZERO } from '../../findings/option-rules.js';
 import { defineOptions } from '../../findings/options.js';
 import { SEARCH_ID, idsFoundIn, searchTool } from './search-tool.js';
 
+/**
+ * Creates a strategy that offers the model a search instead of all tools.
+ *
+ * @throws ConfigurationError for wrong options
+ * @example
+ * injection: [toolSearch({ always: ['crm__searchCustomers'] })]
+ */
+export function toolSearch(options: ToolSearchOptions = {}): ToolInjectionStrategy {
+  return new ToolSearchStrategy(options);
+}
+
 /** Options of {@link toolSearch}. */
 export interface ToolSearchOptions {
   /**
@@ -71,17 +82,6 @@ export class ToolSearchStrategy extends ToolInjectionStrategy {
     const old = toolset.filter(({ id }) => ours.has(id) && !staying.has(id)).map(({ id }) => id);
     return { add, remove: old.slice(0, excess), cause: { kind: 'search', searchId: SEARCH_ID } };
   }
-}
-
-/**
- * Creates a strategy that offers the model a search instead of all tools.
- *
- * @throws ConfigurationError for wrong options
- * @example
- * injection: [toolSearch({ always: ['crm__searchCustomers'] })]
- */
-export function toolSearch(options: ToolSearchOptions = {}): ToolInjectionStrategy {
-  return new ToolSearchStrategy(options);
 }
 
 const OPTIONS = defineOptions<ToolSearchOptions>({

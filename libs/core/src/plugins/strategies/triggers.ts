@@ -8,6 +8,19 @@ import type {
 import { Logger } from '../../findings/logger.js';
 import { either, listOf, TEXT } from '../../findings/option-rules.js';
 
+/**
+ * Returns the names of the triggers with `found` that hold for a result; undefined if no trigger
+ * has one.
+ */
+export function triggersFound(
+  triggers: NamedTriggers,
+  result: Pick<InjectionResult, 'record' | 'live'>,
+): readonly string[] | undefined {
+  const looking = [...triggers].filter(([, { found }]) => found);
+  if (looking.length === 0) return undefined;
+  return looking.filter(([, trigger]) => isTriggered(trigger, result)).map(([name]) => name);
+}
+
 /** The conditions of a trigger. All given ones must hold for one result. */
 export interface ResultTrigger {
   /** The tools of which one must have succeeded: declared ids, short names or globs. */
@@ -29,19 +42,6 @@ type TriggerResult = Pick<InjectionResult, 'record' | 'live' | 'matchedTriggers'
 
 /** The triggers of a strategy by name. */
 export type NamedTriggers = ReadonlyMap<string, ResultTrigger>;
-
-/**
- * Returns the names of the triggers with `found` that hold for a result; undefined if no trigger
- * has one.
- */
-export function triggersFound(
-  triggers: NamedTriggers,
-  result: Pick<InjectionResult, 'record' | 'live'>,
-): readonly string[] | undefined {
-  const looking = [...triggers].filter(([, { found }]) => found);
-  if (looking.length === 0) return undefined;
-  return looking.filter(([, trigger]) => isTriggered(trigger, result)).map(([name]) => name);
-}
 
 /**
  * Tells whether a result matches a trigger. `name` is the one under which the strategy matched its

@@ -19,6 +19,17 @@ import {
   triggersFound,
 } from './triggers.js';
 
+/**
+ * Creates a strategy that adds or removes tools after a result.
+ *
+ * @throws ConfigurationError for wrong options, and without a trigger or a change
+ * @example
+ * injection: [unlock({ after: 'cart__open', tools: ['cart__checkout'] })]
+ */
+export function unlock(options: UnlockOptions): ToolInjectionStrategy {
+  return new UnlockStrategy(options);
+}
+
 /** Options of {@link unlock}: at least one condition, and `tools` or `remove`. */
 export interface UnlockOptions extends Omit<ResultTrigger, 'after'> {
   /** The tools of which one must have succeeded: declared ids, short names or globs. */
@@ -32,17 +43,6 @@ export interface UnlockOptions extends Omit<ResultTrigger, 'after'> {
   readonly remove?: readonly string[];
   /** The name of the strategy in events. @default 'unlock' */
   readonly name?: string;
-}
-
-/**
- * Creates a strategy that adds or removes tools after a result.
- *
- * @throws ConfigurationError for wrong options, and without a trigger or a change
- * @example
- * injection: [unlock({ after: 'cart__open', tools: ['cart__checkout'] })]
- */
-export function unlock(options: UnlockOptions): ToolInjectionStrategy {
-  return new UnlockStrategy(options);
 }
 
 /** The name of the only trigger. */

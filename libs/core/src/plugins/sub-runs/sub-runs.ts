@@ -11,6 +11,14 @@ import type { ExecutionScope, PlacedCall } from '../../call/call.js';
 import type { SubRun } from '../../contracts/loop-request.js';
 
 /**
+ * Performs the calls that are runs, within one run. Whatever happens, a sub-run that has begun
+ * ends, and says how.
+ */
+export interface SubRuns {
+  run(call: SubRunCall): Promise<SubRunEnding>;
+}
+
+/**
  * The part of a waiting sub-run that is no JSON and lives as long as the process does. Only the
  * loop knows its fields.
  */
@@ -48,14 +56,6 @@ export type SubRunEnding = { readonly record: SubRunRecord } & (
   | { readonly status: 'failed'; readonly failure: ToolFailure; readonly labels: MessageLabels }
   | ({ readonly status: 'waiting' } & PausedSubRun)
 );
-
-/**
- * Performs the calls that are runs, within one run. Whatever happens, a sub-run that has begun
- * ends, and says how.
- */
-export interface SubRuns {
-  run(call: SubRunCall): Promise<SubRunEnding>;
-}
 
 /** A sub-run that waits, and the reason. */
 interface PausedSubRun {

@@ -29,6 +29,27 @@ import { parseJson } from '../../schema/canonical-json.js';
 import { ReaderAnswer, ShownTexts, VALUE_TOOL_IDS } from './value-tools.js';
 
 /**
+ * Reads a result by the fields of its schema: counts what is from outside in it, and at the level
+ * `values` puts references in the place of its texts. Undefined where the labels of the tool hold
+ * for all of it.
+ */
+export function readByFields(
+  call: ReadCall,
+  live: unknown,
+  value: JsonValue,
+  validators: SchemaValidators,
+): ReadResult | undefined {
+  if (live instanceof ShownTexts) return undefined;
+  if (live instanceof ReaderAnswer) return readAnswer(call, live, validators);
+  if (tellsNothing(call.tool)) return undefined;
+  const values = valuesFor(call);
+  const { spec, origin } = call.tool;
+  const declared = live instanceof ReadBySchema ? live.schema : spec.outputSchema;
+  const schema = origin.trusted ? declared : undefined;
+  return isReadAsWhole(call, schema, values) ? undefined : readFields(call, value, schema, values);
+}
+
+/**
  * Failures in our own words, which tell nothing that the model had not read; what a tool says of
  * its failure may.
  */
@@ -49,27 +70,6 @@ interface ReadResult {
   readonly shown?: JsonValue;
   /** Absent where the labels of the tool hold. */
   readonly labels?: MessageLabels;
-}
-
-/**
- * Reads a result by the fields of its schema: counts what is from outside in it, and at the level
- * `values` puts references in the place of its texts. Undefined where the labels of the tool hold
- * for all of it.
- */
-export function readByFields(
-  call: ReadCall,
-  live: unknown,
-  value: JsonValue,
-  validators: SchemaValidators,
-): ReadResult | undefined {
-  if (live instanceof ShownTexts) return undefined;
-  if (live instanceof ReaderAnswer) return readAnswer(call, live, validators);
-  if (tellsNothing(call.tool)) return undefined;
-  const values = valuesFor(call);
-  const { spec, origin } = call.tool;
-  const declared = live instanceof ReadBySchema ? live.schema : spec.outputSchema;
-  const schema = origin.trusted ? declared : undefined;
-  return isReadAsWhole(call, schema, values) ? undefined : readFields(call, value, schema, values);
 }
 
 /**

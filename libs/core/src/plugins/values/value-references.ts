@@ -9,17 +9,6 @@ import {
 import { parseJson } from '../../schema/canonical-json.js';
 import { inertText } from './inert-text.js';
 
-/** The character with which every reference begins. */
-export const REFERENCE_MARK = '⟦';
-
-/**
- * The form of a reference in a text. Its name has forty bits that no one outside can know, so that
- * no text of theirs, and none of the user's, is ever taken for one. The name has no number, which
- * would tell how much was hidden before it. The words behind it tell the model that it stands for a
- * text from outside, and are no part of it.
- */
-const REFERENCE = /⟦(v-[a-z2-7]{8})(?::[^⟦⟧]*)?⟧/g;
-
 /**
  * The texts from outside that the models of a run and of its sub-runs know by a reference alone.
  * They are kept with the messages that name them, so that a run which waited has them again.
@@ -103,6 +92,17 @@ export class RunValues {
     return value.replaceAll(REFERENCE, (_, name: string) => toText(take(name)));
   }
 }
+
+/** The character with which every reference begins. */
+export const REFERENCE_MARK = '⟦';
+
+/**
+ * The form of a reference in a text. Its name has forty bits that no one outside can know, so that
+ * no text of theirs, and none of the user's, is ever taken for one. The name has no number, which
+ * would tell how much was hidden before it. The words behind it tell the model that it stands for a
+ * text from outside, and are no part of it.
+ */
+const REFERENCE = /⟦(v-[a-z2-7]{8})(?::[^⟦⟧]*)?⟧/g;
 
 /** Arguments with values in the place of references, and which of them hold some. */
 export interface ExpandedArguments {

@@ -15,6 +15,28 @@ import { compileReveal } from '../../schema/reveal.js';
 import { ASK_ID } from '../flow/commitments.js';
 import { RunValues, referencedBy } from './value-references.js';
 
+/** Makes the two tools by which a model works with texts that it does not read. */
+export function valueTools(reader: ValueReader): readonly Tool[] {
+  return [
+    {
+      ...ASKING,
+      output: {
+        project: (value) =>
+          value instanceof ReaderAnswer ? { answer: value.answer } : OUTPUT.project(value, 'ui'),
+      },
+      invoke: (input, { signal }) => answerOf(input, reader, signal),
+    },
+    {
+      ...SHOWING,
+      output: {
+        project: (value) =>
+          value instanceof ShownTexts ? [...value.texts] : OUTPUT.project(value, 'ui'),
+      },
+      invoke: (input) => new ShownTexts(hiddenOf(input, reader.values).map(({ value }) => value)),
+    },
+  ];
+}
+
 /** The ids under which policies name the tools. */
 const SHOW_ID = 'values__show';
 
@@ -51,28 +73,6 @@ export class ShownTexts {
 export interface ValueReader {
   readonly values: RunValues;
   readonly ask: (request: ModelRequest, signal: AbortSignal) => Promise<string>;
-}
-
-/** Makes the two tools by which a model works with texts that it does not read. */
-export function valueTools(reader: ValueReader): readonly Tool[] {
-  return [
-    {
-      ...ASKING,
-      output: {
-        project: (value) =>
-          value instanceof ReaderAnswer ? { answer: value.answer } : OUTPUT.project(value, 'ui'),
-      },
-      invoke: (input, { signal }) => answerOf(input, reader, signal),
-    },
-    {
-      ...SHOWING,
-      output: {
-        project: (value) =>
-          value instanceof ShownTexts ? [...value.texts] : OUTPUT.project(value, 'ui'),
-      },
-      invoke: (input) => new ShownTexts(hiddenOf(input, reader.values).map(({ value }) => value)),
-    },
-  ];
 }
 
 const OF: JSONSchema7 = {

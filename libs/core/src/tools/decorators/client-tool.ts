@@ -1,8 +1,5 @@
 import { type RawInput, RawTool, type RawToolDeclaration } from './raw-tool.js';
 
-/** Ten minutes. */
-export const CLIENT_EXPIRES_AFTER_MS = 600_000;
-
 /**
  * Makes a tool of what only the client can do. A call of it goes through every check, then the run
  * waits (`waitingFor: 'client'`), and its client is sent the arguments as the UI may see them, in a
@@ -40,6 +37,9 @@ export function clientTool<Input>({
     client,
   );
 }
+
+/** Ten minutes. */
+export const CLIENT_EXPIRES_AFTER_MS = 600_000;
 
 /** The part of a client's tool that the client does, as it was declared. */
 export interface ClientDeclaration {

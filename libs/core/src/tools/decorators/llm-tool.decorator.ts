@@ -18,11 +18,6 @@ import { CHECKED_BY_USE, ITS, defineOptions } from '../../findings/options.js';
 import { recordMember } from './decorated-members.js';
 import { DIRECTIVE, type DirectiveDeclaration, METHOD_NAME } from './directive-declaration.js';
 
-export const LLM_TOOL_METADATA = 'toolloop:llm-tool';
-
-/** Set on a method that is marked twice. */
-export const REPEATED_METADATA = 'toolloop:llm-tool-repeated';
-
 /**
  * Marks a method that the model may call. The order of decorators does not matter: the method is
  * looked up by name when it is called.
@@ -40,6 +35,11 @@ export function LlmTool(options: LlmToolOptions): MethodDecorator {
     recordMember(prototype, property);
   };
 }
+
+export const LLM_TOOL_METADATA = 'toolloop:llm-tool';
+
+/** Set on a method that is marked twice. */
+export const REPEATED_METADATA = 'toolloop:llm-tool-repeated';
 
 /** A class, a list of it, or either with options. */
 export type OutputShape =

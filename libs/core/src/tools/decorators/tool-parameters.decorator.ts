@@ -14,6 +14,16 @@ import { CHECKED_BY_USE, defineOptions, type OptionRule } from '../../findings/o
 import { recordMember } from './decorated-members.js';
 import type { ToolFieldOptions } from './tool-field.decorator.js';
 
+/**
+ * The parameter receives one scalar, or list of scalars, of that name.
+ *
+ * @example
+ * getOrder(@ToolParam('id', { description: 'The id of the order.' }) id: string): Promise<Order>
+ */
+export function ToolParam(name: string, options: ToolParamOptions): ParameterDecorator {
+  return record((index) => ({ kind: 'param', index, name, options }));
+}
+
 /** The description of a named argument for the model. Overrides the parameter's TypeScript type. */
 export interface ToolParamOptions {
   readonly description: string;
@@ -100,16 +110,6 @@ export const TOOL_PARAMETERS_METADATA = 'toolloop:tool-parameters';
  */
 export function ToolInput(type?: Type): ParameterDecorator {
   return record((index) => ({ kind: 'input', index, type }));
-}
-
-/**
- * The parameter receives one scalar, or list of scalars, of that name.
- *
- * @example
- * getOrder(@ToolParam('id', { description: 'The id of the order.' }) id: string): Promise<Order>
- */
-export function ToolParam(name: string, options: ToolParamOptions): ParameterDecorator {
-  return record((index) => ({ kind: 'param', index, name, options }));
 }
 
 /**

@@ -26,6 +26,26 @@ import { TOOL_BASICS, type ToolBasics } from '../decorators/llm-tool.decorator.j
 import { SAFE_TOOL_ID } from './tool-names.js';
 import { decisiveFindings } from './tool-template.js';
 
+/**
+ * Checks a copied tool, and compiles its schemas; its patterns run in linear time or are not
+ * applied.
+ */
+export function checkContribution(
+  { at, tool, problems: known, notes }: Contribution,
+  rules: ContributionRules,
+): Contribution {
+  if (known.length > 0) return { at, tool, problems: known, notes: [] };
+  const { spec, input } = tool;
+  rules.validators.distrust(spec.inputSchema, input.schema, spec.outputSchema);
+  const problems = contributedFindings(tool, rules);
+  return {
+    at,
+    tool,
+    problems,
+    notes: problems.length > 0 ? [] : [...notes, ...unappliedFindings(tool, rules)],
+  };
+}
+
 /** The rules for a tool from outside. */
 export interface ContributionRules {
   readonly reservedArguments: readonly string[];
@@ -115,26 +135,6 @@ export function copyContribution(given: Tool, rules: ContributionRules): CopiedC
       values: 0,
     };
   }
-}
-
-/**
- * Checks a copied tool, and compiles its schemas; its patterns run in linear time or are not
- * applied.
- */
-export function checkContribution(
-  { at, tool, problems: known, notes }: Contribution,
-  rules: ContributionRules,
-): Contribution {
-  if (known.length > 0) return { at, tool, problems: known, notes: [] };
-  const { spec, input } = tool;
-  rules.validators.distrust(spec.inputSchema, input.schema, spec.outputSchema);
-  const problems = contributedFindings(tool, rules);
-  return {
-    at,
-    tool,
-    problems,
-    notes: problems.length > 0 ? [] : [...notes, ...unappliedFindings(tool, rules)],
-  };
 }
 
 /** Leaves out what lets patterns backtrack: those of a source never do. */

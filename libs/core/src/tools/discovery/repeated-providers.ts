@@ -6,6 +6,26 @@ import { ModuleTools } from '../decorators/module-tools.js';
 import { providerOptionsOf } from '../decorators/tool-metadata.js';
 import { namespaceOf } from './tool-names.js';
 
+/**
+ * The providers whose tools have ids of their own, and a finding for each class with several
+ * instances of the same ids.
+ */
+export function withoutRepeated<Provider extends PlacedProvider>(
+  providers: readonly Provider[],
+): { readonly providers: readonly Provider[]; readonly findings: readonly Finding[] } {
+  const repeated = providers.filter(
+    (provider, index) => providers.findIndex((other) => hasTheIdsOf(provider, other)) < index,
+  );
+  const types = [...new Set(repeated.map(({ type }) => type))];
+  const findings = types.map((type) =>
+    repeatedFinding(
+      type,
+      providers.filter((provider) => provider.type === type),
+    ),
+  );
+  return { providers: providers.filter((provider) => !repeated.includes(provider)), findings };
+}
+
 /** A class with tools, in one of the modules that provide it. */
 export interface PlacedProvider {
   readonly type: Type;
@@ -42,26 +62,6 @@ function wordsOf(module: Module | undefined): readonly ModuleTools[] {
   return [...(module?.providers.values() ?? [])].flatMap(({ instance }) =>
     instance instanceof ModuleTools ? [instance] : [],
   );
-}
-
-/**
- * The providers whose tools have ids of their own, and a finding for each class with several
- * instances of the same ids.
- */
-export function withoutRepeated<Provider extends PlacedProvider>(
-  providers: readonly Provider[],
-): { readonly providers: readonly Provider[]; readonly findings: readonly Finding[] } {
-  const repeated = providers.filter(
-    (provider, index) => providers.findIndex((other) => hasTheIdsOf(provider, other)) < index,
-  );
-  const types = [...new Set(repeated.map(({ type }) => type))];
-  const findings = types.map((type) =>
-    repeatedFinding(
-      type,
-      providers.filter((provider) => provider.type === type),
-    ),
-  );
-  return { providers: providers.filter((provider) => !repeated.includes(provider)), findings };
 }
 
 function hasTheIdsOf(one: PlacedProvider, other: PlacedProvider): boolean {

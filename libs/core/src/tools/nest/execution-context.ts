@@ -1,9 +1,6 @@
 import type { ExecutionContext, Type } from '@nestjs/common';
 import type { ToolCallContext } from '../../contracts/tool-call.js';
 
-/** The value of `ExecutionContext.getType()` in a tool call. */
-export const TOOL_CONTEXT_TYPE = 'tool';
-
 /**
  * Reads Nest's `ExecutionContext` of a tool call, as `GqlExecutionContext` does for GraphQL: in
  * guards, interceptors and filters. There is no HTTP request behind a tool call; a guard that needs
@@ -50,3 +47,6 @@ export class ToolExecutionContext {
     return this.host.getHandler();
   }
 }
+
+/** The value of `ExecutionContext.getType()` in a tool call. */
+export const TOOL_CONTEXT_TYPE = 'tool';

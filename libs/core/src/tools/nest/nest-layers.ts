@@ -28,43 +28,6 @@ import { isSingleton, type ProviderInstances } from './provider-instances.js';
 import type { ScopedEnhancers } from './scoped-enhancers.js';
 
 /**
- * The class in which a method's enhancers are found: its provider, or the host that stands for an
- * entity class.
- */
-export interface LayerHost {
-  readonly instance: object;
-  /** The method as it was decorated; its metadata names the enhancers. */
-  readonly handler: object;
-  readonly method: ToolMethod;
-  /** The context in which its enhancers were made, and for whom. */
-  readonly scope?: { readonly contextId: ContextId; readonly inquirerId: string };
-  /** Classes of interceptors that are left out. */
-  readonly except?: readonly unknown[] | undefined;
-}
-
-type Handler = (
-  input: unknown,
-  context: ToolCallContext,
-  ...more: readonly unknown[]
-) => Promise<unknown>;
-
-type NestCallback = (...args: unknown[]) => unknown;
-
-type PipedParameter = Exclude<ToolParameter, { readonly kind: 'context' }>;
-
-/**
- * Our key for the parameters that pipes see, in the form in which Nest keeps a handler's
- * parameters.
- */
-const PIPED_PARAMETERS = 'toolloop:piped-parameters';
-/**
- * Nest's numbers for `@Body()` and `@Param()`: a DTO looks like the one to its pipes, a named
- * argument like the other.
- */
-const BODY = 3;
-const PARAM = 5;
-
-/**
  * Compiles Nest's guards, pipes, interceptors and filters, global and local, round a tool's method.
  */
 export class NestLayerCompiler implements LayerCompiler<ToolLayers | undefined> {
@@ -138,6 +101,43 @@ export class NestLayerCompiler implements LayerCompiler<ToolLayers | undefined> 
     return this.scoped.areThere || lists.some((list) => list.length > 0);
   }
 }
+
+/**
+ * The class in which a method's enhancers are found: its provider, or the host that stands for an
+ * entity class.
+ */
+export interface LayerHost {
+  readonly instance: object;
+  /** The method as it was decorated; its metadata names the enhancers. */
+  readonly handler: object;
+  readonly method: ToolMethod;
+  /** The context in which its enhancers were made, and for whom. */
+  readonly scope?: { readonly contextId: ContextId; readonly inquirerId: string };
+  /** Classes of interceptors that are left out. */
+  readonly except?: readonly unknown[] | undefined;
+}
+
+type Handler = (
+  input: unknown,
+  context: ToolCallContext,
+  ...more: readonly unknown[]
+) => Promise<unknown>;
+
+type NestCallback = (...args: unknown[]) => unknown;
+
+type PipedParameter = Exclude<ToolParameter, { readonly kind: 'context' }>;
+
+/**
+ * Our key for the parameters that pipes see, in the form in which Nest keeps a handler's
+ * parameters.
+ */
+const PIPED_PARAMETERS = 'toolloop:piped-parameters';
+/**
+ * Nest's numbers for `@Body()` and `@Param()`: a DTO looks like the one to its pipes, a named
+ * argument like the other.
+ */
+const BODY = 3;
+const PARAM = 5;
 
 /** Returns whether an exception filter, global or local, may word the failures of a method. */
 export function isFiltered({ handler, instance }: LayerHost, config: ApplicationConfig): boolean {

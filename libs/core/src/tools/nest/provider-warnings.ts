@@ -8,27 +8,6 @@ import { classesOfProvider, isClass } from './provider-classes.js';
 import { isSingleton, isThere } from './provider-instances.js';
 
 /**
- * Finds the methods of a class that what stands in its place does not have: each call of them would
- * fail. A request that makes the instance shows them, too, and no sooner.
- */
-export function standInFindings(
-  at: string,
-  type: Type,
-  wrapper: InstanceWrapper<object>,
-  methods: readonly string[],
-): Finding[] {
-  const { instance } = wrapper;
-  if (!isSingleton(wrapper) || !isObject(instance) || instance instanceof type) return [];
-  const missing = methods.filter((name) => typeof Reflect.get(instance, name) !== 'function');
-  return missing.map((name) => ({
-    at,
-    problem: `What is provided in place of ${type.name} has no method "${name}", so each call would fail.`,
-    remedy:
-      'Give it the method, or leave the provider and override the tool by an interceptor or ToolLoopTestingModule.override().',
-  }));
-}
-
-/**
  * Finds what keeps tools out of the catalog and may be meant so: nothing or an alias in the place
  * of their class, a list that holds them, and a factory that runs in a request only.
  */
@@ -61,6 +40,27 @@ export function providerWarnings(
     return [...new Set(held)].filter(isMissing).map((type) => heldWarning(type, wrapper));
   });
   return [...aliased, ...others];
+}
+
+/**
+ * Finds the methods of a class that what stands in its place does not have: each call of them would
+ * fail. A request that makes the instance shows them, too, and no sooner.
+ */
+export function standInFindings(
+  at: string,
+  type: Type,
+  wrapper: InstanceWrapper<object>,
+  methods: readonly string[],
+): Finding[] {
+  const { instance } = wrapper;
+  if (!isSingleton(wrapper) || !isObject(instance) || instance instanceof type) return [];
+  const missing = methods.filter((name) => typeof Reflect.get(instance, name) !== 'function');
+  return missing.map((name) => ({
+    at,
+    problem: `What is provided in place of ${type.name} has no method "${name}", so each call would fail.`,
+    remedy:
+      'Give it the method, or leave the provider and override the tool by an interceptor or ToolLoopTestingModule.override().',
+  }));
 }
 
 function aliasWarning(token: InstanceWrapper['token']): Finding {

@@ -37,6 +37,18 @@ import { type NamedParameter, parameterSchema } from '../../schema/parameter-sch
 import { type BacktrackingFinding, backtrackingIn } from '../../schema/subset.js';
 import { handlerOf } from './enhancers.js';
 
+/**
+ * Compiles the route of a handler: its path's parameters, its query and its body become one closed
+ * object. An argument that is named as the tenant is filled in from the run, so that no model sees
+ * it.
+ */
+export function compileRoute(handler: RouteHandler, reserved: readonly string[]): RouteDeclaration {
+  return new RouteCompilation(
+    handler,
+    withoutAllowed(reserved, handler.method.options?.allowReserved?.arguments),
+  ).result();
+}
+
 /** The parts of a request that hold arguments, under the names that they have in it. */
 export type RouteParts = Readonly<Record<RoutePart, Readonly<Record<string, unknown>>>>;
 type RoutePart = 'params' | 'query' | 'body';
@@ -95,18 +107,6 @@ interface RouteHandler {
 export function isRouteHandler({ type, method }: Pick<RouteHandler, 'type' | 'method'>): boolean {
   const handler = handlerOf(type, method.property);
   return handler !== undefined && Reflect.hasMetadata(METHOD_METADATA, handler);
-}
-
-/**
- * Compiles the route of a handler: its path's parameters, its query and its body become one closed
- * object. An argument that is named as the tenant is filled in from the run, so that no model sees
- * it.
- */
-export function compileRoute(handler: RouteHandler, reserved: readonly string[]): RouteDeclaration {
-  return new RouteCompilation(
-    handler,
-    withoutAllowed(reserved, handler.method.options?.allowReserved?.arguments),
-  ).result();
 }
 
 /** Some arguments of the route, and the class that checks them. */

@@ -24,15 +24,15 @@ import { compileRoute, type RouteDeclaration, type RouteParts } from './route-in
 import type { ScopedEnhancers } from './scoped-enhancers.js';
 import type { DeclarationRules } from '../discovery/tool-template.js';
 
-export const ROUTE_IDENTITY = defineOptions<RouteIdentity>({
-  request: FUNCTION,
-  replacedGuards: listOf(CLASS, 'a list of guard classes'),
-});
-
 /** Nest's layers round a route, and the arguments that its pipes make for the handler. */
 export interface RouteLayers extends ToolLayers {
   argumentsOf(input: unknown, context: ToolCallContext): Promise<readonly unknown[]>;
 }
+
+export const ROUTE_IDENTITY = defineOptions<RouteIdentity>({
+  request: FUNCTION,
+  replacedGuards: listOf(CLASS, 'a list of guard classes'),
+});
 
 /**
  * The identity with which routes are called as tools; see `identity` of `ToolLoopModule.forRoot`.
