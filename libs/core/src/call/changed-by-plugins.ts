@@ -1,6 +1,6 @@
 import type { CallHooks } from '../plugin/call-hooks.js';
 import type { ResultChange } from '../plugin/call-points.js';
-import { hadEffect } from '../plugins/sub-runs/sub-run-call.js';
+import { hadEffect } from '../plugins/sub-runs/changed-records.js';
 import { cut } from '../plugins/pages/result-pages.js';
 import { answerLost } from './call-failure.js';
 import type { Call, ReadCall } from './call.js';

@@ -8,7 +8,7 @@ import type {
 } from '@toolloop/protocol';
 import type { JournalOutcome } from '../contracts/call-journal.js';
 import { toMediaPart } from '../plugins/pages/result-pages.js';
-import { closedSubRun } from '../plugins/sub-runs/sub-run-call.js';
+import { closedSubRun } from '../plugins/sub-runs/closed-records.js';
 import type { SubRunCheckpoint } from '../plugins/sub-runs/sub-runs.js';
 import { hiddenFailure, toldAnswer } from '../plugins/values/hide-values.js';
 import { advance, type Call, MOST_OF_A_NAME, type ReadCall } from './call.js';

@@ -9,7 +9,7 @@ import {
 } from '@toolloop/protocol';
 import type { JournalOutcome } from '../contracts/call-journal.js';
 import { Logger } from '../findings/logger.js';
-import { hadEffect } from '../plugins/sub-runs/sub-run-call.js';
+import { hadEffect } from '../plugins/sub-runs/changed-records.js';
 import { fromCanonical } from '../schema/canonical-json.js';
 import {
   answerLost,

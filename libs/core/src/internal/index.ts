@@ -8,7 +8,7 @@ export { SAID_BY_THE_RUN } from '../contracts/loop-request.js';
 export { providerOptionsOf, toolMethodsOf } from '../tools/decorators/tool-metadata.js';
 export { describeFields } from '../tools/decorators/tool-field.decorator.js';
 export type { KnownField } from '../tools/decorators/tool-parameters.decorator.js';
-export { isNotOmitted, namespaceIn } from '../tools/discovery/repeated-providers.js';
+export { isNotOmitted, namespaceIn } from '../tools/discovery/words-of-modules.js';
 export { DurableRuns } from '../contracts/durable-runs.js';
 export type { NamedProfile } from '../contracts/durable-runs.js';
 export type { RunEntry, RunJournal, RunStateEntry } from '../contracts/run-log.js';

@@ -9,7 +9,7 @@ import type { ToolOutcome } from '../call/outcome.js';
 import type { Pending } from '../contracts/pending.js';
 import type { Tool } from '../contracts/tool.js';
 import { callOf } from '../plugins/injection/result-injection.js';
-import { closedRecord } from '../plugins/sub-runs/sub-run-call.js';
+import { closedRecord } from '../plugins/sub-runs/closed-records.js';
 import { OWN_WORDS, tellsNothing } from '../plugins/values/hide-values.js';
 import { namesOutsiders } from '../schema/field-origins.js';
 import { assistantMessage, type LoopState, type PendingStep } from './loop-state.js';

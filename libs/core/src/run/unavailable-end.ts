@@ -1,5 +1,5 @@
 import { StorageUnavailableError, type ToolInvocationRecord } from '@toolloop/protocol';
-import { changedRecords } from '../plugins/sub-runs/sub-run-call.js';
+import { changedRecords } from '../plugins/sub-runs/changed-records.js';
 import { unknownOutcomes } from './unknown-outcomes.js';
 
 /** A run that a store has ended. */

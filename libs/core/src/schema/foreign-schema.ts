@@ -1,9 +1,9 @@
 import { isObject, isRecord, visible } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { toJson } from './canonical-json.js';
+import { withRoot } from './closed-schema.js';
 import { joinedSchema } from './joined-schemas.js';
 import { withoutNullUnions } from './null-unions.js';
-import { withRoot } from './raw-input.js';
 import { schemaInWords } from './schema-in-words.js';
 import { definitionNamed, FORBIDDEN_KEYWORDS } from './subset.js';
 import { pointerSegment } from './argument-problems.js';

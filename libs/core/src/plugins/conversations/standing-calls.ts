@@ -3,7 +3,7 @@ import type { Tool } from '../../contracts/tool.js';
 import { sha256 } from '../../schema/canonical-json.js';
 import type { Call, ReadArguments, ReadCall } from '../../call/call.js';
 import type { ToolOutcome } from '../../call/outcome.js';
-import { changedRecords } from '../sub-runs/sub-run-call.js';
+import { changedRecords } from '../sub-runs/changed-records.js';
 
 /**
  * The changes of an answer that has given way to this run's: they stand, and the same call is

@@ -1,4 +1,4 @@
-import type { SubRunRecord, ToolFailure, ToolInvocationRecord } from '@toolloop/protocol';
+import type { ToolFailure } from '@toolloop/protocol';
 import type { SubRun } from '../../contracts/loop-request.js';
 import type { ToolCallContext } from '../../contracts/tool-call.js';
 import type { Tool } from '../../contracts/tool.js';
@@ -13,6 +13,7 @@ import { advance, type ReadCall } from '../../call/call.js';
 import { CallPending } from '../../call/outcome.js';
 import { discreet } from '../connections/discreet.js';
 import { subRunMs } from '../../call/call-limits.js';
+import { hasChangedThings } from './changed-records.js';
 
 /** A sub-run in the place of its tool's method. */
 export class SubRunMethod {
@@ -103,67 +104,4 @@ interface CalledMethod {
   readonly invocation: { readonly context: ToolCallContext };
   readonly state: MethodState;
   readonly thrown: unknown;
-}
-
-/** Returns whether a call whose method answered had an effect: a sub-run has those of its calls. */
-export function hadEffect({ tool: { spec, subRun: isSubRun }, subRun }: ReadCall): boolean {
-  return isSubRun ? hasChangedThings(subRun?.toolCalls ?? []) : spec.effect !== 'read_only';
-}
-
-/** Returns whether a call that is no read had its effect, or may have had it. */
-export function hasChangedThings(records: readonly ToolInvocationRecord[]): boolean {
-  return changedRecords(records).length > 0;
-}
-
-/**
- * Returns the records of the calls, those of sub-runs included, that had an effect or may have had
- * one.
- */
-export function changedRecords(
-  records: readonly ToolInvocationRecord[],
-): readonly ToolInvocationRecord[] {
-  return records.flatMap((record) => {
-    const { effect, status, error, subRun, madeBefore } = record;
-    if (subRun) return changedRecords(subRun.toolCalls ?? []);
-    if (effect === 'read_only' || madeBefore !== undefined) return [];
-    return status === 'succeeded' ||
-      error?.code === 'unknown_outcome' ||
-      error?.code === 'invalid_output'
-      ? record
-      : [];
-  });
-}
-
-const NOT_MADE: ToolFailure = {
-  code: 'aborted',
-  safeMessage: 'The run ended before anybody decided, so the call was not made.',
-};
-
-/**
- * The call of a run that ended otherwise while it waited: it is not made any more, and neither is
- * what waited within it.
- */
-export function closedRecord(
-  record: ToolInvocationRecord,
-): ToolInvocationRecord & { readonly error: ToolFailure } {
-  if (!record.subRun) return { ...record, status: 'failed', error: record.error ?? NOT_MADE };
-  const hint = hasChangedThings(record.subRun.toolCalls ?? [])
-    ? ' It had changed things by then: do not repeat it; check first.'
-    : '';
-  const safeMessage = `The run ended before anybody decided, so the sub-run did not continue.${hint}`;
-  return {
-    ...record,
-    status: 'failed',
-    error: { code: 'aborted', safeMessage },
-    subRun: closedSubRun(record.subRun),
-  };
-}
-
-/** Returns the record of a waiting sub-run that is not resumed. */
-export function closedSubRun(subRun: SubRunRecord): SubRunRecord {
-  if (subRun.finishReason !== 'waiting') return subRun;
-  const toolCalls = subRun.toolCalls?.map((record) =>
-    record.status === 'waiting' ? closedRecord(record) : record,
-  );
-  return { ...subRun, finishReason: 'aborted', ...(toolCalls && { toolCalls }) };
 }

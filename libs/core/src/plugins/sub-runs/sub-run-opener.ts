@@ -28,7 +28,7 @@ import type { Plugins } from '../../plugin/plugins.js';
 import { ConversationCuts } from '../conversations/conversation-cuts.js';
 import { ConversationTurns } from '../conversations/conversation-turns.js';
 import { cut } from '../pages/result-pages.js';
-import { hasChangedThings } from './sub-run-call.js';
+import { hasChangedThings } from './changed-records.js';
 import {
   type SubRunCall,
   type SubRunCheckpoint,

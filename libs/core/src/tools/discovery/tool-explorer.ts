@@ -34,14 +34,8 @@ import { type CompiledRoute, RouteCompiler } from '../nest/route-layers.js';
 import { classesOfProvider, classOfProvider, isClass } from '../nest/provider-classes.js';
 import { isSingleton, isThere, ProviderInstances } from '../nest/provider-instances.js';
 import { providerWarnings, standInFindings } from '../nest/provider-warnings.js';
-import {
-  isNotOmitted,
-  namespaceIn,
-  type PlacedProvider,
-  repeatedRawFinding,
-  wordFindings,
-  withoutRepeated,
-} from './repeated-providers.js';
+import { type PlacedProvider, repeatedRawFinding, withoutRepeated } from './repeated-providers.js';
+import { isNotOmitted, namespaceIn, wordFindings } from './words-of-modules.js';
 import { ScopedEnhancers } from '../nest/scoped-enhancers.js';
 import { modulesWith, ToolFeature } from './tool-feature.js';
 import type { InstalledPlugin } from '../../plugin/installed-plugin.js';
