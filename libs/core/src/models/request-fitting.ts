@@ -6,21 +6,6 @@ import type {
   ModelRequest,
 } from '@toolloop/protocol';
 
-/** Tells whether a model accepts all images, files and recordings in these messages. */
-export function takesMedia(messages: readonly Message[], capabilities: MediaTaken): boolean {
-  return messages.every((message) => partsOf(message).every((part) => takes(part, capabilities)));
-}
-
-const NOUNS = { images: 'An image', files: 'A file', audio: 'A recording' };
-
-type MediaTaken = Pick<ModelCapabilities, 'images' | 'files' | 'audio'>;
-
-/**
- * The fitted messages by their originals. Messages are immutable and stay the same objects from
- * step to step, and so do their fitted forms.
- */
-const shown = new WeakMap<Message, { readonly taken: string; readonly message: Message }>();
-
 /**
  * Fits a request to a model's capabilities: images, files and recordings that it does not accept
  * are replaced by their names, and without support for schemas the instructions describe the form
@@ -40,6 +25,21 @@ export function fitted(request: ModelRequest, { capabilities }: LanguageModel): 
     }),
   };
 }
+
+/** Tells whether a model accepts all images, files and recordings in these messages. */
+export function takesMedia(messages: readonly Message[], capabilities: MediaTaken): boolean {
+  return messages.every((message) => partsOf(message).every((part) => takes(part, capabilities)));
+}
+
+const NOUNS = { images: 'An image', files: 'A file', audio: 'A recording' };
+
+type MediaTaken = Pick<ModelCapabilities, 'images' | 'files' | 'audio'>;
+
+/**
+ * The fitted messages by their originals. Messages are immutable and stay the same objects from
+ * step to step, and so do their fitted forms.
+ */
+const shown = new WeakMap<Message, { readonly taken: string; readonly message: Message }>();
 
 function takes(part: ContentPart, capabilities: MediaTaken): boolean {
   const medium = mediumOf(part);

@@ -37,20 +37,6 @@ import type { RawTool } from '../tools/decorators/raw-tool.js';
 import type { ToolFeatureOptions } from '../tools/discovery/tool-feature.js';
 import { ROUTE_IDENTITY, type RouteIdentity } from '../tools/nest/route-layers.js';
 
-/** Argument names that no model may send and no tool may declare. */
-export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = [
-  'tenant',
-  'tenantId',
-  'actor',
-  'actorId',
-];
-
-/**
- * A policy that decides nothing: operators compare its decisions with those of stored runs. An
- * engine of the application's own is asked like one that is in force.
- */
-export type CandidatePolicy = Policy | readonly Policy[] | PolicyEngine;
-
 /** The defaults and the bounds of every run of the application. */
 export interface ToolLoopOptions<Actor = RegisteredActor> {
   /** Answers every run that names no other. */
@@ -164,6 +150,20 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   /** The operators of directives, and the way directives are performed. */
   readonly directives?: DirectiveOptions;
 }
+
+/** Argument names that no model may send and no tool may declare. */
+export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = [
+  'tenant',
+  'tenantId',
+  'actor',
+  'actorId',
+];
+
+/**
+ * A policy that decides nothing: operators compare its decisions with those of stored runs. An
+ * engine of the application's own is asked like one that is in force.
+ */
+export type CandidatePolicy = Policy | readonly Policy[] | PolicyEngine;
 
 /** Injects the options given to `ToolLoopModule.forRoot`. */
 export const TOOL_LOOP_OPTIONS = Symbol('toolloop:options');

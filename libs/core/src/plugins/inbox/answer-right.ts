@@ -2,17 +2,6 @@ import type { ApprovalTerms } from '@toolloop/protocol';
 import type { Pending, PendingBinding, PendingKind } from '../../contracts/pending.js';
 import { escalatedRoles } from './answering-roles.js';
 
-/** A person who answers. */
-export interface IdentifiedApprover {
-  readonly id: string;
-  readonly roles: readonly string[];
-}
-
-/** Tells whether a person may see what was asked: their own run asks it, or they may answer. */
-export function maySee(record: Pending, approver: IdentifiedApprover): boolean {
-  return approver.id === record.binding.requesterId || refusalFor(record, approver) === undefined;
-}
-
 /**
  * Finds the reason why a person may not answer. Where the policy names no one, only the actor of
  * the run may.
@@ -26,6 +15,17 @@ export function refusalFor(
     .map((one) => refusalUnder(one, approver, { requesterId: binding.requesterId, createdAt }))
     .find((one) => one !== undefined);
   return refusal && `${refusal} ${MAY[kind]}.`;
+}
+
+/** A person who answers. */
+export interface IdentifiedApprover {
+  readonly id: string;
+  readonly roles: readonly string[];
+}
+
+/** Tells whether a person may see what was asked: their own run asks it, or they may answer. */
+export function maySee(record: Pending, approver: IdentifiedApprover): boolean {
+  return approver.id === record.binding.requesterId || refusalFor(record, approver) === undefined;
 }
 
 const MAY: Readonly<Record<PendingKind, string>> = {

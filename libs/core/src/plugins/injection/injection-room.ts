@@ -3,6 +3,33 @@ import type { Tool } from '../../contracts/tool.js';
 import { instanceKeyOf } from '../entities/member-ids.js';
 import type { RunInstances } from '../entities/run-instances.js';
 
+/**
+ * Chooses the groups of new tools for which a toolset has room: one after the other, as if each
+ * were added before the next. All are added in one change, since every change copies the toolset.
+ */
+export function chosenGroups(
+  groups: readonly (readonly Tool[])[],
+  toolset: Toolset,
+  room: InjectionRoom,
+): ChosenGroups {
+  const [taken, leftOut]: [ToolGroup[], ToolGroup[]] = [[], []];
+  const coming = new Map<string, Tool>();
+  const left = { ...room };
+  const known = (id: string): Tool | undefined => coming.get(id) ?? toolset.findCallable(id);
+  for (const tools of groups) {
+    const group = groupOf(tools, known);
+    const kind = group.instance === undefined ? 'others' : 'entities';
+    if (group.fresh.length > 0 && group.fresh.length > left[kind]) {
+      leftOut.push(group);
+      continue;
+    }
+    left[kind] -= group.fresh.length;
+    for (const tool of group.fresh) coming.set(tool.spec.id, tool);
+    taken.push(group);
+  }
+  return { taken, leftOut };
+}
+
 /** The number of further tools that can be offered one by one. */
 export interface InjectionRoom {
   readonly entities: number;
@@ -46,33 +73,6 @@ export function groupedTools(tools: readonly Tool[]): readonly (readonly Tool[])
     if (last.push(tool) === 1) groups.set(key, last);
   }
   return [...groups.values()];
-}
-
-/**
- * Chooses group by group, as if each were added before the next. All are added in one change, since
- * every change copies the toolset.
- */
-export function chosenGroups(
-  groups: readonly (readonly Tool[])[],
-  toolset: Toolset,
-  room: InjectionRoom,
-): ChosenGroups {
-  const [taken, leftOut]: [ToolGroup[], ToolGroup[]] = [[], []];
-  const coming = new Map<string, Tool>();
-  const left = { ...room };
-  const known = (id: string): Tool | undefined => coming.get(id) ?? toolset.findCallable(id);
-  for (const tools of groups) {
-    const group = groupOf(tools, known);
-    const kind = group.instance === undefined ? 'others' : 'entities';
-    if (group.fresh.length > 0 && group.fresh.length > left[kind]) {
-      leftOut.push(group);
-      continue;
-    }
-    left[kind] -= group.fresh.length;
-    for (const tool of group.fresh) coming.set(tool.spec.id, tool);
-    taken.push(group);
-  }
-  return { taken, leftOut };
 }
 
 function groupOf(tools: readonly Tool[], known: (id: string) => Tool | undefined): ToolGroup {

@@ -2,6 +2,17 @@ import type { Decision, JsonObject, JsonValue } from '@toolloop/protocol';
 import { canonicalJson, toJson } from '../../schema/canonical-json.js';
 import type { PolicyDifference, PolicyDraft } from './policy-replay.js';
 
+/** The differences between the policies of two versions. */
+export function differencesBetween(
+  before: PolicyDraft,
+  after: PolicyDraft,
+): readonly PolicyDifference[] {
+  return [
+    ...differences(shownPolicies(before), shownPolicies(after), ''),
+    ...differences(endorsementsIn(before), endorsementsIn(after), '/endorsed'),
+  ];
+}
+
 /**
  * Tells whether two decisions come to the same for a call: whether it is made, and who has to be
  * asked. The rules may have other names.
@@ -12,17 +23,6 @@ export function isSameDecision(before: Decision, after: Decision): boolean {
     (before.kind !== 'require_approval' ||
       canonicalJson(toJson(before.approval ?? [])) === canonicalJson(toJson(after.approval ?? [])))
   );
-}
-
-/** The differences between the policies of two versions. */
-export function differencesBetween(
-  before: PolicyDraft,
-  after: PolicyDraft,
-): readonly PolicyDifference[] {
-  return [
-    ...differences(shownPolicies(before), shownPolicies(after), ''),
-    ...differences(endorsementsIn(before), endorsementsIn(after), '/endorsed'),
-  ];
 }
 
 function endorsementsIn({ endorsed = [] }: PolicyDraft): JsonValue {

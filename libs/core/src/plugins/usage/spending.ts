@@ -11,6 +11,50 @@ import type {
 import { FLAG, type Form, list, object, partly, TEXT } from '../../schema/saved-form.js';
 import { covers, type Ruling } from '../../policy/rules.js';
 
+/**
+ * The spending of one run. A call is added when it is admitted, so that parallel ones count as
+ * well.
+ */
+export class SpendingLedger implements RunSpending {
+  readonly calls: SpentCall[];
+  tokens = 0;
+  usd = 0;
+  hasUnknownCost = false;
+  private taken: number;
+
+  constructor(calls: RunSpending['calls'] = []) {
+    this.calls = [...calls];
+    this.taken = calls.length;
+  }
+
+  /**
+   * Counts a call that is let in, at once: parallel calls must see it. Resolves to what was spent
+   * elsewhere by then, if several processes count.
+   */
+  charge(call: SpentCall): Promise<RunSpending | undefined> {
+    this.calls.push(call);
+    return NOTHING_ELSEWHERE;
+  }
+
+  /**
+   * Returns the calls that were admitted since the last time, by any run that shares the ledger, so
+   * that each of them is saved once.
+   */
+  takeNew(): RunSpending['calls'] {
+    const added = this.calls.slice(this.taken);
+    this.taken = this.calls.length;
+    return added;
+  }
+
+  /**
+   * Removes a call, unless it was saved already: the ledger rather counts too much than too little.
+   */
+  takeBack(call: SpentCall): void {
+    const index = this.calls.indexOf(call, this.taken);
+    if (index !== -1) this.calls.splice(index, 1);
+  }
+}
+
 /** Finds the first budget that this call would exceed. */
 export function budgetRuling(
   budgets: readonly RunBudget[],
@@ -64,50 +108,6 @@ export type SpentCall = RunSpending['calls'][number];
 export const SAVED_CALLS: Form<RunSpending['calls']> = list(
   object({ declaredId: TEXT, trusted: FLAG, args: partly<JsonObject>() }),
 );
-
-/**
- * The spending of one run. A call is added when it is admitted, so that parallel ones count as
- * well.
- */
-export class SpendingLedger implements RunSpending {
-  readonly calls: SpentCall[];
-  tokens = 0;
-  usd = 0;
-  hasUnknownCost = false;
-  private taken: number;
-
-  constructor(calls: RunSpending['calls'] = []) {
-    this.calls = [...calls];
-    this.taken = calls.length;
-  }
-
-  /**
-   * Counts a call that is let in, at once: parallel calls must see it. Resolves to what was spent
-   * elsewhere by then, if several processes count.
-   */
-  charge(call: SpentCall): Promise<RunSpending | undefined> {
-    this.calls.push(call);
-    return NOTHING_ELSEWHERE;
-  }
-
-  /**
-   * Returns the calls that were admitted since the last time, by any run that shares the ledger, so
-   * that each of them is saved once.
-   */
-  takeNew(): RunSpending['calls'] {
-    const added = this.calls.slice(this.taken);
-    this.taken = this.calls.length;
-    return added;
-  }
-
-  /**
-   * Removes a call, unless it was saved already: the ledger rather counts too much than too little.
-   */
-  takeBack(call: SpentCall): void {
-    const index = this.calls.indexOf(call, this.taken);
-    if (index !== -1) this.calls.splice(index, 1);
-  }
-}
 
 const NOTHING_ELSEWHERE = Promise.resolve(undefined);
 
