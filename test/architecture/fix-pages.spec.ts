@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError } from '@toolloop/core';
 import { pageOfFinding } from '../../libs/protocol/src/errors.js';
-import { findingsByPage, withFindings } from './fix-pages.js';
+import { findingsByPage, withFindings, withoutRemedy } from './fix-pages.js';
 
 const pages = [...findingsByPage()];
 
@@ -52,5 +52,6 @@ describe('the pages about findings', () => {
     if (process.env['UPDATE_PICTURES'] === '1') writeFileSync(file, current);
     expect(readFileSync(file, 'utf8')).toBe(current);
     expect(current).toContain('| what is found |');
+    expect(withoutRemedy(current)).toEqual([]);
   });
 });

@@ -50,14 +50,18 @@ function anyName(text: string): string {
 }
 
 /**
- * A page with the table of its findings as the sources have them now; the page as it is where it
- * has no place for one.
+ * A page with the table of its findings as the sources have them now; the page as it is if it has
+ * no place for one. A remedy that the sources compute is the one that people have written.
  */
 export function withFindings(
   page: string,
   findings: readonly Pick<Finding, 'problem' | 'remedy'>[],
 ): string {
-  const rows = findings.map(({ problem, remedy }) => `| ${cellOf(problem)} | ${cellOf(remedy)} |`);
+  const written = writtenIn(BLOCK.exec(page)?.[0] ?? '');
+  const rows = findings.map(({ problem, remedy }) => {
+    const cell = cellOf(problem);
+    return `| ${cell} | ${remedy === '' ? (written.get(cell) ?? '') : cellOf(remedy)} |`;
+  });
   const table = [
     '<!-- prettier-ignore -->',
     '| what is found | what to do |',
@@ -65,6 +69,23 @@ export function withFindings(
     ...rows,
   ].join('\n');
   return page.replace(BLOCK, () => `<!-- findings -->\n\n${table}\n\n<!-- /findings -->`);
+}
+
+/** The remedies of a table by their problems, both as their cells show them. */
+function writtenIn(table: string): ReadonlyMap<string, string> {
+  return new Map(
+    [...table.matchAll(/^\| (.+?) \| (.*) \|$/gm)].map(([, problem = '', remedy = '']) => [
+      problem,
+      remedy.trim(),
+    ]),
+  );
+}
+
+/** The problems of a page's table that have no remedy. */
+export function withoutRemedy(page: string): readonly string[] {
+  return [...writtenIn(BLOCK.exec(page)?.[0] ?? '')].flatMap(([problem, remedy]) =>
+    remedy === '' ? [problem] : [],
+  );
 }
 
 /** A text as a cell shows it, in Markdown as in Vue: both read more into it than it says. */

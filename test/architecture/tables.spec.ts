@@ -9,10 +9,11 @@ describe('the tables of types', () => {
     expect(readFileSync(table.page, 'utf8')).toBe(current);
     const rows = table.rows();
     expect(rows.length).toBeGreaterThan(2);
-    expect(
-      rows.filter(
-        ([key = '']) => !new RegExp(`^\\| ${key} \\|(?:.*\\|)? \\S.* \\|$`, 'm').test(current),
-      ),
-    ).toEqual([]);
+    const lines = current.split('\n');
+    const unexplained = rows.filter(
+      ([key = '']) =>
+        !lines.some((line) => line.startsWith(`| ${key} |`) && !/\|\s*\|$/.test(line)),
+    );
+    expect(unexplained).toEqual([]);
   });
 });

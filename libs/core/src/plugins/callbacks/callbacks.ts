@@ -15,12 +15,6 @@ import { ToolLoopPlugin } from '../../plugin/tool-loop-plugin.decorator.js';
 import { TOOL_LOOP_OPTIONS, type ToolLoopOptions } from '../../run/loop-options.js';
 import { ToldHooks } from './told-hooks.js';
 
-declare module '../../plugin/run-view.js' {
-  interface PluginRunOptions {
-    readonly hooks: readonly LoopHooks[];
-  }
-}
-
 /** One for a run and its sub-runs: what a hook fails with is logged once for all of them. */
 const TOLD = memory({
   name: 'callbacks/told',
@@ -77,4 +71,10 @@ function hasBegun(call: OpenedCall): call is CheckedCall {
     input !== undefined &&
     (isContinued !== undefined || request.checkpoint !== undefined)
   );
+}
+
+declare module '../../plugin/run-view.js' {
+  interface PluginRunOptions {
+    readonly hooks: readonly LoopHooks[];
+  }
 }

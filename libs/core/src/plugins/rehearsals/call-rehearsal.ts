@@ -23,13 +23,8 @@ import type { SchemaValidators } from '../../schema/validators.js';
 import { asked, type CallPreview } from '../approvals/call-preview.js';
 import { hashShownForm } from '../approvals/shown-form.js';
 import { KeyedMutex } from '../inbox/keyed-mutex.js';
-import {
-  changedField,
-  type Fingerprint,
-  fingerprintOf,
-  type KeptCall,
-  type RunRehearsal,
-} from './run-rehearsal.js';
+import { changedField, type Fingerprint, fingerprintOf } from './fingerprint.js';
+import type { KeptCall, RunRehearsal } from './run-rehearsal.js';
 
 /**
  * The stage of a rehearsal in the place of an effect: a call is made and rolled back, or shown and

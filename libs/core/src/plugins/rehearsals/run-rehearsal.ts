@@ -1,14 +1,7 @@
-import {
-  type ApprovalTerms,
-  isJsonList,
-  isJsonObject,
-  type JsonObject,
-  type JsonValue,
-  type RehearsedCall,
-} from '@toolloop/protocol';
+import { type ApprovalTerms, type JsonObject, type RehearsedCall } from '@toolloop/protocol';
 import type { Tool } from '../../contracts/tool.js';
 import type { OutsideArgument } from '../values/value-references.js';
-import { canonicalJson, sha256 } from '../../schema/canonical-json.js';
+import { type Fingerprint, FINGERPRINT } from './fingerprint.js';
 import {
   type Form,
   list,
@@ -60,8 +53,6 @@ export class RunRehearsal {
   }
 }
 
-const FINGERPRINT = object<Fingerprint>({ hash: TEXT, fields: partly<Fingerprint['fields']>() });
-
 export const SAVED_REHEARSAL: Form<readonly KeptCall[]> = list(
   object<KeptCall>({
     shown: partly<RehearsedCall>({
@@ -81,15 +72,6 @@ export const SAVED_REHEARSAL: Form<readonly KeptCall[]> = list(
     before: optional(FINGERPRINT),
   }),
 );
-
-/**
- * The hash of a value, and those of its fields by their JSON pointers, to find which of them has
- * changed.
- */
-export interface Fingerprint {
-  readonly hash: string;
-  readonly fields: Readonly<Record<string, string>>;
-}
 
 /**
  * A call of a rehearsal, as it is made again: for what follows it, to see that nothing has changed,
@@ -113,39 +95,4 @@ export interface KeptCall {
    * nothing is compared.
    */
   readonly before?: Fingerprint;
-}
-
-/** More fields are one. */
-const MOST_FIELDS = 200;
-const DIGITS = 16;
-
-export function fingerprintOf(value: JsonValue): Fingerprint {
-  const fields: Record<string, string> = {};
-  note(value, '', fields);
-  return { hash: sha256(canonicalJson(value)), fields };
-}
-
-function note(value: JsonValue, at: string, fields: Record<string, string>): void {
-  const members = isJsonList(value) || isJsonObject(value) ? Object.entries(value) : [];
-  const isWhole = members.length === 0 || Object.keys(fields).length + members.length > MOST_FIELDS;
-  if (isWhole) fields[at] = sha256(canonicalJson(value)).slice(0, DIGITS);
-  else
-    for (const [name, member] of members)
-      note(member, `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, fields);
-}
-
-/**
- * The JSON pointer of the first field that is not as it was; with what was found `again`, of those
- * that are the same each time. Undefined where there is none.
- */
-export function changedField(
-  before: Fingerprint,
-  now: Fingerprint,
-  again = now,
-): string | undefined {
-  if (before.hash === now.hash) return undefined;
-  const names = [...new Set([...Object.keys(before.fields), ...Object.keys(now.fields)])];
-  return names.find(
-    (name) => before.fields[name] !== now.fields[name] && now.fields[name] === again.fields[name],
-  );
 }

@@ -15,13 +15,6 @@ import { detailOf } from './quota-guard.js';
 import { type CallGrant, type MeteredCall, RunMeter } from './run-meter.js';
 import { UsageLedger } from './usage-ledger.js';
 
-declare module '../../plugin/run-view.js' {
-  interface PluginRunOptions {
-    /** The quotas of the tenant. */
-    readonly quotas: readonly Quota[];
-  }
-}
-
 /** The calls of a session have one, which knows if the store has failed. */
 const METER = memory<RunMeter | undefined>({
   name: 'usage/meter',
@@ -87,4 +80,11 @@ function meteredCall({ call, tool }: PlannedCall, { runId, facts }: RunView): Me
     ...(model !== undefined && { model }),
     ...(journal?.() && { id: `${runId}/${call.toolCallId}` }),
   };
+}
+
+declare module '../../plugin/run-view.js' {
+  interface PluginRunOptions {
+    /** The quotas of the tenant. */
+    readonly quotas: readonly Quota[];
+  }
 }
