@@ -30,6 +30,7 @@ const FIX_PAGES: readonly (readonly [page: string, said: RegExp])[] = [
     /^There is no option "|^The option "|^It has no "|^unknown field "|^must |^is required$|^The level "/,
   ],
   ['start-refused', /needs the package/],
+  ['plugin-refused', /\bplugins?\b|\b[Ss]lots?\b|^No point has/],
   ['two-copies', /copies of|that this copy of/],
   ['no-api-key', /API key|base URL/],
   ['console-closed', /\bconsole\b/],

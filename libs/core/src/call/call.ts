@@ -62,6 +62,8 @@ export interface Call {
    */
   readonly routed?: { readonly surface: ToolSurface; readonly calledAs: string };
   readonly tool?: Tool;
+  /** The tool whose result the call shows. Absent if it is its own. */
+  readonly shownTool?: Tool;
   readonly decision?: Decision;
   readonly limits?: CallLimits;
   readonly input?: ReadArguments;

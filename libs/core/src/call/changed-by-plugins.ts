@@ -7,6 +7,17 @@ import type { Call, ReadCall } from './call.js';
 import type { ToolOutcome } from './outcome.js';
 
 /**
+ * Returns the hook that changes what is read of a call: that of the plugins which its tool
+ * concerns, or, of a part of an earlier result, those which the tool of that concerns.
+ */
+export function resultHookOf({ hooks, shownTool, scope }: Call): ResultHook | undefined {
+  const { result } = shownTool ? scope.plugins.hooksFor(shownTool) : hooks;
+  return (
+    result && ((call, outcome) => result(shownTool ? { ...call, tool: shownTool } : call, outcome))
+  );
+}
+
+/**
  * Returns an outcome as the plugins have it read.
  *
  * @throws {Error} if one of them failed, so that nothing of the result may be read

@@ -277,7 +277,7 @@ function shortened(
   const lasting = cut(text, mostBytes);
   const isReadable =
     mostBytes >= LEAST_PAGE_BYTES && scope.pages !== undefined && isPermitted(RESULT_READER, scope);
-  const handle = isReadable ? scope.pages?.keep(tool.spec.declaredId, text, labels) : undefined;
+  const handle = isReadable ? scope.pages?.keep(tool, text, labels) : undefined;
   if (handle === undefined) return { content: lasting, lasting, bytes, truncated: true };
   const content = cut(
     text,
@@ -293,7 +293,7 @@ const LEAST_PAGE_BYTES = 256;
 
 /** A page is text of the model's own projection, which was checked and projected before. */
 function describedPage(call: ReadCall, page: ResultPage): DescribedResult {
-  if (page.labels) advance(call, { labels: page.labels });
+  advance(call, { shownTool: page.tool, ...(page.labels && { labels: page.labels }) });
   const content = page.fitted(call.limits.resultBytes, (value) =>
     resultText(call, { live: page, value, sentence: undefined }),
   );

@@ -37,7 +37,7 @@ import { CallPending, CallWaitsElsewhere, Effects, type ToolOutcome } from './ou
 import { answeredFor, failed, madeBefore, pending, replayed, unavailable } from './outcomes.js';
 import { CallPerformer } from './perform.js';
 import { assertLetIn } from './before-effect.js';
-import { changedByPlugins, type ResultHook } from './changed-by-plugins.js';
+import { changedByPlugins, type ResultHook, resultHookOf } from './changed-by-plugins.js';
 import { readArguments } from './read-arguments.js';
 import { ToolResolution } from './resolve-tool.js';
 import { ResultDescriber, shownResult } from './result-describer.js';
@@ -256,9 +256,8 @@ export class ToolRunner implements OnModuleInit {
 
   private async recorded(call: Call): Promise<ToolOutcome> {
     const labelled = await this.label(call, await this.execute(call));
-    const performed = call.hooks.result
-      ? await this.asRead(call, labelled, call.hooks.result)
-      : labelled;
+    const change = resultHookOf(call);
+    const performed = change ? await this.asRead(call, labelled, change) : labelled;
     const { values } = call.scope;
     const outcome = withChange(call, values ? withHidden(performed, values) : performed);
     if (!waits(call, outcome)) await call.hooks.concluded?.(call, outcome);

@@ -8,6 +8,7 @@ import { DurableRuns } from '../contracts/durable-runs.js';
 import { ActorDirectory } from '../contracts/actor-directory.js';
 import type { ToolInjectionStrategy } from '../contracts/injection.js';
 import type { LoopProfile } from '../contracts/loop-request.js';
+import { PLUGIN_VALUES } from '../contracts/plugin-value.js';
 import { Logger } from '../findings/logger.js';
 import { findingsOfPlugins } from '../plugin/plugin-findings.js';
 import { Plugins } from '../plugin/plugins.js';
@@ -215,7 +216,16 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       ...loops.flatMap(([name, profile]) =>
         this.settings.profileFindings(`loop "${name}"`, profile),
       ),
+      ...loops.flatMap(([name, profile]) => this.valueFindings(`loop "${name}"`, profile)),
     ];
+  }
+
+  /** Finds values for plugins that a loop gives and no plugin takes. */
+  private valueFindings(at: string, { plugins }: LoopProfile): readonly Finding[] {
+    const [installed] = this.explorer.instancesOf(Plugins);
+    return PLUGIN_VALUES.accept(plugins)
+      ? (installed?.findingsIn(plugins ?? [], `${at}.plugins`) ?? [])
+      : [];
   }
 }
 

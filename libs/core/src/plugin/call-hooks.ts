@@ -117,7 +117,7 @@ function compileResult(plugins: readonly PluginAt<'result'>[]): CallHooks['resul
   return async (call, outcome) => {
     let changed: ResultChange | undefined;
     for (const one of plugins) {
-      const read = readAs(outcome, changed);
+      const read = asRead(outcome, changed);
       const change = await askHook(one, 'result', call.run, (plugin) => plugin.result(call, read));
       if (change !== undefined) changed = joined(changed, checkedChange(change, read, one));
     }
@@ -129,14 +129,26 @@ function joined(first: ResultChange | undefined, next: ResultChange): ResultChan
   return { ...first, ...next };
 }
 
-/** An outcome as the next plugin reads it. */
-function readAs(outcome: CallOutcome, change: ResultChange | undefined): CallOutcome {
+/** A copy of an outcome as the next plugin reads it: what it writes into that would be lost. */
+function asRead(outcome: CallOutcome, change: ResultChange | undefined): CallOutcome {
   const { content = outcome.content, result = outcome.record.result } = change ?? {};
-  return {
-    ...outcome,
+  return frozenCopy({
     content,
     record: { ...outcome.record, ...(result !== undefined && { result }) },
-  };
+    ...(outcome.isPending && { isPending: outcome.isPending }),
+  });
+}
+
+function frozenCopy<Value>(value: Value): Value {
+  const copy = structuredClone(value);
+  freeze(copy);
+  return copy;
+}
+
+function freeze(value: unknown): void {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return;
+  Object.freeze(value);
+  for (const part of Object.values(value)) freeze(part);
 }
 
 function compileRecord(plugins: readonly PluginAt<'record'>[]): CallHooks['record'] {

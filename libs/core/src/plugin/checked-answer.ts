@@ -7,6 +7,7 @@ import {
   type CallLimit,
   type PlannedCall,
   PLUGIN_REASONS,
+  PLUGIN_REFUSALS,
   type PluginFinish,
 } from './run-points.js';
 
@@ -18,6 +19,8 @@ export function checkedFinish(
 ): PluginFinish {
   if (!PLUGIN_REASONS.includes(reason))
     throw wrong(one, point, `A plugin can end a run with ${PLUGIN_REASONS.join(', ')}.`);
+  if (detail !== undefined && typeof detail !== 'string')
+    throw wrong(one, point, 'The `detail` of an end is text.');
   return { reason, ...(detail !== undefined && { detail }) };
 }
 
@@ -42,9 +45,29 @@ export function checkedRefusal(
   one: InstalledPlugin,
   point: PointName,
 ): ToolFailure {
-  if (typeof refusal?.safeMessage !== 'string' || typeof refusal.code !== 'string')
+  if (!isObject(refusal) || typeof refusal.safeMessage !== 'string')
     throw wrong(one, point, 'A refusal has a `code` and a `safeMessage` for the model.');
-  return refusal;
+  const { code, safeMessage, problems, retryable } = refusal;
+  if (!PLUGIN_REFUSALS.some((known) => known === code))
+    throw wrong(one, point, `A plugin refuses a call with ${PLUGIN_REFUSALS.join(', ')}.`);
+  if (problems !== undefined && !(Array.isArray(problems) && problems.every(isProblem)))
+    throw wrong(one, point, 'The `problems` are a list of `pointer` and `message`.');
+  return {
+    code,
+    safeMessage,
+    ...(problems && { problems }),
+    ...(retryable === true && { retryable }),
+  };
+}
+
+function isProblem(problem: unknown): boolean {
+  return (
+    isObject(problem) &&
+    'pointer' in problem &&
+    typeof problem.pointer === 'string' &&
+    'message' in problem &&
+    typeof problem.message === 'string'
+  );
 }
 
 /** @throws {PluginError} for what is no list of limits */

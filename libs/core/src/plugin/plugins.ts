@@ -1,8 +1,10 @@
 import { Injectable } from '@nestjs/common';
+import type { Finding } from '@toolloop/protocol';
 import type { PluginValue } from '../contracts/plugin-value.js';
 import type { Tool } from '../contracts/tool.js';
 import type { RecordEntry } from './call-points.js';
 import { type CallHooks, compileCallHooks } from './call-hooks.js';
+import { withSoundDeclaration } from './declaration-findings.js';
 import { type InstalledPlugin, pluginsAt } from './installed-plugin.js';
 import { reportLate } from './ask-hook.js';
 import { PluginError } from './plugin-error.js';
@@ -23,7 +25,7 @@ export class Plugins {
 
   /** Installs the plugins of the application, in place of those that were there. */
   install(plugins: readonly InstalledPlugin[]): void {
-    const order = orderPlugins(plugins);
+    const order = orderPlugins(plugins.map(withSoundDeclaration));
     if ('circle' in order) return; // a finding, with which the application does not start
     this.installed = order.ordered;
     this.slots = order.ordered.flatMap(({ declaration: { slots = [] } }) => slots);
@@ -45,16 +47,20 @@ export class Plugins {
     return undefined;
   }
 
-  /** Returns what is wrong with the values that a request gives plugins. */
-  problemsIn(values: readonly PluginValue[]): readonly string[] {
-    return values.flatMap(({ slot: name, value }) => {
-      const slot = this.slots.find((one) => one.name === name);
-      if (!slot) return [`No plugin has the slot "${name}".`];
-      if (!(slot instanceof KeptSlot))
-        return [`The slot "${name}" is not saved, so it takes none.`];
-      const problem = slot.problemWithGiven(value);
-      return problem === undefined ? [] : [`The value is wrong: ${problem}.`];
+  /** Returns what is wrong with the values that a request or a loop gives plugins. */
+  findingsIn(values: readonly PluginValue[], at: string): readonly Finding[] {
+    return values.flatMap((value) => {
+      const problem = this.problemWithValue(value);
+      return problem === undefined ? [] : [{ at, problem, remedy: OF_SLOTS }];
     });
+  }
+
+  private problemWithValue({ slot: name, value }: PluginValue): string | undefined {
+    const slot = this.slots.find((one) => one.name === name);
+    if (!slot) return `No plugin has the slot "${name}".`;
+    if (!(slot instanceof KeptSlot)) return `The slot "${name}" is not saved, so it takes none.`;
+    const problem = slot.problemWithGiven(value);
+    return problem === undefined ? undefined : `The value is wrong: ${problem}.`;
   }
 
   /** Returns the present trace context, by the first plugin that knows one. */
@@ -73,16 +79,21 @@ export class Plugins {
     { around, session }: RunsAround = {},
     saved: SavedSlots = {},
   ): PluginsOfRun {
-    const view = new RunOfPlugins(facts, around?.view, session?.view);
-    view.restore(this.slots, saved);
-    view.begin(this.slots, facts.options.values ?? []);
+    const view = new RunOfPlugins(facts, this.slots, {
+      around: around?.view,
+      session: session?.view,
+    });
+    view.restore(saved);
+    view.begin(facts.options.values ?? []);
     const active = this.installed.filter((one) => takesPart(one, view));
     const key = active.map(({ declaration }) => declaration.name).join('\n');
     const set = this.compiled.get(key) ?? new PluginSet(active);
     this.compiled.set(key, set);
-    return new PluginsOfRun(view, set, this.slots);
+    return new PluginsOfRun(view, set);
   }
 }
+
+const OF_SLOTS = 'Give values of the slots of plugins that the application provides.';
 
 /** @throws {PluginError} if the plugin does not say */
 function takesPart({ declaration, plugin }: InstalledPlugin, run: RunView): boolean {
@@ -109,12 +120,11 @@ export class PluginsOfRun {
   constructor(
     readonly view: RunOfPlugins,
     private readonly set: PluginSet,
-    private readonly slots: readonly AnySlot[],
   ) {}
 
   /** Returns the values that are saved with the run; undefined if there are none. */
   save(): SavedSlots | undefined {
-    const saved = this.view.save(this.slots);
+    const saved = this.view.save();
     return Object.keys(saved).length > 0 ? saved : undefined;
   }
 

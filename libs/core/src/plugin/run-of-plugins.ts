@@ -10,10 +10,18 @@ export class RunOfPlugins implements RunView {
 
   constructor(
     readonly facts: RunFacts,
-    readonly around?: RunOfPlugins,
-    /** The session of a call. */
-    private readonly session?: RunOfPlugins,
+    /** The slots of the plugins of the application. */
+    private readonly slots: readonly AnySlot[],
+    private readonly others: {
+      readonly around?: RunOfPlugins | undefined;
+      /** The session of a call. */
+      readonly session?: RunOfPlugins | undefined;
+    } = {},
   ) {}
+
+  get around(): RunOfPlugins | undefined {
+    return this.others.around;
+  }
 
   get runId(): string {
     return this.facts.context.runId;
@@ -32,20 +40,22 @@ export class RunOfPlugins implements RunView {
   }
 
   get<Value>(slot: Slot<Value>): Value {
+    this.assertListed(slot);
     return slot.read(this.holderOf(slot));
   }
 
   set<Value>(slot: Slot<Value>, next: (now: Value) => Value): void {
+    this.assertListed(slot);
     const holder = this.holderOf(slot);
     slot.write(holder, next(slot.read(holder)));
   }
 
   /**
-   * Returns the values of these slots as they are saved, and those of plugins that this process
-   * does not have. A value that is shared is saved by the run that holds it.
+   * Returns the values of slots as they are saved, and those of plugins that this process does not
+   * have. A value that is shared is saved by the run that holds it.
    */
-  save(slots: readonly AnySlot[]): SavedSlots {
-    const saved = slots.flatMap((slot) => {
+  save(): SavedSlots {
+    const saved = this.slots.flatMap((slot) => {
       const value = slot instanceof KeptSlot ? slot.save(this) : undefined;
       return value ? [[slot.name, value] as const] : [];
     });
@@ -53,8 +63,8 @@ export class RunOfPlugins implements RunView {
   }
 
   /** Takes over the values of a run that was saved. */
-  restore(slots: readonly AnySlot[], saved: SavedSlots): void {
-    const known = new Map(slots.map((slot) => [slot.name, slot]));
+  restore(saved: SavedSlots): void {
+    const known = new Map(this.slots.map((slot) => [slot.name, slot]));
     for (const [name, value] of Object.entries(saved)) {
       const slot = known.get(name);
       if (slot instanceof KeptSlot) slot.restore(this, value);
@@ -63,15 +73,24 @@ export class RunOfPlugins implements RunView {
   }
 
   /** Begins slots of this run with the values that its request has given. */
-  begin(slots: readonly AnySlot[], values: readonly PluginValue[]): void {
+  begin(values: readonly PluginValue[]): void {
     for (const { slot: name, value } of values) {
-      const slot = slots.find((one) => one.name === name);
+      const slot = this.slots.find((one) => one.name === name);
       if (slot instanceof KeptSlot && this.holderOf(slot) === this) slot.begin(this, value);
     }
   }
 
+  /** @throws {TypeError} for a slot whose value would be lost */
+  private assertListed<Value>(slot: Slot<Value>): void {
+    if (slot instanceof KeptSlot && !this.slots.includes(slot))
+      throw new TypeError(
+        `No plugin lists the slot "${slot.name}", so it would not be saved. Add it to the slots of its plugin: @ToolLoopPlugin({ slots: [...] }).`,
+      );
+  }
+
   private holderOf(slot: Pick<Slot<never>, 'inherit'>): RunView {
-    const holder = { fresh: undefined, share: this.around, session: this.session }[slot.inherit];
+    const { around, session } = this.others;
+    const holder = { fresh: undefined, share: around, session }[slot.inherit];
     return holder ? holder.holderOf(slot) : this;
   }
 }

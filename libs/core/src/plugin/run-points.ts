@@ -4,6 +4,7 @@ import type {
   ModelRequest,
   RunFailure,
   ToolCall,
+  ToolErrorCode,
   ToolFailure,
   ToolInvocationRecord,
   Usage,
@@ -59,6 +60,17 @@ export const PLUGIN_REASONS = [
   'forbidden',
   'tool_error',
 ] as const satisfies readonly FinishReason[];
+
+/** The codes with which a plugin may refuse a call. */
+export const PLUGIN_REFUSALS = [
+  'invalid_args',
+  'forbidden',
+  'policy_denied',
+  'approval_denied',
+  'budget_exceeded',
+  'aborted',
+  'execution_failed',
+] as const satisfies readonly ToolErrorCode[];
 
 /** The end that a plugin gives a run. */
 export interface PluginFinish {

@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { JsonValue } from '@toolloop/protocol';
 import type { PluginValue } from '../contracts/plugin-value.js';
+import { isThenable } from '../contracts/thenable.js';
 import type { RunView } from './run-view.js';
 import { Slot, type SlotInheritance } from './slot.js';
 
@@ -49,9 +50,25 @@ export class KeptSlot<Value extends JsonValue> extends Slot<Value> {
     return { slot: this.name, value };
   }
 
+  /** The problems of its declaration, each as a sentence. */
+  get problems(): readonly string[] {
+    const { version } = this.kept;
+    if (!Number.isInteger(version) || version < 1)
+      return [`The slot "${this.name}" has the version ${version}.`];
+    const problem = this.problemWithFirst();
+    return problem === undefined ? [] : [`The slot "${this.name}" begins wrongly: ${problem}.`];
+  }
+
   /** Returns why a value that a request gives is none; undefined if it is one. */
   problemWithGiven(value: JsonValue): string | undefined {
     return this.problemWith({ version: this.kept.version, value });
+  }
+
+  /** @throws {TypeError} for a value that no later process could read */
+  override write(holder: RunView, value: Value): void {
+    const result = this.validated(value);
+    if ('wrong' in result) throw new TypeError(`The value is wrong: ${result.wrong}.`);
+    super.write(holder, value);
   }
 
   /** Begins with a value that a request has given, unless the run has one. */
@@ -76,22 +93,35 @@ export class KeptSlot<Value extends JsonValue> extends Slot<Value> {
   /** Takes over a saved value; one that cannot be read is as good as none. */
   restore(holder: RunView, saved: SavedSlot): void {
     const reading = this.reading(saved);
-    if ('value' in reading) this.write(holder, reading.value);
+    if ('value' in reading) super.write(holder, reading.value);
   }
 
   private reading(saved: SavedSlot): { readonly value: Value } | { readonly unreadable: string } {
-    const { schema, version, name } = this.kept;
+    const { version, name } = this.kept;
     if (saved.version > version)
       return { unreadable: `"${name}" is of version ${saved.version}, and this is ${version}` };
     const upgraded = this.upgraded(saved);
     if (upgraded === undefined)
       return { unreadable: `"${name}" has no step from its version ${saved.version}` };
-    const result = schema['~standard'].validate(upgraded);
-    if (result instanceof Promise)
-      return { unreadable: `the schema of "${name}" is not synchronous` };
-    return result.issues
-      ? { unreadable: `"${name}" is not what it must be` }
-      : { value: result.value };
+    const result = this.validated(upgraded);
+    return 'wrong' in result ? { unreadable: result.wrong } : result;
+  }
+
+  /** Returns the value as its schema reads it. A problem does not tell the value. */
+  private validated(value: unknown): { readonly value: Value } | { readonly wrong: string } {
+    const { schema, name } = this.kept;
+    const result = schema['~standard'].validate(value);
+    if (isThenable(result)) return { wrong: `the schema of "${name}" is not synchronous` };
+    return result.issues ? { wrong: `"${name}" is not what it must be` } : { value: result.value };
+  }
+
+  private problemWithFirst(): string | undefined {
+    try {
+      const result = this.validated(this.kept.initial());
+      return 'wrong' in result ? result.wrong : undefined;
+    } catch (error) {
+      return `it cannot be made: ${error instanceof Error ? error.message : String(error)}`;
+    }
   }
 
   private upgraded({ version, value }: SavedSlot): JsonValue | undefined {

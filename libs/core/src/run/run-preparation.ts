@@ -382,15 +382,8 @@ export class RunPreparation {
 
   /** The later value of a slot takes the place of an earlier one. */
   private valuesIn(values: readonly PluginValue[]): readonly PluginValue[] {
-    const problems = this.plugins.problemsIn(values);
-    if (problems.length > 0)
-      throw new ConfigurationError(
-        problems.map((problem) => ({
-          at: 'plugins',
-          problem,
-          remedy: 'Give values of the slots of plugins that the application provides.',
-        })),
-      );
+    const findings = this.plugins.findingsIn(values, 'plugins');
+    if (findings.length > 0) throw new ConfigurationError(findings, 'request');
     return [...new Map(values.map((one) => [one.slot, one])).values()];
   }
 

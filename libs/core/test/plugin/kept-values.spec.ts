@@ -101,7 +101,10 @@ describe('the value that a plugin keeps for a run', () => {
     const here = await open([calls(read()), calls(write())], [seeing(seen)]);
     const { runId } = await here.run();
     await here.approve();
-    const other = await open([text('Done.')], [seeing(seen, { schema: schemaOf(isNumber) })]);
+    const other = await open(
+      [text('Done.')],
+      [seeing(seen, { schema: schemaOf(isNumber), initial: () => 0 as never })],
+    );
     await expect(other.resume(runId)).rejects.toMatchObject({
       code: 'unreadable_run',
       message: expect.stringContaining('"acme.seen/calls" is not what it must be'),

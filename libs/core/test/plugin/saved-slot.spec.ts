@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type KeptSlot, schemaOf, slot, type SlotDeclaration } from '@toolloop/core/plugin';
+import type { AnySlot } from '../../src/plugin/slot.js';
 import { RunOfPlugins } from '../../src/plugin/run-of-plugins.js';
 import { DEFAULT_LIMITS } from '@toolloop/core';
 
@@ -20,7 +21,7 @@ function seenCalls(
   });
 }
 
-function runView(around?: RunOfPlugins): RunOfPlugins {
+function runView(slots: readonly AnySlot[] = [], around?: RunOfPlugins): RunOfPlugins {
   return new RunOfPlugins(
     {
       context: { runId: 'run', actor: {}, tenant: 'acme', context: {}, state: new Map() },
@@ -31,41 +32,43 @@ function runView(around?: RunOfPlugins): RunOfPlugins {
       options: {},
       signal: new AbortController().signal,
     },
-    around,
+    slots,
+    { around },
   );
 }
 
 describe('the values of a run that is saved', () => {
   it('are those of a process that continues it', () => {
     const seen = seenCalls();
-    const before = runView();
+    const before = runView([seen]);
     before.set(seen, (now) => [...now, 'call_1']);
-    const saved = before.save([seen]);
+    const saved = before.save();
     expect(saved).toEqual({ 'acme.a/seen': { version: 1, value: ['call_1'] } });
-    const after = runView();
-    after.restore([seen], saved);
+    const after = runView([seen]);
+    after.restore(saved);
     expect(after.get(seen)).toEqual(['call_1']);
   });
 
   it('are left out of what is saved as long as nothing has asked for them', () => {
-    expect(runView().save([seenCalls()])).toEqual({});
+    expect(runView([seenCalls()]).save()).toEqual({});
   });
 
   it('are written back as they were if this process has no plugin for them', () => {
     const other = { 'acme.gone/list': { version: 7, value: { a: [1] } } };
-    const run = runView();
-    run.restore([seenCalls()], other);
-    run.set(seenCalls(), (now) => now);
-    expect(run.save([])).toEqual(other);
+    const seen = seenCalls();
+    const run = runView([seen]);
+    run.restore(other);
+    run.set(seen, (now) => [...now, 'call_1']);
+    expect(run.save()).toEqual({ ...other, 'acme.a/seen': { version: 1, value: ['call_1'] } });
   });
 
   it('are saved by the run around a sub-run if they are shared', () => {
     const seen = seenCalls({ inherit: 'share' });
-    const outer = runView();
-    const inner = runView(outer);
+    const outer = runView([seen]);
+    const inner = runView([seen], outer);
     inner.set(seen, () => ['inner']);
-    expect(inner.save([seen])).toEqual({});
-    expect(outer.save([seen])['acme.a/seen']?.value).toEqual(['inner']);
+    expect(inner.save()).toEqual({});
+    expect(outer.save()['acme.a/seen']?.value).toEqual(['inner']);
   });
 
   it('pass through each step between their version and that of the plugin', () => {
@@ -76,8 +79,8 @@ describe('the values of a run that is saved', () => {
         2: (saved) => (Object(saved) as { readonly list: string[] }).list.map((id) => `${id}!`),
       },
     });
-    const run = runView();
-    run.restore([seen], { 'acme.a/seen': { version: 1, value: ['a'] } });
+    const run = runView([seen]);
+    run.restore({ 'acme.a/seen': { version: 1, value: ['a'] } });
     expect(run.get(seen)).toEqual(['a!']);
   });
 
@@ -97,9 +100,24 @@ describe('the values of a run that is saved', () => {
 
   it('begin anew if they cannot be read and the plugin allows that', () => {
     const seen = seenCalls({ ifUnreadable: 'initial' });
-    const run = runView();
+    const run = runView([seen]);
     expect(seen.problemWith({ version: 1, value: 7 })).toBeUndefined();
-    run.restore([seen], { 'acme.a/seen': { version: 1, value: 7 } });
+    run.restore({ 'acme.a/seen': { version: 1, value: 7 } });
     expect(run.get(seen)).toEqual([]);
+  });
+
+  it('are refused when they are set if no later process could read them', () => {
+    const seen = seenCalls();
+    const run = runView([seen]);
+    const given = run.get(seen);
+    const wrong = [7] as unknown as readonly string[];
+    expect(() => run.set(seen, () => wrong)).toThrow('"acme.a/seen" is not what it must be');
+    expect(run.get(seen)).toBe(given);
+  });
+
+  it('are refused if no plugin lists their slot, which would lose them', () => {
+    const seen = seenCalls();
+    expect(() => runView().get(seen)).toThrow('No plugin lists the slot "acme.a/seen"');
+    expect(() => runView().set(seen, () => [])).toThrow('No plugin lists');
   });
 });

@@ -104,6 +104,21 @@ describe('a plugin that changes a result', () => {
     expect(resultsIn(result.messages)[0]).toContain(CARD);
   });
 
+  it('cannot write into the outcome that it was given', async () => {
+    const { loop } = await shop([
+      having(
+        'acme.mask',
+        untyped({
+          result: (_call: OpenedCall, { record }: CallOutcome) =>
+            Object.assign(record, { result: 'masked' }),
+        }),
+      ),
+    ]);
+    const { result, events } = await play(loop, ask());
+    expect(JSON.stringify([result.messages, result.toolCalls, events])).not.toContain(CARD);
+    expect(result.toolCalls[0]?.status).toBe('failed');
+  });
+
   it('makes no run less strict if it shows the model what was hidden from it', async () => {
     charged.length = 0;
     const { loop } = await shop([having('acme.reveal', { result: reveal })], {
@@ -144,7 +159,50 @@ describe('a plugin that answers later where no answer is waited for', () => {
   });
 });
 
+const REFUSALS: readonly (readonly [string, unknown])[] = [
+  ['a text', 'no'],
+  ['no message', { code: 'forbidden' }],
+  ['a message that is a number', { code: 'forbidden', safeMessage: 7 }],
+  ['no code', { safeMessage: 'No.' }],
+  ['a code that no one knows', { code: 'nope', safeMessage: 'No.' }],
+  ['a code that would be a lie', { code: 'unknown_outcome', safeMessage: 'No.' }],
+  ['problems that are none', { code: 'invalid_args', safeMessage: 'No.', problems: ['x'] }],
+];
+
 describe('a plugin that refuses calls', () => {
+  it.each(REFUSALS)(
+    'keeps the call from being made if it answers with %s',
+    async (_name, answer) => {
+      charged.length = 0;
+      const { loop, logged } = await shop([
+        having('acme.odd', untyped({ beforeEffect: () => answer })),
+      ]);
+      const { result } = await play(loop, ask());
+      expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([
+        'execution_failed',
+        'execution_failed',
+      ]);
+      expect(charged).toEqual([]);
+      expect(String(logged[0])).toContain('"acme.odd" failed at "beforeEffect"');
+    },
+  );
+
+  it('is told to the model in its own words, without members that have no meaning', async () => {
+    const refusal = { code: 'forbidden', safeMessage: 'Not at night.', secret: CARD };
+    const { loop } = await shop([having('acme.hours', untyped({ beforeEffect: () => refusal }))]);
+    const { result } = await play(loop, ask());
+    expect(result.toolCalls[0]?.error).toEqual({ code: 'forbidden', safeMessage: 'Not at night.' });
+  });
+
+  it('ends no run if the detail of its end is no text', async () => {
+    const { loop } = await shop([
+      having('acme.odd', untyped({ stepped: () => ({ reason: 'stop', detail: { a: 1 } }) })),
+    ]);
+    await expect(loop.run(ask())).rejects.toMatchObject({
+      cause: expect.objectContaining({ message: expect.stringContaining('"acme.odd"') }),
+    });
+  });
+
   it('is given up after its time if it answers with a promise of another library', async () => {
     const { loop } = await shop([
       having('acme.slow', untyped({ beforeEffect: () => new Never() })),

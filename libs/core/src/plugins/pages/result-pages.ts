@@ -5,6 +5,7 @@ import {
   type RecordedAttachment,
   ToolError,
 } from '@toolloop/protocol';
+import type { Tool } from '../../contracts/tool.js';
 
 /**
  * One run's results that were larger than the model may read at once, so that it can read the rest.
@@ -37,7 +38,7 @@ export class ResultPages {
   }
 
   /** The handle by which the text can be read; undefined where it is too large to be kept. */
-  keep(tool: string, text: string, labels?: MessageLabels): string | undefined {
+  keep(tool: Tool, text: string, labels?: MessageLabels): string | undefined {
     const bytes = Buffer.byteLength(text);
     if (bytes > this.mostBytes) return undefined;
     this.count += 1;
@@ -69,7 +70,7 @@ export class ResultPages {
     for (const [handle, result] of this.kept) {
       if (this.bytes <= bytes) return;
       this.kept.delete(handle);
-      this.gone.set(handle, result.tool);
+      this.gone.set(handle, result.tool.spec.declaredId);
       this.bytes -= result.bytes;
     }
   }
@@ -100,8 +101,8 @@ export interface PageQuestion {
 }
 
 interface KeptResult {
-  /** The declared id of the tool that gave it. */
-  readonly tool: string;
+  /** The tool that gave it. */
+  readonly tool: Tool;
   /** The model's projection, whole. */
   readonly text: string;
   readonly bytes: number;
@@ -139,6 +140,11 @@ export class ResultPage {
     this.#text = whole.text.slice(offset, boundaryIn(whole.text, offset + length));
   }
 
+  /** The tool whose result it is a part of. */
+  get tool(): Tool {
+    return this.whole.tool;
+  }
+
   /** The labels of the whole result, which every part of it has. */
   get labels(): MessageLabels | undefined {
     return this.whole.labels;
@@ -148,7 +154,7 @@ export class ResultPage {
   get facts(): JsonObject {
     return {
       handle: this.handle,
-      of: this.whole.tool,
+      of: this.whole.tool.spec.declaredId,
       offset: this.offset,
       characters: this.whole.text.length,
     };

@@ -18,6 +18,7 @@ import {
 } from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { ResultPages } from '../../../src/plugins/pages/result-pages.js';
+import { RESULT_READER } from '../../../src/plugins/pages/result-reader.js';
 import { play, resultsIn, type PlayedRun } from '../../fixtures/played-run.js';
 import { ask, openModule, openShop, type ShopOptions } from '../../fixtures/shop.module.js';
 
@@ -340,7 +341,7 @@ describe('pages', () => {
         fc.boolean(),
         (whole, mostBytes, quoted) => {
           const pages = new ResultPages(1e6);
-          const handle = pages.keep('tool', whole) ?? '';
+          const handle = pages.keep(RESULT_READER, whole) ?? '';
           let [offset, read] = [0, ''];
           while (offset < whole.length) {
             const page = pages

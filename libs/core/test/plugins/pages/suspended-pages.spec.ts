@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { MemoryConversationStore } from '../../../src/memory/memory-conversation-store.js';
 import { MemoryPendingStore } from '../../../src/memory/memory-pending-store.js';
 import { ResultPages } from '../../../src/plugins/pages/result-pages.js';
+import { RESULT_READER } from '../../../src/plugins/pages/result-reader.js';
 import type { ProcessState, SavedRun } from '../../../src/run/saved-run.js';
 import { MemoryRunLog } from '../../../src/memory/memory-run-log.js';
 import { SuspendedRuns } from '../../../src/run/suspended-runs.js';
@@ -50,7 +51,7 @@ async function waiting(
   );
   const pages = sizes.map((size) => {
     const kept = new ResultPages(100 * MEGABYTE);
-    kept.keep('tool', 'x'.repeat(size));
+    kept.keep(RESULT_READER, 'x'.repeat(size));
     return kept;
   });
   for (const [index, kept] of pages.entries())
@@ -67,7 +68,7 @@ describe('results of runs that wait', () => {
     const { pages } = await waiting([30 * MEGABYTE, 30 * MEGABYTE, 20 * MEGABYTE]);
     expect(pages.map(({ keptBytes }) => keptBytes / MEGABYTE)).toEqual([0, 30, 20]);
     expect(() => pages[0]?.read({ handle: 'r1', offset: 0, length: 10 })).toThrow(
-      'Call tool again',
+      'Call results__read again',
     );
   });
 
