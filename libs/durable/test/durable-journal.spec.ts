@@ -7,7 +7,7 @@ import {
   MemoryPendingStore,
   MemoryCallJournal,
   MemoryRunLog,
-  type OwedAuditEntry,
+  type OwedEntry,
   type RunHold,
   type RunWrite,
 } from '@toolloop/core/stores';
@@ -336,7 +336,7 @@ it('tells the journal of an outcome that comes after the run was given away', as
   expect(await calls.find(pay)).toEqual({ status: 'finished', outcome: PAID });
 });
 
-const owed = (entryId: string): OwedAuditEntry => ({
+const owed = (entryId: string): OwedEntry => ({
   entryId,
   at: '2026-01-01T00:00:00.000Z',
   text: '{}',

@@ -215,23 +215,6 @@ export interface AuditStamp {
 /** One line of the audit: JSON, frozen, never changed and never removed. */
 export type AuditEntry = AuditStamp & AuditSubject & AuditEvidence & AuditEvent;
 
-/**
- * An entry about what has happened that the audit has not taken yet, as it is kept beside the
- * outcome it tells of. It holds no more than the chain would, and is signed: write access to where
- * it is kept is not enough to have an entry forged.
- */
-export interface OwedAuditEntry {
-  readonly entryId: string;
-  /** The time at which it happened: ISO 8601. */
-  readonly at: string;
-  /** Canonical JSON of the entry, its tenant and time, and the head of the chain before it. */
-  readonly text: string;
-  /** The id of the key that signed the text. */
-  readonly keyId: string;
-  /** HMAC-SHA256 of the text, in lower-case hex. */
-  readonly signature: string;
-}
-
 /** The end of a chain, which the next entry must refer to. */
 export interface AuditHead {
   readonly tenant: string;

@@ -11,7 +11,7 @@ import {
   type JournalOutcome,
   type JournalStart,
 } from './call-journal.js';
-import type { OwedAuditEntry } from './audit.js';
+import type { OwedEntry } from './owed-entry.js';
 import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
 import { StoreRefusalError } from './store-refusal.js';
 
@@ -95,14 +95,14 @@ export abstract class RunLog {
   abstract read(runId: string): Promise<readonly RunEntry[]>;
   abstract events(runId: string, page: EventPage): Promise<readonly LoopEvent[]>;
   /**
-   * Keeps entries that the audit has not taken, as a write with `owed` does: of calls without a
+   * Keeps entries that another store has not taken, as a write with `owed` does: of calls without a
    * write of their own. One that is kept already stays as it is. They are kept until they are
    * settled, however long their runs are.
    */
-  abstract owe(entries: readonly OwedAuditEntry[]): Promise<void>;
+  abstract owe(entries: readonly OwedEntry[]): Promise<void>;
   /** Returns those entries, of all tenants, in the order of `at` and `entryId`. */
-  abstract listOwed(page: OwedPage): Promise<readonly OwedAuditEntry[]>;
-  /** Drops those of the entries that the audit has by now. */
+  abstract listOwed(page: OwedPage): Promise<readonly OwedEntry[]>;
+  /** Drops those of the entries that their store has by now. */
   abstract settle(entryIds: readonly string[]): Promise<void>;
   /**
    * Calls `changed` after something was appended for the run, perhaps more often. It has thousands
@@ -228,10 +228,10 @@ export interface RunJournal {
    */
   note(entry: RunEntry): void;
   /**
-   * Keeps entries that the audit has not taken with the next entry that is recorded, and so with
+   * Keeps entries that another store has not taken with the next entry that is recorded, and so with
    * the outcomes of which they tell. Never throws.
    */
-  owe(entries: readonly OwedAuditEntry[]): void;
+  owe(entries: readonly OwedEntry[]): void;
   /**
    * Gives the run, where it was begun, to any process with room after a pause: a store failed, so
    * this one cannot continue it now, and writes nothing more. A run whose end is being written is
@@ -333,8 +333,8 @@ export interface RunWrite {
    * says so. @default none
    */
   readonly calls?: CallsOfWrite;
-  /** The entries that the audit has not taken, each kept once. @default none */
-  readonly owed?: readonly OwedAuditEntry[];
+  /** The entries that another store has not taken, each kept once. @default none */
+  readonly owed?: readonly OwedEntry[];
   readonly ending?: { readonly status: 'waiting' | 'ended' } & Required<
     Pick<RunRecord, 'finishReason'>
   > &
@@ -378,7 +378,7 @@ export interface EventPage {
 /** A selection of the entries that the audit has not taken. */
 export interface OwedPage {
   /** The last one of the page before. */
-  readonly after?: Pick<OwedAuditEntry, 'at' | 'entryId'>;
+  readonly after?: Pick<OwedEntry, 'at' | 'entryId'>;
   readonly limit: number;
 }
 

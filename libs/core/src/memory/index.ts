@@ -11,7 +11,8 @@ export type {
 } from '../contracts/pending.js';
 export type { DueNotice, NextNotice } from '../contracts/notice.js';
 export { AuditStore } from '../contracts/audit.js';
-export type { AuditEntry, AuditHead, OwedAuditEntry } from '../contracts/audit.js';
+export type { AuditEntry, AuditHead } from '../contracts/audit.js';
+export type { OwedEntry } from '../contracts/owed-entry.js';
 export { acquirableAt, DirectiveStore, versionOf } from '../contracts/directive.js';
 export type {
   AddedDirective,

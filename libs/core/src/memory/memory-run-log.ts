@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { LoopEvent } from '@toolloop/protocol';
-import type { OwedAuditEntry } from '../contracts/audit.js';
+import type { OwedEntry } from '../contracts/owed-entry.js';
 import { isHeldBy, type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import {
   type EventPage,
@@ -30,7 +30,7 @@ export class MemoryRunLog extends RunLog {
   private readonly queue = new Map<string, string[]>();
   private readonly watchers = new Set<{ readonly runId: string; changed(): void }>();
   private readonly workers = new Set<() => void>();
-  private readonly owing = new Map<string, OwedAuditEntry>();
+  private readonly owing = new Map<string, OwedEntry>();
   /** The ids of those that have ended by tenant and actor, in the order of their endings. */
   private readonly ended = new BoundedTable<string>({
     most: MAX_ENDED,
@@ -184,12 +184,12 @@ export class MemoryRunLog extends RunLog {
     );
   }
 
-  override owe(entries: readonly OwedAuditEntry[]): Promise<void> {
+  override owe(entries: readonly OwedEntry[]): Promise<void> {
     this.keepOwed(entries);
     return Promise.resolve();
   }
 
-  override listOwed({ after, limit }: OwedPage): Promise<readonly OwedAuditEntry[]> {
+  override listOwed({ after, limit }: OwedPage): Promise<readonly OwedEntry[]> {
     const ordered = [...this.owing.values()].toSorted(inTime);
     const rest = after ? ordered.filter((entry) => inTime(after, entry) < 0) : ordered;
     return Promise.resolve(rest.slice(0, limit));
@@ -200,7 +200,7 @@ export class MemoryRunLog extends RunLog {
     return Promise.resolve();
   }
 
-  private keepOwed(entries: readonly OwedAuditEntry[] = []): void {
+  private keepOwed(entries: readonly OwedEntry[] = []): void {
     for (const entry of entries)
       if (!this.owing.has(entry.entryId) && this.owing.size < MAX_OWED)
         this.owing.set(entry.entryId, entry);
@@ -340,7 +340,7 @@ const MAX_WAITING_OF_AN_ACTOR = 1_000;
 
 const MAX_WAITING_OF_A_TENANT = 10_000;
 
-/** The entries that the audit has not taken; each holds a few hundred bytes. */
+/** The entries that another store has not taken; each holds a few hundred bytes. */
 const MAX_OWED = 10_000;
 
 interface LoggedRun {
@@ -382,7 +382,7 @@ function copiesOf<Value>(values: readonly Value[]): Value[] {
   return JSON.parse(JSON.stringify(values)) as Value[];
 }
 
-type OwedPlace = Pick<OwedAuditEntry, 'at' | 'entryId'>;
+type OwedPlace = Pick<OwedEntry, 'at' | 'entryId'>;
 
 /** Orders entries by their times, and those of a millisecond by their ids. */
 function inTime(one: OwedPlace, other: OwedPlace): number {

@@ -14,7 +14,7 @@ import {
   type JournalClaim,
   type JournalStart,
   type Lease,
-  type OwedAuditEntry,
+  type OwedEntry,
   type RunBeginning,
   type RunHold,
   type RunLog,
@@ -38,7 +38,7 @@ export class DurableJournal implements RunJournal {
   private readonly journal: CallJournal | undefined;
   private begun: BegunCall[] = [];
   private finished: FinishedCall[] = [];
-  private owed: OwedAuditEntry[] = [];
+  private owed: OwedEntry[] = [];
   /**
    * The outcomes that could not be kept with the run, and are told to the journal by themselves;
    * and what the audit has not taken of them.
@@ -156,7 +156,7 @@ export class DurableJournal implements RunJournal {
     else this.schedule();
   }
 
-  owe(entries: readonly OwedAuditEntry[]): void {
+  owe(entries: readonly OwedEntry[]): void {
     if (!this.held || this.hasEnd) return this.oweApart(entries);
     this.owed.push(...entries);
     this.schedule();
@@ -202,7 +202,7 @@ export class DurableJournal implements RunJournal {
     this.apart = Promise.all([this.apart, ...told]);
   }
 
-  private oweApart(entries: readonly OwedAuditEntry[] = []): void {
+  private oweApart(entries: readonly OwedEntry[] = []): void {
     if (entries.length === 0) return;
     const report = (error: unknown): void =>
       this.logger.warn(

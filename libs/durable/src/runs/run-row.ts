@@ -1,6 +1,6 @@
 import type { FinishReason, JsonObject, LoopEvent, LoopResult } from '@toolloop/core';
 import { type RunEntry, withDates } from '@toolloop/core/internal';
-import type { OwedAuditEntry, RunRecord, RunStatus } from '@toolloop/core/stores';
+import type { OwedEntry, RunRecord, RunStatus } from '@toolloop/core/stores';
 import { fromLeaseRow } from '../database/lease-sql.js';
 
 /** A row of `toolloop.runs`. */
@@ -76,6 +76,6 @@ export function fromEventsText(text: string): readonly LoopEvent[] {
 }
 
 /** Reads an entry that the audit has not taken. */
-export function fromOwedText(text: string): OwedAuditEntry {
-  return JSON.parse(text) as OwedAuditEntry;
+export function fromOwedText(text: string): OwedEntry {
+  return JSON.parse(text) as OwedEntry;
 }

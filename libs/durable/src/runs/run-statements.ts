@@ -1,5 +1,5 @@
 import type { RunEntry } from '@toolloop/core/internal';
-import type { OwedAuditEntry, RunHold, RunWrite } from '@toolloop/core/stores';
+import type { OwedEntry, RunHold, RunWrite } from '@toolloop/core/stores';
 import type { NamedStatement, SqlValue } from '../database/database-driver.js';
 import { LEASE, heldBy, inMs } from '../database/lease-sql.js';
 import {
@@ -210,12 +210,12 @@ function bound(
   return { statement: statementOf({ ...how, ...counts, hasEvents: events.length > 0 }), values };
 }
 
-function owedRows(entries: readonly OwedAuditEntry[] = []): readonly (readonly string[])[] {
+function owedRows(entries: readonly OwedEntry[] = []): readonly (readonly string[])[] {
   return entries.map((entry) => [entry.entryId, entry.at, JSON.stringify(entry)]);
 }
 
 /** Returns the statement that keeps entries which the audit has not taken. */
-export function oweEntries(entries: readonly OwedAuditEntry[]): BoundStatement {
+export function oweEntries(entries: readonly OwedEntry[]): BoundStatement {
   const rows = owedRows(entries);
   const table = new Parameters(0).table(rows.length, 'owed', OWED_COLUMNS);
   const text = `insert into toolloop.owed_audit (entry_id, at, entry) select entry_id, at, entry from ${table} on conflict do nothing`;

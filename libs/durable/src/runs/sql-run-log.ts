@@ -8,7 +8,7 @@ import {
   type LeasedRun,
   type LeaseRequest,
   type NewRun,
-  type OwedAuditEntry,
+  type OwedEntry,
   type OwedPage,
   type PutOff,
   type RunHold,
@@ -238,13 +238,13 @@ export class SqlRunLog extends RunLog {
     return events.filter(({ sequence }) => sequence > after).slice(0, limit);
   }
 
-  override async owe(entries: readonly OwedAuditEntry[]): Promise<void> {
+  override async owe(entries: readonly OwedEntry[]): Promise<void> {
     if (entries.length === 0) return;
     const { statement, values } = oweEntries(entries);
     await this.database.query(statement, values);
   }
 
-  override async listOwed({ after, limit }: OwedPage): Promise<readonly OwedAuditEntry[]> {
+  override async listOwed({ after, limit }: OwedPage): Promise<readonly OwedEntry[]> {
     const values = [after?.at ?? '', after?.entryId ?? '', limit];
     const rows = await this.database.query<{ entry: string }>(OWED, values);
     return rows.map(({ entry }) => fromOwedText(entry));

@@ -6,7 +6,7 @@ import type { RunEntry } from '@toolloop/core/internal';
 import type {
   LeasedRun,
   NewRun,
-  OwedAuditEntry,
+  OwedEntry,
   RunHold,
   RunLog,
   RunWrite,
@@ -263,7 +263,7 @@ async function drops({ store, other, tenant }: RunTrial): Promise<void> {
   assert.deepEqual(await other.read(hold.runId), [entry('step:1'), entry('end:2:9')]);
 }
 
-function owed(tenant: string, text: string, second = 0): OwedAuditEntry {
+function owed(tenant: string, text: string, second = 0): OwedEntry {
   const at = `2026-01-01T00:00:0${second}.000Z`;
   return { entryId: randomUUID(), at, text: JSON.stringify({ tenant, text }), ...SIGNED };
 }
@@ -271,8 +271,8 @@ function owed(tenant: string, text: string, second = 0): OwedAuditEntry {
 const SIGNED = { keyId: '1', signature: 'ab' };
 
 /** Reads all that is owed page by page, and returns what is the tenant's. */
-async function owedOf(store: RunLog, tenant: string): Promise<readonly OwedAuditEntry[]> {
-  const all: OwedAuditEntry[] = [];
+async function owedOf(store: RunLog, tenant: string): Promise<readonly OwedEntry[]> {
+  const all: OwedEntry[] = [];
   for (let page = await store.listOwed({ limit: 2 }); page.length > 0;) {
     all.push(...page);
     const after = page.at(-1);

@@ -1,4 +1,5 @@
-import type { AuditHead, OwedAuditEntry } from '../../contracts/audit.js';
+import type { AuditHead } from '../../contracts/audit.js';
+import type { OwedEntry } from '../../contracts/owed-entry.js';
 import { canonicalIfJson, MAX_CHARACTERS, parsedJson } from './audit-entry.js';
 import type { AuditKeyring } from './audit-keyring.js';
 
@@ -25,7 +26,7 @@ export interface NotedContent {
 export type ChainPlace = Pick<AuditHead, 'sequence' | 'hash'>;
 
 /** Signs an entry to be kept elsewhere; undefined for one that the chain could not hold either. */
-export function toOwed(entry: NotedEntry, keyring: AuditKeyring): OwedAuditEntry | undefined {
+export function toOwed(entry: NotedEntry, keyring: AuditKeyring): OwedEntry | undefined {
   const { at, content } = entry;
   const text = canonicalIfJson(entry);
   if (text === undefined || text.length > MAX_CHARACTERS) return undefined;
@@ -36,7 +37,7 @@ export function toOwed(entry: NotedEntry, keyring: AuditKeyring): OwedAuditEntry
 
 /** Reads an entry that was kept elsewhere; undefined if it is not as it was signed. */
 export function fromOwed(
-  { entryId, at, text, keyId, signature }: OwedAuditEntry,
+  { entryId, at, text, keyId, signature }: OwedEntry,
   keyring: AuditKeyring,
 ): NotedEntry | undefined {
   if (!keyring.isSigned(`owed:${text}`, keyId, signature)) return undefined;

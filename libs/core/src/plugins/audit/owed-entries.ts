@@ -1,5 +1,5 @@
 import { StorageUnavailableError } from '@toolloop/protocol';
-import type { OwedAuditEntry } from '../../contracts/audit.js';
+import type { OwedEntry } from '../../contracts/owed-entry.js';
 import type { RunJournal, RunLog } from '../../contracts/run-log.js';
 import { Logger } from '../../findings/logger.js';
 import type { AuditKeyring } from './audit-keyring.js';
@@ -54,7 +54,7 @@ export class OwedEntries {
     this.refused = pass.refused;
   }
 
-  private async settlePage(page: readonly OwedAuditEntry[], pass: SettlingPass): Promise<void> {
+  private async settlePage(page: readonly OwedEntry[], pass: SettlingPass): Promise<void> {
     const kept: string[] = [];
     for (const owed of page) {
       const entry = fromOwed(owed, this.keyring);

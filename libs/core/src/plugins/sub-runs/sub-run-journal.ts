@@ -1,4 +1,4 @@
-import type { OwedAuditEntry } from '../../contracts/audit.js';
+import type { OwedEntry } from '../../contracts/owed-entry.js';
 import type { RunEntry, RunJournal, SubRunEntry, SubRunPlace } from '../../contracts/run-log.js';
 import type { EntryJournal } from '../../run/run-recorder.js';
 
@@ -28,7 +28,7 @@ export class SubRunJournal implements EntryJournal {
     return this.outer.record(toSubRunEntry(this.place, entry));
   }
 
-  owe(entries: readonly OwedAuditEntry[]): void {
+  owe(entries: readonly OwedEntry[]): void {
     this.outer.owe(entries);
   }
 

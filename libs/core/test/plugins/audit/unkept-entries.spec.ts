@@ -7,7 +7,7 @@ import {
   AuditStore,
   MemoryAuditStore,
   MemoryRunLog,
-  type OwedAuditEntry,
+  type OwedEntry,
   RunLog,
 } from '@toolloop/core/stores';
 import { StorageUnavailableError } from '@toolloop/protocol';
@@ -254,7 +254,7 @@ it('an entry is in the chain once that one process appends while another has it 
     event: { kind: 'outcome', status: 'succeeded', durationMs: 1 },
   });
   const journal = {
-    owe: (entries: readonly OwedAuditEntry[]) => void log.owe(entries),
+    owe: (entries: readonly OwedEntry[]) => void log.owe(entries),
   };
   const keeping = trail.keep([entry], journal);
   trail.owe([entry], journal);
