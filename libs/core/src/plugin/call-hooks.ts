@@ -131,12 +131,25 @@ function joined(first: ResultChange | undefined, next: ResultChange): ResultChan
 
 /** A copy of an outcome as the next plugin reads it: what it writes into that would be lost. */
 function asRead(outcome: CallOutcome, change: ResultChange | undefined): CallOutcome {
-  const { content = outcome.content, result = outcome.record.result } = change ?? {};
+  const { content = outcome.content, result = outcome.record.result, error } = change ?? {};
+  const { error: failure } = outcome.record;
   return frozenCopy({
     content,
-    record: { ...outcome.record, ...(result !== undefined && { result }) },
+    record: {
+      ...outcome.record,
+      ...(result !== undefined && { result }),
+      ...(failure && error && { error: reworded(failure, error) }),
+    },
     ...(outcome.isPending && { isPending: outcome.isPending }),
   });
+}
+
+/** Returns a failure in other words. */
+export function reworded(
+  { problems: _problems, ...failure }: ToolFailure,
+  words: NonNullable<ResultChange['error']>,
+): ToolFailure {
+  return { ...failure, ...words };
 }
 
 function frozenCopy<Value>(value: Value): Value {

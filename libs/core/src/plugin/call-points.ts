@@ -103,6 +103,11 @@ export interface ResultChange {
   /** The result that the application shows. Set for a call that succeeded only. */
   readonly result?: JsonValue;
   /**
+   * The words of a failure, for the model and the application: without `problems` there are none.
+   * Set for a call that did not succeed only.
+   */
+  readonly error?: Pick<ToolFailure, 'safeMessage' | 'problems'>;
+  /**
    * True if someone outside may have chosen a part of it. Changed content is taken for that anyway,
    * unless the labels of its tool say that it returns what is trusted.
    */

@@ -50,7 +50,7 @@ export function checkedRefusal(
   const { code, safeMessage, problems, retryable } = refusal;
   if (!PLUGIN_REFUSALS.some((known) => known === code))
     throw wrong(one, point, `A plugin refuses a call with ${PLUGIN_REFUSALS.join(', ')}.`);
-  if (problems !== undefined && !(Array.isArray(problems) && problems.every(isProblem)))
+  if (!areProblems(problems))
     throw wrong(one, point, 'The `problems` are a list of `pointer` and `message`.');
   return {
     code,
@@ -58,6 +58,10 @@ export function checkedRefusal(
     ...(problems && { problems }),
     ...(retryable === true && { retryable }),
   };
+}
+
+function areProblems(problems: unknown): boolean {
+  return problems === undefined || (Array.isArray(problems) && problems.every(isProblem));
 }
 
 function isProblem(problem: unknown): boolean {
@@ -85,28 +89,47 @@ export function checkedLimits(
 const OF_A_CHANGE: readonly string[] = [
   'content',
   'result',
+  'error',
   'isFromOutside',
 ] satisfies (keyof ResultChange)[];
 
 /** @throws {PluginError} for what cannot be read in the place of an outcome */
 export function checkedChange(
   change: ResultChange,
-  { record }: CallOutcome,
+  outcome: CallOutcome,
   one: InstalledPlugin,
 ): ResultChange {
-  if (!isObject(change) || Object.keys(change).some((name) => !OF_A_CHANGE.includes(name)))
-    throw wrong(one, 'result', `The answer is no object of ${OF_A_CHANGE.join(', ')}.`);
-  const { content, result, isFromOutside } = change;
-  if (content !== undefined && !isContent(content))
-    throw wrong(one, 'result', 'The `content` is neither text nor parts.');
-  if (result !== undefined && record.status !== 'succeeded')
-    throw wrong(one, 'result', 'A call that did not succeed has no `result`.');
+  const problem = problemInChange(change, outcome);
+  if (problem !== undefined) throw wrong(one, 'result', problem);
+  const { content, result, error, isFromOutside } = change;
   return {
     ...(content !== undefined && { content }),
     ...(result !== undefined && { result: copyOf(result, one) }),
+    ...(error !== undefined && { error: checkedWords(error, one) }),
     ...(isFromOutside && { isFromOutside }),
   };
 }
+
+function problemInChange(change: ResultChange, { record }: CallOutcome): string | undefined {
+  if (!isObject(change) || Object.keys(change).some((name) => !OF_A_CHANGE.includes(name)))
+    return `The answer is no object of ${OF_A_CHANGE.join(', ')}.`;
+  const { content, result, error } = change;
+  if (content !== undefined && !isContent(content))
+    return 'The `content` is neither text nor parts.';
+  if (result !== undefined && record.status !== 'succeeded')
+    return 'A call that did not succeed has no `result`.';
+  return error !== undefined && !record.error ? 'A call that succeeded has no `error`.' : undefined;
+}
+
+/** @throws {PluginError} for what are no words of a failure */
+function checkedWords(error: FailureWords, one: InstalledPlugin): FailureWords {
+  if (!isObject(error) || typeof error.safeMessage !== 'string' || !areProblems(error.problems))
+    throw wrong(one, 'result', 'The `error` is no object of `safeMessage` and `problems`.');
+  const { safeMessage, problems } = error;
+  return { safeMessage, ...(problems && { problems }) };
+}
+
+type FailureWords = NonNullable<ResultChange['error']>;
 
 function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -288,6 +288,31 @@ describe('a plugin that changes results', () => {
     expect(failed.result.toolCalls[0]?.result).toBeUndefined();
   });
 
+  it('gives a failure other words, for the model and the application', async () => {
+    const words = { safeMessage: 'The shop is closed.' };
+    const { loop, request } = await shop(
+      [calls(write()), text('Sorry.')],
+      [
+        having('acme.a', {
+          result: changing({ error: words }),
+          beforeEffect: () => ({ ...refusal, problems: [{ pointer: '/key', message: 'of ann' }] }),
+        }),
+        having('acme.b', {
+          result: (_call, { record }) => ({
+            error: { safeMessage: `${record.error?.safeMessage}!` },
+          }),
+        }),
+      ],
+    );
+    const { result } = await play(loop, request());
+    expect(result.toolCalls[0]?.error).toEqual({
+      code: refusal.code,
+      safeMessage: 'The shop is closed.!',
+    });
+    expect(resultsIn(result.messages)[0]).toContain('The shop is closed.!');
+    expect(JSON.stringify(result.messages)).not.toContain('of ann');
+  });
+
   it('writes no more than a result may have', async () => {
     const { loop, request } = await shop(
       [calls(write()), text('Done.')],

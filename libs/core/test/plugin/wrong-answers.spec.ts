@@ -76,6 +76,7 @@ const WRONG: readonly (readonly [string, unknown])[] = [
   ['an image without an address', { content: [{ type: 'image' }] }],
   ['a result that is a bigint', { result: 10n }],
   ['a result in a circle', { result: cyclic }],
+  ['a failure of a call that succeeded', { error: { safeMessage: 'No.' } }],
 ];
 
 const reveal = (_call: OpenedCall, { record }: CallOutcome): ResultChange => ({
@@ -119,7 +120,7 @@ describe('a plugin that changes a result', () => {
     expect(result.toolCalls[0]?.status).toBe('failed');
   });
 
-  it('makes no run less strict if it shows the model what was hidden from it', async () => {
+  it('shows the model nothing that is hidden from it', async () => {
     charged.length = 0;
     const { loop } = await shop([having('acme.reveal', { result: reveal })], {
       version: 'v1',
@@ -127,7 +128,18 @@ describe('a plugin that changes a result', () => {
       flow: 'values',
     });
     const result = await resultOf(loop.open(ask()));
-    expect(resultsIn(result.messages)[0]).toContain(CARD);
+    expect(resultsIn(result.messages)).not.toContainEqual(expect.stringContaining(CARD));
+    expect(resultsIn(result.messages)[0]).toMatch(/^⟦v-/);
+  });
+
+  it('makes no run less strict if it shows what it was shown', async () => {
+    charged.length = 0;
+    const { loop } = await shop([having('acme.reveal', { result: reveal })], {
+      version: 'v1',
+      allow: ['*'],
+      flow: 'taint',
+    });
+    const result = await resultOf(loop.open(ask()));
     expect([result.finishReason, charged]).toEqual(['waiting', []]);
   });
 });

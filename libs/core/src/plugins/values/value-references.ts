@@ -49,6 +49,18 @@ export class RunValues {
     return referencesIn(text).flatMap((id) => this.values.get(id) ?? []);
   }
 
+  /** Returns a text with the values in the place of their references, in JSON as JSON has them. */
+  revealIn(text: string): string {
+    if (this.isEmpty || !text.includes(REFERENCE_MARK)) return text;
+    const isJson = parseJson(text) !== undefined;
+    return text.replaceAll(REFERENCE, (reference, id: string) => {
+      const found = this.values.get(id);
+      if (!found) return reference;
+      const value = toText(found.value);
+      return isJson ? JSON.stringify(value).slice(1, -1) : value;
+    });
+  }
+
   /**
    * Returns the values that the arguments of a call name, in whatever way their JSON is written.
    */
