@@ -307,8 +307,10 @@ describe('the completion for bash', () => {
 });
 
 const ZSH = '/usr/bin/zsh';
+const hasZsh = existsSync(ZSH);
+const NO_ZSH = hasZsh ? '' : ' [skipped: install zsh]';
 
-(existsSync(ZSH) ? describeAtTerminal : describe.skip)('the completion for zsh', () => {
+(hasZsh ? describeAtTerminal : describe.skip)(`the completion for zsh${NO_ZSH}`, () => {
   it('completes commands and the options of a command, also in a shell in which nothing completes yet', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'toolloop-zsh-'));
     await writeFile(join(folder, 'toolloop.zsh'), (await toolloop(['completion', 'zsh'])).stdout);

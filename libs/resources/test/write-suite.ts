@@ -100,6 +100,9 @@ interface Stored {
   readonly [name: string]: unknown;
 }
 
+/** Stands for a case that a database cannot have: its writes do not join Toolloop's own. */
+const noCase = (_title: string, _body: () => void): void => undefined;
+
 /** What writes do, on any database. */
 export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
   let shop: Shop;
@@ -394,8 +397,8 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
       expect(await stored(`number = 'o-9'`)).toHaveLength(1);
     });
 
-    const itJoined = joinsCalls ? it : it.skip;
-    itJoined('is committed together with the mark of its call', async () => {
+    const joined = joinsCalls ? it : noCase;
+    joined('is committed together with the mark of its call', async () => {
       const marks = (number: string) =>
         shop.sql(`select 1 from toolloop.calls where effect::text like ?`, [
           `%"number":"${number}"%`,
@@ -456,7 +459,7 @@ export function writesRows(storing: Storing, { joinsCalls = true } = {}): void {
     });
   });
 
-  (joinsCalls ? describe : describe.skip)('a rehearsal', () => {
+  (joinsCalls ? describe : noCase)('a rehearsal', () => {
     const ada = { actor: { id: 'ada', tenant: 'acme' }, tenant: 'acme' };
     const WRITES = [
       calls(
