@@ -1,5 +1,5 @@
 import { Injectable, type OnApplicationBootstrap } from '@nestjs/common';
-import { ConfigurationError, type Finding } from '@toolloop/protocol';
+import { ConfigurationError, type Finding, isRecord } from '@toolloop/protocol';
 import { BoundedStores } from '../call/bounded-stores.js';
 import type { AnnouncedTools } from '../catalog/announced-tools.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
@@ -221,11 +221,13 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
   }
 
   /** Finds values for plugins that a loop gives and no plugin takes. */
-  private valueFindings(at: string, { plugins }: LoopProfile): readonly Finding[] {
-    const [installed] = this.explorer.instancesOf(Plugins);
-    return PLUGIN_VALUES.accept(plugins)
-      ? (installed?.findingsIn(plugins ?? [], `${at}.plugins`) ?? [])
-      : [];
+  private valueFindings(at: string, profile: LoopProfile): readonly Finding[] {
+    if (!isRecord(profile)) return [];
+    const { plugins } = profile;
+    if (!plugins || !PLUGIN_VALUES.accept(plugins)) return [];
+    return this.explorer
+      .instancesOf(Plugins)
+      .flatMap((installed) => installed.findingsIn(plugins, `${at}.plugins`));
   }
 }
 
