@@ -3,6 +3,7 @@ import { TEXT } from '../../libs/core/src/findings/option-rules.js';
 import { policyShapeFindings } from '../../libs/core/src/policy/policy-findings.js';
 import { type Finding, pageOfFinding } from '../../libs/protocol/src/errors.js';
 import { writtenFindings } from './findings.js';
+import { lastCellsIn } from './table-cells.js';
 
 const BLOCK = /<!-- findings -->[^]*?<!-- \/findings -->/;
 
@@ -57,7 +58,7 @@ export function withFindings(
   page: string,
   findings: readonly Pick<Finding, 'problem' | 'remedy'>[],
 ): string {
-  const written = writtenIn(BLOCK.exec(page)?.[0] ?? '');
+  const written = lastCellsIn(BLOCK.exec(page)?.[0] ?? '');
   const rows = findings.map(({ problem, remedy }) => {
     const cell = cellOf(problem);
     return `| ${cell} | ${remedy === '' ? (written.get(cell) ?? '') : cellOf(remedy)} |`;
@@ -71,19 +72,9 @@ export function withFindings(
   return page.replace(BLOCK, () => `<!-- findings -->\n\n${table}\n\n<!-- /findings -->`);
 }
 
-/** The remedies of a table by their problems, both as their cells show them. */
-function writtenIn(table: string): ReadonlyMap<string, string> {
-  return new Map(
-    [...table.matchAll(/^\| (.+?) \| (.*) \|$/gm)].map(([, problem = '', remedy = '']) => [
-      problem,
-      remedy.trim(),
-    ]),
-  );
-}
-
 /** The problems of a page's table that have no remedy. */
 export function withoutRemedy(page: string): readonly string[] {
-  return [...writtenIn(BLOCK.exec(page)?.[0] ?? '')].flatMap(([problem, remedy]) =>
+  return [...lastCellsIn(BLOCK.exec(page)?.[0] ?? '')].flatMap(([problem, remedy]) =>
     remedy === '' ? [problem] : [],
   );
 }

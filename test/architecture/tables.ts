@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { DEFAULT_LIMITS } from '@toolloop/core';
 import ts from 'typescript';
+import { lastCellsIn } from './table-cells.js';
 
 /**
  * A row that a type asks for: what stands in its first columns. The last column is what people have
@@ -49,11 +50,7 @@ export const TABLES: readonly TypeTable[] = [
 /** A page with the rows that its type has now; what was written about a row stays beside it. */
 export function withTable(page: string, { marker, head, rows }: TypeTable): string {
   const block = new RegExp(`<!-- table: ${marker} -->[^]*?<!-- /table -->`);
-  const written = new Map(
-    [...(block.exec(page)?.[0] ?? '').matchAll(/^\| (`[^`]+`) \|(?:.*\|)? (.*) \|$/gm)].map(
-      ([, key = '', text = '']) => [key, text.trim()],
-    ),
-  );
+  const written = lastCellsIn(block.exec(page)?.[0] ?? '');
   const lines = rows().map((row) => `| ${row.join(' | ')} | ${written.get(row[0] ?? '') ?? ''} |`);
   const all = [
     '<!-- prettier-ignore -->',

@@ -1,5 +1,5 @@
 import { type CallHooks, reworded } from '../plugin/call-hooks.js';
-import type { ResultChange } from '../plugin/call-points.js';
+import type { FailureWords, ResultChange } from '../plugin/call-points.js';
 import { hadEffect } from '../plugins/sub-runs/changed-records.js';
 import { cut } from '../plugins/pages/result-pages.js';
 import { asFromOutside } from '../plugins/values/hide-values.js';
@@ -80,12 +80,8 @@ function withinBudget(
 /** A change, and whether its plugin was shown what is hidden from the model. */
 type RevealedChange = ResultChange & { readonly isRevealed: boolean };
 
-/** A failure in other words, which the model reads as any of the call. */
-function withWords(
-  call: Call,
-  outcome: ToolOutcome,
-  words: NonNullable<ResultChange['error']>,
-): ToolOutcome {
+/** Returns the outcome of a call that failed in other words, which the model reads as well. */
+function withWords(call: Call, outcome: ToolOutcome, words: FailureWords): ToolOutcome {
   if (!outcome.record.error) return outcome;
   const error = reworded(outcome.record.error, words);
   const { content, labels } = failed(call, error);

@@ -228,8 +228,8 @@ export interface RunJournal {
    */
   note(entry: RunEntry): void;
   /**
-   * Keeps entries that another store has not taken with the next entry that is recorded, and so with
-   * the outcomes of which they tell. Never throws.
+   * Keeps entries that another store has not taken with the next entry that is recorded, and so
+   * with the outcomes of which they tell. Never throws.
    */
   owe(entries: readonly OwedEntry[]): void;
   /**

@@ -1,9 +1,11 @@
-import { doWithin } from './around.js';
 import type { ToolFailure } from '@toolloop/protocol';
+import { deepFreeze } from '../contracts/deep-freeze.js';
+import { doWithin } from './around.js';
 import type {
   CallOutcome,
   CallRuling,
   CheckedCall,
+  FailureWords,
   OpenedCall,
   RecordEntry,
   ResultChange,
@@ -133,35 +135,24 @@ function joined(first: ResultChange | undefined, next: ResultChange): ResultChan
 function asRead(outcome: CallOutcome, change: ResultChange | undefined): CallOutcome {
   const { content = outcome.content, result = outcome.record.result, error } = change ?? {};
   const { error: failure } = outcome.record;
-  return frozenCopy({
+  const copy = structuredClone({
     content,
     record: {
       ...outcome.record,
       ...(result !== undefined && { result }),
       ...(failure && error && { error: reworded(failure, error) }),
     },
-    ...(outcome.isPending && { isPending: outcome.isPending }),
   });
+  deepFreeze(copy);
+  return copy;
 }
 
 /** Returns a failure in other words. */
 export function reworded(
   { problems: _problems, ...failure }: ToolFailure,
-  words: NonNullable<ResultChange['error']>,
+  words: FailureWords,
 ): ToolFailure {
   return { ...failure, ...words };
-}
-
-function frozenCopy<Value>(value: Value): Value {
-  const copy = structuredClone(value);
-  freeze(copy);
-  return copy;
-}
-
-function freeze(value: unknown): void {
-  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return;
-  Object.freeze(value);
-  for (const part of Object.values(value)) freeze(part);
 }
 
 function compileRecord(plugins: readonly PluginAt<'record'>[]): CallHooks['record'] {

@@ -102,17 +102,17 @@ export interface ResultChange {
   readonly content?: CallOutcome['content'];
   /** The result that the application shows. Set for a call that succeeded only. */
   readonly result?: JsonValue;
-  /**
-   * The words of a failure, for the model and the application: without `problems` there are none.
-   * Set for a call that did not succeed only.
-   */
-  readonly error?: Pick<ToolFailure, 'safeMessage' | 'problems'>;
+  /** The words of a failure. Set for a call that did not succeed only. */
+  readonly error?: FailureWords;
   /**
    * True if someone outside may have chosen a part of it. Changed content is taken for that anyway,
    * unless the labels of its tool say that it returns what is trusted.
    */
   readonly isFromOutside?: true;
 }
+
+/** The words of a failure, for the model and the application. Without `problems` there are none. */
+export type FailureWords = Pick<ToolFailure, 'safeMessage' | 'problems'>;
 
 /** A call that waits, and for what. */
 export interface HeldCall {

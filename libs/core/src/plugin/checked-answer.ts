@@ -1,5 +1,5 @@
-import type { JsonValue, ToolFailure } from '@toolloop/protocol';
-import type { CallOutcome, ResultChange } from './call-points.js';
+import { isRecord, type JsonValue, type ToolFailure } from '@toolloop/protocol';
+import type { CallOutcome, FailureWords, ResultChange } from './call-points.js';
 import type { InstalledPlugin } from './installed-plugin.js';
 import { PluginError } from './plugin-error.js';
 import type { PointName } from './plugin.js';
@@ -45,7 +45,7 @@ export function checkedRefusal(
   one: InstalledPlugin,
   point: PointName,
 ): ToolFailure {
-  if (!isObject(refusal) || typeof refusal.safeMessage !== 'string')
+  if (!isRecord(refusal) || typeof refusal.safeMessage !== 'string')
     throw wrong(one, point, 'A refusal has a `code` and a `safeMessage` for the model.');
   const { code, safeMessage, problems, retryable } = refusal;
   if (!PLUGIN_REFUSALS.some((known) => known === code))
@@ -66,11 +66,9 @@ function areProblems(problems: unknown): boolean {
 
 function isProblem(problem: unknown): boolean {
   return (
-    isObject(problem) &&
-    'pointer' in problem &&
-    typeof problem.pointer === 'string' &&
-    'message' in problem &&
-    typeof problem.message === 'string'
+    isRecord(problem) &&
+    typeof problem['pointer'] === 'string' &&
+    typeof problem['message'] === 'string'
   );
 }
 
@@ -81,7 +79,7 @@ export function checkedLimits(
   one: InstalledPlugin,
 ): readonly CallLimit[] {
   if (limits === undefined) return [];
-  const isList = Array.isArray(limits) && !limits.some((limit) => !isObject(limit));
+  const isList = Array.isArray(limits) && !limits.some((limit) => !isRecord(limit));
   if (!isList) throw wrong(one, 'admit', 'The answer is no list of limits.');
   return limits.map((limit: CallLimit) => checkedLimit(limit, calls, one));
 }
@@ -111,7 +109,7 @@ export function checkedChange(
 }
 
 function problemInChange(change: ResultChange, { record }: CallOutcome): string | undefined {
-  if (!isObject(change) || Object.keys(change).some((name) => !OF_A_CHANGE.includes(name)))
+  if (!isRecord(change) || Object.keys(change).some((name) => !OF_A_CHANGE.includes(name)))
     return `The answer is no object of ${OF_A_CHANGE.join(', ')}.`;
   const { content, result, error } = change;
   if (content !== undefined && !isContent(content))
@@ -123,16 +121,10 @@ function problemInChange(change: ResultChange, { record }: CallOutcome): string 
 
 /** @throws {PluginError} for what are no words of a failure */
 function checkedWords(error: FailureWords, one: InstalledPlugin): FailureWords {
-  if (!isObject(error) || typeof error.safeMessage !== 'string' || !areProblems(error.problems))
+  if (!isRecord(error) || typeof error.safeMessage !== 'string' || !areProblems(error.problems))
     throw wrong(one, 'result', 'The `error` is no object of `safeMessage` and `problems`.');
   const { safeMessage, problems } = error;
   return { safeMessage, ...(problems && { problems }) };
-}
-
-type FailureWords = NonNullable<ResultChange['error']>;
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isContent(content: unknown): boolean {
@@ -140,13 +132,10 @@ function isContent(content: unknown): boolean {
 }
 
 function isPart(part: unknown): boolean {
-  if (!isObject(part) || !('type' in part)) return false;
-  return part.type === 'text' ? 'text' in part && typeof part.text === 'string' : isMedia(part);
-}
-
-function isMedia(part: object & { readonly type: unknown }): boolean {
-  const isKnown = part.type === 'image' || part.type === 'file';
-  return isKnown && 'url' in part && typeof part.url === 'string';
+  if (!isRecord(part)) return false;
+  const { type, text, url } = part;
+  if (type === 'text') return typeof text === 'string';
+  return (type === 'image' || type === 'file') && typeof url === 'string';
 }
 
 /** @throws {PluginError} for what JSON cannot carry */

@@ -4,6 +4,7 @@ export type {
   CallPoints,
   CallRuling,
   CheckedCall,
+  FailureWords,
   HeldCall,
   OpenedCall,
   RecordEntry,

@@ -79,10 +79,7 @@ export class Plugins {
     { around, session }: RunsAround = {},
     saved: SavedSlots = {},
   ): PluginsOfRun {
-    const view = new RunOfPlugins(facts, this.slots, {
-      around: around?.view,
-      session: session?.view,
-    });
+    const view = new RunOfPlugins(facts, this.slots, around?.view, session?.view);
     view.restore(saved);
     view.begin(facts.options.values ?? []);
     const active = this.installed.filter((one) => takesPart(one, view));

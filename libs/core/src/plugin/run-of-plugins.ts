@@ -12,16 +12,10 @@ export class RunOfPlugins implements RunView {
     readonly facts: RunFacts,
     /** The slots of the plugins of the application. */
     private readonly slots: readonly AnySlot[],
-    private readonly others: {
-      readonly around?: RunOfPlugins | undefined;
-      /** The session of a call. */
-      readonly session?: RunOfPlugins | undefined;
-    } = {},
+    readonly around?: RunOfPlugins,
+    /** The session of a call. */
+    private readonly session?: RunOfPlugins,
   ) {}
-
-  get around(): RunOfPlugins | undefined {
-    return this.others.around;
-  }
 
   get runId(): string {
     return this.facts.context.runId;
@@ -89,8 +83,7 @@ export class RunOfPlugins implements RunView {
   }
 
   private holderOf(slot: Pick<Slot<never>, 'inherit'>): RunView {
-    const { around, session } = this.others;
-    const holder = { fresh: undefined, share: around, session }[slot.inherit];
+    const holder = { fresh: undefined, share: this.around, session: this.session }[slot.inherit];
     return holder ? holder.holderOf(slot) : this;
   }
 }

@@ -33,7 +33,7 @@ function runView(slots: readonly AnySlot[] = [], around?: RunOfPlugins): RunOfPl
       signal: new AbortController().signal,
     },
     slots,
-    { around },
+    around,
   );
 }
 

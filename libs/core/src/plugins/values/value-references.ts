@@ -55,9 +55,7 @@ export class RunValues {
     const isJson = parseJson(text) !== undefined;
     return text.replaceAll(REFERENCE, (reference, id: string) => {
       const found = this.values.get(id);
-      if (!found) return reference;
-      const value = toText(found.value);
-      return isJson ? JSON.stringify(value).slice(1, -1) : value;
+      return found ? written(toText(found.value), isJson) : reference;
     });
   }
 
@@ -167,8 +165,13 @@ export function answerForReader(
   return text.replaceAll(REFERENCE, (reference, id: string) => {
     const found = values.get(id);
     const shown = found ? inertText(toText(found.value)) : reference;
-    return isJson ? JSON.stringify(shown).slice(1, -1) : shown;
+    return written(shown, isJson);
   });
+}
+
+/** Writes a text as it stands in a text of JSON, or by itself. */
+function written(text: string, isJson: boolean): string {
+  return isJson ? JSON.stringify(text).slice(1, -1) : text;
 }
 
 /**

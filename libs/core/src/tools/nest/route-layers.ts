@@ -2,6 +2,7 @@ import { type CanActivate, HttpStatus, type Type } from '@nestjs/common';
 import { GUARDS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
 import type { ApplicationConfig, ExternalContextCreator, ModulesContainer } from '@nestjs/core';
 import { type Finding, isObject, isRecord } from '@toolloop/protocol';
+import { deepFreeze } from '../../contracts/deep-freeze.js';
 import type { ToolCallContext } from '../../contracts/tool-call.js';
 import type { ToolLayers } from '../../contracts/tool.js';
 import { CLASS, FUNCTION, listOf } from '../../findings/option-rules.js';
@@ -252,19 +253,13 @@ function frozenRequest(
   { input, context }: RequestedCall,
 ): object {
   const made = route.request(isRecord(input) ? structuredClone(input) : {}, context.tenant);
-  for (const part of [made.params, made.query, made.body]) freeze(part);
+  for (const part of [made.params, made.query, made.body]) deepFreeze(part);
   return Object.freeze({
     headers: Object.freeze({}),
     user: context.actor,
     ...request?.(context.actor),
     ...made,
   });
-}
-
-function freeze(value: unknown): void {
-  if (!isObject(value)) return;
-  for (const child of Object.values(value)) freeze(child);
-  Object.freeze(value);
 }
 
 /**
