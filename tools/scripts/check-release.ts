@@ -45,7 +45,7 @@ const CHECKS: readonly ReleaseCheck[] = [
   {
     name: 'release specs',
     command: "npm test -- --testPathPatterns '[.]release[.]spec' --maxWorkers=2",
-    minutes: 9,
+    minutes: 12,
     env: { TOOLLOOP_RELEASE: '1', TOOLLOOP_FULL: '1' },
   },
   {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import {
   LanguageModel,
   type ModelEvent,
@@ -14,10 +14,6 @@ import {
   SqlRunLog,
   SqlStores,
 } from '@toolloop/durable';
-import { migrate } from '../src/database/migrations.js';
-import { PgliteDriver } from '../src/database/pglite-driver.js';
-import { PostgresDriver } from '../src/database/postgres-driver.js';
-import { createServerDatabase, describePostgres, inMemory } from './databases.js';
 import { DeskProcess, type World } from './fixtures/desk.process.js';
 import { alice, dying } from './fixtures/durable-runs.js';
 
@@ -129,7 +125,8 @@ async function untilDead(mortal: MortalDriver): Promise<void> {
   while (!mortal.isGone) await new Promise((resolve) => setTimeout(resolve, 2));
 }
 
-function places(open: () => DatabaseDriver): void {
+/** Shows what becomes of a run if its process dies at any of its commits. */
+export function diesAnywhere(open: () => DatabaseDriver): void {
   /**
    * Opens a run in a process that dies at a commit, and has another one continue it for as far as
    * it comes by itself.
@@ -228,30 +225,3 @@ function places(open: () => DatabaseDriver): void {
     },
   );
 }
-
-describe('on PGlite', () => {
-  let driver: DatabaseDriver;
-  beforeAll(async () => {
-    const { template } = await inMemory();
-    driver = await PgliteDriver.inMemory(template);
-    await migrate(new Database(driver));
-  });
-  afterAll(() => driver.close());
-  places(() => driver);
-});
-
-describePostgres('on PostgreSQL', () => {
-  let driver: DatabaseDriver;
-  let drop: () => Promise<void>;
-  beforeAll(async () => {
-    const server = await createServerDatabase();
-    drop = server.drop;
-    driver = await PostgresDriver.connect(server.url);
-    await migrate(new Database(driver));
-  });
-  afterAll(async () => {
-    await driver.close();
-    await drop();
-  });
-  places(() => driver);
-});
