@@ -6,7 +6,7 @@ import { dirname, join, relative } from 'node:path';
  * its tools and what its routes take.
  */
 const METADATA =
-  /^(libs\/(core\/test\/(discovery|schema)|resources\/test)|test\/(nest|docs|examples))\/|^test\/demo\/(access|chat|client|entities|policies|carts|orders|tickets)\./u;
+  /^(libs\/(core\/test\/(tools|schema)|resources\/test)|test\/(nest|docs|examples))\/|^test\/demo\/(access|chat|client|entities|policies|carts|orders|tickets)\./u;
 
 /** The compiler reads the pages in both runs, and says the same. */
 const SAME_IN_BOTH = /^test\/docs\/fences\.spec\.js$/u;

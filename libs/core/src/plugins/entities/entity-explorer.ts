@@ -24,6 +24,7 @@ import {
   type EntityTool,
 } from './entity-registry.js';
 import { handlerOf, hasEnhancers } from '../../tools/nest/enhancers.js';
+import { lostMetadataFindings } from '../../tools/nest/lost-metadata.js';
 import { type MethodLayers } from '../../tools/nest/nest-layers.js';
 import {
   foldedId,
@@ -134,6 +135,7 @@ export class EntityExplorer {
         ...findings,
         ...nameFindings(at, name),
         ...collisionFindings(at, declaredId, taken.get(foldedId(name))),
+        ...lostMetadataFindings(type, method),
       );
       const isFoundAgain =
         this.container.lookups.has(type) && providerOptionsOf(type)?.rehydrate !== 'never';

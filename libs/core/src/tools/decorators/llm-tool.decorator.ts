@@ -28,15 +28,41 @@ import { DIRECTIVE, type DirectiveDeclaration, METHOD_NAME } from './directive-d
  *   Promise<Customer> { return this.customers.find(id); }
  */
 export function LlmTool(options: LlmToolOptions): MethodDecorator {
-  return (prototype, property) => {
+  return (prototype, property, descriptor) => {
     if (Reflect.hasOwnMetadata(LLM_TOOL_METADATA, prototype, property))
       Reflect.defineMetadata(REPEATED_METADATA, true, prototype, property);
     Reflect.defineMetadata(LLM_TOOL_METADATA, options, prototype, property);
     recordMember(prototype, property);
+    recordFunctions(prototype, property, descriptor);
   };
 }
 
 export const LLM_TOOL_METADATA = 'toolloop:llm-tool';
+
+/**
+ * Records the function of a method as its class was written, and as the decorators below have left
+ * it. One above may put another in their place.
+ */
+function recordFunctions(
+  prototype: object,
+  property: string | symbol,
+  descriptor: PropertyDescriptor | undefined,
+): void {
+  const written = Reflect.getOwnPropertyDescriptor(prototype, property);
+  const functions = [written, descriptor].flatMap((one) => {
+    const value: unknown = one?.value;
+    return typeof value === 'function' ? [value] : [];
+  });
+  Reflect.defineMetadata(FUNCTIONS_METADATA, [...new Set(functions)], prototype, property);
+}
+
+const FUNCTIONS_METADATA = 'toolloop:functions-of';
+
+/** Returns the functions that stood for a method of this prototype when it was marked. */
+export function markedFunctionsOf(prototype: object, property: string): readonly object[] {
+  return (Reflect.getOwnMetadata(FUNCTIONS_METADATA, prototype, property) ??
+    []) as readonly object[];
+}
 
 /** Set on a method that is marked twice. */
 export const REPEATED_METADATA = 'toolloop:llm-tool-repeated';

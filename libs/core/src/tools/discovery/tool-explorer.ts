@@ -27,6 +27,7 @@ import { SchemaValidators } from '../../schema/validators.js';
 import { EntityExplorer } from '../../plugins/entities/entity-explorer.js';
 import { EntityRegistry, findResolvers } from '../../plugins/entities/entity-registry.js';
 import { enhancerFindings, entityOfHost } from '../nest/enhancers.js';
+import { lostMetadataFindings } from '../nest/lost-metadata.js';
 import { MethodLayers, NestLayerCompiler } from '../nest/nest-layers.js';
 import { contributedMethodOf, rawMethodOf } from '../nest/raw-layers.js';
 import { isRouteHandler } from '../nest/route-input.js';
@@ -269,6 +270,7 @@ export class ToolExplorer {
         ...compiled.findings,
         ...idFindings(at, declaredId),
         ...enhancerFindings({ type, method, wrapper }),
+        ...lostMetadataFindings(type, method),
       );
       findings.push(...standInFindings(at, type, wrapper, methodsAskedOf(method)));
       if (compiled.returns) returned.push(compiled.returns.type);
@@ -305,6 +307,7 @@ export class ToolExplorer {
       ...compiled.findings,
       ...idFindings(at, raw.declaration.id ?? ''),
       ...enhancerFindings(layered),
+      ...lostMetadataFindings(type, layered.method),
     ];
     const returned = compiled.returns ? [compiled.returns.type] : [];
     const { template } = compiled;

@@ -14,7 +14,8 @@ export function asObject(value: unknown): object {
   throw new TypeError('A provider of tools has no instance.');
 }
 
-const ENHANCERS = [
+/** Nest's keys of guards, pipes, interceptors and filters. */
+export const ENHANCERS = [
   GUARDS_METADATA,
   PIPES_METADATA,
   INTERCEPTORS_METADATA,
@@ -71,12 +72,15 @@ export function hasFilters(target: object): boolean {
 
 /** A method as its class has it; undefined where a getter or nothing stands in its place. */
 export function handlerOf(type: Type, property: string): object | undefined {
-  for (let level = type.prototype as object | null; level; level = Reflect.getPrototypeOf(level)) {
-    const descriptor = Reflect.getOwnPropertyDescriptor(level, property);
-    if (descriptor)
-      return typeof descriptor.value === 'function' ? (descriptor.value as object) : undefined;
-  }
+  for (let level = type.prototype as object | null; level; level = Reflect.getPrototypeOf(level))
+    if (Object.hasOwn(level, property)) return functionOn(level, property);
   return undefined;
+}
+
+/** Returns the function that a prototype itself has by a name. */
+export function functionOn(prototype: object, property: string): object | undefined {
+  const value: unknown = Reflect.getOwnPropertyDescriptor(prototype, property)?.value;
+  return typeof value === 'function' ? value : undefined;
 }
 
 /**
