@@ -12,7 +12,6 @@ import { Observable } from 'rxjs';
 import { Toolset } from '../catalog/toolset.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import type { RunJournal } from '../contracts/run-log.js';
-import type { ConversationKey, ConversationStore, LeftInput } from '../contracts/conversation.js';
 import type { TenantDirectory } from '../contracts/tenant-directory.js';
 import type { Told } from '../call/emit-event.js';
 import {
@@ -27,13 +26,10 @@ import { toolNotes } from '../plugins/injection/tool-notes.js';
 import { strictlyListed, UNKNOWN_TENANT } from '../call/resolve-tool.js';
 import { isStanding } from '../plugins/conversations/standing-calls.js';
 import { asRun } from '../call/store-calls.js';
-import type { ConversationCuts, CuttingRun } from '../plugins/conversations/conversation-cuts.js';
 import {
-  BUSY,
-  type ConversationTurns,
-  listWordsOfUser,
-} from '../plugins/conversations/conversation-turns.js';
-import { type ConversationTurn } from '../plugins/conversations/conversation-turn.js';
+  RunConversation,
+  type ConversationServices,
+} from '../plugins/conversations/run-conversation.js';
 import { EventOutlet, type EventReader, isForPeople } from './event-outlet.js';
 import { PullQueue } from './pull-queue.js';
 import { RunInputs } from './run-inputs.js';
@@ -77,10 +73,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private running: Promise<LoopResult<Output>> | undefined;
   /** Set where the run was suspended, and this process has taken it out of the log. */
   private held: HeldSuspension | undefined;
-  private turn: ConversationTurn | undefined;
-  readonly isDurable: boolean;
-  readonly cuts: string | undefined;
-  readonly names: readonly string[];
+  /** Absent outside of a conversation. */
+  readonly conversation: RunConversation | undefined;
   private hasEnded = false;
   private hasReader = false;
   /** True while a person may still be asked to approve one of its calls. */
@@ -96,16 +90,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     this.runId = plan.execution.run.runId;
     this.inputs = new RunInputs(resumed?.saved.inputs, plan.options);
     this.mayHaveAsked = resumed !== undefined;
-    this.isDurable = journal !== undefined;
-    const { cut } = plan.options;
-    this.names = [
-      this.runId,
-      ...plan.messages.flatMap((message) =>
-        message.role === 'user' ? (message.messageId ?? []) : [],
-      ),
-    ];
-    this.cuts =
-      cut && JSON.stringify([cut.at, cut.after, plan.messages.map(({ content }) => content)]);
+    this.conversation = this.conversationOf(plan);
     const onFailure = (cause: unknown, sink: LoopEventSink): boolean => {
       const isSlow =
         sink === journal?.sink && cause instanceof Interruption && this.interruption.signal.aborted;
@@ -129,6 +114,27 @@ export class LoopRun<Output> implements RunHandle<Output> {
       });
       return () => this.abandon();
     });
+  }
+
+  private conversationOf({
+    conversation,
+    options,
+    messages,
+  }: RunPlan): RunConversation | undefined {
+    if (!conversation) return undefined;
+    const { runId, inputs, interruption } = this;
+    const run = {
+      runId,
+      plan: { options, messages },
+      inputs,
+      isDurable: this.journal !== undefined,
+      isContinued: this.resumed !== undefined,
+      signal: interruption.signal,
+      isElsewhere: () => this.isElsewhere,
+      cancel: (reason?: string) => this.cancel(reason),
+      emit: (event: LoopEventBody) => this.emit(event),
+    };
+    return new RunConversation(conversation, run, this.services);
   }
 
   get result(): Promise<LoopResult<Output>> {
@@ -157,21 +163,6 @@ export class LoopRun<Output> implements RunHandle<Output> {
       );
     if (this.isElsewhere) throw new RunElsewhereError(this.runId);
     this.inputs.add(message);
-  }
-
-  /**
-   * Takes in what another run of its conversation has said, once; false where it takes nothing
-   * more, or nothing yet, since another process would not know of it. A rehearsal takes nothing,
-   * nor does a run whose request calls the user's words public: the other request may not.
-   */
-  async takeIn(left: LeftInput): Promise<boolean> {
-    const { rehearse, labels } = this.plan.options;
-    return (
-      !this.isElsewhere &&
-      !rehearse &&
-      labels?.reads !== 'public' &&
-      this.inputs.takeLeft(left, this.isDurable)
-    );
   }
 
   cancel(reason = 'The run was cancelled.'): void {
@@ -249,7 +240,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private async drive(first: LoopState, instruct: Instructing): Promise<LoopState> {
     const instructions = await instruct();
-    const addedTo = await this.takePlace();
+    const addedTo = await this.conversation?.enter();
     if (addedTo !== undefined) return { ...first, finish: { reason: 'stop', addedTo } };
     const { past, history } = await this.before();
     const live = this.liveRun(instructions, history);
@@ -269,58 +260,6 @@ export class LoopRun<Output> implements RunHandle<Output> {
   /** Gives the run to another process if a store failed. */
   private handOver({ finish }: LoopState): void {
     if (isUnavailable({ finish })) this.journal?.handOver(finish?.cause);
-  }
-
-  /**
-   * The cut that the run makes; undefined where it makes none, or has made it before it continued.
-   */
-  private get cutting(): CuttingRun | undefined {
-    const { conversation: key, messages: words, options } = this.plan;
-    return key && options.cut && !this.resumed
-      ? { key, run: this, cut: options.cut, words }
-      : undefined;
-  }
-
-  /**
-   * Waits for the run's turn, and cuts the conversation where the run says so. Returns the id of
-   * the run that has taken its message instead.
-   */
-  private async takePlace(): Promise<string | undefined> {
-    const { cutting } = this;
-    if (this.plan.conversation) this.services.turns.enter(this.plan.conversation, this);
-    if (!cutting) return this.takeTurn();
-    const { signal } = this.interruption;
-    const gaveWay = await untilAborted(this.services.cuts.begin(cutting), signal);
-    if (typeof gaveWay === 'string') return gaveWay;
-    return (
-      (await this.takeTurn()) ?? untilAborted(this.services.cuts.complete(cutting, gaveWay), signal)
-    );
-  }
-
-  /**
-   * Waits for the run's turn in its conversation. Returns the id of the run that has taken its
-   * message instead.
-   */
-  private async takeTurn(): Promise<string | undefined> {
-    const { conversation, messages, options } = this.plan;
-    if (!conversation) return undefined;
-    const { turns } = this.services;
-    const isContinued = this.resumed !== undefined;
-    // what is to be rehearsed is not done
-    const isAdded =
-      options.whenBusy === 'addInput' && !isContinued && !options.rehearse && !options.cut;
-    const words = isAdded ? listWordsOfUser(messages) : undefined;
-    const addedTo = words && (await turns.add(conversation, this, words));
-    if (addedTo !== undefined) return addedTo;
-    if (turns.isTaken(conversation)) await this.emit(BUSY);
-    const taken = await turns.take(conversation, this, {
-      words,
-      isContinued,
-      signal: this.interruption.signal,
-    });
-    if (typeof taken === 'string') return taken;
-    this.turn = taken;
-    return undefined;
   }
 
   /**
@@ -392,16 +331,9 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private async before(): Promise<Beginning> {
     if (this.resumed)
       return { past: this.resumed.saved.past, history: this.resumed.saved.state.messages };
-    const { conversation, messages } = this.plan;
-    if (!conversation) return { past: 0, history: messages };
-    const earlier = await untilAborted(
-      this.services.conversations.load(conversation),
-      this.interruption.signal,
-    );
-    const { cutting } = this;
-    const standing = cutting
-      ? await untilAborted(this.services.cuts.standing(cutting), this.interruption.signal)
-      : [];
+    const { messages } = this.plan;
+    if (!this.conversation) return { past: 0, history: messages };
+    const { earlier, standing } = await this.conversation.read();
     return {
       past: earlier.length,
       history: [...withoutShownCalls(earlier), ...messages, ...standing],
@@ -435,7 +367,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   private async concluded(last: LoopState, { past, live }: SuspendedAt): Promise<LoopState> {
-    const { conversation } = this.plan;
+    const { conversation } = this;
     if (last.pending && (last.finish?.reason === 'waiting' || isUnavailable(last)))
       return this.suspend(last, last.pending, { past, live });
     const state = last.pending ? abandonStep(last, last.pending, this.inputs.take()) : last;
@@ -516,16 +448,14 @@ export class LoopRun<Output> implements RunHandle<Output> {
     pending: PendingStep,
     { past, live }: SuspendedAt,
   ): Promise<void> {
-    const { conversation, execution } = this.plan;
+    const { conversation } = this;
     if (!conversation || live.rehearsal) return;
     try {
-      const messages = [
-        ...state.messages,
-        ...waitingMessages(pending, await this.services.suspended.asked(execution.run)),
-      ];
+      const asked = await this.services.suspended.asked(this.plan.execution.run);
+      const messages = [...state.messages, ...waitingMessages(pending, asked)];
       const records = [...state.records, ...pending.outcomes.map(({ record }) => record)];
       const added = this.addedBy({ ...state, messages, records }, past, live);
-      await this.services.conversations.append(conversation, added, this.runId);
+      await conversation.append(added);
     } catch (error) {
       this.logger.warn(
         `The conversation of run ${this.runId} does not tell what waits in it.`,
@@ -539,12 +469,12 @@ export class LoopRun<Output> implements RunHandle<Output> {
    * result.
    */
   private async keep(
-    conversation: ConversationKey,
+    conversation: RunConversation,
     added: readonly Message[],
     state: LoopState,
   ): Promise<LoopState> {
     try {
-      await this.services.conversations.append(conversation, added, this.runId);
+      await conversation.append(added);
       return state;
     } catch (error) {
       // it is being kept, but the run may not wait for it
@@ -558,8 +488,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private async end(state: LoopState, outer: LinkedSignal): Promise<LoopResult<Output>> {
     this.inputs.close();
-    if (this.plan.conversation) this.services.turns.leave(this.plan.conversation, this);
-    await this.turn?.end(this.isElsewhere);
+    await this.conversation?.leave();
     const result = new FinishedRun<Output>(this.runId, state, this.outputOf(state));
     if (this.held) await this.services.suspended.end(this.held, result.finishReason);
     outer.release();
@@ -638,7 +567,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 }
 
 /** The services that one run uses. A sub-run is told and kept by the run around it. */
-export interface RunParts {
+export interface RunParts extends ConversationServices {
   readonly loop: Pick<
     ToolLoop,
     | 'drive'
@@ -651,9 +580,6 @@ export interface RunParts {
     | 'endStep'
     | 'leave'
   >;
-  readonly conversations: ConversationStore;
-  readonly turns: Pick<ConversationTurns, 'add' | 'isTaken' | 'take' | 'enter' | 'leave'>;
-  readonly cuts: Pick<ConversationCuts, 'begin' | 'complete' | 'standing'>;
   readonly tenants: TenantDirectory | undefined;
   readonly sinks: readonly LoopEventSink[];
   readonly subRuns: SubRunsWithin;

@@ -149,7 +149,7 @@ describe('what a run of the same conversation says to one that is written down',
     journal.isOurs = true;
     const takesAgain = {
       act: async (key: string) =>
-        `${key} done, ${String(next instanceof LoopRun && (await next.takeIn(left)))}`,
+        `${key} done, ${String(next instanceof LoopRun && (await next.conversation?.takeIn(left)))}`,
     };
     const next: RunHandle = other.durable('r', { conversationId, context: takesAgain }, journal);
     const { messages } = await next.result;
@@ -193,11 +193,11 @@ describe('what a run of the same conversation says to one that is written down',
     const taken: unknown[] = [];
     const act = async (key: string) => {
       journal.isOurs = key === 'a';
-      taken.push(run instanceof LoopRun && (await run.takeIn(left)));
+      taken.push(run instanceof LoopRun && (await run.conversation?.takeIn(left)));
       return `${key} done`;
     };
-    const run: RunHandle = durable('r', { context: { act } }, journal);
-    taken.push(run instanceof LoopRun && (await run.takeIn(left)));
+    const run: RunHandle = durable('r', { conversationId, context: { act } }, journal);
+    taken.push(run instanceof LoopRun && (await run.conversation?.takeIn(left)));
     await expect(run.result).rejects.toThrow(RunElsewhereError);
     expect(taken).toEqual([false, true, false]);
   });
