@@ -79,9 +79,6 @@ export class LiveRun implements EnclosingRun {
   private readonly ofModels: ModelAccounts;
   private knownValues: RunValues | undefined;
   private standing: Pick<ExecutionScope, 'standing'> = {};
-  private shared:
-    | { readonly offered: Toolset; readonly toolset: Toolset; readonly scope: SharedScope }
-    | undefined;
 
   constructor(
     readonly plan: RunPlan,
@@ -223,44 +220,27 @@ export class LiveRun implements EnclosingRun {
     const { actor, policies } = this.roles.now();
     const values = this.valuesUnder(policies, actor);
     this.noteOffer(offered, read(), values);
-    const { approvals, emit, signal } = this;
+    const { plan, plugins, approvals, spending, pages, rehearsal, emit, signal } = this;
+    const subRuns = this.start.subRuns.within(this, toolset);
     return {
-      ...this.sharedScope(offered, toolset, values),
+      ...plan.execution,
       actor,
       policies,
-      flow: this.flow.at(read()),
+      plugins,
       approvals,
-      emit,
-      signal,
-    };
-  }
-
-  /** The part of a scope that is the same for the next call in most cases. */
-  private sharedScope(
-    offered: Toolset,
-    toolset: Toolset,
-    values: RunValues | undefined,
-  ): SharedScope {
-    const { shared } = this;
-    if (shared?.offered === offered && shared.toolset === toolset && shared.scope.values === values)
-      return shared.scope;
-    const { plan, spending, pages, rehearsal } = this;
-    const subRuns = this.start.subRuns.within(this, toolset);
-    const scope: SharedScope = {
-      ...plan.execution,
-      plugins: this.plugins,
+      spending,
       retry: plan.options.onToolError === 'retry',
       toolset: offered,
-      spending,
+      flow: this.flow.at(read()),
       ...(pages && { pages }),
       ...(values && { values }),
       ...(rehearsal && { rehearsal }),
       ...(subRuns && { subRuns }),
       ...this.recorded,
       ...this.standing,
+      emit,
+      signal,
     };
-    this.shared = { offered, toolset, scope };
-    return scope;
   }
 
   /** Notes which tools the model of these calls was offered. */
@@ -336,9 +316,6 @@ export class LiveRun implements EnclosingRun {
     return this.start.inputs;
   }
 }
-
-/** The part of a scope that calls have in common. */
-type SharedScope = Omit<ExecutionScope, 'flow' | 'approvals' | 'emit' | 'signal'>;
 
 /**
  * The part of a run that only its models need, made when they first do: a run of one call has none.
