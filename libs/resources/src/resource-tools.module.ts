@@ -21,7 +21,13 @@ import {
   ToolEntityResolver,
 } from '@toolloop/core';
 import { ToolRegistry } from '@toolloop/core/catalog';
-import { Logger, providerOptionsOf, toolMethodsOf } from '@toolloop/core/internal';
+import {
+  guardedAs,
+  hasEnhancers,
+  Logger,
+  providerOptionsOf,
+  toolMethodsOf,
+} from '@toolloop/core/internal';
 import { ToolLoopStores } from '@toolloop/core/stores';
 import { all, fromKept, where } from './filter.js';
 import { readTool } from './read-action.js';
@@ -88,14 +94,14 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     const found = types.map((type) => this.resourceOf(type));
     const findings = [...found.flatMap((one) => one.findings), ...policyFindings(found)];
     if (findings.length > 0) throw new ConfigurationError(findings);
-    for (const { resource, policy } of found) {
+    for (const { type, resource, policy } of found) {
       if (!resource) continue;
       for (const warning of tenantWarnings(resource.declaration, resource.shape))
         logger.warn(warning);
       const { entity } = resource.shape.model;
       if (policy) this.shapes.govern(entity, policy);
       this.resources.set(entity, resource);
-      this.registry.register(...this.toolsOf(resource));
+      this.registry.register(...this.toolsOf(resource).map((tool) => guardedAs(type, tool)));
     }
     this.shapes.labelFields();
   }
@@ -149,6 +155,7 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
     if (!declaration) {
       const remedy = 'Mark it @ToolResource(Entity, { namespace, actions }).';
       return {
+        type,
         findings: [{ at: type.name, problem: 'It is given as a resource and is none.', remedy }],
       };
     }
@@ -163,6 +170,7 @@ export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
           'List it in the providers of a module: ResourceToolsModule.forFeature([…], { providers }).',
       });
     return {
+      type,
       findings,
       ...(policy && { policy }),
       ...(shape && { resource: { declaration, shape, shapes: this.shapes } }),
@@ -300,6 +308,7 @@ function policyFindings(found: readonly FoundResource[]): Finding[] {
 }
 
 interface FoundResource {
+  readonly type: Type;
   readonly findings: readonly Finding[];
   readonly resource?: Resource;
   readonly policy?: ResourcePolicy;
@@ -333,7 +342,7 @@ export class ResourceToolsModule {
     types: readonly Type[],
     { imports = [], providers = [] }: ResourceFeatureOptions = {},
   ): DynamicModule {
-    const own = types.filter((type) => toolMethodsOf(type).length > 0);
+    const own = types.filter((type) => toolMethodsOf(type).length > 0 || hasEnhancers(type));
     return {
       module: ResourceFeatureModule,
       imports: [...imports],

@@ -5,7 +5,9 @@
 export { Operators } from '../plugins/operators/operators.js';
 export { toDirectiveEvent } from '../contracts/directive.js';
 export { SAID_BY_THE_RUN } from '../contracts/loop-request.js';
+export { guardedAs } from '../tools/decorators/raw-tool.js';
 export { providerOptionsOf, toolMethodsOf } from '../tools/decorators/tool-metadata.js';
+export { hasEnhancers } from '../tools/nest/enhancers.js';
 export { describeFields } from '../tools/decorators/tool-field.decorator.js';
 export type { KnownField } from '../tools/decorators/tool-parameters.decorator.js';
 export { isNotOmitted, namespaceIn } from '../tools/discovery/words-of-modules.js';

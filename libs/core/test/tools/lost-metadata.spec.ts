@@ -130,8 +130,8 @@ describe.each(DECORATORS)('a method with $written', ({ decorator, name }) => {
       return 'paid';
     }
   }
-  const overridden = `Bank.pay: It overrides Base.pay, and has no ${name}, which Nest does not inherit.`;
-  const replaced = `Bank.pay: A decorator puts another function in the place of the method, and that has no ${name}.`;
+  const overridden = `Bank.pay: It overrides Base.pay, and Nest does not apply ${name} to an override.`;
+  const replaced = `Bank.pay: A decorator puts another function in the place of the method, and Nest does not apply ${name} to it.`;
 
   it('keeps the application from starting if a subclass overrides it without the decorator', async () => {
     @ToolProvider({ namespace: 'bank' })
@@ -178,7 +178,7 @@ describe.each(DECORATORS)('a method with $written', ({ decorator, name }) => {
     }
     const imports = [ToolLoopModule.forFeature({ entities: [Account], imports: [] })];
     expect(await problems({ providers: [Bank], imports })).toContain(
-      `Account.pay: It overrides Owned.pay, and has no ${name}, which Nest does not inherit.`,
+      `Account.pay: It overrides Owned.pay, and Nest does not apply ${name} to an override.`,
     );
   });
 
@@ -197,7 +197,7 @@ describe.each(DECORATORS)('a method with $written', ({ decorator, name }) => {
     }
     const tools = [rawTool(Pay, { ...PAYS, as: 'raw__pay' })];
     expect(await problems({ providers: [Pay], options: { tools } })).toContain(
-      `Pay.call: It overrides Called.call, and has no ${name}, which Nest does not inherit.`,
+      `Pay.call: It overrides Called.call, and Nest does not apply ${name} to an override.`,
     );
   });
 
@@ -290,7 +290,7 @@ describe('a guard of a tool', () => {
       }
     }
     expect(await problems({ providers: [Bank] })).toEqual([
-      'Bank.pay: A decorator puts another function in the place of the method, and that has no Refusing.',
+      'Bank.pay: A decorator puts another function in the place of the method, and Nest does not apply Refusing to it.',
     ]);
   });
 
@@ -313,7 +313,7 @@ describe('a guard of a tool', () => {
       }
     }
     expect(await problems({ providers: [Unguarded] })).toEqual([
-      'Unguarded.pay: A decorator puts another function in the place of the method, and that has no Refusing.',
+      'Unguarded.pay: A decorator puts another function in the place of the method, and Nest does not apply Refusing to it.',
     ]);
     expect(await callOf([Guarded])).toBe('forbidden');
   });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { UseFilters, UseGuards, UseInterceptors, UsePipes, ValidationPipe } from '@nestjs/common';
 import { LlmTool, type Tool, ToolCatalog, ToolProvider, ToolSource } from '@toolloop/core';
 import type { ToolOrigin } from '@toolloop/core/contracts';
 import { ToolSources } from '@toolloop/core/sources';
@@ -59,6 +60,25 @@ async function quarantineOf(declared: Declared): Promise<readonly Finding[]> {
   expect(status?.quarantined).toHaveLength(1);
   return firstValueFrom(module.get(ToolCatalog).findings$);
 }
+
+it.each<[decorator: string, decorator: ClassDecorator]>([
+  ['UseGuards', UseGuards({ canActivate: () => true })],
+  ['UsePipes', UsePipes(new ValidationPipe())],
+  ['UseInterceptors', UseInterceptors({ intercept: (_context, next) => next.handle() })],
+  ['UseFilters', UseFilters({ catch: () => undefined })],
+])('a source whose class has %s keeps the application from starting', async (_name, decorator) => {
+  @decorator
+  class GuardedSource extends FixedSource {}
+  const provider = { provide: Symbol('source'), useValue: new GuardedSource([]) };
+  expect(await findingsOf({ providers: [provider] })).toEqual([
+    {
+      at: 'GuardedSource',
+      problem:
+        'It has guards, pipes, interceptors or filters, which Nest does not apply to the tools that it lists.',
+      remedy: 'Make them global, such as by APP_GUARD, or decide by policy.',
+    },
+  ]);
+});
 
 describe('invariant 4: a tool that a source contributes', () => {
   it('invariant 4: is in quarantine with an id that another tool has', async () => {

@@ -35,6 +35,8 @@ export class RawTool {
     readonly subRun?: SubRun,
     /** Set where the client makes its calls. */
     readonly client?: ClientDeclaration,
+    /** The class whose guards, pipes, interceptors and filters hold for it. @default its own */
+    readonly guardClass?: Type,
   ) {}
 }
 
@@ -48,6 +50,12 @@ recogniseCopies('RawTool', RawTool);
 /** Makes a function a tool, for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. */
 export function tool<Input>(declaration: RawToolDeclaration<Input> & Executable<Input>): RawTool {
   return new RawTool(declaration, `tool ${declaration.id}`, declaration);
+}
+
+/** Returns a tool for which the guards, pipes, interceptors and filters of a class hold. */
+export function guardedAs(type: Type, raw: RawTool): RawTool {
+  const { declaration, at, source, type: own, subRun, client } = raw;
+  return new RawTool(declaration, at, source, own, subRun, client, type);
 }
 
 /** The class of a raw tool. */

@@ -26,7 +26,7 @@ import { ProjectionCompiler } from '../../schema/result-projection.js';
 import { SchemaValidators } from '../../schema/validators.js';
 import { EntityExplorer } from '../../plugins/entities/entity-explorer.js';
 import { EntityRegistry, findResolvers } from '../../plugins/entities/entity-registry.js';
-import { enhancerFindings, entityOfHost } from '../nest/enhancers.js';
+import { enhancerFindings, entityOfHost, sourceEnhancerFindings } from '../nest/enhancers.js';
 import { lostMetadataFindings } from '../nest/lost-metadata.js';
 import { MethodLayers, NestLayerCompiler } from '../nest/nest-layers.js';
 import { contributedMethodOf, rawMethodOf } from '../nest/raw-layers.js';
@@ -99,12 +99,13 @@ export class ToolExplorer {
       ),
     ];
     const returned = declared.flatMap((one) => one.returned);
+    const sources = this.instancesOf(ToolSource);
     const entities = this.exploreEntities(features, returned, compilers);
     this.unexplored();
     return {
       tools: declared.flatMap((one) => one.tools),
       entities: entities.registry,
-      sources: this.instancesOf(ToolSource),
+      sources,
       warnings: providerWarnings(this.discovery.getProviders(), declaresTools),
       findings: [
         ...repeated,
@@ -113,6 +114,7 @@ export class ToolExplorer {
         ...entities.findings,
         ...sharedNames(entities.registry, providers),
         ...compilers.routes.findings(),
+        ...sources.flatMap(sourceEnhancerFindings),
         ...this.unheard(),
       ],
     };
@@ -323,9 +325,10 @@ export class ToolExplorer {
   }
 
   private codeOf(raw: RawTool): RawInstance {
-    return raw.source
-      ? { execute: raw.source.execute.bind(raw.source), findings: [] }
-      : this.provided(raw);
+    const { source, guardClass } = raw;
+    if (!source) return this.provided(raw);
+    const [wrapper] = guardClass ? instancesFor(this.discovery.getProviders(), guardClass) : [];
+    return { execute: source.execute.bind(source), ...(wrapper && { wrapper }), findings: [] };
   }
 
   /**

@@ -59,6 +59,19 @@ export function enhancerFindings({ type, method, wrapper }: LayeredMethod): Find
   }));
 }
 
+/** Finds the enhancers of a source of tools: the global ones alone hold for its tools. */
+export function sourceEnhancerFindings({ constructor }: object): Finding[] {
+  if (!hasEnhancers(constructor)) return [];
+  return [
+    {
+      at: constructor.name,
+      problem:
+        'It has guards, pipes, interceptors or filters, which Nest does not apply to the tools that it lists.',
+      remedy: 'Make them global, such as by APP_GUARD, or decide by policy.',
+    },
+  ];
+}
+
 /** Returns the enhancers of one kind that a class or a method lists, by Nest's key of that kind. */
 export function enhancersOf(target: object, key: string): readonly unknown[] {
   const listed: unknown = Reflect.getMetadata(key, target);
@@ -106,11 +119,14 @@ class Host {
  * on its methods, and none of its code. Entities themselves are no providers, and Nest would skip
  * their guards silently.
  */
-export function hostClassOf(entity: Type, properties: readonly string[]): Type {
-  const host = hostOf(
-    entity.name,
-    Object.fromEntries(properties.map((property) => [property, handlerOf(entity, property)])),
-  );
+export function hostClassOf(
+  entity: Type,
+  properties: readonly string[],
+  handlers = Object.fromEntries(
+    properties.map((property) => [property, handlerOf(entity, property)]),
+  ),
+): Type {
+  const host = hostOf(entity.name, handlers);
   copyMetadata(entity, host);
   Reflect.defineMetadata(HOST_OF, entity, host);
   for (const property of properties)

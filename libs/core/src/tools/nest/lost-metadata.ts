@@ -46,7 +46,7 @@ function wrappedFindings(at: string, replaced: object, answering: object): Findi
   const lost = [...lostEnhancers(replaced, answering), ...lostKeys(replaced, answering)];
   return [...new Set(lost)].map((name) => ({
     at,
-    problem: `A decorator puts another function in the place of the method, and that has no ${name}.`,
+    problem: `A decorator puts another function in the place of the method, and Nest does not apply ${name} to it.`,
     remedy: `Write the decorator of ${name} above the one that replaces the method.`,
   }));
 }
@@ -62,7 +62,7 @@ function overrideFindings(
   const overridden = `${level.constructor.name}.${property}`;
   return [...new Set(lost)].map((name) => ({
     at,
-    problem: `It overrides ${overridden}, and has no ${name}, which Nest does not inherit.`,
+    problem: `It overrides ${overridden}, and Nest does not apply ${name} to an override.`,
     remedy: `Repeat the decorator of ${name} on ${at}, or mark ${at} with an @LlmTool() of its own.`,
   }));
 }

@@ -1,3 +1,4 @@
+import type { Type } from '@nestjs/common';
 import type { RawTool } from '../decorators/raw-tool.js';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
 import { hostClassOf, hostOf, recordTypes } from './enhancers.js';
@@ -9,19 +10,20 @@ import { isClass } from './provider-classes.js';
  * has those of the tool's class. A function has none of its own, and its class, which bears the id
  * of the tool, stands for it in an `ExecutionContext`.
  */
-export function rawMethodOf({
-  type: own,
-  source,
-  declaration: { id = '', input, interceptors },
-}: RawTool): LayeredMethod {
-  const type = own
-    ? hostClassOf(own, [CALL])
-    : hostOf(id, { [CALL]: source && Reflect.get(source, 'execute') });
+export function rawMethodOf(raw: RawTool): LayeredMethod {
+  const { input, interceptors } = raw.declaration;
+  const type = hostOfRaw(raw);
   const parameters =
     input === undefined ? [] : [{ kind: 'input', index: 0, type: undefined } as const];
   const method: ToolMethod = { property: CALL, options: undefined, parameters, designTypes: [] };
   recordTypes(type, method.property, [isClass(input) ? input : Object]);
   return { type, method, except: interceptors?.except };
+}
+
+function hostOfRaw({ type, guardClass, source, declaration: { id = '' } }: RawTool): Type {
+  const handlers = { [CALL]: source && Reflect.get(source, 'execute') };
+  if (guardClass) return hostClassOf(guardClass, [], handlers);
+  return type ? hostClassOf(type, [CALL]) : hostOf(id, handlers);
 }
 
 /** The method of a raw tool's class. */
